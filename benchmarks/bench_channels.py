@@ -20,8 +20,8 @@ def growth():
     return [
         {
             "n": n,
-            "two laws": _rows(n, 2, 10.0)["ours"],
-            "five laws": _rows(n, 5, 20.0)["ours"],
+            "two distributions": _rows(n, 2, 10.0)["ours"],
+            "five distributions": _rows(n, 5, 20.0)["ours"],
         }
         for n in (64, 128, 256)
     ]

@@ -72,8 +72,8 @@ def _one_column(name, noise, notion, n_atoms, repeats):
 
 def _counts(rng, shape, n_secrets, n_rows):
     n_cells = int(np.prod(shape))
-    laws = rng.dirichlet(np.full(n_cells, 5.0), n_secrets)
-    return [rng.multinomial(n_rows, law).reshape(shape) for law in laws]
+    distributions = rng.dirichlet(np.full(n_cells, 5.0), n_secrets)
+    return [rng.multinomial(n_rows, distribution).reshape(shape) for distribution in distributions]
 
 
 def _losses(columns, noise, notion):

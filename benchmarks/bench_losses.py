@@ -69,7 +69,7 @@ def _calibrate(pair, noise):
 
 
 def _counted(n):
-    """Return two laws over a range of ten units, whatever the number of atoms."""
+    """Return two distributions over a range of ten units, whatever the number of atoms."""
     rng = np.random.default_rng(2)
     atoms = np.sort(rng.uniform(0.0, 10.0, n))
     rising = np.linspace(1.0, 2.0, n)
@@ -90,13 +90,13 @@ def _shifts(noise, quick):
         return []
     epsilon, family = SHIFT_BUDGET.epsilon, type(noise).__name__
     if isinstance(noise, Gaussian):
-        law, closed = pld.from_gaussian_mechanism, mechanism.GaussianPrivacyLoss
+        distribution, closed = pld.from_gaussian_mechanism, mechanism.GaussianPrivacyLoss
     else:
-        law, closed = pld.from_laplace_mechanism, mechanism.LaplacePrivacyLoss
+        distribution, closed = pld.from_laplace_mechanism, mechanism.LaplacePrivacyLoss
     here, there = Discrete([0.0], [1.0]), Discrete([1.0], [1.0])
 
     def theirs():
-        whole = law(noise.scale, value_discretization_interval=INTERVAL)
+        whole = distribution(noise.scale, value_discretization_interval=INTERVAL)
         return whole.get_delta_for_epsilon(epsilon)
 
     def exact():

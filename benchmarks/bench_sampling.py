@@ -111,7 +111,7 @@ def _one_value(name, ours, peer, of_numpy, repeats):
         "ratio": of_peer / seconds,
         "target": None if limit is None else f"<= {limit * 1e6:g} us",
         "reached": None if limit is None else seconds <= limit,
-        "note": "all parts of its law are drawn, whichever is needed: the time does not tell",
+        "note": "all parts are drawn, whichever is needed: the time does not tell",
     }
 
 

@@ -3,7 +3,7 @@
 Figures are means over seeds, which split the rows. The attack is the AUC of a fresh boosted model
 of the secret, learnt on one half of the released rows and asked about the other half (several
 secrets: of each against the rest, the mean); "ideal" is the same attacker where the secrets are
-drawn anew by the posteriors of the certificate, and so within the promise. The task is a model of
+drawn anew by the posteriors of the certificate, and so within the guarantee. The task is a model of
 the label that is learnt on released rows and tested on true ones.
 """
 

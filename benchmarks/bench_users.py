@@ -1,11 +1,12 @@
 """Sums over users: the exact scale for many users, alike in classes or all different.
 
-Every user reports one of 100 values. Laws of the kind "random" have random masses. Those of the
-kind "equal ends" have the same mass on both their outermost values, so that the loss vanishes far
-out, and is largest in between, where the other users matter. "Alike" are laws of equal ends that
-differ in a few reports of a hundred thousand, so that every user could be the one that decides. At
-a turning point the budget is the largest loss that any crowd, however large, leaves: there the
-scale hangs on every single one of the other users. The time depends on the instance.
+Every user reports one of 100 values. Distributions of the kind "random" have random masses. Those
+of the kind "equal ends" have the same mass on both their outermost values, so that the loss
+vanishes far out, and is largest in between, where the other users matter. "Alike" are distributions
+of equal ends that differ in a few reports of a hundred thousand, so that every user could be the
+one that decides. At a turning point the budget is the largest loss that any crowd, however large,
+leaves: there the scale hangs on every single one of the other users. The time depends on the
+instance.
 """
 
 import statistics
@@ -26,10 +27,10 @@ SECRETS = ("distribution", "distribution-absence")
 def rows(quick=False):
     n, n_classes, several = (60, 3, 1) if quick else (1_000, 20, 3)
     measured = [
-        _scale_row(kind, laws, n, number, secrets, limit, repeats)
+        _scale_row(kind, distributions, n, number, secrets, limit, repeats)
         for number, limit, repeats in ((n_classes, 60.0, several), (n, 60.0, 1))
         for secrets in SECRETS
-        for kind, laws in KINDS.items()
+        for kind, distributions in KINDS.items()
     ]
     measured += [_fit_row(kind, n, n_classes, secrets) for secrets in SECRETS for kind in KINDS]
     return [*measured, _turning_row(*((30, 3) if quick else (n, n_classes)))]
@@ -48,8 +49,8 @@ def growth():
     return table
 
 
-def _scale_row(kind, laws, n, number, secrets, limit, repeats):
-    users = _users(laws, n, number)
+def _scale_row(kind, distributions, n, number, secrets, limit, repeats):
+    users = _users(distributions, n, number)
     seconds = _median_scale(users, secrets, _budget(kind), repeats)
     name = f"exact scale, {_who(n, number)}, {kind}, {secrets}"
     return alone(name, seconds, f"epsilon {_budget(kind)}", limit=limit)
@@ -60,7 +61,7 @@ def _fit_row(kind, n, number, secrets):
     users = _users(KINDS[kind], n, number)
     query = PufferfishSum(epsilon=_budget(kind), secrets=secrets)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that some laws need no noise
+        warnings.simplefilter("ignore")  # that some distributions need no noise
         ours = _seconds(lambda: query.fit(users))
     peer = _median_scale(users, secrets, _budget(kind), 1)
     return {
@@ -92,17 +93,19 @@ def _who(n, number):
 
 
 def _budget(kind):
-    """Return a budget; laws that are alike are told apart by little."""
+    """Return a budget; distributions that are alike are told apart by little."""
     return 0.1 if kind == "alike" else 1.0
 
 
-def _users(laws, n, number):
-    """Return n users in a number of classes, each with a law and an alternative."""
+def _users(distributions, n, number):
+    """Return n users in a number of classes, each with a distribution and an alternative."""
     generator = np.random.default_rng(0)
     sizes = [n // number + (k < n % number) for k in range(number)]
     return [
-        User(law, alternative=alternative, count=size)
-        for size, (law, alternative) in zip(sizes, laws(generator, number), strict=True)
+        User(distribution, alternative=alternative, count=size)
+        for size, (distribution, alternative) in zip(
+            sizes, distributions(generator, number), strict=True
+        )
     ]
 
 
@@ -147,14 +150,16 @@ def _largest_in_a_crowd(user):
     """Return the largest loss over the tilts that a large crowd of others may have."""
     steep = np.logspace(-4, 1, 2_000)
     tilts = np.concatenate((-steep[::-1], steep))
-    first, second = (_log_means(law, tilts) for law in (user.law, user.alternative))
+    first, second = (
+        _log_means(distribution, tilts) for distribution in (user.law, user.alternative)
+    )
     return float(np.abs(first - second).max())
 
 
-def _log_means(law, tilts):
-    exponents = tilts[:, None] * law.atoms
+def _log_means(distribution, tilts):
+    exponents = tilts[:, None] * distribution.atoms
     top = exponents.max(axis=1, keepdims=True)
-    return top[:, 0] + np.log(np.exp(exponents - top) @ law.probabilities)
+    return top[:, 0] + np.log(np.exp(exponents - top) @ distribution.probabilities)
 
 
 def _median_scale(users, secrets, epsilon, repeats):

@@ -6,8 +6,8 @@ Attack what is released, on rows that were held out, and say what the attacks ca
     python examples/audit_after.py
 
 A survey has a sensitive answer that moves the others. An honest release is audited, and then one
-by somebody who fitted to few rows of another year: its certificate holds, for a law that these rows
-do not follow, and the attackers find it.
+by somebody who fitted to few rows of another year: its certificate holds, for a distribution that
+these rows do not follow, and the attackers find it.
 """
 
 import warnings

@@ -122,7 +122,7 @@ print(f"\nin December: {ledger.transform(chosen, newcomers, dataset='december').
 # The report to sign
 # ------------------
 #
-# Whoever answers for the release signs a page that says what is promised and what it costs, with
+# Whoever answers for the release signs a page that says what is guaranteed and what it costs, with
 # the plan and the ledger. It is computed from the raw rows and stays with the table, like
 # everything else in this folder but two files: beside the rows the reader gets a report that is
 # made of settings and names alone.

@@ -49,30 +49,34 @@ def main():
 
 def priors():
     """Return what adversaries may believe: {name: {course: masses of the scores}}."""
-    flat = {course: (law > 0) / np.count_nonzero(law) for course, law in FITTED.items()}
+    flat = {
+        course: (distribution > 0) / np.count_nonzero(distribution)
+        for course, distribution in FITTED.items()
+    }
     mixed = {
-        f"{share:.0%} of a flat law": {
-            course: (1 - share) * law + share * flat[course] for course, law in FITTED.items()
+        f"{share:.0%} of a flat distribution": {
+            course: (1 - share) * distribution + share * flat[course]
+            for course, distribution in FITTED.items()
         }
         for share in (0.01, 0.1, 0.5)
     }
     nearer = {"day": np.roll(FITTED["day"], 1), "evening": np.roll(FITTED["evening"], -1)}
     sure = {"day": (SCORES == 2).astype(float), "evening": FITTED["evening"]}
-    names = {"the fitted law": FITTED, **mixed}
+    names = {"the fitted distribution": FITTED, **mixed}
     return names | {"one score nearer": nearer, "2 for sure, by day": sure}
 
 
 def pure(believed):
-    """Return Theorem A.3, and what moves say under a pure promise, beside the loss."""
+    """Return Theorem A.3, and what moves say under a pure guarantee, beside the loss."""
     noiser = fit()
     own, scale = noiser.certificate_.loss, noiser.theta_["score"]
     rows = {}
-    for name, law in believed.items():
-        pairs = _pairs(law) + [(q, p) for p, q in _pairs(law)]
+    for name, distribution in believed.items():
+        pairs = _pairs(distribution) + [(q, p) for p, q in _pairs(distribution)]
         rows[name] = {
             "Theorem A.3": own + 2 * max(divergence(*pair, np.inf) for pair in pairs),
-            "as A.5": own + 2 * farthest(_pairs(law)) / scale,
-            "loss": _loss(noiser, law),
+            "as A.5": own + 2 * farthest(_pairs(distribution)) / scale,
+            "loss": _loss(noiser, distribution),
         }
     return pd.DataFrame(rows).T
 
@@ -82,20 +86,22 @@ def renyi(believed):
     noiser = fit(alpha=ALPHA, noise="gaussian")
     scale, largest = noiser.theta_["score"], farthest([tuple(FITTED.values())])
     rows = {}
-    for name, law in believed.items():
-        largest_move = farthest(_pairs(law))
+    for name, distribution in believed.items():
+        largest_move = farthest(_pairs(distribution))
         rows[name] = {
             "Theorem A.4": theorem(
                 lambda order: shift_loss(largest, scale, order),
-                lambda order, law=law: _apart(_pairs(law), order),
-                lambda order, law=law: _apart([pair[::-1] for pair in _pairs(law)], order),
+                lambda order, distribution=distribution: _apart(_pairs(distribution), order),
+                lambda order, distribution=distribution: _apart(
+                    [pair[::-1] for pair in _pairs(distribution)], order
+                ),
             ),
             "Theorem A.5": theorem(
                 lambda order: shift_loss(largest, scale, order),
                 *[lambda order, move=largest_move: shift_loss(move, scale, order)] * 2,
             ),
             "Corollary A.1": corollary(largest, largest_move, scale),
-            "loss": _loss(noiser, law),
+            "loss": _loss(noiser, distribution),
         }
     return pd.DataFrame(rows).T
 
@@ -135,10 +141,10 @@ def shift_loss(move, scale, order):
 
 
 def farthest(pairs):
-    """Return the largest W_inf of some pairs of laws."""
-    laws = [PriorPair(Discrete(SCORES, p), Discrete(SCORES, q)) for p, q in pairs]
+    """Return the largest W_inf of some pairs of distributions."""
+    distributions = [PriorPair(Discrete(SCORES, p), Discrete(SCORES, q)) for p, q in pairs]
     # the pure loss of a move under Laplace noise of scale 1 is its length
-    return wasserstein(laws, Laplace(), Pufferfish(1.0)).losses(1.0).max()
+    return wasserstein(distributions, Laplace(), Pufferfish(1.0)).losses(1.0).max()
 
 
 def divergence(p, q, order):
@@ -158,7 +164,11 @@ def separate_infima():
 
     def closest(pair_of):
         return lambda order: np.min(
-            [_apart(list(map(pair_of, stranger, laws)), order) for laws in fitted], axis=0
+            [
+                _apart(list(map(pair_of, stranger, distributions)), order)
+                for distributions in fitted
+            ],
+            axis=0,
         )
 
     printed = theorem(lambda order: 0.0, closest(lambda s, t: (s, t)), closest(lambda s, t: (t, s)))
@@ -173,13 +183,13 @@ def fit(**options):
     return noiser.fit(table, sample_weight=np.ravel([*COUNTS.values()]))
 
 
-def _loss(noiser, law):
-    prior = {course: Discrete(SCORES, masses) for course, masses in law.items()}
+def _loss(noiser, distribution):
+    prior = {course: Discrete(SCORES, masses) for course, masses in distribution.items()}
     return noiser.certificate_.against(prior).loss
 
 
-def _pairs(law):
-    return [(law[course], FITTED[course]) for course in FITTED]
+def _pairs(distribution):
+    return [(distribution[course], FITTED[course]) for course in FITTED]
 
 
 def _apart(pairs, order):

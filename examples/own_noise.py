@@ -6,11 +6,11 @@ Release a table under a noise that the package does not have::
     python examples/own_noise.py
 
 Section VI-B of paper 003 says that noise of density K(z) ~ e^(-d(z)) can take the place of Laplace
-noise. This is logistic noise, d(z) = 2 log cosh(z / (2 s)): as smooth as a normal law in the middle
-and as heavy as Laplace noise in its tails. A shift by z changes d by at most abs(z) / s, as much as
-it does for Laplace noise of scale s, so every scale that is derived from that, such as W_inf /
-epsilon and Theorem 1 of 003, holds for it, too. What it really loses is computed: the exact loss
-asks for less.
+noise. This is logistic noise, d(z) = 2 log cosh(z / (2 s)): as smooth as a normal distribution in
+the middle and as heavy as Laplace noise in its tails. A shift by z changes d by at most abs(z) / s,
+as much as it does for Laplace noise of scale s, so every scale that is derived from that, such as
+W_inf / epsilon and Theorem 1 of 003, holds for it, too. What it really loses is computed: the exact
+loss asks for less.
 
 The family must be self-decomposable, so that more noise is never less private. This one is: its
 characteristic function pi t / sinh(pi t) = prod_n 1 / (1 + t^2 / n^2) (Euler) makes it an infinite

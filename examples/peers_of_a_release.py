@@ -16,15 +16,15 @@ Laplace noise are audited beside what others do (`pip install "sklearn-puffer[pl
 - *repair by optimal transport*: within each sex the values of each column are moved to those of the
   same rank in the barycentre of both sexes (M. Feldman et al., 2015; P. Gordaliza et al., 2019).
 
-The same attackers learn from each, on the same rows; only the first two promise what stands in the
-column "allowed", and randomised response promises more, to whoever asks. Without what is linear in
-the secret, whole numbers lie on one lattice for each secret: trees tell them apart. A repair of
-single columns leaves what two of them tell together.
+The same attackers learn from each, on the same rows; only the first two guarantee what stands in
+the column "allowed", and randomised response guarantees more, to whoever asks. Without what is
+linear in the secret, whole numbers lie on one lattice for each secret: trees tell them apart. A
+repair of single columns leaves what two of them tell together.
 
 anonymeter asks for numpy before 1.27, and so for an environment of its own: --anonymeter names its
 interpreter. Its attacks ask whether *persons* are found again in what is released, not what is
 learnt of a secret, and they compare with rows that were not released: another question, for which
-there is no promise here, and which is asked of the noisy rows, and of the rows as they are.
+there is no guarantee here, and which is asked of the noisy rows, and of the rows as they are.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from sklearn_puffer.displays import TradeoffDisplay
 PUBLIC = ["muscle", "salt", "decade"]
 EPSILON = 1.0
 FEW = 400  # rows that anonymeter attacks
-ALONE = {"repeats": 1, "knows": []}  # no readers whom no promise covers
+ALONE = {"repeats": 1, "knows": []}  # no readers whom no guarantee covers
 
 
 def main():
@@ -136,7 +136,7 @@ def responded(rows, epsilon, bits):
 
 
 def repaired(rows, secret, bits):
-    """Return each column with the law of the barycentre of both secrets, whichever a row has."""
+    """Return each column with the distribution of both secrets' barycentre, whichever a row has."""
     found = rows.astype(float)
     parts = [np.flatnonzero(secret == own) for own in (0, 1)]
     for name in found:
@@ -144,9 +144,11 @@ def repaired(rows, secret, bits):
         for part in parts:
             order = np.lexsort([bits.random(len(part)), values[part]])  # ties by lot
             places = (np.argsort(order) + 0.5) / len(part)
-            laws = [np.quantile(values[own], places, method="inverted_cdf") for own in parts]
+            distributions = [
+                np.quantile(values[own], places, method="inverted_cdf") for own in parts
+            ]
             weights = [len(own) / len(rows) for own in parts]
-            found.loc[part, name] = np.average(laws, axis=0, weights=weights)
+            found.loc[part, name] = np.average(distributions, axis=0, weights=weights)
     return found
 
 

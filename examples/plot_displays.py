@@ -99,8 +99,9 @@ print(f"The worst pair loses {noiser.certificate_.loss:.3f} nats of a budget of 
 # A column before and after
 # -------------------------
 #
-# `ReleaseDisplay.from_noiser` draws the law of one column in the table, and the law that released
-# values are expected to have. Numbers are densities: noise makes them wider.
+# `ReleaseDisplay.from_noiser` draws the distribution of one column in the table, and the
+# distribution that released values are expected to have. Numbers are densities: noise makes them
+# wider.
 
 draw("before_and_after", ReleaseDisplay.from_noiser, noiser, table, column="income")
 
@@ -142,7 +143,7 @@ draw("swap", SwapDisplay.from_noiser, swap.fit(north))
 #
 # `AuditDisplay.from_audit` draws the area under the ROC curve of each attack of an audit, with its
 # interval: 0.5 is a guess, 1 finds out everybody. Only an interval that lies beyond the upright bar
-# as a whole speaks against the promise. The square is what the same attack reaches without noise:
+# as a whole speaks against the guarantee. The square is what the same attack reaches without noise:
 # far to the right, the attackers can see. The rows of the audit were not in fit.
 
 two = many[many["region"].isin(["north", "west"])]

@@ -63,7 +63,7 @@ def main():
         "Figure 2: scale for K users of mean 1; epsilon 1, delta 0.3": users,
         "Theorem 1: one Gaussian for each secret; epsilon 1": figures3_and_4(fitted_gaussians()),
         "Figures 3 and 4, Theorem 2: three Gaussians for each secret; epsilon 1": tables,
-        "Theorem 2 and Corollary 2 where they break their promise; epsilon 1": broken_promises(),
+        "Theorem 2 and Corollary 2 where they break their guarantee; epsilon 1": broken_promises(),
         "Figure 5: tau(delta), the scale for N(0, 1) and N(0, 2^2); epsilon 1": figure5(),
     }
     if rows:

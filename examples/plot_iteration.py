@@ -65,7 +65,8 @@ FOOTNOTES = """\
 In nats, of Renyi order 2, for moves and noise of size 1. Where rho is 1, or records have no
 randomness of their own, (1) is exact. It needs moves that do not grow, so the secret must be the
 first record; other places have Lemma F.1 for rho 0, and only (2) else. Neither knows c. Theorem 5.2
-as printed looks at each step apart, where the two laws agree; one joint coupling finds the move."""
+as printed looks at each step apart, where the two distributions agree; one joint coupling finds the
+move."""
 
 
 # The three tables
@@ -107,7 +108,7 @@ def spread_equally(rho, moves, index):
 
 
 def exact(rho, steps, index, factor=1.0):
-    """Return the divergence of two Gaussian laws of W_T: of other means, of the same variance."""
+    """Return the divergence of two Gaussian W_T, of other means and the same variance."""
     weights = factor ** np.arange(steps - 1, -1, -1.0)  # of each record and noise in W_T
     table = correlations(rho, steps)
     to_secret = table[np.abs(np.arange(steps) - index)]
@@ -153,12 +154,14 @@ STYLES = {"published (1)": "x", "published (2)": ":", "ours": "-", "exact": "--"
 
 def _draw_figures(figure):
     counts = np.unique(np.geomspace(1, 1000, 25).astype(int))
-    for axes, (title, laws) in zip(
+    for axes, (title, distributions) in zip(
         figure.subplots(1, 2, sharey=True),
         {"Figure 5": FIGURE_5, "Figure 6": FIGURE_6}.items(),
         strict=True,
     ):
-        _draw_curves(axes, {name: by_iterations(rho, counts) for name, rho in laws.items()})
+        _draw_curves(
+            axes, {name: by_iterations(rho, counts) for name, rho in distributions.items()}
+        )
         axes.set(title=title, xscale="log", yscale="log", xlabel="number of iterations")
     figure.suptitle("004, Figures 5 and 6: what the last iterate tells about the first record")
     _label(figure)
@@ -167,12 +170,12 @@ def _draw_figures(figure):
 def _draw_place(figure):
     places = np.arange(1, 101, 3)
     left, right = figure.subplots(1, 2, sharey=True)
-    laws = {name: (FIGURE_5 | FIGURE_6)[name] for name in ("0", "0.1", "1/t")}
-    _draw_curves(left, {name: by_place(rho, places) for name, rho in laws.items()})
+    distributions = {name: (FIGURE_5 | FIGURE_6)[name] for name in ("0", "0.1", "1/t")}
+    _draw_curves(left, {name: by_place(rho, places) for name, rho in distributions.items()})
     left.set(title="the secret is another record", xlabel="place of the record")
     left.set(yscale="log", ylim=(3e-4, 5.0))
     away = np.geomspace(0.001, 0.5, 25)
-    tables = {name: by_contraction(rho, 1.0 - away) for name, rho in laws.items()}
+    tables = {name: by_contraction(rho, 1.0 - away) for name, rho in distributions.items()}
     _draw_curves(right, {name: table.set_index(away) for name, table in tables.items()})
     right.set(
         title="the first record, steps that contract",

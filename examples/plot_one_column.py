@@ -9,7 +9,7 @@ For the data of Table 4 of paper 000, in the paper's codes, and for columns of p
 the folder has them: the expected change of a value if it is replaced by the best constant, by the
 published relaxed mechanism (000, Eq. (11) and (12); for several secrets, the worst pair), by the
 smallest Laplace noise, by the same noise mapped back to values of the column, and by the channel
-that changes least of all. All of them keep the same promise, and the constant tells nothing; what
+that changes least of all. All of them keep the same guarantee, and the constant tells nothing; what
 else a release by a channel takes for granted stands in its certificate. With matplotlib at hand,
 ``one_column.png`` is drawn.
 """

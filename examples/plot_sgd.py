@@ -100,7 +100,7 @@ square root of the records at half the largest rate, and none of the other defau
 the budget, it is not long enough. The rest change one default only.
 The constants behind the defaults were picked by the accuracy on these two tables, the other records
 included, and on a few more: there it flatters. diffprivlib is at its own defaults, not tuned here.
-epsilon is a Renyi budget of order 2 for PufferfishSGDClassifier. diffprivlib promises more by the
+epsilon is a Renyi budget of order 2 for PufferfishSGDClassifier. diffprivlib guarantees more by the
 same number: a pure epsilon, for independent records. So it stands here twice, at the same epsilon,
 and where its own Renyi loss of order 2, at most log(e^epsilon + e^-epsilon - 1), is the budget.
 Where all records are correlated alike, whoever changes one moves the mean of all by that share,

@@ -1,14 +1,14 @@
-"""Strategies, noises and promises
-===============================
+"""Strategies, noises and guarantees
+=================================
 
-Print and draw the noise that each strategy asks for, by noise family and by promise::
+Print and draw the noise that each strategy asks for, by noise family and by guarantee::
 
     python examples/plot_strategies.py [--output FOLDER] [--budgets EPSILON ...]
 
 The table is Student Performance of paper 004, Table 1: the final grade in mathematics (0 to 20),
-which is released, given whether a student takes extra paid classes, which is protected. Promises
+which is released, given whether a student takes extra paid classes, which is protected. Guarantees
 are pure epsilon, (epsilon, delta) and Renyi of order alpha. Strategies that do not exist for a
-noise and a promise leave a gap, and the reason is printed. With matplotlib at hand,
+noise and a guarantee leave a gap, and the reason is printed. With matplotlib at hand,
 ``strategies.png`` is drawn.
 """
 
@@ -65,7 +65,7 @@ def main():
 
 
 def every_combination(budgets):
-    """Return the scales by promise, noise and budget, and the reasons for those missing."""
+    """Return the scales by guarantee, noise and budget, and the reasons for those missing."""
     rows, reasons = {}, {}
     for promise, notion in PROMISES.items():
         for title, noise in NOISES.items():

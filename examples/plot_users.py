@@ -11,8 +11,8 @@ Lemma 3. Figures 5 and 9: classes of users in three real tables, whose counts co
 
 The paper draws its scales and prints none, so "published" holds its formulas as they are printed,
 computed apart; "ours" is the same condition, corrected; "relaxed" is that of paper 000, Prop. 3.2,
-for the user's own laws. "exact" is the smallest scale for the given users, "all others" the
-smallest one that is enough whoever the other users are. With matplotlib at hand,
+for the user's own distributions. "exact" is the smallest scale for the given users, "all others"
+the smallest one that is enough whoever the other users are. With matplotlib at hand,
 ``users_plans.png``, ``users_scales.png`` and ``users_classes.png`` are drawn.
 """
 
@@ -49,10 +49,10 @@ FOOTNOTES = """\
 its loss: the true epsilon at the published scale.
 saving %: of exact on the published scale; in Figure 5 on Eq. (14), in Figure 9 on Lemma 2. Below 0
 the published noise is too small.
-A scale of 0 is no noise at all: the laws alone keep the budget, and are trusted to be right.
-Lemma 2 is published for x among the values of the other users' sum; ours goes on to their maximum
-plus 1, without which it does not hold in general.
-Table 5 prints F_j(4) = .925, which is .8, and so Delta*(3) comes out as 1; it is 2.
+A scale of 0 is no noise at all: the distributions alone keep the budget, and are trusted to be
+right. Lemma 2 is published for x among the values of the other users' sum; ours goes on to their
+maximum plus 1, without which it does not hold in general. Table 5 prints F_j(4) = .925, which is
+.8, and so Delta*(3) comes out as 1; it is 2.
 
 Figures 5 and 9: the other users are the other rows of the class, or of both classes. The paper does
 not say how it codes the columns. Codes by first appearance are those of paper 000, by the same
@@ -60,10 +60,10 @@ author, and with them Eq. (13) is a quarter of (14) for Adult and epsilon 0.1: "
 the text has it; by the others it is two thirds. Of Figure 9 the text says that noise is reduced at
 small epsilon, which is so for all readings: which one is nearest cannot be told from it.
 
-What is protected in Figures 5 and 9 is ONE row, one draw from the law of its class: whether it is
-in the sum, or which of the two laws it follows. The paper speaks of all records of the class. To
-remove or replace them all is another secret, which needs the noise of the column "whole class":
-in Figure 5 about 1/epsilon times what the class adds to the sum."""
+What is protected in Figures 5 and 9 is ONE row, one draw from the distribution of its class:
+whether it is in the sum, or which of the two distributions it follows. The paper speaks of all
+records of the class. To remove or replace them all is another secret, which needs the noise of the
+column "whole class": in Figure 5 about 1/epsilon times what the class adds to the sum."""
 
 
 def main():
@@ -79,12 +79,12 @@ def main():
     removed, replaced = figure5(first5, budgets), figure9(first9, budgets)
     sections = {
         "Figures 1 to 4 and 6 to 8: what is hidden about user 4": fourth,
-        "Tables 4 and 5: two laws, and how far Lemma 3 moves": tables_4_and_5(),
+        "Tables 4 and 5: two distributions, and how far Lemma 3 moves": tables_4_and_5(),
         "Table 6: the optimal plan of Table 4": table_6(),
         "Lemma 3, epsilon 1: values next to each other, and values with gaps": lemma_3(),
         "Figure 5: is one row of the class in the sum?": removed,
         "Figure 5, other readings of what the paper counts": figure5(other5, few),
-        "Figure 9: does one row follow the law of its class, or that of another?": replaced,
+        "Figure 9: does one row follow its own class, or another?": replaced,
         "Figure 9, other readings of what the paper counts": figure9(other9, few),
     }
     for title, table in sections.items():
@@ -101,15 +101,16 @@ def main():
 # Figures 1 to 4 and 6 to 8: a fourth user
 
 
-def _law(counts, first=1):
+def _distribution(counts, first=1):
     return Discrete.from_counts(range(first, first + len(counts)), counts)
 
 
 TABLE_2 = [
-    User(_law(counts)) for counts in ([1, 4, 10, 20, 65], [70, 20, 5, 4, 1], [1, 1, 1, 1, 1])
+    User(_distribution(counts))
+    for counts in ([1, 4, 10, 20, 65], [70, 20, 5, 4, 1], [1, 1, 1, 1, 1])
 ]
-P_4, Q_4 = _law([4, 1, 0, 1, 4]), _law([0, 1, 18, 1, 0])  # Table 3
-BITS = _law([8, 2], first=0), _law([1, 9], first=0)
+P_4, Q_4 = _distribution([4, 1, 0, 1, 4]), _distribution([0, 1, 18, 1, 0])  # Table 3
+BITS = _distribution([8, 2], first=0), _distribution([1, 9], first=0)
 
 FIGURES = {  # the set of secrets, user 4, and the condition that the figure is about
     "1: reports 5 or 3": ("value", User(P_4, values=[3, 5]), "theorem_1_of_001"),
@@ -151,10 +152,12 @@ def _exact(users, pair, epsilon):
     }
 
 
-def sum_of(laws):
-    """Return the law of a sum, exactly; all values are integers."""
-    lowest = sum(law.atoms[0] for law in laws)
-    counts = reduce(np.convolve, [law.counts.astype(np.int64) for law in laws])
+def sum_of(distributions):
+    """Return the distribution of a sum, exactly; all values are integers."""
+    lowest = sum(distribution.atoms[0] for distribution in distributions)
+    counts = reduce(
+        np.convolve, [distribution.counts.astype(np.int64) for distribution in distributions]
+    )
     return Discrete.from_counts(lowest + np.arange(len(counts)), counts)
 
 
@@ -209,13 +212,13 @@ PUBLISHED = {
 }
 
 
-def _cumulative(law):
-    return (np.cumsum(law.counts) / law.total).tolist()
+def _cumulative(distribution):
+    return (np.cumsum(distribution.counts) / distribution.total).tolist()
 
 
 # Tables 4 to 6: Lemma 3
 
-TABLE_4 = PriorPair(_law([8, 9, 20, 3, 0]), _law([0, 3, 20, 9, 8]))
+TABLE_4 = PriorPair(_distribution([8, 9, 20, 3, 0]), _distribution([0, 3, 20, 9, 8]))
 TABLE_5 = [0.2, 0.42, 0.925, 1.0, 1.0], [0.0, 0.075, 0.575, 0.925, 1.0]  # as printed
 TABLE_6 = {
     (1, 2): 0.075,
@@ -230,7 +233,7 @@ TABLE_6 = {
 
 def tables_4_and_5():
     """Return a row for each x: masses, their sums, and Delta* of Lemma 3 from these."""
-    (p, q), ours = TABLE_4, [_cumulative(law) for law in TABLE_4]
+    (p, q), ours = TABLE_4, [_cumulative(distribution) for distribution in TABLE_4]
     columns = {
         "P_i": p.probabilities,
         "P_j": q.probabilities,
@@ -252,7 +255,7 @@ def table_6():
 
 
 def lemma_3():
-    """Return a row for two pairs of laws: the distance as printed and as it is, and scales."""
+    """Return a row for two pairs of priors: the distance as printed and as it is, and scales."""
     gaps = PriorPair(*(Discrete.from_counts([0, 1, 10], some) for some in ([5, 0, 5], [6, 4, 0])))
     rows = {}
     for name, pair, distance in (("Table 4", TABLE_4, 2.0), ("atoms 0, 1, 10", gaps, 1.0)):
@@ -281,21 +284,21 @@ FIRST = {  # the reading of each table that is drawn
 def readings(classes):
     """Return the classes by the reading that is drawn, and by all others."""
     first, other = {}, {}
-    for name, laws in classes.items():
-        (first if name in FIRST else other)[name] = laws
+    for name, distributions in classes.items():
+        (first if name in FIRST else other)[name] = distributions
     return first, other
 
 
 def figure5(classes, budgets):
     """Return a row for each reading and budget: Theorem 3, for one row of a class."""
     rows = {}
-    for reading, law in classes.items():
-        users = [User(law, count=int(law.counts.sum()))]
+    for reading, distribution in classes.items():
+        users = [User(distribution, count=int(distribution.counts.sum()))]
         (pair,) = user_pairs(users, "distribution-absence")
         for epsilon in budgets:
             rows[reading, epsilon] = {
-                "Eq. (14)": largest(law, epsilon),
-                "Eq. (13)": equation_13(law, epsilon),
+                "Eq. (14)": largest(distribution, epsilon),
+                "Eq. (13)": equation_13(distribution, epsilon),
                 "ours": _conditions(pair, "distribution-absence", epsilon)["theorem_3_eq13"],
                 **_exact(users, pair, epsilon),
                 "whole class": _whole_class(users, "distribution-absence", epsilon),
@@ -307,7 +310,7 @@ def figure9(classes, budgets):
     """Return a row for each reading and budget: Lemmas 1 and 2, for one row of a class."""
     rows = {}
     for reading, (p, q) in classes.items():
-        sizes = [int(law.counts.sum()) for law in (p, q)]
+        sizes = [int(distribution.counts.sum()) for distribution in (p, q)]
         users = [User(p, alternative=q, count=sizes[0]), User(q, count=sizes[1])]
         (pair,) = user_pairs(users[:1], "distribution")
         for epsilon in budgets:
@@ -363,7 +366,9 @@ def _draw_plans(figure):
     for axes, name in zip(figure.subplots(1, len(shown)), shown, strict=True):
         secrets, user, _ = FIGURES[name]
         (pair,) = user_pairs([user], secrets)
-        x, y, masses = optimal_plan(*(sum_of([*others, law]) for law in (pair.p, pair.q)))
+        x, y, masses = optimal_plan(
+            *(sum_of([*others, distribution]) for distribution in (pair.p, pair.q))
+        )
         axes.plot([2, 21], [2, 21], ":", color="grey", lw=1)
         axes.scatter(x, y, s=8 + 900 * masses, color="tab:blue", alpha=0.7, edgecolor="black")
         axes.set(title=f"Figure {name}", aspect="equal", xlim=(2, 21), ylim=(2, 21))

@@ -2,7 +2,8 @@
 ===========================
 
 The census table Adult is to be published without telling anybody's sex. Most of its rows occur
-once, so that no counted law says what they tell, and whoever reads the table can count copies.
+once, so that no counted distribution says what they tell, and whoever reads the table can count
+copies.
 People swap their rows instead::
 
     python examples/publish_adult.py [--tables FOLDER]
@@ -31,8 +32,8 @@ print(f"{len(labelled)} rows with their sex, {len(table)} to publish")
 # Fit, and publish other rows
 # ---------------------------
 #
-# A reader may know how old somebody is, in tens of years: people swap within these, and the promise
-# holds for who knows it.
+# A reader may know how old somebody is, in tens of years: people swap within these, and the
+# guarantee holds for who knows it.
 
 
 def prepared(rows):

@@ -40,8 +40,8 @@ The budget is 1 throughout. "same scale": that of one release, k times. "epsilon
 which a release alone loses 1/k; k of them lose more than 1. "planned": k times the scale of one
 release. Precisions 1/theta add up, so k releases lose exactly what one loses at theta/k.
 right %: by the best guess from all k outputs and the prior; 53 % without any output. beyond %: of
-patients whose odds moved by more than a factor of e, which the promise rules out. mean off by: how
-far the mean of k outputs is off the bmi, the median, in standard deviations of the bmi.
+patients whose odds moved by more than a factor of e, which the guarantee rules out. mean off by:
+how far the mean of k outputs is off the bmi, the median, in standard deviations of the bmi.
 """
 
 
@@ -140,13 +140,15 @@ def releases(noiser, table, k):
 
 def log_ratios(noiser, seen):
     """Return log p(outputs | 1) / p(outputs | 2) of each row, for outputs (k, n_rows, n_public)."""
-    laws, theta = noiser.priors_["sex"], noiser.theta_.to_numpy()
+    distributions, theta = noiser.priors_["sex"], noiser.theta_.to_numpy()
     logs = []
     for secret in (1.0, 2.0):
-        (law,) = laws[secret].values()
-        apart = np.abs(seen[:, :, None, :] - law.rows) / theta
+        (distribution,) = distributions[secret].values()
+        apart = np.abs(seen[:, :, None, :] - distribution.rows) / theta
         with np.errstate(divide="ignore"):  # some values are never seen with one secret
-            logs.append(logsumexp(np.log(law.probabilities) - apart.sum(axis=(0, 3)), axis=1))
+            logs.append(
+                logsumexp(np.log(distribution.probabilities) - apart.sum(axis=(0, 3)), axis=1)
+            )
     return logs[0] - logs[1]
 
 

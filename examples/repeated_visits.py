@@ -11,10 +11,10 @@ tables say, a student is known again by what describes him in both: school, age,
 rows are a group, and his sex is the secret that they share. What is released is how much he drinks
 at weekends, from 1 to 5.
 
-A promise for a row does not hold for a student: each of his two rows has noise of its own. Nor are
-his rows independent given the secret, for he said the same twice. ``within_group="any"`` promises
-for them all the same. Last, the joint law of both answers, which no fit has seen, is held against
-the noise of each promise.
+A guarantee for a row does not hold for a student: each of his two rows has noise of its own. Nor
+are his rows independent given the secret, for he said the same twice. ``within_group="any"``
+guarantees for them all the same. Last, the joint distribution of both answers, which no fit has
+seen, is held against the noise of each guarantee.
 """
 
 import warnings
@@ -64,29 +64,29 @@ def read():
 
 
 def fitted(rows, **groups):
-    """Return a noiser for what students drink, which promises for rows or for students."""
+    """Return a noiser for what students drink, which guarantees for rows or for students."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # one column and a small budget
         return PufferfishNoiser(EPSILON, sensitive="sex", public=["Walc"], **groups).fit(rows)
 
 
 def compared(rows, noisers):
-    """Return the noise of each promise, and what a student's two rows tell under it."""
-    p, q = laws_of_two(rows)
+    """Return the noise of each guarantee, and what a student's two rows tell under it."""
+    p, q = distributions_of_two(rows)
     scales = [noiser.theta_["Walc"] for noiser in noisers.values()]
     told = [privacy_loss(p, q, Laplace((s, s)), Pufferfish(EPSILON)).upper for s in scales]
     figures = {"noise": scales, "asked for": EPSILON, "two rows tell": told}
     return pd.DataFrame(figures, index=list(noisers)).round(3)
 
 
-def laws_of_two(rows):
-    """Return the counted laws of both answers of a student, given each sex."""
+def distributions_of_two(rows):
+    """Return the counted distributions of both answers of a student, given each sex."""
     both = rows.pivot(index=["sex", "student"], columns="course", values="Walc").dropna()
-    laws = []
+    distributions = []
     for _, own in both.groupby("sex"):
         answers, counts = np.unique(own.to_numpy(), axis=0, return_counts=True)
-        laws.append(Discrete.from_counts(answers, counts))
-    return laws
+        distributions.append(Discrete.from_counts(answers, counts))
+    return distributions
 
 
 if __name__ == "__main__":

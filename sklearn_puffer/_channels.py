@@ -1,8 +1,8 @@
 r"""Channels that change least: which cell to release for which, as an optimum in whole numbers.
 
 A channel W(y|x) is found by a linear program, solved whole by HiGHS. With
-:math:`q_s(y) = \sum_x p_s(x) W(y|x)`, the law of what is released under secret s, each output y
-keeps the budget of a family of laws in one of two ways:
+:math:`q_s(y) = \sum_x p_s(x) W(y|x)`, what is released under secret s, each
+output y keeps the budget of a family of distributions in one of two ways:
 
 - epsilon alone, all pairs: one more variable m(y), with m <= q_s(y) <= e^epsilon m for every s;
 - otherwise, for each ordered pair: q_s(y) - e^epsilon q_s'(y) <= v(y), where v = 0 under epsilon
@@ -51,12 +51,12 @@ _SHARES = (1.0 - 1e-9, 1.0 - 1e-3, 0.5)  # of delta that is used, one after the 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Laws that must not be told apart: those of one sensitive column and one adversary.
+    """Distributions that must not be told apart: those of one sensitive column and one adversary.
 
     Attributes
     ----------
     masses : ndarray of int64 or of Python's int of shape (k, n)
-        Law s is masses[s] / masses[s].sum().
+        Distribution s is masses[s] / masses[s].sum().
     pairs : ndarray of intp of shape (n_pairs, 2) or None
         The protected pairs, without order; None for all of them.
     """
@@ -65,10 +65,12 @@ class Family:
     pairs: Array | None = None
 
     @cached_property
-    def laws(self) -> FloatArray:
-        """The laws p_s, shape (k, n)."""
-        laws: FloatArray = (self.masses / self.masses.sum(axis=1, keepdims=True)).astype(float)
-        return laws
+    def distributions(self) -> FloatArray:
+        """The distributions p_s, shape (k, n)."""
+        distributions: FloatArray = (self.masses / self.masses.sum(axis=1, keepdims=True)).astype(
+            float
+        )
+        return distributions
 
     @cached_property
     def ordered_pairs(self) -> Array:
@@ -89,7 +91,7 @@ class ChannelProblem:
     families : sequence of Family
         The guarantee holds within each.
     weights : ndarray of shape (n,)
-        The law pi of the cells over which the cost is averaged; it sums to 1.
+        The distribution pi of the cells over which the cost is averaged; it sums to 1.
     costs : ndarray of shape (n, n)
         What it costs to release cell y in place of x: never negative, 0 for itself.
     epsilon, delta : float
@@ -117,7 +119,8 @@ def most_cells(n_rows: int, *, floor: bool) -> int:
     Parameters
     ----------
     n_rows : int
-        The rows that hold the budget of an output: laws, or ordered pairs where they are more.
+        The rows that hold the budget of an output: distributions, or ordered pairs where they are
+        more.
     floor : bool
         Whether there is a floor.
 
@@ -241,13 +244,16 @@ class _Program:
 
     def _masses(self, family: Family) -> FloatArray:
         """Return what the rows of each output are divided by."""
-        masses = family.laws.mean(axis=0) + self.problem.weights
+        masses = family.distributions.mean(axis=0) + self.problem.weights
         return np.where(masses > 0.0, masses, 1.0)
 
     def _released(self, family: Family) -> Sparse:
         """Return q_s(y) over arcs, divided by the mass of y: s-major."""
         masses, where = self._masses(family)[self.ys], (self.ys, np.arange(self.n**2))
-        rows = [sparse.csr_array((law[self.xs] / masses, where)) for law in family.laws]
+        rows = [
+            sparse.csr_array((distribution[self.xs] / masses, where))
+            for distribution in family.distributions
+        ]
         return sparse.csr_array(sparse.vstack(rows))
 
 
@@ -286,9 +292,9 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
 
     Examples
     --------
-    >>> law = np.array([[3, 1], [1, 3]])
+    >>> distribution = np.array([[3, 1], [1, 3]])
     >>> costs = np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> problem = ChannelProblem([Family(law)], np.array([0.5, 0.5]), costs, epsilon=1.0)
+    >>> problem = ChannelProblem([Family(distribution)], np.array([0.5, 0.5]), costs, epsilon=1.0)
     >>> rows = whole_rows(problem, np.eye(2))  # log 3 is more than the budget
     >>> (rows.shares / 2**62).round(3).tolist()
     [0.962, 0.038, 0.038, 0.962]
@@ -310,14 +316,16 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
 
 
 class _Limits:
-    """What each output must keep, q_first <= factor q_second, for the laws of all families."""
+    """What each output must keep, q_first <= factor q_second, in all families."""
 
     def __init__(self, problem: ChannelProblem) -> None:
         self.problem = problem
-        laws = [family.laws for family in problem.families]
-        before = np.cumsum([0, *map(len, laws[:-1])])
+        distributions = [family.distributions for family in problem.families]
+        before = np.cumsum([0, *map(len, distributions[:-1])])
         pairs = [f.ordered_pairs + n for f, n in zip(problem.families, before, strict=True)]
-        self.laws = np.concatenate(laws)  # (K, n): of all families, one after the other
+        self.distributions = np.concatenate(
+            distributions
+        )  # (K, n): of all families, one after the other
         self.first, self.second = np.concatenate(pairs).reshape(-1, 2).T.astype(np.intp)
         self.factor = exp(min(problem.epsilon, _LARGEST_EPSILON)) * (1.0 - 4.0 * ULP)
 
@@ -332,14 +340,17 @@ class _Limits:
 
         Each share may be lowered by ``lowered`` later.
         """
-        most, least = (1.0 + room) * self.laws @ shares, (1.0 - room) * self.laws @ shares
-        least -= lowered * (self.laws @ (shares > 0.0))
+        most, least = (
+            (1.0 + room) * self.distributions @ shares,
+            (1.0 - room) * self.distributions @ shares,
+        )
+        least -= lowered * (self.distributions @ (shares > 0.0))
         excess: FloatArray = most[self.first] - self.factor * least[self.second]
         return excess
 
     def gain(self) -> FloatArray:
         """Return what a row for all cells leaves to each limit, shape (P,)."""
-        masses = np.asfortranarray(self.laws).sum(axis=1)  # cell after cell
+        masses = np.asfortranarray(self.distributions).sum(axis=1)  # cell after cell
         room = self.room + _ROUNDING * self.problem.n_cells
         least = (1.0 - room) * self.factor * masses[self.second]
         return np.asarray(least - (1.0 + room) * masses[self.first], dtype=np.float64)

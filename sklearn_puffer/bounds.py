@@ -237,17 +237,17 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     Notes
     -----
     *Formal guarantees.* Moves of a coupling may be left out at the price of their probability,
-    and what is left is a mean over moves of at most z. Under Renyi both laws are conditioned on
-    the event that the move is kept, which one coupling gives the same probability on both sides:
-    what is left are two mixtures with the same weights, so no term in log 1/(1 - delta) is due.
-    d is `ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for
-    rows the best of `couplings` counts. Probabilities are exact. For Laplace noise the
-    scale is at most the (1 - delta)-quantile of d over epsilon.
+    and what is left is a mean over moves of at most z. Under Renyi both distributions are
+    conditioned on the event that the move is kept, which one coupling gives the same probability on
+    both sides: what is left are two mixtures with the same weights, so no term in log 1/(1 - delta)
+    is due. d is `ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for rows
+    the best of `couplings` counts. Probabilities are exact. For Laplace noise the scale is at most
+    the (1 - delta)-quantile of d over epsilon.
 
     References
     ----------
     003, Thm 1; 004, Thm 4.3, whose statement about (epsilon, delta) needs the max-divergence: with
-    the Renyi divergence of order 1.001 it promises delta 1e-6 where 0.238 is true.
+    the Renyi divergence of order 1.001 it guarantees delta 1e-6 where 0.238 is true.
 
     Examples
     --------
@@ -300,8 +300,8 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     Notes
     -----
     *Formal guarantees.* Hockey-stick divergences and e^((alpha - 1) D) are convex in the pair of
-    laws, so the average over any coupling is a bound. In one column it is taken over the monotone
-    coupling; for rows the best of `couplings`, that of `wasserstein` among them, counts
+    distributions, so the average over any coupling is a bound. In one column it is taken over the
+    monotone coupling; for rows the best of `couplings`, that of `wasserstein` among them, counts
     pair by pair. Never above `wasserstein`.
 
     References
@@ -439,8 +439,8 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
     if notion.is_pure and noise.is_normal and any(p != q for p, q in pairs):
         return Impossible(
             "Gaussian noise has no pure epsilon for Gaussian and mixture priors of several "
-            "columns, as the log odds of two different normal laws grow without bound; use delta=, "
-            "alpha= or noise='laplace'.",
+            "columns, as the log odds of two different normal distributions grow without bound; "
+            "use delta=, alpha= or noise='laplace'.",
             len(pairs),
         )
     moved = _first_of(pairs, noise, notion)

@@ -58,7 +58,9 @@ __all__ = ["STRATEGIES", "Calibration", "calibrate", "exact", "rows_needed"]
 
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops
 _ROUGH = 1e-3  # factors told apart no better than this are only compared
-_WIDEST = "widest components (the log odds of two different normal laws grow without bound)"
+_WIDEST = (
+    "widest components (the log odds of two different normal distributions grow without bound)"
+)
 _ON_PLANES = 1e-5  # the same, where losses are known to a part in a thousand
 
 
@@ -83,8 +85,8 @@ class Calibration:
     >>> from sklearn_puffer.calibration import calibrate
     >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.priors import Discrete
-    >>> laws = [Discrete([0, 1], [p, 1.0 - p]) for p in (0.5, 0.4, 0.1)]
-    >>> pairs = [(laws[0], laws[1]), (laws[0], laws[2]), (laws[1], laws[2])]
+    >>> p, q, r = (Discrete([0, 1], [first, 1.0 - first]) for first in (0.5, 0.4, 0.1))
+    >>> pairs = [(p, q), (p, r), (q, r)]
     >>> found = calibrate(pairs, Pufferfish(epsilon=0.5))
     >>> found.worst_pair, round(found.scale, 3), round(found.bound, 9)
     (1, 0.929, 0.5)
@@ -195,7 +197,7 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         )
     if pairs[0].p.n_axes == 1 and not all_computable(pairs, noise, notion):
         return Impossible(
-            "strategy='exact' knows no law of Gaussian and mixture priors under "
+            "strategy='exact' knows no distribution of Gaussian and mixture priors under "
             f"{type(noise).__name__} noise; use noise='laplace' or strategy='distribution_aware'.",
             len(pairs),
         )
@@ -228,7 +230,7 @@ def _tails(prior: Discrete | GaussianMixture) -> list[float]:
     """Return what decides how the density of one column falls off, with Gaussian noise added.
 
     Far out the widest component dominates, and of equally wide ones that of the outermost mean;
-    atoms have no width. Where two laws differ in that, their log ratio has no bound.
+    atoms have no width. Where two distributions differ in that, their log ratio has no bound.
     """
     if isinstance(prior, Discrete):
         atoms = prior.atoms[prior.counts > 0]
@@ -293,7 +295,7 @@ def calibrate(
     pairs : sequence of (p, q)
         Priors to be told apart, all over the same columns and of one family.
     notion : Pufferfish or RenyiPufferfish
-        What is to be promised, with its budget.
+        What is to be guaranteed, with its budget.
     noise : str or Noise, default="laplace"
         A family by name, at unit scale, or a template whose scales are multiplied by the result.
     strategy : str or Strategy, default="exact"

@@ -1,10 +1,10 @@
 r"""Secrets that move the released value by a known distance.
 
-Where the laws under two secrets are coupled so that values never lie further apart than W_inf, no
-noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds W_inf for
-three kinds of data; each is a function here that returns a `Shift`, which calibrates any noise.
-Corollary 1(b) of 003 is a fourth; the rest of that corollary, sums of Gaussian users, and the
-factor of its Theorem 1 by Lambert's function can be had from here too.
+Where the distributions under two secrets are coupled so that values never lie further apart than
+W_inf, no noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds
+W_inf for three kinds of data; each is a function here that returns a `Shift`, which calibrates any
+noise. Corollary 1(b) of 003 is a fourth; the rest of that corollary, sums of Gaussian users, and
+the factor of its Theorem 1 by Lambert's function can be had from here too.
 """
 
 # Rounding. Distances are exact fractions rounded up, but for `langevin`, which says what it adds,
@@ -103,7 +103,7 @@ class Shift:
         Parameters
         ----------
         notion : Pufferfish or RenyiPufferfish
-            What is to be promised, with its budget.
+            What is to be guaranteed, with its budget.
         noise : str or Noise, default="laplace"
             For ``"l1"`` Laplace noise, for ``"l2"`` Gaussian noise, of one scale on all axes.
 
@@ -115,13 +115,13 @@ class Shift:
         Raises
         ------
         ValueError
-            If noise and norm do not go together, or the noise has no such promise.
+            If noise and norm do not go together, or the noise has no such guarantee.
 
         Notes
         -----
-        *Formal guarantees.* Noise of this scale keeps the notion for all laws whose W_inf is at
-        most the distance (004, Thm 3.3), and no smaller scale does for a translation by it. In
-        several columns a shift along one axis is the worst of its norm. Gaussian noise looks the
+        *Formal guarantees.* Noise of this scale keeps the notion for all distributions whose W_inf
+        is at most the distance (004, Thm 3.3), and no smaller scale does for a translation by it.
+        In several columns a shift along one axis is the worst of its norm. Gaussian noise looks the
         same in all directions. The pure loss of Laplace noise is the l1 norm over theta, its delta
         at most that of one column at the l1 norm (`noise.Laplace`), and its Renyi loss a convex
         function of each coordinate that is 0 at 0, so that sums do not exceed its value at the sum.
@@ -134,15 +134,15 @@ class Shift:
         >>> round(shift.calibrate(RenyiPufferfish(1.0, alpha=2.0), noise="gaussian").scale, 9)
         2.0
         """
-        law = named_noise(noise)
-        if self.norm not in ("absolute", law.norm):
+        distribution = named_noise(noise)
+        if self.norm not in ("absolute", distribution.norm):
             raise ValueError(
                 f"noise must be {_NORMS[self.norm]} for a distance in the {self.norm} norm, got "
                 f"{noise!r}; for d columns the l1 norm is at most sqrt(d) times the l2 norm, which "
                 "is at most the l1 norm."
             )
         ends = Discrete([0.0], [1.0]), Discrete([self.distance], [1.0])
-        return calibrate([ends], notion, noise=law, strategy="wasserstein")
+        return calibrate([ends], notion, noise=distribution, strategy="wasserstein")
 
 
 def weakly_dependent(
@@ -158,8 +158,8 @@ def weakly_dependent(
     sensitivity : float
         Delta, how far the query moves at most when one row changes, in the unit of the query.
     dependence : float
-        lambda, the largest W_inf between the query's law given a secret and the law that it would
-        have if the rows were independent.
+        lambda, the largest W_inf between the query's distribution given a secret and the
+        distribution that it would have if the rows were independent.
     same_user : bool, default=True
         Whether both secrets of each pair are about the same row.
     norm : {"absolute", "l1", "l2"}, default="absolute"
@@ -177,10 +177,10 @@ def weakly_dependent(
 
     Notes
     -----
-    *Formal guarantees.* W_inf is a metric: from the law given s_i to that of independent rows it
-    is lambda, and back again lambda; independent rows given two values of one row couple all the
-    others as they are. Given values of two different rows, both of these rows move, and with
-    Delta = 10 and lambda = 0 the distance is 20 where 10 is printed.
+    *Formal guarantees.* W_inf is a metric: from the distribution given s_i to that of independent
+    rows it is lambda, and back again lambda; independent rows given two values of one row couple
+    all the others as they are. Given values of two different rows, both of these rows move, and
+    with Delta = 10 and lambda = 0 the distance is 20 where 10 is printed.
 
     References
     ----------
@@ -282,7 +282,7 @@ def gaussian_attributes(
         max(distances),
         "absolute" if single else norm,
         "004, Prop. 6.2 and F.1, with |Cov|",
-        ("each record is drawn independently from a Gaussian law with this covariance",),
+        ("each record is drawn independently from a Gaussian distribution with this covariance",),
     )
 
 
@@ -386,8 +386,8 @@ def corollary_1b(first: float, second: float) -> Shift:
 
     Notes
     -----
-    *Formal guarantees.* The sum is translated, whatever the laws of the other users: no Gaussian
-    is needed.
+    *Formal guarantees.* The sum is translated, whatever the distributions of the other users: no
+    Gaussian is needed.
 
     References
     ----------
@@ -449,8 +449,8 @@ def lambert_tau(delta: float) -> float:
     probability = check_delta(delta, "delta")
     if probability == 0.0:
         raise ValueError(
-            "delta must be above 0, got 0.0: no factor covers all of a normal law; give a small "
-            "probability such as 1e-5."
+            "delta must be above 0, got 0.0: no factor covers all of a normal distribution; give a "
+            "small probability such as 1e-5."
         )
     # omega(log x) = W_0(x), also where x is no float
     squared = float(wrightomega(math.log(2.0 / math.pi) - 2.0 * math.log(probability)))

@@ -1,10 +1,10 @@
 r"""Couplings of two priors, and what follows from them: the objects of the papers.
 
-A coupling moves the rows that follow one law so that they follow another; how far it has to move
-them says how much noise is enough. `fit` does all of this inside: take this module to follow a
-paper, to check a figure by hand, or to state what is left for an adversary whose prior is close to
-the one that a release was made for. All priors here are `Discrete`, and over one column where
-values have to be moved.
+A coupling moves the rows that follow one distribution so that they follow another; how far it has
+to move them says how much noise is enough. `fit` does all of this inside: take this module to
+follow a paper, to check a figure by hand, or to state what is left for an adversary whose prior is
+close to the one that a release was made for. All priors here are `Discrete`, and over one column
+where values have to be moved.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 def optimal_plan(p: Discrete, q: Discrete) -> Plan:
     r"""Return the optimal transport plan of two priors over one column.
 
-    .. math:: \pi^* = \operatorname{law}(F^{-1}(U), G^{-1}(U)), \qquad
+    .. math:: \pi^* = \operatorname{distribution}(F^{-1}(U), G^{-1}(U)), \qquad
               \pi^*((-\infty, x] \times (-\infty, y]) = \min\{F(x), G(y)\}
 
     Parameters
@@ -325,9 +325,10 @@ def close_adversary(
     ----------
     loss : callable
         The loss under the fitted prior, of an order: ``lambda order: certificate_.loss`` for a
-        pure promise.
+        pure guarantee.
     fitted, believed : mapping of secret to Discrete
-        What the prior of the release, and what the adversary takes as the law given each secret.
+        What the prior of the release, and what the adversary takes as the distribution given each
+        secret.
     alpha : float, default=inf
         Above 1: the order of the answer.
     noise : Noise, optional

@@ -88,7 +88,7 @@ class Contingency:
         Returns
         -------
         PriorPair
-            The laws given s_i and given s_j, whose counts are numbers of rows.
+            The distributions given s_i and given s_j, whose counts are numbers of rows.
         """
         codes = np.arange(len(self.values))
         p, q = (Discrete.from_counts(codes, row) for row in self.counts)
@@ -667,8 +667,8 @@ def removed_classes() -> dict[str, Discrete]:
     Returns
     -------
     dict of str to Discrete
-        Laws on the codes; their counts are numbers of rows. The codes of education are 0 to 15 in
-        the order of first appearance, or in alphabetical order, or 1 to 16, the column
+        Distributions on the codes; their counts are numbers of rows. The codes of education are 0
+        to 15 in the order of first appearance, or in alphabetical order, or 1 to 16, the column
         ``education-num``. Those of marital status are 0 to 2 in the order of first appearance
         (married, single, divorced), or in alphabetical order, or 1 to 3.
 
@@ -679,8 +679,8 @@ def removed_classes() -> dict[str, Discrete]:
     Examples
     --------
     >>> from sklearn_puffer.datasets import removed_classes
-    >>> for reading, law in removed_classes().items():
-    ...     print(f"{reading}: {int(law.counts.sum())} rows")
+    >>> for reading, distribution in removed_classes().items():
+    ...     print(f"{reading}: {int(distribution.counts.sum())} rows")
     Adult, first appearance: 27816 rows
     Adult, alphabetical: 27816 rows
     Adult, education-num: 27816 rows
@@ -693,18 +693,18 @@ def removed_classes() -> dict[str, Discrete]:
     Bank, alphabetical: 7244 rows
     Bank, from 1: 7244 rows
     """
-    laws = {}
+    distributions = {}
     for rows, counts in _EDUCATION.items():
         by_name = dict(zip(_SCHOOLS, counts, strict=True))
-        laws[f"{rows}, first appearance"] = _coded([by_name[name] for name in _FIRST_SEEN])
-        laws[f"{rows}, alphabetical"] = _coded([by_name[name] for name in sorted(by_name)])
-        laws[f"{rows}, education-num"] = _coded(counts, first=1)
-    laws |= {course: _coded(counts) for course, counts in _ROMANTIC.items()}
+        distributions[f"{rows}, first appearance"] = _coded([by_name[name] for name in _FIRST_SEEN])
+        distributions[f"{rows}, alphabetical"] = _coded([by_name[name] for name in sorted(by_name)])
+        distributions[f"{rows}, education-num"] = _coded(counts, first=1)
+    distributions |= {course: _coded(counts) for course, counts in _ROMANTIC.items()}
     married, single, divorced = _MARITAL
-    laws["Bank, first appearance"] = _coded(_MARITAL)
-    laws["Bank, alphabetical"] = _coded([divorced, married, single])
-    laws["Bank, from 1"] = _coded(_MARITAL, first=1)
-    return laws
+    distributions["Bank, first appearance"] = _coded(_MARITAL)
+    distributions["Bank, alphabetical"] = _coded([divorced, married, single])
+    distributions["Bank, from 1"] = _coded(_MARITAL, first=1)
+    return distributions
 
 
 def replaced_classes() -> dict[str, PriorPair]:
@@ -717,7 +717,7 @@ def replaced_classes() -> dict[str, PriorPair]:
     Returns
     -------
     dict of str to PriorPair
-        Laws on 0 and 1; their counts are numbers of rows.
+        Distributions on 0 and 1; their counts are numbers of rows.
 
     References
     ----------

@@ -334,8 +334,8 @@ class MixtureFit:
 class ClassifierFit:
     r"""What a classifier can tell of the secret from the public columns, as a prior.
 
-    With :math:`\pi_s(x)` the probability that it gives secret s for a row x, the law of the
-    released cells z given s is Bayes' rule on the rows that there are:
+    With :math:`\pi_s(x)` the probability that it gives secret s for a row x, the distribution of
+    the released cells z given s is Bayes' rule on the rows that there are:
 
     .. math:: p_s(z) = \sum_{i: x_i \in z} w_i \pi_s(x_i) / \sum_i w_i \pi_s(x_i)
 
@@ -348,11 +348,11 @@ class ClassifierFit:
         The probabilities for a row come from a model that did not see it. An int: so many folds,
         over which the rows of each secret are dealt in turn, by a digest of what they hold and
         not by their order. Equal rows are dealt out as well, so that each model learns from some
-        of them: their law is the mean of what all models say of their own copies. An object
-        with ``split`` (of the kind of `sklearn.model_selection.KFold`, and
-        `sklearn.model_selection.PredefinedSplit` where persons occur repeatedly) is given the
-        rows as they stand in the table, and tests each once. ``"prefit"``: the estimator was
-        fitted elsewhere, to other rows, and is asked.
+        of them: their distribution is the mean of what all models say of their own copies. An
+        object with ``split`` (of the kind of `sklearn.model_selection.KFold`, and
+        `sklearn.model_selection.PredefinedSplit` where persons occur repeatedly) is given the rows
+        as they stand in the table, and tests each once. ``"prefit"``: the estimator was fitted
+        elsewhere, to other rows, and is asked.
     smoothing : float, default=0.0
         The share of the base rate, that is of each secret among the rows, that is mixed into all
         probabilities. Probabilities of 0 are claims of certainty, and it takes them away.
@@ -369,10 +369,10 @@ class ClassifierFit:
     categories as ``category`` columns, missing values as missing; and rows that count k times, k
     times (more than 2^21 rows: once, with a ``sample_weight`` of k).
 
-    *Formal guarantees.* A promise for this prior is one about whoever knows as much as the
+    *Formal guarantees.* A guarantee for this prior is one about whoever knows as much as the
     classifier, and not more. Probabilities become whole numbers of 2^-32, positive ones never 0,
-    and the promise is about the law of those. Cross-fitted, the adversary is a patchwork of
-    several models, each asked about the rows that the others were fitted to.
+    and the guarantee is about the distribution of those. Cross-fitted, the adversary is a patchwork
+    of several models, each asked about the rows that the others were fitted to.
 
     Examples
     --------

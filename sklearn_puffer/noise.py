@@ -337,7 +337,8 @@ class GeneralizedCauchy(_CauchyKind):
     scale : float or tuple of float
         s, in the units of the column; one for all axes or one an axis.
     k : float
-        Above 1 and finite. 2 is the Cauchy law; 4 is the least integer with a variance, s^2.
+        Above 1 and finite. 2 is the Cauchy distribution; 4 is the least integer with a variance,
+        s^2.
 
     Raises
     ------
@@ -346,9 +347,10 @@ class GeneralizedCauchy(_CauchyKind):
 
     Notes
     -----
-    It is s / sqrt(k - 1) times a Student t with k - 1 degrees of freedom, a self-decomposable law
-    (Halgreen, 1979): noise of a larger scale is noise of a smaller one plus something independent,
-    which is why no loss ever grows with the scale. Moments exist up to any order below k - 1.
+    It is s / sqrt(k - 1) times a Student t with k - 1 degrees of freedom, a self-decomposable
+    distribution (Halgreen, 1979): noise of a larger scale is noise of a smaller one plus something
+    independent, which is why no loss ever grows with the scale. Moments exist up to any order below
+    k - 1.
 
     *Formal guarantees.* Adding it to a value that moves by ``z`` has a pure privacy loss of exactly
     ``max_divergence(z)``. Renyi losses are sums over the columns. With u = \|z_j\| / s_j and m =
@@ -362,7 +364,7 @@ class GeneralizedCauchy(_CauchyKind):
 
     In one column delta is exact: a closed form for k = 2, a quadrature otherwise. In several
     columns it is the smaller of two bounds. With e0 the total max-divergence, the (e^e0 -
-    e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of laws of that
+    e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of distributions of that
     max-divergence (both ways) post-processes; and the delta of the largest column at epsilon less
     the max-divergences e' of the others, as q' >= e^(-e') p' there gives
     (p p' - e^epsilon q q')_+ <= p' (p - e^(epsilon - e') q)_+.
@@ -392,8 +394,9 @@ class GeneralizedCauchy(_CauchyKind):
 class OptimalChannel:
     r"""The channel that changes least, in the place of noise (``noise="optimal"``).
 
-    It is no family of noise. The law W(y\|x) of the released row y given the true row x, both among
-    the rows of `fit`, is found by linear programming, so that the expected cost of the changes
+    It is no family of noise. The distribution W(y\|x) of the released row y given the true row x,
+    both among the rows of `fit`, is found by linear programming, so that the expected cost of the
+    changes
 
     .. math:: \sum_x \pi(x) \sum_y W(y|x)\, c(x, y), \qquad
               c(x, y) = \sum_k \frac{|x_k - y_k|}{w_k}

@@ -1,7 +1,7 @@
-"""What is promised: the privacy notions, their budgets, and how losses are read under them.
+"""What is guaranteed: the privacy notions, their budgets, and how losses are read under them.
 
-A notion holds a divergence of two released laws against a budget: one of the three that whatever
-computes losses knows. Nothing outside of this module asks which notion it is.
+A notion holds a divergence of two released distributions against a budget: one of the three that
+whatever computes losses knows. Nothing outside of this module asks which notion it is.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Pufferfish(Notion):
     epsilon : float
         Budget in nats, positive and finite.
     delta : float, default=0.0
-        Probability in [0, 1). At 0 the promise is pure.
+        Probability in [0, 1). At 0 the guarantee is pure.
 
     Raises
     ------
@@ -93,8 +93,8 @@ class Pufferfish(Notion):
     *Formal guarantees.* Pure: whoever knows the prior of X given S and sees the release Y has
     posterior odds between s_i and s_j within a factor e^epsilon of the prior odds (000, Def. 2.1).
     With delta: the inequality above holds for sets, which is stronger than for single outcomes
-    (003, Def. 1; 004, Def. 2.1 as printed is about outcomes, and promises nothing: uniform laws on
-    two disjoint sets of 1,000 outcomes keep it with epsilon 0 and delta 0.001).
+    (003, Def. 1; 004, Def. 2.1 as printed is about outcomes, and guarantees nothing: uniform
+    distributions on two disjoint sets of 1,000 outcomes keep it with epsilon 0 and delta 0.001).
 
     The loss under delta is the smallest delta that goes with epsilon, the hockey-stick divergence.
 
@@ -114,7 +114,7 @@ class Pufferfish(Notion):
 
     @property
     def budget(self) -> float:
-        """Epsilon for the pure promise, delta otherwise."""
+        """Epsilon for the pure guarantee, delta otherwise."""
         return self.delta if self.delta > 0.0 else self.epsilon
 
     @property
@@ -133,7 +133,7 @@ class Pufferfish(Notion):
             return self
         return Pufferfish(self.epsilon / n_groups, self.delta / n_groups)
 
-    def for_law(self, ratio: float) -> Pufferfish:
+    def for_distribution(self, ratio: float) -> Pufferfish:
         """Return a smaller epsilon, and with it a smaller delta."""
         return Pufferfish(_left_of(self.epsilon, ratio), self.delta * math.exp(-ratio))
 
@@ -152,7 +152,7 @@ class Pufferfish(Notion):
         return replace(self, epsilon=loss) if self.delta == 0.0 else replace(self, delta=loss)
 
     def promise(self) -> str:
-        """Return the promise as the end of a sentence."""
+        """Return the guarantee as the end of a sentence."""
         # Odds may move further with a chance above delta: that is about events, not outcomes.
         if self.delta > 0.0:
             return (
@@ -240,7 +240,7 @@ class RenyiPufferfish(Notion):
         return PowerMean(self.alpha, self.delta)
 
     def to_pufferfish(self, delta: float | None = None) -> Pufferfish:
-        r"""Return the (epsilon', delta) promise that follows.
+        r"""Return the (epsilon', delta) guarantee that follows.
 
         .. math:: \varepsilon' = \varepsilon + \frac{\log(1/\delta)}{\alpha - 1}
 
@@ -248,12 +248,12 @@ class RenyiPufferfish(Notion):
         ----------
         delta : float, optional
             Probability in (0, 1); given by the notion itself where that has a delta, and then the
-            promise is (epsilon', 2 delta).
+            guarantee is (epsilon', 2 delta).
 
         Returns
         -------
         Pufferfish
-            The promise about single events, its epsilon' rounded up.
+            The guarantee about single events, its epsilon' rounded up.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class RenyiPufferfish(Notion):
             return self
         return RenyiPufferfish(self.epsilon / n_groups, self.alpha, self.delta / n_groups)
 
-    def for_law(self, ratio: float) -> RenyiPufferfish:
+    def for_distribution(self, ratio: float) -> RenyiPufferfish:
         """Return a smaller epsilon, and delta where there is one."""
         return RenyiPufferfish(
             _left_of(self.epsilon, self.spent_on(ratio)), self.alpha, self.delta * math.exp(-ratio)
@@ -301,13 +301,13 @@ class RenyiPufferfish(Notion):
         return replace(self, epsilon=loss)
 
     def spent_on(self, ratio: float) -> float:
-        """Return what of epsilon is spent where `for_law` makes room for a ratio."""
+        """Return what of epsilon is spent where `for_distribution` makes room for a ratio."""
         # int p'^a q'^(1-a) <= A^a B^(1-a) int p^a q^(1-a) for p' <= A p and q' >= B q, where
         # log(A/B) = ratio, A >= 1 >= B; given an event, its probability moves likewise.
         return ratio * self.alpha / (self.alpha - 1.0) * (1.0 if self.delta == 0.0 else 2.0)
 
     def promise(self) -> str:
-        """Return the promise as the end of a sentence."""
+        """Return the guarantee as the end of a sentence."""
         left_out = f", given events of probability 1 - {self.delta:g}" if self.delta > 0.0 else ""
         return (
             "shift their odds between two secrets by at most a factor of "
@@ -327,7 +327,7 @@ class RenyiPufferfish(Notion):
         return [(f"delta={ADDED_DELTA!r}", replace(self, delta=ADDED_DELTA)), without]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers of the promise, for JSON."""
+        """Return the numbers of the guarantee, for JSON."""
         return {**super().to_dict(), "alpha": self.alpha}
 
 

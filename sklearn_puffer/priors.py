@@ -1,4 +1,4 @@
-"""What an adversary knows: the law of the public columns given a secret, and pairs of such laws."""
+"""What an adversary knows: the public columns' distribution given a secret; and pairs of such."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Discrete:
         return Discrete.from_counts(rows[:, 0] if len(axes) == 1 else rows, self.counts)
 
     def moved(self, rows: FloatArray) -> Discrete:
-        """Return the law of other values.
+        """Return the distribution of other values.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class ConfidenceSet:
     Parameters
     ----------
     level : float, default=0.95
-        Probability in (0, 1) with which the set holds all true laws at once.
+        Probability in (0, 1) with which the set holds all true distributions at once.
 
     Raises
     ------

@@ -1,11 +1,11 @@
 """The loss of what a fitted noiser releases, by brute force, from the raw table.
 
 Nothing of the package but the scales, grids and alphabets of a fitted noiser is used for the truth,
-and for fitted mixtures their parameters. The laws are counted from the rows. The space of released
-values is cut into small cells, whose probabilities come from distribution functions; losing sight
-of where in its cell a value lies is a post-processing, so such a loss is never above the true one,
-and close to it. A pure loss is the largest ratio of densities at many points, the atoms among them:
-never above the true one, either, and for Laplace noise that one itself.
+and for fitted mixtures their parameters. The distributions are counted from the rows. The space of
+released values is cut into small cells, whose probabilities come from distribution functions;
+losing sight of where in its cell a value lies is a post-processing, so such a loss is never above
+the true one, and close to it. A pure loss is the largest ratio of densities at many points, the
+atoms among them: never above the true one, either, and for Laplace noise that one itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def shares_of(noiser, rows, counts):
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     """Noise of scale 1: its density and its distribution function, both sides precise."""
 
     pdf: Any
@@ -76,20 +76,22 @@ class Law:
 
 
 def student(k):
-    """Return the law of density proportional to (1 + z^2)^(-k/2)."""
+    """Return the distribution of density proportional to (1 + z^2)^(-k/2)."""
     root = math.sqrt(k - 1.0)
-    return Law(
+    return Distribution(
         lambda z: stats.t.pdf(z * root, k - 1.0) * root,
         lambda z: stats.t.cdf(z * root, k - 1.0),
     )
 
 
 LAWS = {
-    "laplace": Law(
+    "laplace": Distribution(
         lambda z: 0.5 * np.exp(-np.abs(z)),
         lambda z: np.where(z < 0.0, 0.5 * np.exp(np.minimum(z, 0.0)), 1 - 0.5 * np.exp(-abs(z))),
     ),
-    "gaussian": Law(lambda z: np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), special.ndtr),
+    "gaussian": Distribution(
+        lambda z: np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), special.ndtr
+    ),
     "cauchy": student(2.0),
     "generalized": student(4.0),
 }
@@ -120,7 +122,7 @@ def points_around(atoms, theta, n):
 
 @dataclass(frozen=True)
 class Released:
-    """Two laws of a part of the columns: rows, and probabilities under each secret.
+    """Two distributions of a part of the columns: rows, and probabilities under each secret.
 
     ``shares`` holds for each column what its codes are drawn anew from, if it is unordered.
     """
@@ -130,7 +132,7 @@ class Released:
     q: np.ndarray
     shares: tuple[dict[float, float] | None, ...] = (None,) * 9
 
-    def loss_terms(self, theta, law, notion, n):
+    def loss_terms(self, theta, distribution, notion, n):
         """Return two arrays whose largest log ratio is the pure loss, or masses of cells."""
         axes, places = zip(*(np.unique(x, return_inverse=True) for x in self.rows.T), strict=True)
         tables = []
@@ -148,9 +150,11 @@ class Released:
                 continue
             points = points_around(atoms, scale, n)
             if "pure" in notion:
-                kernel = law.densities(points[None, :] - atoms[:, None], scale)
+                kernel = distribution.densities(points[None, :] - atoms[:, None], scale)
             else:
-                kernel = law.masses(np.concatenate([[-np.inf], points, [np.inf]]), atoms, scale)
+                kernel = distribution.masses(
+                    np.concatenate([[-np.inf], points, [np.inf]]), atoms, scale
+                )
             tables = [np.moveaxis(np.tensordot(table, kernel, (k, 0)), -1, k) for table in tables]
         return [table.ravel() for table in tables]
 
@@ -163,12 +167,13 @@ def pure_loss(p, q):
         return float((np.log(p) - np.log(q))[p > 0.0].max())
 
 
-def loss_of(parts, scales, law, notion, n):
+def loss_of(parts, scales, distribution, notion, n):
     """Return the loss of independent parts together, from p to q."""
     if "delta" not in notion and "alpha" not in notion:
         notion = {**notion, "pure": True}
     terms = [
-        part.loss_terms(theta, law, notion, n) for part, theta in zip(parts, scales, strict=True)
+        part.loss_terms(theta, distribution, notion, n)
+        for part, theta in zip(parts, scales, strict=True)
     ]
     if "pure" in notion:
         return sum(max(pure_loss(p, q), 0.0) for p, q in terms)
@@ -185,19 +190,19 @@ def swapped(part):
     return Released(part.rows, part.q, part.p, part.shares)
 
 
-def truth(combinations, theta, law, notion, n):
+def truth(combinations, theta, distribution, notion, n):
     """Return the largest loss, both ways, of lists of (columns, part)."""
     worst = 0.0
     for combination in combinations:
         scales = [theta[list(columns)] for columns, _ in combination]
         parts = [part for _, part in combination]
         for way in (parts, [swapped(part) for part in parts]):
-            worst = max(worst, loss_of(way, scales, law, notion, n))
+            worst = max(worst, loss_of(way, scales, distribution, notion, n))
     return worst
 
 
 def part_of(rows, secret, pair, counts, shares):
-    """Return the laws of the rows under both secrets, counted one by one, or None."""
+    """Return the distributions of the rows under both secrets, counted one by one, or None."""
     totals = [Counter(), Counter()]
     for row, value, count in zip(map(tuple, rows), secret, counts, strict=True):
         if value in pair:
@@ -231,15 +236,15 @@ def combinations_of(noiser, frame, groups, pairs, counts):
 
 
 def on_a_grid(p, q, n):
-    """Return two mixtures as laws on a fine grid: smooth densities lose next to nothing."""
+    """Return two mixtures on a fine grid: smooth densities lose next to nothing."""
     spreads = [np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2)) for prior in (p, q)]
     low = np.min([(m.rows - 8.5 * s).min(axis=0) for m, s in zip((p, q), spreads, strict=True)], 0)
     high = np.max([(m.rows + 8.5 * s).max(axis=0) for m, s in zip((p, q), spreads, strict=True)], 0)
     axes = [np.linspace(*ends, n) for ends in zip(low, high, strict=True)]
     rows = np.stack([x.ravel() for x in np.meshgrid(*axes, indexing="ij")], axis=1)
-    laws = []
+    distributions = []
     for prior in (p, q):
         parts = zip(prior.weights, prior.rows, prior.covariances, strict=True)
         masses = sum(w * stats.multivariate_normal.pdf(rows, m, c) for w, m, c in parts)
-        laws.append(masses / masses.sum())
-    return Released(rows, *laws)
+        distributions.append(masses / masses.sum())
+    return Released(rows, *distributions)

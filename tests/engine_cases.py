@@ -161,17 +161,17 @@ SHAPES = [
 WAYS = [{}, {"n_bins": 3}]
 
 
-def known_laws():
-    laws = {label: Discrete(range(20, 28), np.arange(1, 9) / 36) for label in "abc"}
-    return laws | {"a": Discrete(range(20, 28), np.full(8, 1 / 8))}
+def known_distributions():
+    distributions = {label: Discrete(range(20, 28), np.arange(1, 9) / 36) for label in "abc"}
+    return distributions | {"a": Discrete(range(20, 28), np.full(8, 1 / 8))}
 
 
 OTHERS = {
     "two secrets": {"sensitive": ["t", "s"], "public": ["age", "flag"]},
     "a secret of numbers": {"sensitive": "age", "public": ["flag"], "secret_pairs": [(20, 21)]},
     "a confidence set": {"public": ["age"], "adversaries": "confidence"},
-    "given priors": {"public": ["age"], "prior": known_laws()},
-    "further priors": {"public": ["age"], "adversaries": [known_laws()]},
+    "given priors": {"public": ["age"], "prior": known_distributions()},
+    "further priors": {"public": ["age"], "adversaries": [known_distributions()]},
     "known values": {"public": ["age", "flag"], "known": "flag"},
     "remapped": {"public": ["x", "job"], "n_bins": 4, "output": "remapped"},
     "a strategy": {"public": ["age", "x"], "strategy": "sensitivity", "n_bins": 3},

@@ -215,7 +215,7 @@ class Fuzz:
 
     def noiser_options(self):
         rng = self.rng
-        law = Discrete([0, 1, 2], [0.5, 0.25, 0.25])
+        distribution = Discrete([0, 1, 2], [0.5, 0.25, 0.25])
         pools = {
             "epsilon": [0.1, 1.0, 5, 1e-8, 1e3],
             "delta": [0.0, 0.0, 1e-5, 0.1],
@@ -224,7 +224,13 @@ class Fuzz:
             "sensitive": ["s", "s", "s", ["s"], 0, ["s", "a"], None],
             "public": [None, "a", ["a", "b"], [1], ["a", "s"], "gone"],
             "secret_pairs": ["all", "all", [(0, 1)], {"s": [(0, 1)]}, [("x", "y")], [(0, 0)]],
-            "prior": ["empirical", "empirical", "gaussian", {0: law, 1: law}, {"x": law}],
+            "prior": [
+                "empirical",
+                "empirical",
+                "gaussian",
+                {0: distribution, 1: distribution},
+                {"x": distribution},
+            ],
             "strategy": [
                 *["exact", "relaxed", "wasserstein", "sensitivity", "approximate"],
                 *["distribution_aware", "monge", Relaxed("eq11"), no_strategy],
@@ -240,7 +246,14 @@ class Fuzz:
                 OptimalChannel(floor=0.1),
             ],
             "dependence": ["joint", "independent", [["a"], ["b"]], [["a", "b"]], [["a"]]],
-            "adversaries": [None, None, "confidence", ConfidenceSet(0.9), [{0: law, 1: law}], [7]],
+            "adversaries": [
+                None,
+                None,
+                "confidence",
+                ConfidenceSet(0.9),
+                [{0: distribution, 1: distribution}],
+                [7],
+            ],
             "weights": ["spread", {"a": 1.0, "b": 2.0}, {"a": 1e-300}, {"c": 1}],
             "categories": [
                 None,
@@ -339,7 +352,7 @@ class Fuzz:
 
     # ------------------------------------------------------------------------------- sums
 
-    def law(self):
+    def distribution(self):
         rng = self.rng
         n = rng.integers(1, 4)
         if self.chance(0.1):
@@ -376,7 +389,9 @@ class Fuzz:
             for _ in range(self.rng.integers(1, 4)):
                 more = {"presence": self.pick([1.0, 0.5, *ODD])} if self.chance(0.3) else {}
                 count = self.pick([1, 2, 5, *ODD]) if self.chance(0.3) else 1
-                user = self.attempt("user", lambda c=count, m=more: User(self.law(), count=c, **m))
+                user = self.attempt(
+                    "user", lambda c=count, m=more: User(self.distribution(), count=c, **m)
+                )
                 crowd += [user] if user is not None else []
         if self.attempt(f"fit {query}", lambda: query.fit(crowd), query, crowd) is None:
             self.attempt("release unfitted", lambda: query.release([0]), query)

@@ -1,8 +1,8 @@
-"""The law of rows of a mixture plus noise on a torus, by its characteristic function.
+"""The distribution of rows of a mixture plus noise on a torus, by its characteristic function.
 
 What is released modulo a box, per cell of a grid, is a function of what is released: its losses are
 at most the true ones. Sums over grid points stand in for masses of cells; the characteristic
-functions of normal laws fall so fast that they agree with them beyond ten digits.
+functions of normal distributions fall so fast that they agree with them beyond ten digits.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def random_prior(rng, d, most):
 
 
 def density(prior, noise, half, points, *, of_cells=False):
-    """Return the law of the row plus noise modulo a box of 2 half, at points^d of its points.
+    """Return the density of the row plus noise modulo a box of 2 half, at points^d points.
 
     Or the means over the cells around these points, whose losses are at most the true ones also
     where a sum over points is not its integral, at the kink of a hockey stick.

@@ -17,7 +17,7 @@ from scipy import stats
 DIGITS = 50
 
 
-def law_of(noise: Any, axis: int = 0) -> Any:
+def distribution_of(noise: Any, axis: int = 0) -> Any:
     """Return the noise of one column as a distribution of scipy."""
     scale = noise.scale[axis] if np.ndim(noise.scale) else noise.scale
     name = type(noise).__name__
@@ -45,16 +45,20 @@ def cell_masses(prior: Any, noise: Any, edges: list[np.ndarray]) -> np.ndarray:
     for row, count in zip(rows, prior.counts.tolist(), strict=True):
         if count:
             masses = [
-                _masses(law_of(noise, axis), cuts - x)
+                _masses(distribution_of(noise, axis), cuts - x)
                 for axis, (x, cuts) in enumerate(zip(row, edges, strict=True))
             ]
             total = total + count / int(prior.total) * reduce(np.multiply.outer, masses).ravel()
     return total
 
 
-def _masses(law: Any, cuts: np.ndarray) -> np.ndarray:
+def _masses(distribution: Any, cuts: np.ndarray) -> np.ndarray:
     left, right = cuts[:-1], cuts[1:]
-    return np.where(left > 0.0, law.sf(left) - law.sf(right), law.cdf(right) - law.cdf(left))
+    return np.where(
+        left > 0.0,
+        distribution.sf(left) - distribution.sf(right),
+        distribution.cdf(right) - distribution.cdf(left),
+    )
 
 
 def lumped(p: Any, q: Any, noise: Any, n: int = 1000) -> list[np.ndarray]:
@@ -66,7 +70,7 @@ def lumped(p: Any, q: Any, noise: Any, n: int = 1000) -> list[np.ndarray]:
 
 
 def both_losses(masses: list[np.ndarray], notion: Any) -> tuple[float, float]:
-    """Return the loss from the first law to the second, and back."""
+    """Return the loss from the first distribution to the second, and back."""
     p, q = masses
     return divergence(p, q, notion), divergence(q, p, notion)
 

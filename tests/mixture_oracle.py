@@ -1,4 +1,4 @@
-"""The law of a mixture plus noise at eighty digits, and a numerical integral to check the oracle.
+"""A mixture plus noise at eighty digits, and a numerical integral to check the oracle.
 
 Gaussian * Laplace is a sum of two normal probabilities, each times an exponential: useless in
 floats, and exact enough in eighty digits. Cauchy kinds are integrated numerically.

@@ -31,7 +31,7 @@ LOSSES = "composition exact_losses"
 TESTS = {
     "_losses.divergences": LOSSES,
     "_losses.line": LOSSES,
-    "_losses.discrete_laws": LOSSES,
+    "_losses.discrete_distributions": LOSSES,
     "_losses.convolution": LOSSES,
     "_losses.boxes": "boxes",
     "_losses.pair_losses": "category_kernel known_values",

@@ -1,8 +1,8 @@
 """What the sampler of Laplace noise does with given bits, undone and counted exactly.
 
-The law of the sampler is a sum over the bits it reads. Here it is worked out in integers and in 50
-digits from the tables the sampler reads, and every claim about those tables is checked by feeding
-the sampler the very bits.
+The distribution of the sampler is a sum over the bits it reads. Here it is worked out in integers
+and in 50 digits from the tables the sampler reads, and every claim about those tables is checked by
+feeding the sampler the very bits.
 """
 
 import numpy as np
@@ -64,15 +64,15 @@ def with_long_words(source):
 
 def geometry(source):
     """Return s, L and H of a sampler as integers."""
-    law = source._law
-    return int(law.low_bits), 1 << int(law.cell_bits), int(law.last)
+    distribution = source._distribution
+    return int(distribution.low_bits), 1 << int(distribution.cell_bits), int(distribution.last)
 
 
 def cells_of_chunks(source):
     """Return the cell of each of the chunks that are not of the rest."""
-    law = source._law
-    chunk = np.arange(int(law.limit) >> 16, dtype=np.uint32)
-    return (((chunk << np.uint32(16)) + law.advance) >> np.uint32(16)).astype(int)
+    distribution = source._distribution
+    chunk = np.arange(int(distribution.limit) >> 16, dtype=np.uint32)
+    return (((chunk << np.uint32(16)) + distribution.advance) >> np.uint32(16)).astype(int)
 
 
 def rest_word():
@@ -82,10 +82,10 @@ def rest_word():
 
 def proposal(source, cell, offset, *, negative=False):
     """Return the word that proposes a place of the rest."""
-    law = source._law
-    chunk = int(np.flatnonzero(law.rest_cell == cell)[-1])
+    distribution = source._distribution
+    chunk = int(np.flatnonzero(distribution.rest_cell == cell)[-1])
     signed = -1 - offset if negative else offset
-    return (signed << int(law.rest_surplus) | chunk) & MOST
+    return (signed << int(distribution.rest_surplus) | chunk) & MOST
 
 
 def rest_words(source, cell, offset, *, negative=False):
@@ -129,12 +129,12 @@ def probability_of_a_pass(source):
 
 
 def _rest_share(source):
-    return 1 - mpf(int(source._law.limit)) / 2**32
+    return 1 - mpf(int(source._distribution.limit)) / 2**32
 
 
 def _accepted_share(source, cell, offset):
     """Return the probability of a cell to be proposed, and the place in it to be accepted."""
-    chunks = int((source._law.rest_cell == cell).sum())
+    chunks = int((source._distribution.rest_cell == cell).sum())
     # the test is monotone
     share = bisected(lambda chance: _is_accepted(source, cell, offset, chance))
     return mpf(chunks) / REST_CHUNKS * share
@@ -152,11 +152,13 @@ def _is_accepted(source, cell, offset, chance):
 
 def _all_accepted(source):
     """Return the probability of a proposal to be accepted, by the tables."""
-    law, (_, cell_steps, last) = source._law, geometry(source)
-    rate = mpf(float(law.rate))
+    distribution, (_, cell_steps, last) = source._distribution, geometry(source)
+    rate = mpf(float(distribution.rate))
     mean = mp.expm1(rate * cell_steps) / mp.expm1(rate) / cell_steps - 1
-    chunks = np.bincount(law.rest_cell, minlength=last + 1).tolist()
-    intercept, slope = (mp.fdot(chunks, a.tolist()) for a in (law.intercept, law.slope))
+    chunks = np.bincount(distribution.rest_cell, minlength=last + 1).tolist()
+    intercept, slope = (
+        mp.fdot(chunks, a.tolist()) for a in (distribution.intercept, distribution.slope)
+    )
     return (intercept + slope * mean) / REST_CHUNKS / 2**64
 
 
@@ -164,7 +166,7 @@ def _all_accepted(source):
 
 
 def density_at_zero(k):
-    """Return the density of magnitudes at 0, for a power k or, for None, the normal law."""
+    """Return the density of magnitudes at 0, for a power k or, for None, normal ones."""
     if k is None:
         return mp.sqrt(2 / mp.pi)
     return 2 * mp.gamma(mpf(k) / 2) / mp.sqrt(mp.pi) / mp.gamma((mpf(k) - 1) / 2)
@@ -204,16 +206,16 @@ def bisected(is_accepted):
 
 
 class Table:
-    """The law of a table sampler, worked out from its tables and from what it does with bits."""
+    """What a table sampler draws, worked out from its tables and from what it does with bits."""
 
     def __init__(self, source, scale, k):
-        self.source, self.law, self.k = source, source._law, k
+        self.source, self.distribution, self.k = source, source._distribution, k
         self.rate = mpf(source.step) / mpf(scale) / 2**source._true_shift
-        self.length, self.cells = 1 << int(self.law.cell_bits), int(self.law.last)
+        self.length, self.cells = 1 << int(self.distribution.cell_bits), int(self.distribution.last)
         self.reach = self.cells * self.length
         self.start_bits = self.reach.bit_length() - 1
-        self.chunks = np.bincount(self.law.rest_cell, minlength=self.cells + 1).tolist()
-        self.rest = 1 - mpf(int(self.law.limit)) / 2**32
+        self.chunks = np.bincount(self.distribution.rest_cell, minlength=self.cells + 1).tolist()
+        self.rest = 1 - mpf(int(self.distribution.limit)) / 2**32
         self._accepted = None
 
     def wanted(self, magnitude):
@@ -227,7 +229,7 @@ class Table:
             return self.rest * self._tail_share(magnitude) / self.accepted
         cell, offset = divmod(magnitude, self.length)
         drawn = self.rest * self._cell_share(cell, offset) / self.accepted
-        return (mpf(int(self.law.body[cell])) / CHUNKS + drawn) / self.length
+        return (mpf(int(self.distribution.body[cell])) / CHUNKS + drawn) / self.length
 
     @property
     def accepted(self):
@@ -237,18 +239,21 @@ class Table:
             outside = beyond(self.k, self.cells * width) / peak
             # c_h times the slope is the same for all cells, but for its rounding
             weights = [
-                c * mpf(w) for c, w in zip(self.chunks, self.law.slope.tolist(), strict=True)
+                c * mpf(w)
+                for c, w in zip(self.chunks, self.distribution.slope.tolist(), strict=True)
             ]
             middle = (np.arange(self.cells) + 0.5) * float(width)
             uneven = mp.fdot(
                 [weight - weights[0] for weight in weights[:-1]],
-                self.law.shape.falloff(middle).tolist(),
+                self.distribution.shape.falloff(middle).tolist(),
             )
             total = weights[0] * (1 / peak - outside) / width + uneven
-            total -= mp.fdot(self.chunks, self.law.intercept.tolist())
+            total -= mp.fdot(self.chunks, self.distribution.intercept.tolist())
             start = mpf(2) ** self.start_bits * self.rate
-            tail = mpf(self.law.tail_gain) / mpf(self.law.tail.top) * outside / start
-            total += self.chunks[-1] * tail / 2 ** (1 + self.law.tail.shell_bits)
+            tail = (
+                mpf(self.distribution.tail_gain) / mpf(self.distribution.tail.top) * outside / start
+            )
+            total += self.chunks[-1] * tail / 2 ** (1 + self.distribution.tail.shell_bits)
             self._accepted = total / REST_CHUNKS / 2**64
         return self._accepted
 
@@ -271,10 +276,12 @@ class Table:
         assert finer >= 1, "the atom must consist of whole positions"
         # the chance hardly changes over an atom: its middle stands for all its positions
         mantissa = magnitude << finer | 1 << (finer - 1)
-        halvings = shell >> self.law.tail.shell_bits
+        halvings = shell >> self.distribution.tail.shell_bits
         taken = self._taken_beyond(mantissa, shell)
         heads = mpf(2) ** -self._coins(mantissa, shell)
-        chosen = mpf(2) ** -(1 + halvings + self.law.tail.shell_bits + self.start_bits + shell)
+        chosen = mpf(2) ** -(
+            1 + halvings + self.distribution.tail.shell_bits + self.start_bits + shell
+        )
         return mpf(self.chunks[-1]) / REST_CHUNKS * chosen * taken * heads
 
     def _taken_beyond(self, mantissa, shell):
@@ -292,12 +299,12 @@ class Table:
 
     def _coins(self, mantissa, shell):
         y = np.array([float(mpf(mantissa) / mpf(2) ** 62)])
-        halvings = np.array([shell >> self.law.tail.shell_bits])
-        return int(self.law.tail.chance(y, np.array([shell]), halvings)[1][0])
+        halvings = np.array([shell >> self.distribution.tail.shell_bits])
+        return int(self.distribution.tail.chance(y, np.array([shell]), halvings)[1][0])
 
     def tail_words(self, mantissa, shell, *, negative=False):
         """Return the words that propose 2^-62 mantissa in a shell, and how many more are coins."""
-        bits = self.law.tail.shell_bits
+        bits = self.distribution.tail.shell_bits
         passes, zeros = divmod(shell >> bits, 53)
         words = [0] * passes + [1 << (63 - zeros)]
         if bits:
@@ -327,7 +334,7 @@ class Table:
         if not chunks.size:
             first = proposal(self.source, cell, offset, negative=negative)
             return [rest_word(), *self._round(first, 0)]
-        low_bits = int(self.law.low_bits)
+        low_bits = int(self.distribution.low_bits)
         low = offset & ((1 << low_bits) - 1)
         second = (-1 - low if negative else low) << (31 - low_bits) & 0xFFFFFFFF
         first = first_half(self.source, int(chunks[-1]), offset >> low_bits, negative)
@@ -343,6 +350,6 @@ class Table:
 
     def _round(self, first, chance):
         """Return the words of a round of proposals of which only the first can be accepted."""
-        others = int(self.law.trials) + 31
+        others = int(self.distribution.trials) + 31
         filler = proposal(self.source, 0, 0)
         return [first, *[filler] * others, chance, *[MOST] * others]

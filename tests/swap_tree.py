@@ -187,8 +187,8 @@ class Table:
         return Fraction(sum(own[1] for own in self.counts), len(self.contents))
 
 
-def joint_law(table, released, *, seen=None, weight=None, secrets=None):
-    """Return the law of what a reader sees, and of who then has the second secret.
+def joint_distribution(table, released, *, seen=None, weight=None, secrets=None):
+    """Return the distribution of what a reader sees, and of who then has the second secret.
 
     Parameters
     ----------
@@ -206,10 +206,11 @@ def joint_law(table, released, *, seen=None, weight=None, secrets=None):
     Returns
     -------
     dict
-        ``law[view]``: its probability and, for each person, that of it and the second secret.
+        ``distribution[view]``: its probability and, for each person, that of it and the second
+        secret.
     """
     n = len(table.contents)
-    law = defaultdict(lambda: [Fraction(0)] + [Fraction(0)] * n)
+    distribution = defaultdict(lambda: [Fraction(0)] + [Fraction(0)] * n)
     owners = arrangements(table.contents)
     weights = [Fraction(1) if weight is None else weight(owned) for owned in owners]
     for owned, own_weight in zip(owners, weights, strict=True):
@@ -227,21 +228,21 @@ def joint_law(table, released, *, seen=None, weight=None, secrets=None):
         for result, chance in chances.items():
             for share, having in worlds:
                 mass = prior * chance * share
-                own = law[result if seen is None else seen(owned, having, result)]
+                own = distribution[result if seen is None else seen(owned, having, result)]
                 own[0] += mass
                 for i in range(n):
                     if secrets is not None:
                         own[1 + i] += mass * secrets(owned)[i]
                     elif i in having:
                         own[1 + i] += mass
-    return law
+    return distribution
 
 
-def gaps(table, flows, law, holds=lambda view: view, people=None):
-    """Return the largest distances of posteriors from the promised ones, and of log odds from P."""
+def gaps(table, flows, distribution, holds=lambda view: view, people=None):
+    """Return the largest distances of posteriors from those due, and of log odds from P."""
     apart, loss = Fraction(0), 0.0
     prior = table.prior / (1 - table.prior)
-    for view, (mass, *both) in law.items():
+    for view, (mass, *both) in distribution.items():
         for i, content in enumerate(holds(view)):
             if people is not None and i not in people:
                 continue

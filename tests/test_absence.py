@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from all_pairs import pairs_first
-from test_queries_gaussian import gaussian, laws_of, log_density, points_of
+from test_queries_gaussian import distributions_of, gaussian, log_density, points_of
 
 from sklearn_puffer import PufferfishSum
 from sklearn_puffer._sums import SECRETS
@@ -31,29 +31,31 @@ NOBODY = Discrete([0], [1.0])
 # ------------------------------------------------------------------------------------- the oracle
 
 
-def law_on(law):
-    """Return the masses of a law on the whole numbers from -5 to 5."""
+def distribution_on(distribution):
+    """Return the masses of a distribution on the whole numbers from -5 to 5."""
     masses = np.zeros(11)
-    masses[law.atoms.astype(int) + 5] = law.probabilities
+    masses[distribution.atoms.astype(int) + 5] = distribution.probabilities
     return masses
 
 
-def law_of_sum(laws):
+def distribution_of_sum(distributions):
     """Return the masses of a sum, on the whole numbers around 0."""
-    return functools.reduce(np.convolve, [law_on(law) for law in (*laws, NOBODY)])
+    return functools.reduce(
+        np.convolve, [distribution_on(distribution) for distribution in (*distributions, NOBODY)]
+    )
 
 
 def loss_of(p, q, theta):
-    """Return the loss of two laws on one range: the largest log ratio lies at a whole number."""
+    """Return the loss of two priors on one range: the largest log ratio lies at a whole number."""
     places = np.arange(len(p))
     kernel = np.exp(-np.abs(places[:, None] - places) / theta)
     return float(np.abs(np.log(kernel @ p) - np.log(kernel @ q)).max())
 
 
-def two_laws(user, secrets):
-    """Return the laws of a user's report under two secrets."""
+def two_distributions(user, secrets):
+    """Return the distributions of a user's report under two secrets."""
     low, high = (Discrete([float(x)], [1.0]) for x in (user.law.atoms[0], user.law.atoms[-1]))
-    largest = max(low, high, key=lambda law: abs(law.atoms[0]))
+    largest = max(low, high, key=lambda distribution: abs(distribution.atoms[0]))
     return {
         "value": (low, high),
         "value-absence": (largest, NOBODY),
@@ -81,8 +83,16 @@ def loss_given(crowd, pattern, query, theta):
         changed = here.count(k) if query.unit == "class" else 1
         others = [crowd[j].law for j in here if j != k]
         others += [crowd[k].law] * (here.count(k) - changed)
-        laws = two_laws(crowd[k], query.secrets)
-        losses.append(loss_of(*(law_of_sum([*others, *[law] * changed]) for law in laws), theta))
+        distributions = two_distributions(crowd[k], query.secrets)
+        losses.append(
+            loss_of(
+                *(
+                    distribution_of_sum([*others, *[distribution] * changed])
+                    for distribution in distributions
+                ),
+                theta,
+            )
+        )
     return max(losses)
 
 
@@ -108,9 +118,9 @@ def random_crowd(rng, secrets="distribution-absence"):
     crowd = []
     for count in rng.permutation([1, 2, 2])[: rng.integers(1, 4)]:
         atoms = np.sort(rng.choice(np.arange(-5, 6), 3, replace=False))
-        law, other = (Discrete(atoms, rng.dirichlet([0.4] * 3)) for _ in range(2))
+        distribution, other = (Discrete(atoms, rng.dirichlet([0.4] * 3)) for _ in range(2))
         presence = float(rng.choice([0.0, 0.5, sure]))
-        crowd.append(User(law, presence=presence, alternative=other, count=int(count)))
+        crowd.append(User(distribution, presence=presence, alternative=other, count=int(count)))
     return crowd
 
 
@@ -144,12 +154,17 @@ def test_an_adversary_who_does_not_know_who_is_absent_learns_no_more():
         for k, user in enumerate(crowd):
             others = members_of(crowd)
             others.remove(k)
-            rest = law_of_sum([])
+            rest = distribution_of_sum([])
             for other in (crowd[j] for j in others):
-                mixed = other.presence * law_on(other.law) + (1 - other.presence) * law_on(NOBODY)
+                mixed = other.presence * distribution_on(other.law) + (
+                    1 - other.presence
+                ) * distribution_on(NOBODY)
                 rest = np.convolve(rest, mixed)
-            laws = (np.convolve(rest, law_on(law)) for law in (user.law, NOBODY))
-            assert loss_of(*laws, query.theta_) <= query.certificate_.loss * (1.0 + 1e-9)
+            distributions = (
+                np.convolve(rest, distribution_on(distribution))
+                for distribution in (user.law, NOBODY)
+            )
+            assert loss_of(*distributions, query.theta_) <= query.certificate_.loss * (1.0 + 1e-9)
 
 
 # -------------------------------------------------------------------------------------- one by one
@@ -208,8 +223,8 @@ def test_objects_are_numbers_even_where_everybody_is_absent():
 
 def test_the_certificate_of_the_worst_case_counts_on_nobody_who_may_be_absent():
     certificate = PufferfishSum(0.05, strategy="worst_case").fit(CROWD).certificate_
-    alone = two_laws(CROWD[0], "distribution-absence")
-    loss = loss_of(*map(law_on, alone), certificate.columns[0].theta)
+    alone = two_distributions(CROWD[0], "distribution-absence")
+    loss = loss_of(*map(distribution_on, alone), certificate.columns[0].theta)
     assert loss == pytest.approx(0.05, rel=1e-9)
     assert certificate.loss == pytest.approx(loss, rel=1e-9)
     assert max(row.lower for row in certificate.pairs) == pytest.approx(loss, rel=1e-9)
@@ -246,7 +261,7 @@ def test_the_certificate_says_which_refusals_tell_of_a_report():
     assert "a missing report is never refused" in said(sure)
     assert "a missing report of a user whose presence is 1" in said(sure, "value")
     for crowd in (CROWD, [User(CROWD[0].law)]):
-        assert "a report that the law of its user (or class) does not have" in said(crowd)
+        assert "a report that the distribution of its user (or class) does not have" in said(crowd)
         assert "not covered" in said(crowd)
     assert "a report that is not finite" in said([gaussian(0.0, 1.0)])
     table = pd.DataFrame({"race": ["a", "a", "b"] * 3, "years": [9.0, 10.0, 16.0] * 3})
@@ -275,9 +290,11 @@ def test_gaussian_users_are_answered_for_whoever_is_absent(strategy, delta):
         assert math.isfinite(query.release(reports).value)
         here = [user for user, is_here in zip(crowd, pattern, strict=True) if is_here]
         for k in range(len(here)):
-            first, second = laws_of(here, k)
+            first, second = distributions_of(here, k)
             places = points_of(first, second, query.theta_, 4001)
-            logs = [log_density(places, *law, query.theta_) for law in (first, second)]
+            logs = [
+                log_density(places, *distribution, query.theta_) for distribution in (first, second)
+            ]
             gaps = np.abs(logs[0] - logs[1])
             if delta == 0.0:
                 assert gaps.max() <= query.certificate_.loss * (1.0 + 1e-9)

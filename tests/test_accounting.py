@@ -1,4 +1,4 @@
-"""The exact loss against brute force in 50 digits, closed forms, and its own laws."""
+"""The exact loss against brute force in 50 digits, closed forms, and its own distributions."""
 
 import json
 import math

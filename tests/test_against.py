@@ -1,4 +1,4 @@
-"""What is promised to an adversary whose prior is not the fitted one."""
+"""What is guaranteed to an adversary whose prior is not the fitted one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def release_of(fitted, noise=None, notion=None, theta=(1.0,), grids=None, groups
     noise, notion = noise or Laplace(), notion or Pufferfish(1.0)
     theta = np.array(theta, dtype=float)
     groups = groups or [list(range(len(theta)))]
-    rows = np.concatenate([law.rows for law in fitted.values()])
+    rows = np.concatenate([distribution.rows for distribution in fitted.values()])
     values = [np.unique(axis) for axis in rows.T] if atoms is None else atoms
     columns = [
         Column(f"x{k}", "float", np.array(of, dtype=float), np.ones(len(of), dtype=bool))
@@ -47,8 +47,8 @@ def release_of(fitted, noise=None, notion=None, theta=(1.0,), grids=None, groups
     )
 
 
-def random_laws(rng, n_atoms=4, labels="ab", sparse=False):
-    """Return a mapping of laws on some of the numbers 0 to n - 1, and one near it."""
+def random_distributions(rng, n_atoms=4, labels="ab", sparse=False):
+    """Return a mapping of distributions on some of the numbers 0 to n - 1, and one near it."""
     first, second = {}, {}
     for label in labels:
         counts = rng.integers(0 if sparse else 1, 9, n_atoms) + np.eye(n_atoms, dtype=int)[0]
@@ -58,19 +58,19 @@ def random_laws(rng, n_atoms=4, labels="ab", sparse=False):
     return first, second
 
 
-def density(law, noise):
+def density(distribution, noise):
     """Return the density of a one-column release, as a function of a number."""
     theta = float(noise.axis_scales(1)[0])
 
     def at(y):
-        u = (np.asarray(y)[..., None] - law.atoms) / theta
+        u = (np.asarray(y)[..., None] - distribution.atoms) / theta
         if isinstance(noise, Laplace):
             kernel = np.exp(-np.abs(u)) / 2
         elif isinstance(noise, Gaussian):
             kernel = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
         else:
             kernel = 1 / (math.pi * (1 + u**2))
-        return kernel @ law.probabilities / theta
+        return kernel @ distribution.probabilities / theta
 
     return at
 
@@ -115,9 +115,9 @@ def pure_loss(p, q, noise):
     return float(np.log(of_p(fine) / of_q(fine)).max())
 
 
-def ordered(laws):
-    """Return all ordered pairs of different laws."""
-    return [(p, q) for a, p in laws.items() for b, q in laws.items() if a != b]
+def ordered(distributions):
+    """Return all ordered pairs of different distributions."""
+    return [(p, q) for a, p in distributions.items() for b, q in distributions.items() if a != b]
 
 
 # ------------------------------------------------------------------------------- the exact loss
@@ -125,7 +125,7 @@ def ordered(laws):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_loss_is_the_exact_one_of_the_further_prior(seed):
-    fitted, further = random_laws(np.random.default_rng(seed), sparse=True)
+    fitted, further = random_distributions(np.random.default_rng(seed), sparse=True)
     told = release_of(fitted, theta=[1.7]).against(further)
     true = max(directed_losses(further["a"], further["b"], 1.7))
     assert true <= mpmath.mpf(told.loss) <= true + DRAWN + 1e-12
@@ -137,8 +137,8 @@ def test_the_loss_is_the_exact_one_of_the_further_prior(seed):
 
 
 def test_atoms_are_rounded_to_the_grid_as_in_the_release():
-    law = Discrete([0.0, 0.4, 0.6, 1.0], [0.25] * 4)
-    release = release_of({"a": law, "b": law}, theta=[1.0], grids=[1.0])
+    distribution = Discrete([0.0, 0.4, 0.6, 1.0], [0.25] * 4)
+    release = release_of({"a": distribution, "b": distribution}, theta=[1.0], grids=[1.0])
     same = release.against(
         {"a": Discrete([0.0, 0.6], [0.5, 0.5]), "b": Discrete([0.4, 1.0], [0.5, 0.5])}
     )
@@ -160,7 +160,7 @@ def test_two_joint_columns_are_looked_at_together():
 
 def test_losses_add_up_over_independent_groups():
     rng = np.random.default_rng(3)
-    (_, one), (_, two) = random_laws(rng), random_laws(rng)
+    (_, one), (_, two) = random_distributions(rng), random_distributions(rng)
     joint = {
         label: Discrete.from_counts(
             [[x, y] for x in one[label].atoms for y in two[label].atoms],
@@ -180,7 +180,7 @@ def test_losses_add_up_over_independent_groups():
 
 @pytest.mark.parametrize("label", ["laplace", "renyi", "delta", "cauchy"])
 def test_against_the_exact_loss_of_every_notion(label):
-    fitted, further = random_laws(np.random.default_rng(5))
+    fitted, further = random_distributions(np.random.default_rng(5))
     p, q = further["a"], further["b"]
     noise = {"laplace": Laplace(), "cauchy": Cauchy()}.get(label, Gaussian())
     notion = {"renyi": RenyiPufferfish(1.0, 3.0), "delta": Pufferfish(0.05, 1e-3)}.get(label)
@@ -198,7 +198,9 @@ def test_against_the_exact_loss_of_every_notion(label):
 def test_a_pure_loss_is_never_below_a_log_ratio(noise, instances):
     for seed in range(instances):
         rng = np.random.default_rng(seed)
-        fitted, further = random_laws(rng, labels="abc"[: 2 + seed % 2], sparse=seed % 3 == 0)
+        fitted, further = random_distributions(
+            rng, labels="abc"[: 2 + seed % 2], sparse=seed % 3 == 0
+        )
         theta = noise.axis_scales(1)
         told = release_of(fitted, noise=noise, theta=theta).against(further)
         true = max(pure_loss(p, q, noise) for p, q in ordered(further))
@@ -207,7 +209,7 @@ def test_a_pure_loss_is_never_below_a_log_ratio(noise, instances):
 
 def _loss_agrees(seed, noise, notion):
     rng = np.random.default_rng(seed)
-    fitted, further = random_laws(rng, labels="abc"[: 2 + seed % 2], sparse=seed % 3 == 0)
+    fitted, further = random_distributions(rng, labels="abc"[: 2 + seed % 2], sparse=seed % 3 == 0)
     told = release_of(fitted, noise=noise, notion=notion, theta=[1.5]).against(further)
     if isinstance(notion, RenyiPufferfish):
         true = max(renyi_loss(p, q, noise, notion.alpha) for p, q in ordered(further))
@@ -242,7 +244,7 @@ def test_losses_are_those_of_integrals_on_many_instances(noise, notion):
 
 
 def test_only_protected_pairs_are_looked_at():
-    fitted, further = random_laws(np.random.default_rng(9), labels="abc")
+    fitted, further = random_distributions(np.random.default_rng(9), labels="abc")
     release = release_of(fitted)
     release.pairs["s"] = [("a", "b")]
     told = release.against({**further, "c": Discrete([0], [1.0])})
@@ -253,7 +255,7 @@ def test_only_protected_pairs_are_looked_at():
 
 
 def test_alpha_with_delta_has_an_upper_end():
-    fitted, further = random_laws(np.random.default_rng(2))
+    fitted, further = random_distributions(np.random.default_rng(2))
     told = release_of(fitted, notion=RenyiPufferfish(1.0, 2.0, 1e-3)).against(further)
     assert 0 < told.loss < math.inf
 
@@ -276,10 +278,13 @@ def test_alpha_with_delta_has_an_upper_end():
     ids=str,
 )
 def test_extreme_scales_and_budgets_give_ordered_numbers(scale, theta, noise, notion):
-    fitted, further = random_laws(np.random.default_rng(4))
+    fitted, further = random_distributions(np.random.default_rng(4))
     fitted, further = (
-        {label: Discrete.from_counts(law.atoms * scale, law.counts) for label, law in laws.items()}
-        for laws in (fitted, further)
+        {
+            label: Discrete.from_counts(distribution.atoms * scale, distribution.counts)
+            for label, distribution in distributions.items()
+        }
+        for distributions in (fitted, further)
     )
     step = 2.0 ** math.floor(math.log2(scale * 2.0**-40))
     release = release_of(fitted, noise=noise, notion=notion, theta=[theta], grids=[step])
@@ -290,14 +295,14 @@ def test_extreme_scales_and_budgets_give_ordered_numbers(scale, theta, noise, no
 
 
 def test_masses_that_floats_cannot_hold_have_a_loss():
-    fitted, _ = random_laws(np.random.default_rng(4))
+    fitted, _ = random_distributions(np.random.default_rng(4))
     tiny = Discrete.from_counts(np.arange(4), [1, 1, 1, 10**320])
     told = release_of(fitted).against({**fitted, "a": tiny})
     assert 0.0 < told.lower <= told.loss <= 3.0 + DRAWN
 
 
 def test_several_releases_have_the_error_of_several_draws():
-    fitted, further = random_laws(np.random.default_rng(4))
+    fitted, further = random_distributions(np.random.default_rng(4))
     one, three = release_of(fitted), replace(release_of(fitted), releases=3)
     more = three.against(further).loss - one.against(further).loss
     assert more == pytest.approx(2 * sampler_loss(1), rel=1e-2)
@@ -353,16 +358,16 @@ def some_table(n_rows=300):
 
 
 def own_prior(table, public, change=0):
-    """Return the law of the rows of each secret, or one near it."""
-    laws = {}
+    """Return the distribution of the rows of each secret, or one near it."""
+    distributions = {}
     for secret, rows in table.groupby("s"):
         counts = rows[public].value_counts().sort_index()
         atoms = np.array([np.atleast_1d(row) for row in counts.index], dtype=float)
         extra = change * (np.arange(len(counts)) % 3)
-        laws[secret] = Discrete.from_counts(
+        distributions[secret] = Discrete.from_counts(
             atoms if len(public) > 1 else atoms[:, 0], counts.to_numpy() + extra
         )
-    return laws
+    return distributions
 
 
 @pytest.mark.parametrize(
@@ -399,11 +404,14 @@ def test_a_gaussian_prior_is_compared_with_a_gaussian_one():
     table = some_table().assign(b=rng.normal(size=300) + rng.integers(0, 2, 300))
     one, release = fit(table, public=["b"], prior="gaussian", epsilon=0.2)
     assert [len(column.atoms) for column in release.columns] == [1]  # numbers are not kept
-    laws = {label: of[("b",)] for label, of in one.priors_["s"].items()}
-    told = release.against(laws)
+    distributions = {label: of[("b",)] for label, of in one.priors_["s"].items()}
+    told = release.against(distributions)
     assert told.loss == pytest.approx(one.certificate_.loss, rel=1e-6)
-    law = laws["no"]
-    moved = {**laws, "no": GaussianMixture(law.weights, law.means + 0.01, law.scales)}
+    distribution = distributions["no"]
+    moved = {
+        **distributions,
+        "no": GaussianMixture(distribution.weights, distribution.means + 0.01, distribution.scales),
+    }
     told = release.against(moved)
     assert told.loss != pytest.approx(one.certificate_.loss, rel=1e-3)
     with pytest.raises(ValueError, match="give GaussianMixture priors"):
@@ -432,7 +440,7 @@ def test_a_grid_that_is_too_large_leaves_a_theorem():
 
 
 def test_it_is_told_in_sentences_and_as_json():
-    fitted, further = random_laws(np.random.default_rng(1))
+    fitted, further = random_distributions(np.random.default_rng(1))
     told = release_of(fitted, theta=[100.0]).against(further)
     assert told.holds
     assert "this prior (holds): epsilon = 1" in str(told)
@@ -459,7 +467,7 @@ def test_it_is_told_in_sentences_and_as_json():
 
 
 def test_a_copy_that_was_pickled_answers_the_same():
-    fitted, further = random_laws(np.random.default_rng(1))
+    fitted, further = random_distributions(np.random.default_rng(1))
     release = release_of(fitted)
     again = pickle.loads(pickle.dumps(release))
     assert again.against(further) == release.against(further)
@@ -481,16 +489,18 @@ def test_a_copy_that_was_pickled_answers_the_same():
     ],
 )
 def test_a_prior_that_cannot_be_is_refused(prior, message):
-    fitted, _ = random_laws(np.random.default_rng(0))
+    fitted, _ = random_distributions(np.random.default_rng(0))
     with pytest.raises((TypeError, ValueError), match=message):
         release_of(fitted).against(prior)
 
 
 def test_a_value_of_mass_zero_may_be_unknown():
-    fitted, further = random_laws(np.random.default_rng(0))
+    fitted, further = random_distributions(np.random.default_rng(0))
     told = release_of(fitted).against(further)
-    law = further["a"]
-    wider = Discrete.from_counts(np.append(law.atoms, 99.0), np.append(law.counts, 0))
+    distribution = further["a"]
+    wider = Discrete.from_counts(
+        np.append(distribution.atoms, 99.0), np.append(distribution.counts, 0)
+    )
     assert release_of(fitted).against({**further, "a": wider}) == told
 
 
@@ -538,11 +548,11 @@ def test_the_fitted_prior_learns_what_the_certificate_says():
     s = rng.integers(0, 2, 300)
     table = pd.DataFrame({"s": s, "x": rng.integers(0, 3, 300) + s})
     fitted = PufferfishNoiser(0.5, sensitive="s", releases=2).fit(table)
-    prior = {label: laws["x",] for label, laws in fitted.priors_["s"].items()}
+    prior = {label: distributions["x",] for label, distributions in fitted.priors_["s"].items()}
     assert fitted.certificate_.against(prior).loss == pytest.approx(fitted.certificate_.loss)
 
 
-def test_a_certificate_without_laws_says_where_to_get_one_with_them():
+def test_a_certificate_without_distributions_says_where_to_get_one_with_them():
     table = pd.DataFrame({"s": [0, 1] * 20, "x": [0, 1, 0, 3] * 10})
     bare = replace(PufferfishNoiser(sensitive="s").fit(table).certificate_, fitted=None)
     with pytest.raises(ValueError, match="take that of a fitted PufferfishNoiser, or fit again"):
@@ -556,7 +566,7 @@ def test_the_lower_end_for_several_releases_is_that_of_the_certificate(options):
     s = rng.integers(0, 2, 300)
     table = pd.DataFrame({"s": s, "x": rng.integers(0, 3, 300) + 2 * s})
     fitted = PufferfishNoiser(0.8, sensitive="s", releases=3, **options).fit(table)
-    prior = {label: laws["x",] for label, laws in fitted.priors_["s"].items()}
+    prior = {label: distributions["x",] for label, distributions in fitted.priors_["s"].items()}
     told = fitted.certificate_.against(prior)
     assert told.lower == pytest.approx(fitted.certificate_.table["lower"].max(), rel=1e-6)
     if "delta" in options or ("alpha" in options and "noise" not in options):
@@ -580,9 +590,9 @@ WRONG_NAMES = [
 def test_a_prior_of_a_secret_that_does_not_exist_is_refused_by_name(names, message, nested):
     table = pd.DataFrame({"loan": ["no", "no", "yes"] * 20, "cars": [0, 1, 1, 0, 0, 1] * 10})
     certificate = PufferfishNoiser(sensitive="loan").fit(table).certificate_
-    law = Discrete([0, 1], [0.5, 0.5])
-    right = {"no": law, "yes": law}
-    wrong = right | dict.fromkeys(names, law)
+    distribution = Discrete([0, 1], [0.5, 0.5])
+    right = {"no": distribution, "yes": distribution}
+    wrong = right | dict.fromkeys(names, distribution)
     assert certificate.against({"loan": right} if nested else right).holds
     with pytest.raises(ValueError, match=message):
         certificate.against({"loan": wrong} if nested else wrong)
@@ -593,10 +603,13 @@ def test_a_prior_of_a_column_that_is_not_sensitive_is_refused_by_name():
     table = pd.DataFrame(
         {"loan": ["no", "yes"] * 20, "race": list("aabb") * 10, "cars": [0, 1, 1, 0, 0] * 8}
     )
-    law = Discrete([0, 1], [0.5, 0.5])
-    laws = {"loan": {"no": law, "yes": law}, "race": {"a": law, "b": law}}
+    distribution = Discrete([0, 1], [0.5, 0.5])
+    distributions = {
+        "loan": {"no": distribution, "yes": distribution},
+        "race": {"a": distribution, "b": distribution},
+    }
     told = PufferfishNoiser(sensitive=["loan", "race"]).fit(table).certificate_.against
-    assert told(laws).holds
+    assert told(distributions).holds
     message = r"names 'rase', which is no sensitive column .* \(did you mean 'race'\?\); those"
     with pytest.raises(ValueError, match=message):
-        told(laws | {"rase": laws["race"]})
+        told(distributions | {"rase": distributions["race"]})

@@ -186,8 +186,8 @@ def frame_of(column):
 def test_declared_categories_beyond_2_to_the_53_stay_apart():
     noiser = PufferfishNoiser(1e3, sensitive="s", categories={"x": np.array(THREE)})
     noiser.fit(frame_of(threes(THREE)))
-    [law] = noiser.priors_["s"]["a"].values()
-    assert len(law.atoms) == 3
+    [distribution] = noiser.priors_["s"]["a"].values()
+    assert len(distribution.atoms) == 3
     assert set(noiser.transform(frame_of(threes(THREE)))["x"]) == set(THREE)
 
 

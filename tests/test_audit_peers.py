@@ -1,4 +1,4 @@
-"""Peers of an audit: their rows are what they say, and they have no promise and no finding."""
+"""Peers of an audit: their rows are what they say, and they have no guarantee and no finding."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_peer_that_tells_everything_reaches_what_the_control_does_and_is_no_fi
         assert not found.findings
 
 
-def test_attack_against_utility_has_a_point_without_a_promise_for_each_peer():
+def test_attack_against_utility_has_a_point_without_a_guarantee_for_each_peer():
     table = mixed()
     found = audit(released(table), table, TREE, task="late", peers=beside(table), **PLAIN)
     display = TradeoffDisplay.from_audits(found)

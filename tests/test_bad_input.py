@@ -445,9 +445,13 @@ def test_a_prior_that_does_not_sum_to_one_is_refused():
 
 def test_a_given_prior_says_nothing_about_incomplete_rows(no_work):
     frame = FRAME.assign(y=[np.nan] + [1.0] * 59)
-    law = Discrete([[0, 1], [3, 1]], [0.5, 0.5])
-    message = r"prior gives no law for rows in which 'y' is missing"
-    options = {"prior": {"no": law, "yes": law}, "public": ["x", "y"], "missing": "propagate"}
+    distribution = Discrete([[0, 1], [3, 1]], [0.5, 0.5])
+    message = r"prior gives no distribution for rows in which 'y' is missing"
+    options = {
+        "prior": {"no": distribution, "yes": distribution},
+        "public": ["x", "y"],
+        "missing": "propagate",
+    }
     with pytest.raises(ValueError, match=r"'x' contains 1\.0, to which no prior"):
         noiser(**options).fit(frame)
     refuses(ValueError, message, frame.assign(x=0), **options)
@@ -457,7 +461,7 @@ def test_a_given_prior_says_nothing_about_incomplete_rows(no_work):
 
 CONTINUOUS = {"prior": "gaussian", "public": "y"}
 LAWS = {secret: GaussianMixture([1.0], [0.0], [1.0]) for secret in ("no", "yes")}
-NUMBERS_ONLY = r"and Gaussian and mixture priors are laws of numbers; make it a number, use prior="
+NUMBERS_ONLY = r"and Gaussian and mixture priors are about numbers; make it a number, use prior="
 MODELS = [
     (TypeError, rf"column 's' is category, .*{NUMBERS_ONLY}", {"public": "s"}),
     (

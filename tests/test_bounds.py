@@ -83,7 +83,7 @@ def test_the_root_of_one_column_is_found_where_algorithm_1_misses_it(d, w, eps, 
     assert _scale(p, q, eps, Relaxed("eq11")) == pytest.approx(root, rel=1e-9)
 
 
-def test_theorem_4_1_of_000_promises_a_reduction_that_may_be_none():
+def test_theorem_4_1_of_000_guarantees_a_reduction_that_may_be_none():
     x = np.arange(4)
     p, q = Discrete(x, [0.5, 0, 0.5, 0]), Discrete(x, [0, 0.5, 0, 0.5])
     assert _scale(p, q, 1.0, "wasserstein") == pytest.approx(1.0, rel=1e-9)

@@ -76,7 +76,7 @@ def line_density(masses, noise):
 
 
 def line_renyi(p, q, noise, alpha):
-    """Return the Renyi divergence of two laws of one column, by quadrature."""
+    """Return the Renyi divergence of two distributions of one column, by quadrature."""
     with mpmath.workdps(20):
         h_p, h_q = line_density(p, noise), line_density(q, noise)
         atoms = sorted({x for x, _ in p + q})
@@ -133,8 +133,8 @@ def test_a_column_that_says_nothing_leaves_the_loss_of_the_other(noise, alpha):
     exact = line_renyi(p, q, noise, alpha), line_renyi(q, p, noise, alpha)
     rows = [[x, y] for x, _ in p for y in (0, 2)]
     joint = [
-        Discrete(rows, [float(w) * share for _, w in law for share in (0.25, 0.75)])
-        for law in (p, q)
+        Discrete(rows, [float(w) * share for _, w in distribution for share in (0.25, 0.75)])
+        for distribution in (p, q)
     ]
     found = interval(*joint, noise, RenyiPufferfish(1.0, alpha))
     for ends, loss in zip(found, exact, strict=True):
@@ -173,7 +173,7 @@ def dense(p, q, noise, notion, n=800):
     "noise", [n for n in FAMILIES if not isinstance(n, GeneralizedCauchy)], ids=str
 )
 @pytest.mark.parametrize("notion", NOTIONS[:2], ids=str)
-def test_joint_laws_agree_with_dense_sums(noise, notion):
+def test_joint_distributions_agree_with_dense_sums(noise, notion):
     rng = np.random.default_rng(5)
     p, q = random_prior(rng, (4, 3)), random_prior(rng, (4, 3))
     found = interval(p, q, noise, notion)

@@ -124,7 +124,7 @@ def test_a_sampler_reads_its_bits_exactly_at_the_borders():
 
 
 def released(rows, masses, mixings, thetas, density, ys):
-    """Return the law of what is released: over all codes, and over points of the one number."""
+    """Return the probabilities of releases: over all codes, and over points of the one number."""
     total = 0.0
     for row, mass in zip(rows, masses, strict=True):
         of_row = np.array(mass)
@@ -155,23 +155,23 @@ def losses_by_brute_force(p, q, notion, step):
 
 
 def instance(kinds, rng):
-    """Return two counted laws with cells of mass zero, and mixings over alphabets that are wider.
+    """Return two counted priors with cells of mass zero, and mixings over wider alphabets.
 
     ``kinds`` has a 1 for each unordered column.
     """
     sizes = [int(rng.integers(1, 4)) for _ in kinds]
     rows = np.array(list(itertools.product(*map(range, sizes))), dtype=float)
-    laws = []
+    distributions = []
     for _ in range(2):
         counts = rng.integers(1, 6, len(rows)) * (rng.random(len(rows)) < 0.7)
         counts[rng.integers(len(rows))] += 1
-        laws.append(counts)
+        distributions.append(counts)
     wider = [size + int(rng.integers(0, 3)) for size in sizes]
     mixings = tuple(
         Mixing.of_counts(range(n), rng.integers(0, 9, n).tolist()) if unordered else None
         for n, unordered in zip(wider, kinds, strict=True)
     )
-    return rows, laws, mixings, rng.uniform(0.3, 2.5, len(kinds)).tolist()
+    return rows, distributions, mixings, rng.uniform(0.3, 2.5, len(kinds)).tolist()
 
 
 KINDS = [(1,), (1, 1), (1, 0), (0, 1, 1)]
@@ -190,17 +190,17 @@ def test_losses_of_rows_are_those_of_brute_force(kinds, family, notion):
     ys = 1.0 + 2.0 * np.tan(angles)
     step = 2.0 * np.diff(angles)[0] / np.cos(angles) ** 2 if number else 1.0
     for _ in range(3):
-        rows, laws, mixings, thetas = instance(kinds, rng)
+        rows, distributions, mixings, thetas = instance(kinds, rng)
         order = [*np.flatnonzero(kinds), *np.flatnonzero(np.array(kinds) == 0)]  # number last
         p, q = (
             released(
                 rows[:, order], counts / counts.sum(), [mixings[k] for k in order],
                 [thetas[k] for k in order], DENSITIES[family], ys,
             )
-            for counts in laws
+            for counts in distributions
         )  # fmt: skip
         expected = losses_by_brute_force(p, q, notion, step)
-        pair = PriorPair(*(Discrete.from_counts(rows, counts) for counts in laws))
+        pair = PriorPair(*(Discrete.from_counts(rows, counts) for counts in distributions))
         noise = MixedNoise(family(tuple(thetas)), mixings)
         lower, upper = LossTable([pair], notion).intervals(noise)
         close = (5e-3 if notion.is_pure else 1e-3) if number else 1e-9
@@ -212,7 +212,7 @@ def test_losses_of_rows_are_those_of_brute_force(kinds, family, notion):
 def test_pure_losses_of_several_numbers_and_categories_are_those_at_the_vertices():
     rng = np.random.default_rng(5)
     for _ in range(20):
-        rows, laws, mixings, thetas = instance((0, 1, 0, 1), rng)
+        rows, distributions, mixings, thetas = instance((0, 1, 0, 1), rng)
         points = np.array(
             list(
                 itertools.product(
@@ -221,7 +221,7 @@ def test_pure_losses_of_several_numbers_and_categories_are_those_at_the_vertices
             )
         )
         heights = []
-        for counts in laws:
+        for counts in distributions:
             total = np.zeros(len(points))
             for row, count in zip(rows, counts / counts.sum(), strict=True):
                 term = np.full(len(points), count)
@@ -234,7 +234,7 @@ def test_pure_losses_of_several_numbers_and_categories_are_those_at_the_vertices
                 total += term
             heights.append(np.log(total))
         ratios = heights[0] - heights[1]
-        pair = PriorPair(*(Discrete.from_counts(rows, counts) for counts in laws))
+        pair = PriorPair(*(Discrete.from_counts(rows, counts) for counts in distributions))
         lower, upper = LossTable([pair]).intervals(MixedNoise(Laplace(tuple(thetas)), mixings))
         assert_allclose(upper[0], [ratios.max(), -ratios.min()], rtol=1e-11, atol=1e-11)
         assert (upper - lower < 1e-11).all()
@@ -242,17 +242,22 @@ def test_pure_losses_of_several_numbers_and_categories_are_those_at_the_vertices
 
 @pytest.mark.parametrize("theta", [0.01, 0.7, 5.0])
 def test_bounds_on_released_masses_hold_fifty_digits(theta):
-    rows, laws = np.arange(4.0), ([3, 1, 5, 2], [1, 4, 2, 9])
+    rows, distributions = np.arange(4.0), ([3, 1, 5, 2], [1, 4, 2, 9])
     mixing = Mixing.of_counts(range(4), [5, 0, 30, 2])
     noise = MixedNoise(Laplace((theta,)), (mixing,))
-    layers = CategoryLayers(*(Discrete.from_counts(rows, law) for law in laws), (mixing,))
+    layers = CategoryLayers(
+        *(Discrete.from_counts(rows, distribution) for distribution in distributions), (mixing,)
+    )
     panels = layers.panels(noise, Pufferfish(1.0))
     with mpmath.workdps(50):
         kept = mpmath.exp(-mpmath.mpf(theta))
         shares = [mpmath.mpf(share) / WHOLE for share in mixing.shares]
         p, q = (
-            [kept * n / sum(law) + (1 - kept) * share for n, share in zip(law, shares, strict=True)]
-            for law in map(mpmath.matrix, laws)
+            [
+                kept * n / sum(distribution) + (1 - kept) * share
+                for n, share in zip(distribution, shares, strict=True)
+            ]
+            for distribution in map(mpmath.matrix, distributions)
         )
         ratios = [mpmath.log(a / b) for a, b in zip(p, q, strict=True)]
     ends = [(panels.p_low, panels.p_high), (panels.q_low, panels.q_high)]
@@ -279,8 +284,8 @@ def test_small_scales_and_large_alphabets_lose_what_is_computed_in_logs(n_levels
 @pytest.mark.parametrize("notion", NOTIONS, ids=str)
 def test_losses_never_grow_with_the_factor(notion):
     rng = np.random.default_rng(2)
-    rows, laws, mixings, thetas = instance((1, 1, 0), rng)
-    table = LossTable([PriorPair(*(Discrete.from_counts(rows, c) for c in laws))], notion)
+    rows, distributions, mixings, thetas = instance((1, 1, 0), rng)
+    table = LossTable([PriorPair(*(Discrete.from_counts(rows, c) for c in distributions))], notion)
     noise = MixedNoise(Laplace(tuple(thetas)), mixings)
     found = [table.intervals(noise.scaled(f)) for f in (1e-6, 0.1, 0.5, 1.0, 1.3, 4.0, 30.0, 900.0)]
     for (_, more), (less, _) in itertools.pairwise(found):
@@ -306,8 +311,8 @@ def test_losses_never_grow_with_the_factor(notion):
 def test_bounds_along_couplings_are_never_below_the_loss(strategy, notion):
     rng = np.random.default_rng(11)
     for kinds in [(1,), (1, 1), (0, 1)] * 4:
-        rows, laws, mixings, thetas = instance(kinds, rng)
-        pair = PriorPair(*(Discrete.from_counts(rows, counts) for counts in laws))
+        rows, distributions, mixings, thetas = instance(kinds, rng)
+        pair = PriorPair(*(Discrete.from_counts(rows, counts) for counts in distributions))
         noise = MixedNoise(Laplace(tuple(thetas)), mixings)
         assert is_computable(pair, noise, notion)
         bound = strategy([pair], noise, notion)
@@ -369,7 +374,7 @@ def released_quietly(noiser, frame):
     ],
     ids=str,
 )
-def test_what_is_drawn_keeps_the_promise_and_the_shares(options):
+def test_what_is_drawn_keeps_the_guarantee_and_the_shares(options):
     frame = table_of_rows()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -495,7 +500,9 @@ def test_more_noise_redraws_more_and_keeps_the_fingerprint():
 def test_against_the_fitted_prior_is_the_certified_loss():
     frame = table_of_rows()
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(frame)
-    fitted = {s: law for s, of in noiser.priors_["s"].items() for law in of.values()}
+    fitted = {
+        s: distribution for s, of in noiser.priors_["s"].items() for distribution in of.values()
+    }
     assert noiser.certificate_.against(fitted).loss == pytest.approx(
         noiser.certificate_.loss, rel=1e-9
     )
@@ -563,13 +570,13 @@ def test_two_planned_releases_lose_no_more_than_is_certified():
         one = kernel(q, noiser.theta_[name])
         kernels.append(np.einsum("xy,xz->xyz", one, one).reshape(len(q), -1))
         rows[name] = frame[name].map({level: k for k, level in enumerate(levels)}).to_numpy()
-    laws = []
+    distributions = []
     for secret in (0, 1):
         chosen = (frame["s"] == secret).to_numpy()
         masses = np.zeros([len(k) for k in kernels])
         np.add.at(masses, (rows["job"][chosen], rows["flag"][chosen]), 1.0 / chosen.sum())
-        laws.append(np.einsum("ab,ay,bz->yz", masses, *kernels))
-    loss = np.abs(np.log(laws[0] / laws[1])).max()
+        distributions.append(np.einsum("ab,ay,bz->yz", masses, *kernels))
+    loss = np.abs(np.log(distributions[0] / distributions[1])).max()
     assert loss <= noiser.certificate_.loss
     assert noiser.certificate_.table["lower"].max() <= loss
 

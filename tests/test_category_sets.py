@@ -37,8 +37,11 @@ def instance(seed, kinds, sizes, rows=300, n_sets=2):
     ]
     cells = int(np.prod(sizes))
     share = error_share(0.95, [cells] * n_sets)
-    laws = rng.dirichlet(np.ones(cells), n_sets)
-    sets = [set_around_counts(axes, rng.multinomial(rows, law), share) for law in laws]
+    distributions = rng.dirichlet(np.ones(cells), n_sets)
+    sets = [
+        set_around_counts(axes, rng.multinomial(rows, distribution), share)
+        for distribution in distributions
+    ]
     mixings = tuple(
         Mixing.of_counts(range(n), rng.integers(0, 20, n).tolist()) if unordered else None
         for n, unordered in zip(sizes, kinds, strict=True)
@@ -141,23 +144,26 @@ def test_columns_without_numbers_have_the_sum_of_the_extremes_under_any_notion(n
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from([(1,), (1, 1), (1, 0), (0, 1, 1)]))
-def test_no_law_of_the_sets_loses_more_and_more_noise_never_does(seed, kinds):
+def test_no_distribution_of_the_sets_loses_more_and_more_noise_never_does(seed, kinds):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 4, len(kinds)).tolist()
     sets, mixings, thetas = instance(seed, kinds, sizes, rows=int(rng.integers(5, 2000)))
     losses = SetLosses([tuple(sets)], MixedNoise(Laplace(tuple(thetas)), mixings), PURE)
     found = [losses.losses(factor)[0] for factor in (0.0, 1e-3, 0.1, 0.5, 2.0, 30.0)]
     assert all((after <= before).all() for before, after in itertools.pairwise(found))
-    laws = [_law_of(each, rng) for each in sets]
+    distributions = [_distribution_of(each, rng) for each in sets]
     axes = sets[0].axes
     for released in released_rows(axes, mixings):
-        p, q = (likelihoods(axes, mixings, 0.5 * thetas, released) @ law for law in laws)
+        p, q = (
+            likelihoods(axes, mixings, 0.5 * thetas, released) @ distribution
+            for distribution in distributions
+        )
         assert np.log(p / q) <= found[3][0] + 1e-9
         assert np.log(q / p) <= found[3][1] + 1e-9
 
 
-def _law_of(around, rng):
-    """Return a law of the set: what serves a random cost best."""
+def _distribution_of(around, rng):
+    """Return a distribution of the set: what serves a random cost best."""
     tree = around.tree
     nodes = np.zeros((len(around.lower), tree.n_cells))
     for node, (start, stop) in enumerate(zip(tree.start, tree.stop, strict=True)):
@@ -173,8 +179,8 @@ def test_the_worst_loss_is_never_above_that_of_a_change_of_all_columns(factor):
     sets, mixings, thetas = instance(7, (1, 0, 1), (3, 2, 2), rows=20)
     noise = MixedNoise(Laplace(tuple(thetas)), mixings)
     cells = list(itertools.product(*sets[0].axes))
-    law = Discrete.from_counts(cells, [1] * len(cells))
-    most = sensitivity([PriorPair(law, law)], noise, PURE).losses(factor)
+    distribution = Discrete.from_counts(cells, [1] * len(cells))
+    most = sensitivity([PriorPair(distribution, distribution)], noise, PURE).losses(factor)
     found = SetLosses([tuple(sets)], noise, PURE).losses(factor)
     assert (found <= most * (1.0 + 1e-9)).all()
     assert (found >= 0.0).all()
@@ -237,34 +243,34 @@ def table(n, seed=0, jobs="abc"):
     return pd.DataFrame({"s": s, "job": job, "flag": rng.random(n) < 0.4 + 0.2 * s, "age": age})
 
 
-def true_law(s):
-    """Return the law of `table` given a secret, from its definition: (job, flag, age)."""
+def true_distribution(s):
+    """Return the distribution of `table` given a secret, from its definition: (job, flag, age)."""
     jobs = np.array([[1, 1, 1], [0, 1, 2]][s]) / 3.0
     ages = np.array([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]][s]) / 4.0
     flag = 0.4 + 0.2 * s
     return np.multiply.outer(np.multiply.outer(jobs, [1.0 - flag, flag]), ages)
 
 
-def released_law(noiser, frame, s):
-    """Return likelihoods of released rows under the true law: categories, and ages on the atoms."""
-    law, theta = true_law(s), noiser.theta_
+def released_distribution(noiser, frame, s):
+    """Return the true likelihoods of released rows: categories, and ages on the atoms."""
+    distribution, theta = true_distribution(s), noiser.theta_
     for axis, name in enumerate(("job", "flag")):
         counts = frame[name].value_counts().sort_index().to_numpy() + 1.0
         own = kernel(counts / counts.sum(), theta[name])
-        law = np.moveaxis(np.tensordot(law, own, axes=(axis, 0)), -1, axis)
+        distribution = np.moveaxis(np.tensordot(distribution, own, axes=(axis, 0)), -1, axis)
     gaps = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
-    return law @ np.exp(-gaps / theta["age"])
+    return distribution @ np.exp(-gaps / theta["age"])
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:column")
-def test_the_true_law_keeps_the_budget_in_nearly_all_tables():
+def test_the_true_distribution_keeps_the_budget_in_nearly_all_tables():
     kept, plain = [], []
     for seed in range(20):
         frame = table(250, seed)
         for adversaries, told in ((ConfidenceSet(0.5), kept), (None, plain)):
             noiser = PufferfishNoiser(0.5, sensitive="s", adversaries=adversaries).fit(frame)
-            p, q = (released_law(noiser, frame, s) for s in (0, 1))
+            p, q = (released_distribution(noiser, frame, s) for s in (0, 1))
             told.append(np.abs(np.log(p / q)).max() <= 0.5)
     assert sum(kept) == 20  # where half of them would do
     assert sum(plain) < 20

@@ -82,12 +82,12 @@ def test_the_verdict_names_the_prior_and_what_sampling_error_does_to_it(options,
     assert verdict(certificate).startswith(f"Certificate: holds for {whose}")
 
 
-def test_a_promise_that_is_broken_has_no_second_verdict():
+def test_a_guarantee_that_is_broken_has_no_second_verdict():
     certificate = dataclasses.replace(noiser().certificate_, loss=9.0)
     assert verdict(certificate) == "Certificate: DOES NOT HOLD for the counted prior"
 
 
-def test_no_line_says_that_a_loss_is_above_the_budget_of_a_promise_that_holds(certificate):
+def test_no_line_says_that_a_loss_is_above_the_budget_of_a_guarantee_that_holds(certificate):
     assert "holds" in verdict(certificate)
     assert "above the budget" not in str(certificate).lower()
 
@@ -112,7 +112,9 @@ def test_the_words_of_the_certificate_are_explained_where_they_stand():
     assert "grid is the distance" in after["Noise by column:"]
     assert "recomputed: " in after["Worst pairs of secrets (of 2):"]
     assert "theorem: " in after["Worst pairs of secrets (of 2):"]
-    assert any("The prior is what somebody may know" in line and "law" in line for line in lines)
+    assert any(
+        "The prior is what somebody may know" in line and "distribution" in line for line in lines
+    )
 
 
 # --------------------------------------------------------------------------- date, version and size
@@ -153,7 +155,7 @@ def test_the_date_is_no_part_of_what_makes_certificates_equal():
     assert later.fingerprint == certificate.fingerprint
 
 
-def test_the_html_of_a_fitted_estimator_says_whether_the_promise_holds():
+def test_the_html_of_a_fitted_estimator_says_whether_the_guarantee_holds():
     fitted = noiser()
     assert "holds for the counted prior" in fitted._repr_html_()
     fitted.certificate_ = dataclasses.replace(fitted.certificate_, loss=9.0)

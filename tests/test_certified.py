@@ -256,8 +256,8 @@ def test_a_list_that_grew_since_fit_is_a_parameter_that_was_set():
 
 @pytest.mark.filterwarnings("ignore:Column.s. 'x' need no noise:UserWarning")
 def test_equal_parameters_are_the_same_ones():
-    law = {0: Discrete([0, 1], [0.5, 0.5]), 1: Discrete([0, 1], [0.4, 0.6])}
-    noiser = PufferfishNoiser(1, sensitive="s", public=["x"], prior=law)
+    distribution = {0: Discrete([0, 1], [0.5, 0.5]), 1: Discrete([0, 1], [0.4, 0.6])}
+    noiser = PufferfishNoiser(1, sensitive="s", public=["x"], prior=distribution)
     noiser.fit(pd.DataFrame({"s": [0, 1, 1], "x": [0, 1, 1]}))
     again = {0: Discrete([0, 1], [0.5, 0.5]), 1: Discrete([0, 1], [0.4, 0.6])}
     noiser.set_params(epsilon=1.0, prior=again, public=("x",))

@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from channel_oracle import channel, exact, from_shares, laws_released
+from channel_oracle import channel, distributions_released, exact, from_shares
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,13 +16,13 @@ from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 
 def check(rows, masses, cells, notion, width=1e-12):
     """Hold both ends of every loss against the exact one."""
-    laws = laws_released(rows, masses, cells)
+    distributions = distributions_released(rows, masses, cells)
     pairs = np.array(list(combinations(range(len(masses)), 2)))
     found = channel_losses(rows, masses, cells, pairs, notion)
     assert found.shape == (len(pairs), 2, 2)
     for (s, t), both in zip(pairs, found, strict=True):
         for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
-            loss = exact(laws[a], laws[b], notion)
+            loss = exact(distributions[a], distributions[b], notion)
             assert 0.0 <= low <= loss <= high
             assert low == high == np.inf or high - low <= width * (1.0 + high)
 
@@ -37,9 +37,9 @@ def instances(draw):
     n, k = draw(st.integers(1, 5)), draw(st.integers(2, 4))
     row = st.lists(parts, min_size=n, max_size=n).filter(any)
     cells = sorted(draw(st.sets(st.integers(0, n - 1), min_size=1)))
-    law = st.lists(counts, min_size=len(cells), max_size=len(cells)).filter(any)
+    distribution = st.lists(counts, min_size=len(cells), max_size=len(cells)).filter(any)
     matrix = draw(st.lists(row, min_size=n, max_size=n))
-    masses = np.array(draw(st.lists(law, min_size=k, max_size=k)))
+    masses = np.array(draw(st.lists(distribution, min_size=k, max_size=k)))
     return channel(matrix), masses, None if len(cells) == n else np.array(cells)
 
 
@@ -70,15 +70,16 @@ def test_sums_of_many_entries_are_off_by_no_more_than_is_counted(seed, notion):
     )
     masses = rng.integers(0, 2**53, (2, n))
     flows = [
-        sum(p * w for p, w in zip(law, first.tolist(), strict=True)) for law in masses.tolist()
+        sum(p * w for p, w in zip(distribution, first.tolist(), strict=True))
+        for distribution in masses.tolist()
     ]
-    laws = []
-    for law, flow in zip(masses.tolist(), flows, strict=True):
-        share = Fraction(flow, sum(law) * WHOLE)
-        laws.append([share, 1 - share])
+    distributions = []
+    for distribution, flow in zip(masses.tolist(), flows, strict=True):
+        share = Fraction(flow, sum(distribution) * WHOLE)
+        distributions.append([share, 1 - share])
     found = channel_losses(rows, masses, None, [[0, 1]], notion)
     for (a, b), (low, high) in zip(((0, 1), (1, 0)), found[0], strict=True):
-        assert low <= exact(laws[a], laws[b], notion) <= high
+        assert low <= exact(distributions[a], distributions[b], notion) <= high
 
 
 def test_the_order_of_pairs_and_of_cells_does_not_matter():
@@ -121,7 +122,7 @@ def test_a_channel_a_millionth_above_the_budget_is_above_it():
     assert (losses[..., 0] > budget).all()
 
 
-def test_a_constant_channel_loses_nothing_and_the_identity_what_the_laws_tell():
+def test_a_constant_channel_loses_nothing_and_the_identity_what_the_distributions_tell():
     masses = np.array([[1, 2, 5], [4, 2, 2]])
     constant = channel([[1, 1, 2]] * 3)
     assert channel_losses(constant, masses, None, [[0, 1]], Pufferfish(1.0))[..., 1].max() <= 1e-14
@@ -155,7 +156,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_what_are_no_laws_is_refused(message):
+def test_what_are_no_distributions_is_refused(message):
     masses, cells = BAD[message]
     with pytest.raises((TypeError, ValueError), match=message):
         channel_losses(

@@ -37,12 +37,12 @@ def dense_optimum(problem):
     cost = problem.weights[:, None] * problem.costs
     rows, sides, groups = [], [], []
     for family in problem.families:
-        laws = family.laws
+        distributions = family.distributions
         for s, t in family.ordered_pairs:
             group = []
             for y in range(n):
                 row = np.zeros((n, n))
-                row[:, y] = laws[s] - np.exp(problem.epsilon) * laws[t]
+                row[:, y] = distributions[s] - np.exp(problem.epsilon) * distributions[t]
                 group.append(len(rows))
                 rows.append(row.ravel())
                 sides.append(0.0)
@@ -76,7 +76,7 @@ def worst_excess(problem, W):
     """Return by how much delta is exceeded by the worst ordered pair, summed over outputs."""
     found = [0.0]
     for family in problem.families:
-        released = family.laws @ W
+        released = family.distributions @ W
         for s, t in family.ordered_pairs:
             beyond = released[s] - np.exp(problem.epsilon) * released[t]
             found.append(np.maximum(beyond, 0.0).sum() - problem.delta)
@@ -96,8 +96,8 @@ def assert_optimal(problem):
 SOME = {
     "plain": {},
     "delta": {"delta": 0.03},
-    "two laws": {"k": 2},
-    "two laws, delta": {"k": 2, "delta": 0.1},
+    "two distributions": {"k": 2},
+    "two distributions, delta": {"k": 2, "delta": 0.1},
     "floor": {"floor": 0.4},
     "floor, delta": {"floor": 0.4, "delta": 0.05},
     "families": {"n": 7, "k": 3, "families": True},
@@ -113,7 +113,7 @@ def some_problem(kind, seed):
 
 
 def further(seed):
-    """Return a family of two pairs with mass in four of seven cells, and one of two laws."""
+    """Return a family of two pairs with mass in four of seven cells, and one of one pair."""
     masses = np.zeros((3, 7), dtype=np.int64)
     masses[:, [0, 2, 3, 6]] = np.random.default_rng(seed).integers(1, 9, size=(3, 4))
     some = Family(masses, pairs=np.array([[0, 1], [1, 2]]))
@@ -159,7 +159,7 @@ def several(masses, epsilon=1.0):
         [[1, 2**40, 0], [2**40, 1, 3]],
     ],
 )
-def test_degenerate_laws_have_a_channel(masses):
+def test_degenerate_distributions_have_a_channel(masses):
     assert_optimal(several(masses))
 
 
@@ -187,7 +187,7 @@ def test_cells_of_no_weight_are_moved_for_nothing():
 
 
 def counted(table, column, secret, epsilon):
-    """Return the problem of one column, changes in its own numbers, under counted laws."""
+    """Return the problem of one column, changes in its own numbers, under counted distributions."""
     values, cells = np.unique(table[column], return_inverse=True)
     secrets, rows = np.unique(table[secret].astype(str), return_inverse=True)
     masses = np.zeros((len(secrets), len(values)), dtype=np.int64)
@@ -224,7 +224,8 @@ def test_costs_need_not_be_a_metric(seed, k):
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 30.0])
 def test_an_optimum_known_in_closed_form_is_found(epsilon):
-    # laws at different points: 1 / (1 + e^epsilon) of each cell must move, over a distance of 1
+    # distributions at different points: 1 / (1 + e^epsilon) of each cell must move, over a distance
+    # of 1
     problem = several([[1, 0], [0, 1]], epsilon)
     optimum = float(1 / (1 + mpmath.exp(mpmath.mpf(epsilon))))
     assert cost_of(problem, find_channel(problem)) == pytest.approx(optimum, rel=1e-5, abs=2e-6)

@@ -1,4 +1,4 @@
-"""Priors that are what a classifier says of the rows: their laws, their proof and their facts."""
+"""Priors that are what a classifier says of the rows: masses, proof and facts."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ TABLE = pd.DataFrame(
 )
 
 
-def laws_by_hand(rows, says, weights=None):
-    """Return the law of the rows for each place in ``says``, by the definition, in fractions."""
+def distributions_by_hand(rows, says, weights=None):
+    """Return the masses of the rows for each place in ``says``, by definition, in fractions."""
     weights = [1] * len(rows) if weights is None else weights
     found = []
     for s in range(len(next(iter(says.values())))):
@@ -117,7 +117,7 @@ def laws_by_hand(rows, says, weights=None):
     return found
 
 
-def law_of(prior):
+def distribution_of(prior):
     return {
         tuple(row): Fraction(int(count), int(prior.total))
         for row, count in zip(prior.rows.tolist(), prior.counts.tolist(), strict=True)
@@ -126,15 +126,19 @@ def law_of(prior):
 
 
 def of_column(noiser, name, columns):
-    return {label: law_of(laws[columns]) for label, laws in noiser.priors_[name].items()}
+    return {
+        label: distribution_of(distributions[columns])
+        for label, distributions in noiser.priors_[name].items()
+    }
 
 
-# -------------------------------------------------------------------------------------------- laws
+# --------------------------------------------------------------------------------------------
+# distributions
 
 
-def test_the_law_is_bayes_rule_on_the_rows_that_there_are():
+def test_the_distribution_is_bayes_rule_on_the_rows_that_there_are():
     noiser = PufferfishNoiser(sensitive="loan", prior=told(SAYS)).fit(TABLE)
-    no, yes = laws_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
+    no, yes = distributions_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
     assert of_column(noiser, "loan", ("a", "b")) == {"no": no, "yes": yes}
 
 
@@ -143,7 +147,7 @@ def test_the_law_is_bayes_rule_on_the_rows_that_there_are():
     st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3),
 )
 @settings(max_examples=10)
-def test_the_law_is_that_of_any_probabilities_and_weights(rows, shares):
+def test_the_distribution_is_that_of_any_probabilities_and_weights(rows, shares):
     says = {value: [share, 1.0 - share] for value, share in enumerate(shares)}
     counts = [weight for _, weight in rows]
     loans = ["no" if k % 2 else "yes" for k in range(len(rows))]
@@ -156,16 +160,16 @@ def test_the_law_is_that_of_any_probabilities_and_weights(rows, shares):
         return
     noiser = PufferfishNoiser(sensitive="loan", prior=told(says))
     noiser.fit(table, sample_weight=counts)
-    no, yes = laws_by_hand([(a,) for a, _ in rows], says, counts)
+    no, yes = distributions_by_hand([(a,) for a, _ in rows], says, counts)
     assert of_column(noiser, "loan", ("a",)) == {"no": no, "yes": yes}
 
 
 def test_a_positive_probability_is_never_rounded_to_0_and_0_stays_0():
     says = {0: [1.0, 0.0], 1: [0.5, 0.5], 2: [1.0 - 1e-30, 1e-30]}
     noiser = PufferfishNoiser(sensitive="loan", prior=told(says)).fit(TABLE[["a", "loan"]])
-    law = of_column(noiser, "loan", ("a",))["yes"]
+    distribution = of_column(noiser, "loan", ("a",))["yes"]
     half = 4 * UNIT // 2
-    assert law == {(1.0,): Fraction(half, half + 3), (2.0,): Fraction(3, half + 3)}
+    assert distribution == {(1.0,): Fraction(half, half + 3), (2.0,): Fraction(3, half + 3)}
 
 
 def test_masses_of_cells_are_sums_of_the_masses_of_their_rows():
@@ -187,9 +191,9 @@ def test_bins_are_cells_and_the_model_sees_the_values_before_them():
     for value in table.a:
         for s in range(2):
             masses[s][(medians[value],)] += round(says[value][s] * UNIT)
-    laws = of_column(noiser, "loan", ("a",))
+    distributions = of_column(noiser, "loan", ("a",))
     for mass, label in zip(masses, ("no", "yes"), strict=True):
-        assert laws[label] == {k: Fraction(v, sum(mass.values())) for k, v in mass.items()}
+        assert distributions[label] == {k: Fraction(v, sum(mass.values())) for k, v in mass.items()}
 
 
 @pytest.mark.parametrize("classes", [(1, 0), ("1", "0"), (1.0, 0.0), (True, False)])
@@ -206,7 +210,7 @@ def test_what_a_model_knows_of_further_secrets_is_left_out():
     says = {value: [0.2, 0.8 * no, 0.8 * yes] for value, (no, yes) in SAYS.items()}
     wide = PufferfishNoiser(sensitive="loan", prior=told(says, ("maybe", "no", "yes"))).fit(TABLE)
     rows = list(zip(TABLE.a, TABLE.b, strict=True))
-    _, no, yes = laws_by_hand(rows, says)
+    _, no, yes = distributions_by_hand(rows, says)
     assert of_column(wide, "loan", ("a", "b")) == {"no": no, "yes": yes}
 
 
@@ -214,7 +218,7 @@ def test_smoothing_mixes_in_the_share_of_each_secret():
     table = TABLE.assign(loan=["no"] * 8 + ["yes"] * 2)
     noiser = PufferfishNoiser(sensitive="loan", prior=told(SAYS, smoothing=0.5)).fit(table)
     mixed = {v: [0.5 * no + 0.4, 0.5 * yes + 0.1] for v, (no, yes) in SAYS.items()}
-    no, yes = laws_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), mixed)
+    no, yes = distributions_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), mixed)
     found = of_column(noiser, "loan", ("a", "b"))
     for row in no:
         assert float(found["no"][row]) == pytest.approx(float(no[row]), rel=1e-9)
@@ -265,7 +269,7 @@ def test_every_secret_is_in_as_many_folds_as_can_be(recording, n_rows):
         assert sorted(set(left)) in ([count // 4], [count // 4, count // 4 + 1])
 
 
-def test_the_law_of_equal_rows_is_the_mean_over_the_copies_dealt_to_each_model(recording):
+def test_the_distribution_of_equal_rows_is_the_mean_over_the_copies_dealt_to_each_model(recording):
     table = random_table(120)[lambda t: t.y < 2]
     noiser = PufferfishNoiser(sensitive="s", prior=recording).fit(table)
     left = copies_by_fold(recording, table, 5)
@@ -276,8 +280,8 @@ def test_the_law_of_equal_rows_is_the_mean_over_the_copies_dealt_to_each_model(r
             for row, count in each.items():
                 masses[tuple(float(v) for v in row[:2])] += count * round(share * UNIT)
         total = sum(masses.values())
-        law = {row: Fraction(mass, total) for row, mass in masses.items()}
-        assert of_column(noiser, "s", ("x", "y"))[label] == law
+        distribution = {row: Fraction(mass, total) for row, mass in masses.items()}
+        assert of_column(noiser, "s", ("x", "y"))[label] == distribution
 
 
 def narrow_table():
@@ -291,13 +295,17 @@ BOOSTED, TREE = HistGradientBoostingClassifier(), DecisionTreeClassifier()
 
 
 @pytest.mark.parametrize("prior", [BOOSTED, make_pipeline(OrdinalEncoder(), TREE)])
-def test_in_a_narrow_table_the_laws_are_near_the_counted_ones(prior):
+def test_in_a_narrow_table_the_distributions_are_near_the_counted_ones(prior):
     table = narrow_table()
     noiser = PufferfishNoiser(sensitive="s", prior=prior).fit(table)
     counts = table.value_counts(["s", "word"])
-    laws = of_column(noiser, "s", ("word",))
+    distributions = of_column(noiser, "s", ("word",))
     for secret in (0, 1):
-        [share] = (float(law) for (word,), law in laws[secret].items() if word == 0)
+        [share] = (
+            float(distribution)
+            for (word,), distribution in distributions[secret].items()
+            if word == 0
+        )
         assert share == pytest.approx(counts[secret, "u"] / counts[secret].sum(), abs=0.03)
     [facts] = noiser.certificate_.models
     assert (facts.weak, facts.counting_log_loss) == ("", pytest.approx(facts.log_loss, rel=0.02))
@@ -408,9 +416,9 @@ def test_a_row_may_be_equal_to_one_in_another_fold_where_a_splitter_says_so():
         for row, says in zip(X.iloc[test].values, model.predict_proba(X.iloc[test]), strict=True):
             masses[tuple(row)] += says[0]
     total = sum(masses.values())
-    law = of_column(noiser, "s", ("x", "y"))["a"]
+    distribution = of_column(noiser, "s", ("x", "y"))["a"]
     for row, mass in masses.items():
-        assert float(law[row]) == pytest.approx(mass / total, rel=1e-6)
+        assert float(distribution[row]) == pytest.approx(mass / total, rel=1e-6)
 
 
 # ---------------------------------------------------------------------------- what models are given
@@ -443,7 +451,7 @@ def test_models_are_given_columns_in_their_own_types(recording):
     assert whole.job.isna().sum() == 1
 
 
-def test_missing_values_have_laws_of_their_own():
+def test_missing_values_have_distributions_of_their_own():
     says = {30: [0.9, 0.1], 41: [0.2, 0.8], 52: [0.5, 0.5]}
     table = MIXED[["age", "pay", "s"]]
     noiser = PufferfishNoiser(sensitive="s", prior=told(says, ("x", "y")), missing="propagate").fit(
@@ -452,12 +460,12 @@ def test_missing_values_have_laws_of_their_own():
     gone = [(age,) for age, pay in zip(table.age, table.pay, strict=True) if math.isnan(pay)]
     kept = [row for row in zip(table.age, table.pay, strict=True) if not math.isnan(row[1])]
     for columns, rows in ((("age",), gone), (("age", "pay"), kept)):
-        x, y = laws_by_hand(rows, says)
+        x, y = distributions_by_hand(rows, says)
         assert of_column(noiser, "s", columns) == {"x": x, "y": y}
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "categorical", "nullable"])
-def test_tables_of_every_kind_have_the_same_laws(kind):
+def test_tables_of_every_kind_have_the_same_distributions(kind):
     table = random_table(100).assign(w=lambda t: t.y.map("w{}".format))
     encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
     prior = ClassifierFit(make_pipeline(encoder, LogisticRegression()), cv=2)
@@ -473,7 +481,7 @@ def test_tables_of_every_kind_have_the_same_laws(kind):
     np.testing.assert_array_equal(one.theta_, other.theta_)
 
 
-def test_arrays_have_the_laws_of_frames():
+def test_arrays_have_the_distributions_of_frames():
     table = random_table(100).assign(s=lambda t: (t.s == "b").astype(int))
     one = PufferfishNoiser(sensitive="s", prior=QUICK).fit(table)
     other = PufferfishNoiser(sensitive=2, prior=QUICK).fit(table.to_numpy())
@@ -515,8 +523,8 @@ def test_every_sensitive_column_has_its_classifier():
     noiser = PufferfishNoiser(sensitive=["loan", "sex"], prior=prior).fit(table)
     rows = list(zip(table.a, table.b, strict=True))
     for name, labels, says in (("loan", ("no", "yes"), SAYS), ("sex", ("f", "m"), of_sex)):
-        laws = laws_by_hand(rows, says)
-        assert of_column(noiser, name, ("a", "b")) == dict(zip(labels, laws, strict=True))
+        distributions = distributions_by_hand(rows, says)
+        assert of_column(noiser, name, ("a", "b")) == dict(zip(labels, distributions, strict=True))
     assert [facts.sensitive for facts in noiser.certificate_.models] == ["loan", "sex"]
     assert noiser.certificate_.holds
 
@@ -529,18 +537,19 @@ def test_one_classifier_is_fitted_anew_for_every_sensitive_column(recording):
     assert [sorted(set(y)) for _, y, _, _ in recording.seen] == [["a", "b"]] * 2 + [["p", "q"]] * 2
 
 
-# ------------------------------------------------------------------------------------- the promise
+# ------------------------------------------------------------------------------------- the
+# guarantee
 
 
 def laplace_loss(p, q, theta, n=9):
-    """Return the largest log ratio of two laws under Laplace noise over many released rows."""
+    """Return the largest log ratio of two priors under Laplace noise over many released rows."""
     axes = [sorted({row[k] for row in p}) for k in range(len(theta))]
     lines = [np.linspace(axis[0] - 3, axis[-1] + 3, 8 * n + 1) for axis in axes]
     grid = np.stack(np.meshgrid(*[np.union1d(a, b) for a, b in zip(axes, lines, strict=True)]), -1)
 
-    def density(law):
-        rows = np.array(list(law))
-        masses = np.array([float(mass) for mass in law.values()])
+    def density(distribution):
+        rows = np.array(list(distribution))
+        masses = np.array([float(mass) for mass in distribution.values()])
         away = np.abs(grid[..., None, :] - rows) / np.array(theta)
         return (masses * np.exp(-away.sum(axis=-1))).sum(axis=-1)
 
@@ -549,7 +558,7 @@ def laplace_loss(p, q, theta, n=9):
 
 def test_released_rows_keep_the_budget_for_who_knows_what_the_classifier_knows():
     noiser = PufferfishNoiser(0.4, sensitive="loan", prior=told(SAYS)).fit(TABLE)
-    no, yes = laws_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
+    no, yes = distributions_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
     theta = noiser.theta_.tolist()
     assert laplace_loss(no, yes, theta) == pytest.approx(0.4, abs=1e-6)
     assert laplace_loss(no, yes, [0.99 * t for t in theta]) > 0.4
@@ -564,18 +573,18 @@ def test_unordered_columns_are_drawn_anew_within_the_budget():
     stays, theta = math.exp(-noiser.theta_["b"]), noiser.theta_["a"]
     lines = np.linspace(-3.0, 5.0, 801)
 
-    def density(law):
+    def density(distribution):
         return [
             sum(
                 float(mass)
                 * (stays * (b == z) + (1.0 - stays) * share[label])
                 * np.exp(-abs(lines - a) / theta)
-                for (a, b), mass in law.items()
+                for (a, b), mass in distribution.items()
             )
             for z, label in enumerate("uv")
         ]
 
-    no, yes = laws_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
+    no, yes = distributions_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
     loss = abs(np.log(np.array(density(no)) / np.array(density(yes)))).max()
     assert loss == pytest.approx(0.3, abs=1e-6)
     assert noiser.certificate_.holds
@@ -586,22 +595,24 @@ def test_other_noise_serves_classifiers_as_well(noise):
     table = TABLE[["a", "loan"]]
     noiser = PufferfishNoiser(0.3, sensitive="loan", prior=told(SAYS), noise=noise, delta=0.01)
     noiser.fit(table)
-    laws = noiser.priors_["loan"]
+    distributions = noiser.priors_["loan"]
     scaled = noise.with_scale(float(noiser.theta_["a"]))
-    loss = privacy_loss(laws["no"][("a",)], laws["yes"][("a",)], scaled, Pufferfish(0.3, 0.01))
+    loss = privacy_loss(
+        distributions["no"][("a",)], distributions["yes"][("a",)], scaled, Pufferfish(0.3, 0.01)
+    )
     assert loss.upper <= 0.01 * (1.0 + 1e-6)
     assert noiser.certificate_.holds
 
 
-def test_groups_of_columns_have_the_margins_of_the_law():
+def test_groups_of_columns_have_the_margins_of_the_distribution():
     noiser = PufferfishNoiser(sensitive="loan", prior=told(SAYS), dependence="independent")
     noiser.fit(TABLE)
     joint = PufferfishNoiser(sensitive="loan", prior=told(SAYS)).fit(TABLE)
     for label in ("no", "yes"):
         whole = joint.priors_["loan"][label][("a", "b")]
         for axis, name in enumerate("ab"):
-            margin = law_of(whole.marginal([axis]))
-            assert law_of(noiser.priors_["loan"][label][(name,)]) == margin
+            margin = distribution_of(whole.marginal([axis]))
+            assert distribution_of(noiser.priors_["loan"][label][(name,)]) == margin
 
 
 def test_a_list_of_adversaries_is_kept_to_against_each():
@@ -614,15 +625,20 @@ def test_a_list_of_adversaries_is_kept_to_against_each():
     assert sorted(set(certificate.table["adversary"])) == [0, 1, 2]
     assert certificate.holds
     theta = noiser.theta_.tolist()
-    found = {label: law_of(laws[("a", "b")]) for label, laws in counted.priors_["loan"].items()}
+    found = {
+        label: distribution_of(distributions[("a", "b")])
+        for label, distributions in counted.priors_["loan"].items()
+    }
     assert laplace_loss(found["no"], found["yes"], theta) <= 0.4 + 1e-9
     for further in (counted.priors_, noiser.priors_):
-        prior = {label: laws[("a", "b")] for label, laws in further["loan"].items()}
+        prior = {
+            label: distributions[("a", "b")] for label, distributions in further["loan"].items()
+        }
         assert certificate.against(prior).holds
     assert [facts.argument for facts in certificate.models] == ["prior", "adversaries[1]"]
 
 
-def test_a_classifier_may_stand_beside_the_counted_law():
+def test_a_classifier_may_stand_beside_the_counted_distribution():
     alone = PufferfishNoiser(0.4, sensitive="loan").fit(TABLE)
     beside = PufferfishNoiser(0.4, sensitive="loan", adversaries=[told(SAYS)]).fit(TABLE)
     assert (beside.theta_ >= alone.theta_ * (1 - 1e-9)).all()
@@ -669,7 +685,7 @@ def test_where_nothing_can_be_fitted_anew_the_noise_serves_every_prior():
     np.testing.assert_allclose(noiser.theta_, known.theta_, rtol=1e-6)
 
 
-def test_only_laws_are_saved():
+def test_only_distributions_are_saved():
     noiser = PufferfishNoiser(sensitive="s", prior=QUICK).fit(random_table(60))
     again = pickle.loads(pickle.dumps(noiser))
     assert again.priors_ == noiser.priors_
@@ -730,7 +746,9 @@ def test_the_same_release_is_held_against_counted_columns_and_pairs():
     assert set(found) == {("a",), ("b",), ("a", "b")}
     for columns, loss in found.items():
         axes = ["ab".index(name) for name in columns]
-        no, yes = (law_of(counted[label][("a", "b")].marginal(axes)) for label in ("no", "yes"))
+        no, yes = (
+            distribution_of(counted[label][("a", "b")].marginal(axes)) for label in ("no", "yes")
+        )
         by_hand = laplace_loss(no, yes, [theta[name] for name in columns])
         assert loss == pytest.approx(by_hand, abs=1e-6)
 
@@ -748,7 +766,7 @@ def test_the_certificate_says_whose_knowledge_it_is_about():
     assert "cross-fitted in 3 folds" in text
     assert "counted a single pair of columns" in text
     assert "is a patchwork of 3 models" in text
-    assert "The same release under counted laws" in certificate._repr_html_()
+    assert "The same release under counted distributions" in certificate._repr_html_()
     told_in_json = certificate.to_dict()
     assert told_in_json["models"][0]["log_loss"] == facts.log_loss
     assert {tuple(each["columns"]) for each in told_in_json["counted"]} == {
@@ -758,7 +776,7 @@ def test_the_certificate_says_whose_knowledge_it_is_about():
     }
 
 
-def test_columns_without_laws_of_all_secrets_and_wide_ones_are_passed_over():
+def test_columns_without_distributions_of_all_secrets_and_wide_ones_are_passed_over():
     table = MIXED[["age", "pay", "s"]].assign(pay=[1.5, np.nan] * 4)
     says = {30: [0.9, 0.1], 41: [0.2, 0.8], 52: [0.5, 0.5]}
     noiser = PufferfishNoiser(

@@ -1,4 +1,4 @@
-"""Shifts in closed form, and sums of Gaussian and other users, against laws computed apart."""
+"""Shifts in closed form, and sums of Gaussian and other users, against sums computed apart."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_noise_of_another_norm_is_refused():
 
 def test_values_of_two_users_move_both_of_them():
     # s_i: X_1 = 0, s_j: X_2 = 10; independent users, so lambda = 0, and each moves the sum by 10
-    given_first = Discrete([0, 10], [0.9, 0.1])  # the law of X_2
+    given_first = Discrete([0, 10], [0.9, 0.1])  # the distribution of X_2
     given_second = Discrete([10, 20], [0.1, 0.9])  # that of X_1, plus 10
     distance = w_infinity(given_first, given_second)
     assert distance == 20.0  # 10 as printed
@@ -78,20 +78,23 @@ def test_values_of_two_users_move_both_of_them():
 )
 def test_weak_dependence_bounds_w_infinity_of_two_dependent_bits(counts, same_user):
     joint = np.array(counts).reshape(2, 2)  # counts of (x1, x2); the query is x1 + 3 x2
-    drift, laws = 0.0, {}
+    drift, distributions = 0.0, {}
     for user in (0, 1):
         other = joint.sum(axis=user)  # the marginal of the other bit
         for bit in (0, 1):
             row = joint.take(bit, axis=user)
             values = bit + 3 * np.arange(2) if user == 0 else np.arange(2) + 3 * bit
-            laws[user, bit] = Discrete.from_counts(values, row)
+            distributions[user, bit] = Discrete.from_counts(values, row)
             drift = max(
-                drift, w_infinity(laws[user, bit], Discrete.from_counts(values, other.ravel()))
+                drift,
+                w_infinity(distributions[user, bit], Discrete.from_counts(values, other.ravel())),
             )
     bound = cf.weakly_dependent(3.0, drift, same_user=same_user).distance
-    for (user, bit), (another, value) in [((u, a), (v, b)) for u, a in laws for v, b in laws]:
+    for (user, bit), (another, value) in [
+        ((u, a), (v, b)) for u, a in distributions for v, b in distributions
+    ]:
         if (user == another) == same_user:
-            assert w_infinity(laws[user, bit], laws[another, value]) <= bound
+            assert w_infinity(distributions[user, bit], distributions[another, value]) <= bound
 
 
 # --------------------------------------------------------------------------------- 004, 6.2 and F.1
@@ -324,7 +327,7 @@ def test_the_pure_scale_of_gaussian_users_is_that_of_their_densities(mean, epsil
     losses = []
     for k, (centre, other_sd) in enumerate([(mean, 0.5), (0.1, 0.8)]):
         pair = [(centre, math.hypot(0.8, 0.5)), (0.0, other_sd)]
-        p, q = (log_density(y, *law, found.scale) for law in pair)
+        p, q = (log_density(y, *distribution, found.scale) for distribution in pair)
         losses.append(np.abs(p - q).max())
         assert losses[k] <= epsilon * (1 + 1e-9)
     assert max(losses) == pytest.approx(epsilon, rel=1e-4)
@@ -402,7 +405,7 @@ def test_a_value_of_a_user_translates_the_sum():
 
 
 @pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-9, 0.001, 0.3, 0.999, 1 - 2**-53])
-def test_lambert_s_factor_is_that_of_its_equation_and_covers_the_normal_law(delta):
+def test_lambert_s_factor_is_that_of_its_equation_and_covers_the_normal_distribution(delta):
     found = mpf(cf.lambert_tau(delta))
     with mp.workdps(60):
         argument = mp.log(2 / mp.pi) - 2 * mp.log(mpf(delta))  # of W_0, whose W e^W it is
@@ -441,5 +444,5 @@ def test_the_corollary_is_unsound_for_users_who_are_not_gaussian():
     notion = Pufferfish(1.0, 1e-5)
     published = cf.gaussian_users([mean], [deviation], notion).corollary_1a
     assert published == pytest.approx(0.0442695254928, rel=1e-9)
-    laws = (np.array([0, 1]), rare.probabilities), (np.array([0]), np.ones(1))
-    assert actual_delta(*laws, published, 1.0) == pytest.approx(9.98369e-05, rel=1e-3)
+    distributions = (np.array([0, 1]), rare.probabilities), (np.array([0]), np.ones(1))
+    assert actual_delta(*distributions, published, 1.0) == pytest.approx(9.98369e-05, rel=1e-3)

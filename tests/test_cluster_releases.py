@@ -51,7 +51,7 @@ def kind_of(plan):
 
 
 def computed(plan):
-    """Return what an engine computes, in one order: Spark and Dask promise none."""
+    """Return what an engine computes, in one order: Spark and Dask guarantee none."""
     if kind_of(plan) == "dask":
         found = pl.from_pandas(plan.compute().reset_index(drop=True))
     elif kind_of(plan) == "pyspark":

@@ -846,7 +846,7 @@ def test_the_report_is_shown_and_written(fitted, capsys):
     assert Path("r.json").read_bytes() == form
 
 
-def test_a_report_for_recipients_has_no_certificate_and_is_refused_where_nothing_is_promised(
+def test_a_report_for_recipients_has_no_certificate_and_is_refused_where_nothing_is_guaranteed(
     fitted, capsys
 ):
     told = ["--kind", "external", "--name", "clients", "--by", "me", "--out"]
@@ -926,7 +926,7 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     assert found["peers"][0]["attacks"] == want["peers"][0]["attacks"]
 
 
-def test_an_audit_that_finds_more_than_was_promised_is_told_by_the_status(folder, capsys):
+def test_an_audit_that_finds_more_than_was_guaranteed_is_told_by_the_status(folder, capsys):
     """Fitted where cars tell nothing, and audited where they tell all."""
     table = make_table(2000)
     table.assign(cars=np.arange(2000) % 5).to_csv("in.csv", index=False)

@@ -18,7 +18,7 @@ ERROR = 1e-11  # of the masses and ratios that the tests compute in floats
 
 
 def outcomes(p, q):
-    """Return the panels of two laws on the same outcomes, each a panel of its own."""
+    """Return the panels of two distributions on the same outcomes, each a panel of its own."""
     p, q = np.array(p, dtype=float), np.array(q, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(np.log(p) - np.log(q), nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -80,7 +80,7 @@ def two_laplace_delta(first, second, epsilon):
 
 
 def brute_force(groups, epsilon):
-    """Return the hockey stick of the product of discrete laws, term by term."""
+    """Return the hockey stick of the product of discrete distributions, term by term."""
     with mpmath.workdps(50):
         power = mpmath.exp(mpmath.mpf(epsilon))
         total = mpmath.mpf(0)
@@ -144,15 +144,15 @@ def test_randomised_responses_compose_to_a_binomial_sum(k, bias, share):
     assert_holds(compose([answer] * k, Pufferfish(epsilon, 1e-5)), exact, 2e-3)
 
 
-laws = st.integers(2, 5).flatmap(
+distributions = st.integers(2, 5).flatmap(
     lambda n: st.tuples(*[st.lists(st.integers(0, 6), min_size=n, max_size=n)] * 2).filter(
         lambda pair: sum(pair[0]) > 0 and sum(pair[1]) > 0
     )
 )
 
 
-@given(st.lists(laws, min_size=1, max_size=4), st.floats(0.001, 5.0))
-def test_the_interval_holds_the_loss_of_any_discrete_laws(counts, epsilon):
+@given(st.lists(distributions, min_size=1, max_size=4), st.floats(0.001, 5.0))
+def test_the_interval_holds_the_loss_of_any_discrete_distributions(counts, epsilon):
     groups = [
         (np.array(p, dtype=float) / sum(p), np.array(q, dtype=float) / sum(q)) for p, q in counts
     ]
@@ -172,7 +172,7 @@ def test_what_lies_just_above_epsilon_is_not_lost_between_two_places_of_the_grid
     assert low <= brute_force([answer] * 2, epsilon) <= high
 
 
-@given(st.lists(laws, min_size=2, max_size=3), st.floats(0.001, 3.0), st.integers(2, 4))
+@given(st.lists(distributions, min_size=2, max_size=3), st.floats(0.001, 3.0), st.integers(2, 4))
 def test_coarser_panels_only_widen_the_interval(counts, epsilon, size):
     groups = [
         (np.array(p, dtype=float) / sum(p), np.array(q, dtype=float) / sum(q)) for p, q in counts
@@ -232,7 +232,7 @@ def test_disjoint_supports_lose_everything():
     assert 1.0 - 1e-9 <= low <= high == 1.0
 
 
-def test_what_only_one_law_can_say_adds_up_like_probabilities():
+def test_what_only_one_distribution_can_say_adds_up_like_probabilities():
     half = outcomes([0.5, 0.5, 0.0], [0.0, 0.5, 0.5])
     low, high = compose([half, half, half], Pufferfish(700.0, 0.1))
     assert low <= 1.0 - 0.5**3 <= high

@@ -27,9 +27,9 @@ PURE = Pufferfish(1.0)
 
 
 def _random_bounds(rng, tree):
-    """Return bounds around a random law, some of them void, and none that excludes it."""
-    law = rng.dirichlet(np.full(tree.n_cells, rng.choice([0.2, 1.0, 5.0])))
-    sums = np.append(0.0, np.cumsum(law[tree.cells]))
+    """Return bounds around a random distribution, some of them void, and none that excludes it."""
+    distribution = rng.dirichlet(np.full(tree.n_cells, rng.choice([0.2, 1.0, 5.0])))
+    sums = np.append(0.0, np.cumsum(distribution[tree.cells]))
     held = sums[tree.stop] - sums[tree.start]
     slack = rng.choice([0.02, 0.1, 0.5], held.size)
     lower = np.where(rng.random(held.size) < 0.3, 0.0, held - slack * rng.random(held.size))
@@ -87,8 +87,11 @@ def _sets_of(seed, n_atoms=6, rows=400, level=0.95, n_sets=2):
     rng = np.random.default_rng(seed)
     atoms = np.cumsum(rng.uniform(0.2, 2.0, n_atoms))
     share = error_share(level, [n_atoms] * n_sets)
-    laws = rng.dirichlet(np.ones(n_atoms), n_sets)
-    return [set_around_counts([atoms], rng.multinomial(rows, law), share) for law in laws]
+    distributions = rng.dirichlet(np.ones(n_atoms), n_sets)
+    return [
+        set_around_counts([atoms], rng.multinomial(rows, distribution), share)
+        for distribution in distributions
+    ]
 
 
 def _scale(losses):
@@ -197,7 +200,7 @@ def test_the_errors_of_all_intervals_add_up_to_the_error_of_the_set(n_cells, sha
     assert errors.min() > 0.0
 
 
-def test_the_observed_law_and_only_laws_near_it_lie_in_the_set():
+def test_the_observed_distribution_and_only_distributions_near_it_lie_in_the_set():
     counts = np.array([0, 5, 0, 95, 400])
     around = set_around_counts([np.arange(5.0)], counts, 0.01)
     assert around.contains(counts / counts.sum())
@@ -350,15 +353,15 @@ def _gauss_legendre(edges):
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("notion", NOTIONS)
-def test_no_law_in_the_sets_loses_more(noise, notion):
+def test_no_distribution_in_the_sets_loses_more(noise, notion):
     sets = _sets_of(7, n_atoms=4, rows=300)
     rng = np.random.default_rng(1)
     upper = SetLosses([tuple(sets)], noise, notion).losses(1.0)[0, 0]
     y = np.linspace(-30.0, 40.0, 14001)
     kernel = noise.log_density((y[:, None] - sets[0].axes[0])[..., None])
     for _ in range(20):
-        p, q = (_law_within(rng, around) for around in sets)
-        one, other = (logsumexp(kernel, b=law, axis=1) for law in (p, q))
+        p, q = (_distribution_within(rng, around) for around in sets)
+        one, other = (logsumexp(kernel, b=distribution, axis=1) for distribution in (p, q))
         if isinstance(notion, RenyiPufferfish):
             loss = np.log(np.trapezoid(np.exp(one + (notion.alpha - 1) * (one - other)), y))
         elif notion.delta > 0.0:
@@ -369,14 +372,14 @@ def test_no_law_in_the_sets_loses_more(noise, notion):
         assert loss <= upper * (1.0 + 1e-6) + 1e-6
 
 
-def _law_within(rng, around):
+def _distribution_within(rng, around):
     """Return a vertex of the set, in the order of random costs."""
     chain = rng.permutation(around.n_cells)[None]
     most, _ = chain_masses(around.tree, around.lower[None], around.upper[None], chain)
-    law = np.zeros(around.n_cells)
-    law[around.tree.cells[chain[0]]] = np.diff(most[0, 0] / ONE, prepend=0.0)
-    assert around.contains(law)
-    return law
+    distribution = np.zeros(around.n_cells)
+    distribution[around.tree.cells[chain[0]]] = np.diff(most[0, 0] / ONE, prepend=0.0)
+    assert around.contains(distribution)
+    return distribution
 
 
 @settings(max_examples=25)
@@ -422,7 +425,7 @@ def test_one_possible_value_needs_no_noise(noise, notion):
     assert losses.losses(0.0).max() == losses.losses(1.0).max() == 0.0
 
 
-def test_a_secret_without_rows_may_have_any_law():
+def test_a_secret_without_rows_may_have_any_distribution():
     pair = (
         set_around_counts([[0, 1, 2]], [0, 0, 0], 0.01),
         set_around_counts([[0, 1, 2]], [9, 9, 9], 0.01),

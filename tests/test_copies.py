@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._losses import Readers, moved_by_copies
-from sklearn_puffer._losses.channel_losses import copies_law
+from sklearn_puffer._losses.channel_losses import copies_distribution
 from sklearn_puffer._noise import WHOLE
 from sklearn_puffer.priors import Discrete
 
@@ -55,8 +55,8 @@ def _far(one, other, bound):
 
 def readers_of(secrets, pairs, cells=None):
     counts = np.array(secrets)
-    laws = counts / counts.sum(axis=1, keepdims=True)
-    return Readers(laws, counts.sum(axis=1), np.array(pairs), cells)
+    distributions = counts / counts.sum(axis=1, keepdims=True)
+    return Readers(distributions, counts.sum(axis=1), np.array(pairs), cells)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -84,37 +84,39 @@ def test_a_known_value_leaves_the_copies_of_its_own_rows_alone():
     secrets = np.array([[2, 1, 9, 4], [1, 1, 2, 7]])
     known = np.array([0, 1])
     inside = secrets[:, known]
-    laws = np.zeros((2, 4))
-    laws[:, known] = inside / inside.sum(axis=1, keepdims=True)
-    readers = Readers(laws, inside.sum(axis=1), np.array([[0, 1]]), known)
+    distributions = np.zeros((2, 4))
+    distributions[:, known] = inside / inside.sum(axis=1, keepdims=True)
+    readers = Readers(distributions, inside.sum(axis=1), np.array([[0, 1]]), known)
     found = moved_by_copies(rows, secrets.sum(axis=0), readers, 0.2)
     own = channel(np.array([[3, 1], [1, 3]]))
     assert found == pytest.approx(told_by_hand(own, inside.tolist(), 0.2, [(0, 1)]), abs=1e-6)
 
 
-def test_the_law_of_copies_is_that_of_a_sum_of_binomials():
+def test_the_distribution_of_copies_is_that_of_a_sum_of_binomials():
     counts, chances = np.array([40, 1, 3]), np.array([0.3, 1.0, 0.5])
-    law, expected = copies_law(counts, chances, np.eye(3))
+    distribution, expected = copies_distribution(counts, chances, np.eye(3))
     sums = np.convolve(binom.pmf(range(41), 40, 0.3), binom.pmf(range(4), 3, 0.5))
-    np.testing.assert_allclose(law, sums, atol=1e-12)  # of 1 and more, as one row always comes
+    np.testing.assert_allclose(
+        distribution, sums, atol=1e-12
+    )  # of 1 and more, as one row always comes
     np.testing.assert_allclose(expected.sum(axis=1), counts * chances, rtol=1e-10)
     np.testing.assert_allclose(expected.sum(axis=0), np.arange(1, 45) * sums, atol=1e-10)
 
 
 def test_cells_of_the_same_chance_share_their_copies_by_their_rows():
     counts, posteriors = np.array([1, 5, 2]), np.array([[1.0, 0.2, 0.5], [0.0, 0.8, 0.5]])
-    one = copies_law(counts, np.full(3, 0.3), posteriors)[1]
-    apart = copies_law(counts, np.array([0.3, 0.3 + 1e-12, 0.3 - 1e-12]), posteriors)[1]
+    one = copies_distribution(counts, np.full(3, 0.3), posteriors)[1]
+    apart = copies_distribution(counts, np.array([0.3, 0.3 + 1e-12, 0.3 - 1e-12]), posteriors)[1]
     np.testing.assert_allclose(one, apart, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [10**3, 10**5, 10**7])
-def test_large_cells_are_summed_by_fourier_transforms_to_the_same_law(n):
-    law, expected = copies_law(np.array([n, n]), np.array([0.5, 0.25]), np.eye(2))
-    assert law.sum() == pytest.approx(1.0, abs=1e-6)
+def test_large_cells_are_summed_by_fourier_transforms_to_the_same_distribution(n):
+    distribution, expected = copies_distribution(np.array([n, n]), np.array([0.5, 0.25]), np.eye(2))
+    assert distribution.sum() == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_allclose(expected.sum(axis=1), [n / 2, n / 4], rtol=1e-6)
     spread = math.sqrt(n / 4 + 3 * n / 16)
-    assert law.max() == pytest.approx(1 / (spread * math.sqrt(2 * math.pi)), rel=1e-2)
+    assert distribution.max() == pytest.approx(1 / (spread * math.sqrt(2 * math.pi)), rel=1e-2)
 
 
 def test_draws_of_a_table_are_told_beyond_the_bound_so_often():
@@ -154,7 +156,7 @@ def noiser_of(**options):
     return PufferfishNoiser(**{"epsilon": 0.5, "sensitive": "ill", "noise": "optimal"} | options)
 
 
-def test_a_table_of_few_rows_is_refused_and_one_of_the_same_law_and_many_rows_is_not():
+def test_a_table_of_few_rows_is_refused_and_one_of_the_same_distribution_and_many_rows_is_not():
     few, many = table_of(300), table_of(60_000)
     with pytest.raises(ValueError, match=r'300 rows lie in 10: .*copies .*; use noise="swap"'):
         noiser_of().fit(few)
@@ -181,15 +183,18 @@ def test_rows_that_stay_as_they_are_tell_nothing_by_their_number():
 def test_what_a_delta_allows_is_not_laid_to_the_copies():
     table = table_of(40_000)
     noiser = noiser_of(epsilon=0.1, delta=0.1).fit(table, sample_weight=np.full(40_000, 1000))
-    laws = np.array(noiser.channel_.numerators.toarray(), dtype=object)
-    assert (np.diag(laws) > WHOLE // 2).any()
+    distributions = np.array(noiser.channel_.numerators.toarray(), dtype=object)
+    assert (np.diag(distributions) > WHOLE // 2).any()
     assert noiser.certificate_.holds
 
 
 def test_further_adversaries_count_copies_too():
     table = table_of(30_000)
-    law = {"no": Discrete(range(5), [0.2] * 5), "yes": Discrete(range(5), [0.1] * 4 + [0.6])}
-    noiser = noiser_of(public="age", adversaries=[law])
+    distribution = {
+        "no": Discrete(range(5), [0.2] * 5),
+        "yes": Discrete(range(5), [0.1] * 4 + [0.6]),
+    }
+    noiser = noiser_of(public="age", adversaries=[distribution])
     with pytest.raises(ValueError, match="counts the copies"):
         noiser.fit(table.head(100))
     assert noiser.fit(table).certificate_.holds

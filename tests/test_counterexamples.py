@@ -1,4 +1,4 @@
-"""Where the papers, or common practice, break their promise: rounding, redrawing, Algorithm 1.
+"""Where the papers, or common practice, break their guarantee: rounding, redrawing, Algorithm 1.
 
 Each instance is a figure of the audit that the design rests on, with what is done here instead.
 """
@@ -80,7 +80,7 @@ def test_redrawing_until_in_range_costs_more_than_clipping():
     low, high = 0.0, 2.0
     inside = [
         0.5 * (2.0 - np.exp(-(x - low)) - np.exp(-(high - x))) for x in (0.0, 1.0)
-    ]  # the mass of a Laplace law of scale 1 around x within the range
+    ]  # the mass of a Laplace distribution of scale 1 around x within the range
     redrawn = 1.0 + np.log(inside[1] / inside[0])  # at the lower end of the range
     assert redrawn == pytest.approx(1.379885, abs=1e-6)
     beyond = [0.5 * np.exp(-(x - low)) for x in (0.0, 1.0)]

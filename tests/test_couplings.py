@@ -29,7 +29,7 @@ close = pytest.approx
 
 
 @st.composite
-def laws(draw):
+def distributions(draw):
     atoms = draw(st.lists(st.integers(-20, 20), min_size=1, max_size=5, unique=True))
     counts = draw(st.lists(st.integers(1, 9), min_size=len(atoms), max_size=len(atoms)))
     return Discrete.from_counts(np.array(atoms) / 4.0, counts)
@@ -46,7 +46,7 @@ def transported(p, q, costs):
     return found.fun
 
 
-@given(laws(), laws())
+@given(distributions(), distributions())
 def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_paper(p, q):
     plan = optimal_plan(p, q)
     assert plan.probability.sum() == close(1.0)
@@ -56,7 +56,7 @@ def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_pa
         assert below == close(min(f, g), abs=1e-12)
 
 
-@given(laws(), laws())
+@given(distributions(), distributions())
 def test_distances_are_those_of_linear_programs(p, q):
     moves = np.abs(p.rows - q.rows.T)
     for order in (1, 2, 3.5):
@@ -67,7 +67,7 @@ def test_distances_are_those_of_linear_programs(p, q):
     assert w_p(p, q, math.inf) == w_infinity(p, q) >= w_p(p, q, 50) * (1 - 1e-12)
 
 
-@given(laws(), laws(), st.integers(0, 40))
+@given(distributions(), distributions(), st.integers(0, 40))
 def test_nearness_is_the_least_mass_that_any_coupling_moves_farther(p, q, quarters):
     z = quarters / 4
     far = (np.abs(p.rows - q.rows.T) > z).astype(float)
@@ -76,7 +76,12 @@ def test_nearness_is_the_least_mass_that_any_coupling_moves_farther(p, q, quarte
 
 
 @settings(max_examples=30)
-@given(laws(), laws(), laws(), st.sampled_from([Laplace(1.5), Gaussian(1.5)]))
+@given(
+    distributions(),
+    distributions(),
+    distributions(),
+    st.sampled_from([Laplace(1.5), Gaussian(1.5)]),
+)
 def test_the_shift_reduction_is_never_below_the_loss(p, middle, q, noise):
     notions = [RenyiPufferfish(1.0, 2.5)]
     notions += [Pufferfish(1.0)] if isinstance(noise, Laplace) else []

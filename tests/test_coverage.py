@@ -1,7 +1,8 @@
 """Coverage of confidence sets by simulation: how often the true loss exceeds the budget.
 
-Datasets are drawn from known laws on a declared alphabet. The scale is calibrated over the sets
-around the counts, and the loss of the *true* laws at that scale is held against the budget.
+Datasets are drawn from known distributions on a declared alphabet. The scale is calibrated over the
+sets around the counts, and the loss of the *true* distributions at that scale is held against the
+budget.
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ GAPS = np.abs(ATOMS[:, None] - ATOMS)
 
 
 def _loss(p, q, scale):
-    """Return the loss of two laws, both ways: the largest log ratio at an atom."""
+    """Return the loss of two distributions, both ways: the largest log ratio at an atom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         kernel = np.exp(-GAPS / scale) if scale > 0.0 else np.eye(len(ATOMS))
         return float(np.nanmax(np.abs(np.log(kernel @ p) - np.log(kernel @ q))))
@@ -44,22 +45,27 @@ def _violations(n_datasets, seed):
     share = error_share(LEVEL, [len(ATOMS)] * 2)
     over_sets = plugged_in = missed = 0
     for _ in range(n_datasets):
-        counts = [rng.multinomial(rows, law) for rows, law in zip(ROWS, LAWS, strict=True)]
+        counts = [
+            rng.multinomial(rows, distribution)
+            for rows, distribution in zip(ROWS, LAWS, strict=True)
+        ]
         sets = tuple(set_around_counts([ATOMS], count, share) for count in counts)
         losses = SetLosses([sets], Laplace(), BUDGET)
         scale = _smallest(lambda factor, bound=losses: float(bound.losses(factor).max()))
         over_sets += _loss(*LAWS, scale) > BUDGET.epsilon
         plugs = [count / count.sum() for count in counts]
-        scale = _smallest(lambda factor, laws=plugs: _loss(*laws, factor))
+        scale = _smallest(lambda factor, distributions=plugs: _loss(*distributions, factor))
         plugged_in += _loss(*LAWS, scale) > BUDGET.epsilon
-        missed += not all(around.contains(law) for around, law in zip(sets, LAWS, strict=True))
+        missed += not all(
+            around.contains(distribution) for around, distribution in zip(sets, LAWS, strict=True)
+        )
     return np.array([over_sets, plugged_in, missed]) / n_datasets
 
 
 def test_the_true_loss_rarely_exceeds_the_budget_that_the_sets_keep():
     over_sets, plugged_in, missed = _violations(150, seed=1)
     assert over_sets <= missed <= 0.05
-    assert plugged_in >= 0.3  # counts taken for the law itself
+    assert plugged_in >= 0.3  # counts taken for the distribution itself
 
 
 @pytest.mark.slow
@@ -70,15 +76,15 @@ def test_the_true_loss_exceeds_the_budget_in_at_most_five_of_a_hundred_datasets(
 
 
 @pytest.mark.parametrize("n_cells", [2, 5, 16])
-def test_sets_hold_the_true_laws_as_often_as_they_say(n_cells):
+def test_sets_hold_the_true_distributions_as_often_as_they_say(n_cells):
     rng = np.random.default_rng(n_cells)
-    law = rng.dirichlet(np.ones(n_cells))
+    distribution = rng.dirichlet(np.ones(n_cells))
     held = dict.fromkeys((0.95, 0.3), 0)
     for _ in range(600):
-        counts = rng.multinomial(400, law)
+        counts = rng.multinomial(400, distribution)
         for level in held:
             around = set_around_counts([np.arange(n_cells)], counts, error_share(level, [n_cells]))
-            held[level] += around.contains(law)
+            held[level] += around.contains(distribution)
     # 3.5 standard deviations of the share of 600 trials, and a control that can fail
     assert held[0.95] / 600 >= 0.95 - 3.5 * np.sqrt(0.95 * 0.05 / 600)
     assert 0.3 - 0.07 <= held[0.3] / 600 < 0.95

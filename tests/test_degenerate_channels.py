@@ -24,8 +24,8 @@ TABLES = {
     "constant columns": pd.DataFrame(
         {"x": [3] * 12, "y": [0, 1, 2, 1, 0, 0] * 2, "z": ["u"] * 12, "s": list("aaabbb") * 2}
     ),
-    "equal laws": pd.DataFrame({"x": [0, 1, 2] * 4, "s": list("aaabbb") * 2}),
-    "disjoint laws": pd.DataFrame({"x": [0, 1, 5, 6] * 3, "s": list("aabb") * 3}),
+    "equal distributions": pd.DataFrame({"x": [0, 1, 2] * 4, "s": list("aaabbb") * 2}),
+    "disjoint distributions": pd.DataFrame({"x": [0, 1, 5, 6] * 3, "s": list("aabb") * 3}),
     "50 secrets": pd.DataFrame({"x": (MANY + RNG.integers(0, 40, 400)) % 5, "s": MANY}),
 }
 
@@ -34,13 +34,15 @@ def exact_loss(noiser, masses, notion):
     """Return the worst loss of what is released, in fractions; masses by secret and cell."""
     whole = noiser.channel_.numerators.toarray().astype(object)
     cells = [tuple(cell) for cell in noiser.channel_.cells.itertuples(index=False, name=None)]
-    laws = []
+    distributions = []
     for of_secret in masses.values():
         total = sum(of_secret.values())
-        law = [Fraction(of_secret.get(cell, 0), total) for cell in cells]
+        distribution = [Fraction(of_secret.get(cell, 0), total) for cell in cells]
         outputs = range(len(cells))
-        laws.append([sum(p * int(w[y]) for p, w in zip(law, whole, strict=True)) for y in outputs])
-    scaled = [[value / 2**62 for value in law] for law in laws]
+        distributions.append(
+            [sum(p * int(w[y]) for p, w in zip(distribution, whole, strict=True)) for y in outputs]
+        )
+    scaled = [[value / 2**62 for value in distribution] for distribution in distributions]
     return float(max(exact(p, q, notion) for p, q in permutations(scaled, 2)))
 
 
@@ -75,7 +77,7 @@ def test_degenerate_tables_have_a_channel_within_the_budget(kind, delta):
         .isin({name: set(table[name]) for name in public})
         .all(axis=None)
     )
-    if kind in ("one cell", "equal laws"):
+    if kind in ("one cell", "equal distributions"):
         assert noiser.channel_.unchanged == 1.0
 
 
@@ -92,10 +94,10 @@ def test_counts_a_million_million_times_apart_keep_the_budget():
 # ------------------------------------------------------------------------------- rays and vertices
 
 
-def rows_of(laws, epsilon):
+def rows_of(distributions, epsilon):
     """Return the rows of the cone of columns: p_s . w <= e^epsilon p_s' . w."""
-    pairs = permutations(range(len(laws)), 2)
-    return np.array([laws[s] - np.exp(epsilon) * laws[t] for s, t in pairs])
+    pairs = permutations(range(len(distributions)), 2)
+    return np.array([distributions[s] - np.exp(epsilon) * distributions[t] for s, t in pairs])
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_edges_that_are_fitted_values_make_no_more_alarms(n_bins):
     edge = column.edges[0]
     first = int((fitted.data <= edge).sum())
     alarms = 0
-    for d in range(m + 1):  # new values below the edge: the law of their number is exact
+    for d in range(m + 1):  # new values below the edge: the distribution of their number is exact
         new = Values("float", np.repeat([edge - 1.0, edge + 1.0], [d, m - d]))
         if n_bins == 2 and verdict(column, fitted, new):
             alarms += math.comb(first + d - 1, d) * math.comb(n - first + m - d, m - d)
@@ -171,19 +171,21 @@ LAWS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_bins", [None, 6])
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("distribution", LAWS)
 @pytest.mark.parametrize(("n", "m"), [(400, 400), (60, 700), (900, 60)])
-def test_rows_of_one_law_are_an_alarm_once_in_a_hundred_tables_at_most(law, n_bins, n, m):
+def test_rows_of_one_distribution_are_an_alarm_once_in_a_hundred_tables_at_most(
+    distribution, n_bins, n, m
+):
     rng = np.random.default_rng(n + m)
     alarms = 0
     for _ in range(300):
-        fitted, new = (Values("float", LAWS[law](rng, size)) for size in (n, m))
+        fitted, new = (Values("float", LAWS[distribution](rng, size)) for size in (n, m))
         alarms += verdict(column_of(fitted, n_bins=n_bins), fitted, new)
     assert alarms <= 10  # of 3 that 1 % are: more than 10 come once in 3,000 times
 
 
 @pytest.mark.slow
-def test_rows_of_one_law_are_an_alarm_once_in_a_hundred_releases_at_most():
+def test_rows_of_one_distribution_are_an_alarm_once_in_a_hundred_releases_at_most():
     fitted = noiser_of(people(700, seed=1), unknown="nearest", n_bins={"pay": 8})
     alarms = 0
     for seed in range(100):  # with one fit and with others: the chance is over both
@@ -195,7 +197,7 @@ def test_rows_of_one_law_are_an_alarm_once_in_a_hundred_releases_at_most():
 
 
 @pytest.mark.slow
-def test_rows_and_secrets_of_one_law_are_an_alarm_once_in_a_hundred_checks_at_most():
+def test_rows_and_secrets_of_one_distribution_are_an_alarm_once_in_a_hundred_checks_at_most():
     alarms = 0
     for seed in range(80):
         found = noiser_of(people(300, seed=seed), public=["age", "job", "vip"])
@@ -298,8 +300,12 @@ def test_missing_values_are_counted_in_all_rows(few_are_counted):
     assert found.drifted
     picked = picked_rows(1000)
     here = new.data[picked][~gone[picked]]
-    laws = [np.cumsum([(part == atom).mean() for atom in atoms]) for part in (fitted.data, here)]
-    assert own.distance == pytest.approx(np.abs(laws[0] - laws[1]).max(), abs=2e-3)
+    distributions = [
+        np.cumsum([(part == atom).mean() for atom in atoms]) for part in (fitted.data, here)
+    ]
+    assert own.distance == pytest.approx(
+        np.abs(distributions[0] - distributions[1]).max(), abs=2e-3
+    )
 
 
 @pytest.mark.parametrize("case", ALL_90)
@@ -321,13 +327,13 @@ def test_all_ages_90_do_not_pass_in_silence_in_a_million_rows():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_bins", [None, 6])
-@pytest.mark.parametrize("law", LAWS)
-def test_some_rows_of_one_law_are_an_alarm_once_in_a_hundred_tables_at_most(
-    law, n_bins, few_are_counted
+@pytest.mark.parametrize("distribution", LAWS)
+def test_some_rows_of_one_distribution_are_an_alarm_once_in_a_hundred_tables_at_most(
+    distribution, n_bins, few_are_counted
 ):
     rng, alarms = np.random.default_rng(7), 0
     for _ in range(300):
-        fitted, new = (Values("float", LAWS[law](rng, size)) for size in (400, 750))
+        fitted, new = (Values("float", LAWS[distribution](rng, size)) for size in (400, 750))
         alarms += verdict(column_of(fitted, n_bins=n_bins), fitted, new)
     assert alarms <= 10  # of 3 that 1 % are: more than 10 come once in 3,000 times
 
@@ -556,7 +562,7 @@ def test_a_value_never_seen_is_found_even_where_there_is_one_value_alone():
     assert (job.outside, job.distance, job.drifted) == (1.0, 1.0, True)
 
 
-def test_distances_are_those_of_the_laws(noiser):
+def test_distances_are_those_of_the_distributions(noiser):
     new = people(1000, seed=11)
     drift = noiser.certificate_.check(new).table.set_index("name")
     ages, fitted = np.arange(18, 91), np.resize(np.arange(18, 91), 3000)
@@ -586,7 +592,7 @@ def test_secrets_come_by_name_beside_the_table_and_in_a_list(certificate):
     assert certificate.check(pl.from_pandas(new), "ill") == expected
 
 
-def test_the_loss_is_that_of_the_laws_that_the_rows_have(certificate):
+def test_the_loss_is_that_of_the_distributions_that_the_rows_have(certificate):
     new = ill(people(700, seed=3))
     codes = {"cook": 1.0, "clerk": 0.0, "smith": 2.0}
     bins = np.array(certificate.fitted.columns[0].edges)
@@ -637,7 +643,7 @@ def test_rows_that_a_channel_has_not_seen_together_are_counted():
 
 @pytest.fixture(scope="module")
 def wide():
-    """Return a channel over rows that hardly ever occur twice, and others of the same law."""
+    """Return a channel over rows that hardly ever occur twice, and others drawn alike."""
     table = people(400, seed=5)[["ill", "age", "job"]]
     noiser = noiser_of(
         table[:200], noise="optimal", n_bins=None, dependence="joint", unknown="nearest"
@@ -662,7 +668,7 @@ def test_rows_that_a_channel_has_not_seen_do_not_count_for_the_loss_that_is_esti
     assert check(new, sensitive="ill").loss == check(seen, sensitive="ill").loss
 
 
-def test_no_loss_is_called_infinite_on_few_rows_of_the_same_law(wide):
+def test_no_loss_is_called_infinite_on_few_rows_of_the_same_distribution(wide):
     noiser, new = wide
     drift = noiser.certificate_.check(new, sensitive="ill")
     assert math.isinf(drift.loss)
@@ -670,7 +676,7 @@ def test_no_loss_is_called_infinite_on_few_rows_of_the_same_law(wide):
     assert "No loss is estimated: as these rows were counted" in str(drift)
 
 
-def test_a_saved_certificate_checks_as_before_and_keeps_no_law(certificate):
+def test_a_saved_certificate_checks_as_before_and_keeps_no_distribution(certificate):
     again = pickle.loads(pickle.dumps(certificate))
     new = ill(people(400, seed=8))
     assert again.check(new, sensitive="ill") == certificate.check(new, sensitive="ill")
@@ -708,13 +714,13 @@ def test_lazy_tables_and_arrays_are_checked_by_their_counts():
     assert array.certificate_.check(new[["age", "pay"]].to_numpy()).drifted
 
 
-def test_a_confidence_set_of_the_fitted_laws_holds_hardly_any_law_of_few_rows():
+def test_a_confidence_set_of_the_fitted_distributions_holds_hardly_any_distribution_of_few_rows():
     """Why secrets are compared by a test of two samples, and not by a set around one of them."""
     rng, outside, drifted = np.random.default_rng(2), 0, 0
     fitted = noiser_of(ill(people(20_000)), public=["age"], n_bins={"age": 5}).certificate_
-    law = {"no": people(20_000)["age"][lambda age: age <= 54]}["no"].to_numpy()
+    distribution = {"no": people(20_000)["age"][lambda age: age <= 54]}["no"].to_numpy()
     edges = fitted.fitted.columns[0].edges
-    counts = np.bincount(np.searchsorted(edges, law), minlength=5)
+    counts = np.bincount(np.searchsorted(edges, distribution), minlength=5)
     around = set_around_counts([np.arange(5.0)], counts, error_share(0.95, [5, 5]))
     for _ in range(20):
         new = people(200, seed=int(rng.integers(10**6)))

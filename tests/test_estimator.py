@@ -432,7 +432,7 @@ def test_a_saved_noiser_gives_the_same_certificate(tmp_path):
 
 
 def _too_optimistic(pairs, noise, notion, *, share):
-    """Return a strategy that claims a share of the loss only: one that breaks its promise."""
+    """Return a strategy that claims a share of the loss only: one that breaks its guarantee."""
     from sklearn_puffer.calibration import exact
 
     bound = exact(pairs, noise, notion)
@@ -475,7 +475,7 @@ def test_a_seed_warns_that_it_is_for_tests():
     noiser = PufferfishNoiser(sensitive="loan", random_state=3).fit(table())
     with pytest.warns(UserWarning, match="random_state=3 is for tests only"):
         noiser.transform(table())
-    assert any("NOTHING is promised" in sentence for sentence in noiser.certificate_.assumptions)
+    assert any("NOTHING is guaranteed" in sentence for sentence in noiser.certificate_.assumptions)
 
 
 def test_threads_do_not_change_a_seeded_release():

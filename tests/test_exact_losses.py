@@ -1,4 +1,4 @@
-"""Exact losses for every noise and notion against 50-digit quadrature, closed forms and laws."""
+"""Exact losses for every noise and notion against 50-digit quadrature and closed forms."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import Panels, quadrature
-from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Slopes,
@@ -199,7 +199,7 @@ def test_the_limits_at_infinity_count(scale):
     assert lower == pytest.approx(upper, rel=1e-9)
 
 
-# Laws that hold for every noise and notion.
+# Distributions that hold for every noise and notion.
 
 
 @st.composite
@@ -449,7 +449,7 @@ def test_panels_hold_the_log_ratio_at_any_point(noise):
 
 @pytest.mark.parametrize("noise", [Laplace(10.0), Gaussian(10.0), Cauchy(10.0)])
 def test_panels_far_outside_the_atoms_hold_the_log_ratio(noise):
-    # nearly equal laws let the tails be cut
+    # nearly equal distributions let the tails be cut
     p, q = Discrete([0, 1], [0.45, 0.55]), Discrete([0, 1], [0.5, 0.5])
     panels = LossTable([PriorPair(p, q)], RenyiPufferfish(0.05, 2.0, 1e-9)).panels(noise)[0]
     assert panels.log_high.max() <= math.log(1.1) + 1e-12

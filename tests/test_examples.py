@@ -112,7 +112,7 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
     )
     assert "certificate holds for the counted prior, on four conditions" in signed
     assert "to the research group" in signed
-    assert "the promise holds" in given
+    assert "the guarantee holds" in given
     assert "kitchen" not in given
 
 
@@ -143,7 +143,7 @@ def test_adult_is_published_as_it_is_and_found_out_less_than_at_random(table, ru
 
 
 @pytest.mark.tables
-def test_a_promise_for_a_row_is_none_for_a_student_with_two(table, run):
+def test_a_guarantee_for_a_row_is_none_for_a_student_with_two(table, run):
     table("student-mat", nrows=1)
     printed = run("repeated_visits")
     page = (EXAMPLES.parent / "docs" / "groups.md").read_text(encoding="utf-8")
@@ -215,7 +215,7 @@ def test_figures_1_to_5_of_paper_003_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_gaussian_priors", "--tables", "nowhere")
     assert row(printed, "Laplace(4), variance 32") == [0.2992, 0.2988, 0.2988]
     assert row(printed, "1", "1") == [2.036, 2.036, 1.54, 0.6543, 0.5246, 74.2]
-    assert row(printed, "Theorem 2", "0.001")[1] == 0.01  # ten times what it promises
+    assert row(printed, "Theorem 2", "0.001")[1] == 0.01  # ten times what it guarantees
     assert row(printed, "Corollary 2", "1.000")[1] == 10
     assert row(printed, "0.300") == [1.237, 1.036, 1.036, 0, 100]
     mixtures = printed.split("three Gaussians")[1]
@@ -256,7 +256,7 @@ def test_a_noise_of_ones_own_keeps_what_holds_for_laplace_noise_and_needs_less(r
 
 
 @pytest.mark.slow
-def test_a_release_is_told_less_than_it_promises_beside_peers_as_the_page_says(run):
+def test_a_release_is_told_less_than_it_guarantees_beside_peers_as_the_page_says(run):
     pytest.importorskip("fairlearn")
     more = ["--anonymeter", python] if (python := os.environ.get("PUFFER_ANONYMETER")) else []
     printed = run("peers_of_a_release", *more)
@@ -316,7 +316,7 @@ def test_the_theorems_on_close_adversaries_are_printed_beside_what_they_really_l
     printed = run("close_priors")
     _, _, pure, _, renyi, last = printed.split("\n\n")
     assert row(pure, "one score nearer") == [math.inf, 7.819, 1.819]
-    assert row(renyi, "the fitted law") == [6.002, 6.002, 6.002, 3.139]
+    assert row(renyi, "the fitted distribution") == [6.002, 6.002, 6.002, 3.139]
     for line in (pure + "\n" + renyi).splitlines():
         *bounds, loss = [float(x) for x in re.findall(r"inf|\d+\.\d{3}", line)] or [0.0]
         assert min(bounds, default=0.0) >= loss
@@ -357,7 +357,7 @@ def test_correlations_between_records_cost_accuracy_and_the_private_fits_are_com
 
 
 @pytest.mark.slow
-def test_every_strategy_is_printed_and_drawn_for_every_noise_and_promise(run, tmp_path):
+def test_every_strategy_is_printed_and_drawn_for_every_noise_and_guarantee(run, tmp_path):
     printed = run("plot_strategies", "--budgets", "1")
     pure, rest = printed.split("delta = 0.01")
     with_delta, renyi = rest.split("Renyi")[:2]
@@ -403,7 +403,7 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
     assert row(together, "2") == [3.47, 2.216, 6.515, 1.074, 6.94, 1]  # and "epsilon/k" says 1
     once, often = row(guesses, "1"), row(guesses, "10")
     assert often[0] > once[0] + 3.0  # found out, in a hundred
-    assert once[1] == 0.0  # beyond the promise
+    assert once[1] == 0.0  # beyond the guarantee
     assert often[1] > 25.0
     assert often[4] == 0.0  # with a plan, never
     assert row(plans, "10") == [83.67, 28.2, 88.28, 1]
@@ -430,10 +430,10 @@ def test_displays_are_drawn_from_a_plan_a_release_and_a_ledger(run, tmp_path):
 def test_an_audit_passes_an_honest_release_and_finds_a_stale_one(run):
     printed = run("audit_after")
     assert printed.startswith("Audit: ")
-    assert "Control: without noise the same attacks tell more than was promised." in printed
+    assert "Control: without noise the same attacks tell more than was guaranteed." in printed
     stale = printed.partition("certificate holds: True\n")[2]
     assert "MORE THAN WAS PROMISED" in stale
-    assert "do not follow the law that was fitted" in stale
+    assert "do not follow the distribution that was fitted" in stale
 
 
 @pytest.mark.slow

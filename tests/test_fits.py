@@ -73,7 +73,7 @@ def test_a_common_covariance_takes_in_a_secret_that_does_not_vary():
 def test_deviations_below_the_floor_are_raised_to_it():
     prior = GaussianFit(floor=0.1).fit([[1.0], [1.001]], [1, 1], [5.0])
     assert prior.scales.tolist() == pytest.approx([0.5])
-    line = np.array([[0.0, 0.0], [1.0, 10.0], [2.0, 20.0]])  # a degenerate joint law
+    line = np.array([[0.0, 0.0], [1.0, 10.0], [2.0, 20.0]])  # a degenerate joint distribution
     joint = GaussianFit(floor=0.1).fit(line, [1, 1, 1], [1.0, 10.0])
     in_units = joint.scales[0] / np.outer([1.0, 10.0], [1.0, 10.0])
     assert np.linalg.eigvalsh(in_units)[0] == pytest.approx(0.01)
@@ -225,7 +225,7 @@ def test_posterior_draws_have_the_moments_of_the_posterior():
     assert means.var() == pytest.approx(scatter / n / (n - 3), rel=0.1)
 
 
-def test_joint_posterior_draws_have_the_mean_of_their_wishart_law():
+def test_joint_posterior_draws_have_the_mean_of_their_wishart_distribution():
     n = 30
     rows = ROWS[:n]
     draws = bootstrap(GaussianFit(), rows, np.ones(n), n_draws=3000, seed=1)

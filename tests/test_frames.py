@@ -87,9 +87,9 @@ def test_a_categorical_keeps_its_declared_levels_and_is_sorted_without_an_order(
     fitted = noiser().fit(pandas_frame(pd.Categorical(LETTERS[VALUES], dtype=dtype)))
     column = fitted.transform(pandas_frame(pd.Categorical(LETTERS[VALUES], dtype=dtype)))["x"]
     assert column.dtype == dtype
-    [law] = fitted.priors_["secret"]["yes"].values()
-    assert_array_equal(law.atoms, np.arange(6.0))
-    assert law.counts[unseen] == 0 < law.counts[4]
+    [distribution] = fitted.priors_["secret"]["yes"].values()
+    assert_array_equal(distribution.atoms, np.arange(6.0))
+    assert distribution.counts[unseen] == 0 < distribution.counts[4]
 
 
 @pytest.mark.parametrize("listed", ["edcba", "abcde", "cabde"])
@@ -442,8 +442,8 @@ def test_rows_of_weight_zero_are_as_good_as_removed(kind):
 
 def bins_of(column, n_bins):
     fitted = noiser(n_bins=n_bins).fit(pandas_frame(column))
-    [law] = fitted.priors_["secret"]["yes"].values()
-    return fitted, law.atoms
+    [distribution] = fitted.priors_["secret"]["yes"].values()
+    return fitted, distribution.atoms
 
 
 def test_bins_are_represented_by_their_medians():
@@ -485,7 +485,10 @@ def test_any_later_value_falls_into_a_bin():
 def test_n_bins_by_column_bins_only_that_column():
     frame = pd.DataFrame({"secret": LABELS, "x": VALUES, "y": VALUES})
     fitted = noiser(n_bins={"y": 2}).fit(frame)
-    sizes = {columns: len(law.atoms) for columns, law in fitted.priors_["secret"]["yes"].items()}
+    sizes = {
+        columns: len(distribution.atoms)
+        for columns, distribution in fitted.priors_["secret"]["yes"].items()
+    }
     assert sizes == {("x",): 5, ("y",): 2}
     assert any(
         "'y' are released as the representative" in s for s in fitted.certificate_.assumptions
@@ -494,7 +497,10 @@ def test_n_bins_by_column_bins_only_that_column():
 
 def test_n_bins_as_a_number_leaves_categories_and_booleans_alone():
     fitted = noiser(n_bins=2).fit(tables()["pandas"])
-    sizes = {columns[0]: len(law.atoms) for columns, law in fitted.priors_["secret"]["yes"].items()}
+    sizes = {
+        columns[0]: len(distribution.atoms)
+        for columns, distribution in fitted.priors_["secret"]["yes"].items()
+    }
     assert sizes == {"i": 2, "f": 2, "s": 5, "b": 2, "c": 5}
 
 
@@ -505,10 +511,10 @@ def test_n_bins_as_a_number_leaves_categories_and_booleans_alone():
 def test_declared_categories_are_coded_in_their_order(frame):
     order = list("cabedz")
     fitted = noiser(categories={"x": order}).fit(frame(LETTERS[VALUES]))
-    [law] = fitted.priors_["secret"]["yes"].values()
-    assert law.atoms.tolist() == [0, 1, 2, 3, 4, 5]
+    [distribution] = fitted.priors_["secret"]["yes"].values()
+    assert distribution.atoms.tolist() == [0, 1, 2, 3, 4, 5]
     yes = LETTERS[VALUES][SECRET == 1]
-    assert law.counts.tolist() == [int((yes == level).sum()) for level in order]
+    assert distribution.counts.tolist() == [int((yes == level).sum()) for level in order]
 
 
 def test_a_declared_category_may_come_for_the_first_time_at_transform():
@@ -602,15 +608,21 @@ def test_the_loss_is_conditional_on_the_pattern_of_missing_values():
     frame.loc[rng.random(N_ROWS) < 0.3, "x"] = np.nan
     frame.loc[rng.random(N_ROWS) < 0.2, "y"] = np.nan
     fitted = noiser(dependence="joint", missing="propagate", epsilon=0.7).fit(frame)
-    laws = fitted.priors_["secret"]
-    assert set(laws[0]) == {("x",), ("y",), ("x", "y")}
-    for columns, law in laws[0].items():
+    distributions = fitted.priors_["secret"]
+    assert set(distributions[0]) == {("x",), ("y",), ("x", "y")}
+    for columns, distribution in distributions[0].items():
         present = frame[list(columns)].notna().all(axis=1)
         absent = frame[[c for c in ("x", "y") if c not in columns]].isna().all(axis=1)
-        assert law.total == int((present & absent & (frame["secret"] == 0)).sum())
+        assert distribution.total == int((present & absent & (frame["secret"] == 0)).sum())
     losses = [
-        float(loss(laws[0][columns], laws[1][columns], fitted.theta_[list(columns)].tolist()))
-        for columns in laws[0]
+        float(
+            loss(
+                distributions[0][columns],
+                distributions[1][columns],
+                fitted.theta_[list(columns)].tolist(),
+            )
+        )
+        for columns in distributions[0]
     ]
     assert max(losses) == pytest.approx(0.7, abs=1e-9)
     assert fitted.certificate_.loss == pytest.approx(max(losses), abs=1e-9)
@@ -621,7 +633,7 @@ def test_a_pattern_of_missing_values_that_fit_did_not_see_is_refused():
     frame.loc[::5, "x"] = np.nan
     fitted = noiser(dependence="joint", missing="propagate").fit(frame)
     other = frame.assign(y=frame["x"], x=frame["y"])
-    with pytest.raises(ValueError, match=r"lack 'y' .*nothing is promised"):
+    with pytest.raises(ValueError, match=r"lack 'y' .*nothing is guaranteed"):
         fitted.transform(other)
     assert noiser(missing="propagate").fit(frame).transform(other)["y"].isna().sum() == 48
 
@@ -632,7 +644,7 @@ def test_complete_rows_are_refused_where_fit_saw_none():
     frame.loc[1::2, "y"] = np.nan
     fitted = noiser(dependence="joint", missing="propagate").fit(frame)
     assert fitted.transform(frame).isna().to_numpy().sum() == N_ROWS
-    with pytest.raises(ValueError, match=r"lack none .*nothing is promised"):
+    with pytest.raises(ValueError, match=r"lack none .*nothing is guaranteed"):
         fitted.transform(frame.fillna(0.0))
 
 
@@ -640,8 +652,8 @@ def test_complete_rows_are_refused_where_fit_saw_none():
 def test_missing_may_be_a_category_of_its_own(kind):
     frame = pandas_frame(GAPPY[kind])
     fitted = noiser(missing="category").fit(frame)
-    [law] = fitted.priors_["secret"]["yes"].values()
-    assert law.counts[-1] == int((frame["x"].isna() & (SECRET == 1)).sum())
+    [distribution] = fitted.priors_["secret"]["yes"].values()
+    assert distribution.counts[-1] == int((frame["x"].isna() & (SECRET == 1)).sum())
     result = fitted.transform(frame)["x"]
     assert result.dtype == frame["x"].dtype
     assert 0 < result.isna().sum() < N_ROWS

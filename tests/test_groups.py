@@ -1,4 +1,4 @@
-"""Groups of rows with a common secret: what is promised of all their rows together."""
+"""Groups of rows with a common secret: what is guaranteed of all their rows together."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_missing_id_is_refused_with_the_number_of_its_rows(ids):
         group_codes(frame_table(pd.DataFrame({"home": ids})), "home")
 
 
-def test_a_group_larger_than_promised_is_refused_and_one_as_large_is_not():
+def test_a_group_larger_than_guaranteed_is_refused_and_one_as_large_is_not():
     codes, three = np.array([0, 1, 0, 0, 1]), RowGroups("home", 3, "independent")
     assert check_sizes(codes, three) == 3
     with pytest.raises(ValueError, match=r"1 group\(s\) of more than max_group=2 .* largest of 3"):
@@ -125,7 +125,10 @@ def test_settings_that_do_not_go_together_are_refused(params, kind, told):
 
 def table_of(no, yes):
     """Return rows with these counts of values 0, 1, ... under each secret."""
-    values = {s: np.repeat(np.arange(len(law)), law) for s, law in {"no": no, "yes": yes}.items()}
+    values = {
+        s: np.repeat(np.arange(len(distribution)), distribution)
+        for s, distribution in {"no": no, "yes": yes}.items()
+    }
     ill = np.repeat(list(values), [len(own) for own in values.values()])
     visits = np.concatenate([*values.values()])
     return pd.DataFrame({"ill": ill, "visits": visits, "home": np.arange(len(ill))})
@@ -141,14 +144,17 @@ def kept_or_drawn(theta, shares):
     return lambda y, x: (1 - rho) * (x == y) + rho * shares[y]
 
 
-def independent(law, g):
-    """Return the law of g rows: {values: probability}."""
-    values = product(range(len(law)), repeat=g)
-    return {x: mpmath.fprod(mpmath.mpf(int(law[k])) / int(sum(law)) for k in x) for x in values}
+def independent(distribution, g):
+    """Return the distribution of g rows: {values: probability}."""
+    values = product(range(len(distribution)), repeat=g)
+    return {
+        x: mpmath.fprod(mpmath.mpf(int(distribution[k])) / int(sum(distribution)) for k in x)
+        for x in values
+    }
 
 
 def densities(joint, kernel, outputs, g):
-    """Return what each joint outcome has under a joint law, whatever the constant of the kernel."""
+    """Return the density of each joint outcome, whatever the constant of the kernel."""
     return [
         mpmath.fsum(p * mpmath.fprod(map(kernel, y, x)) for x, p in joint.items())
         for y in product(outputs, repeat=g)
@@ -184,7 +190,10 @@ LAWS = [((6, 4), (4, 6)), ((5, 1, 2), (1, 4, 3)), ((9, 0, 1), (3, 3, 4))]
 def test_pure_losses_of_independent_rows_are_those_of_all_joint_outcomes(no, yes, g):
     certificate = (noiser := fitted(table_of(no, yes), 0.7, g)).certificate_
     kernel = laplace(noiser.theta_["visits"])
-    p, q = (densities(independent(law, g), kernel, range(len(law)), g) for law in (no, yes))
+    p, q = (
+        densities(independent(distribution, g), kernel, range(len(distribution)), g)
+        for distribution in (no, yes)
+    )
     for key, (one, other) in {("no", "yes"): (p, q), ("yes", "no"): (q, p)}.items():
         pair, truth = both_ways(certificate)[key], divergence(one, other)
         assert pair.lower - 1e-9 <= truth <= pair.upper
@@ -216,7 +225,10 @@ def test_losses_of_independent_rows_without_an_order_are_those_of_all_outcomes(n
     counts = table["visits"].value_counts().sort_index().to_numpy() + 1
     shares = [mpmath.mpf(int(n)) / int(counts.sum()) for n in counts]
     kernel = kept_or_drawn(noiser.theta_["visits"], shares)
-    p, q = (densities(independent(law, g), kernel, range(len(law)), g) for law in (no, yes))
+    p, q = (
+        densities(independent(distribution, g), kernel, range(len(distribution)), g)
+        for distribution in (no, yes)
+    )
     asked = {"epsilon": 0.2} if "delta" in params else params
     for key, (one, other) in {("no", "yes"): (p, q), ("yes", "no"): (q, p)}.items():
         pair, truth = both_ways(noiser.certificate_)[key], divergence(one, other, **asked)
@@ -232,11 +244,11 @@ def test_two_noisy_numbers_lose_what_fine_cells_of_the_plane_show(noise, params)
     no, yes = (6, 1, 4), (4, 4, 1)
     noiser = fitted(table_of(no, yes), 0.5, 2, noise=noise, **params)
     theta = noiser.theta_["visits"]
-    law = {"laplace": stats.laplace, "gaussian": stats.norm, "cauchy": stats.cauchy}[noise]
+    distribution = {"laplace": stats.laplace, "gaussian": stats.norm, "cauchy": stats.cauchy}[noise]
     cuts = np.concatenate(
         [[-np.inf, -1e6], np.linspace(-9, 11, 400) * max(theta, 1), [1e6, np.inf]]
     )
-    cells = np.array([np.diff(law.cdf(cuts, loc=x, scale=theta)) for x in range(3)])
+    cells = np.array([np.diff(distribution.cdf(cuts, loc=x, scale=theta)) for x in range(3)])
     p, q = (
         np.outer(row, row).ravel() for row in (np.array(no) / 11 @ cells, np.array(yes) / 9 @ cells)
     )
@@ -272,22 +284,24 @@ def test_one_row_may_need_no_noise_under_a_delta_where_two_need_some():
 
 
 def worst_ratio(p, q, kernel, outputs, g):
-    """Return the largest log ratio over all joint laws with margins p and q, and all outcomes."""
+    """Return the largest log ratio over all outcomes and all joints with margins p and q."""
     values = list(product(range(len(p)), repeat=g))
     margins = np.array([[x[r] == v for x in values] for r in range(g) for v in range(len(p))])
-    laws = [np.tile(np.array(law) / sum(law), g) for law in (p, q)]
+    distributions = [
+        np.tile(np.array(distribution) / sum(distribution), g) for distribution in (p, q)
+    ]
     worst = 0.0
     for y in product(outputs, repeat=g):
         costs = np.array([float(mpmath.fprod(map(kernel, y, x))) for x in values])
-        most = -linprog(-costs, A_eq=margins, b_eq=laws[0]).fun
-        worst = max(worst, np.log(most / linprog(costs, A_eq=margins, b_eq=laws[1]).fun))
+        most = -linprog(-costs, A_eq=margins, b_eq=distributions[0]).fun
+        worst = max(worst, np.log(most / linprog(costs, A_eq=margins, b_eq=distributions[1]).fun))
     return worst
 
 
 @of_little_use
 @pytest.mark.parametrize("g", [2, 3])
 @pytest.mark.parametrize(("no", "yes"), [*LAWS, ((1, 1), (1, 1)), ((5, 5, 0), (0, 5, 5))])
-def test_no_joint_law_of_rows_that_hang_together_loses_more(no, yes, g):
+def test_no_joint_distribution_of_rows_that_hang_together_loses_more(no, yes, g):
     noiser = fitted(table_of(no, yes), 0.6, g, within_group="any")
     kernel = laplace(noiser.theta_["visits"])
     for one, other, key in ((no, yes, ("no", "yes")), (yes, no, ("yes", "no"))):
@@ -302,7 +316,7 @@ def test_no_joint_law_of_rows_that_hang_together_loses_more(no, yes, g):
 
 @of_little_use
 @pytest.mark.parametrize(("no", "yes"), [((6, 4), (4, 6)), ((5, 1, 2), (1, 4, 3))])
-def test_no_joint_law_of_categories_that_hang_together_loses_more(no, yes):
+def test_no_joint_distribution_of_categories_that_hang_together_loses_more(no, yes):
     table = table_of(no, yes)
     table["visits"] = table["visits"].map(list("abc").__getitem__)
     noiser = fitted(table, 0.6, 2, within_group="any")
@@ -319,7 +333,7 @@ def test_a_household_of_equals_or_opposites_tells_what_no_row_does():
     bound = dependent_rows([pair], Laplace(1.0), Pufferfish(1.0), n_rows=2)
     kernel, half = laplace(1.0), mpmath.mpf(1) / 2
     equal, opposite = {(0, 0): half, (1, 1): half}, {(0, 1): half, (1, 0): half}
-    p, q = (densities(law, kernel, (0, 1), 2) for law in (equal, opposite))
+    p, q = (densities(distribution, kernel, (0, 1), 2) for distribution in (equal, opposite))
     assert divergence(p, q) == pytest.approx(0.43378083, abs=1e-8)
     assert 2 * bound.losses(1.0).max() == pytest.approx(divergence(p, q), abs=1e-9)
     assert 2 * bound.losses(1.0).max() >= divergence(p, q)
@@ -328,8 +342,14 @@ def test_a_household_of_equals_or_opposites_tells_what_no_row_does():
 def test_copies_of_one_value_lose_more_than_independent_rows():
     p, q = (mpmath.mpf(6) / 10, mpmath.mpf(4) / 10), (mpmath.mpf(4) / 10, mpmath.mpf(6) / 10)
     kernel, g = laplace(2.0), 4
-    copies = [densities({(x,) * g: law[x] for x in (0, 1)}, kernel, (0, 1), g) for law in (p, q)]
-    alone = [densities(independent(law, g), kernel, (0, 1), g) for law in ((6, 4), (4, 6))]
+    copies = [
+        densities({(x,) * g: distribution[x] for x in (0, 1)}, kernel, (0, 1), g)
+        for distribution in (p, q)
+    ]
+    alone = [
+        densities(independent(distribution, g), kernel, (0, 1), g)
+        for distribution in ((6, 4), (4, 6))
+    ]
     assert divergence(*copies) < 0.4055  # what the value itself tells: copies are one value
     pair = PriorPair(Discrete([0, 1], [0.6, 0.4]), Discrete([0, 1], [0.4, 0.6]))
     bound = g * dependent_rows([pair], Laplace(2.0), Pufferfish(1.0), n_rows=g).losses(1.0).max()
@@ -342,8 +362,11 @@ def test_dependent_rows_of_two_columns_lose_no_more_than_their_bound():
     scales = (1.5, 0.8)
     bound = dependent_rows([PriorPair(p, q)], Laplace(scales), Pufferfish(1.0), n_rows=2)
     rows = [tuple(map(float, row)) for row in product((0, 1, 2), (0, 1))]
-    found = [dict(zip(map(tuple, law.rows), law.probabilities, strict=True)) for law in (p, q)]
-    masses = [[law.get(row, 0.0) for row in rows] for law in found]
+    found = [
+        dict(zip(map(tuple, distribution.rows), distribution.probabilities, strict=True))
+        for distribution in (p, q)
+    ]
+    masses = [[distribution.get(row, 0.0) for row in rows] for distribution in found]
 
     def kernel(y, x):
         apart = zip(rows[y], rows[x], scales, strict=True)
@@ -452,7 +475,7 @@ def test_ids_of_groups_are_handed_through_whatever_becomes_of_other_columns():
 
 @of_little_use
 @pytest.mark.parametrize("within", ["independent", "any"])
-def test_the_certificate_says_whom_the_promise_is_about_and_is_read_back(within):
+def test_the_certificate_says_whom_the_guarantee_is_about_and_is_read_back(within):
     own = {"sensitive": "ill", "groups": "home", "max_group": 3, "within_group": within}
     noiser = PufferfishNoiser(**own).fit(HOMES)
     certificate, told = noiser.certificate_, str(noiser.certificate_)
@@ -510,7 +533,10 @@ def test_a_further_prior_is_held_against_whole_groups(alpha, g):
     against = noiser.certificate_.against(prior)
     kernel = laplace(noiser.theta_["visits"])
     if alpha is None:
-        p, q = (densities(independent(law, g), kernel, (0, 1), g) for law in ((9, 1), (1, 9)))
+        p, q = (
+            densities(independent(distribution, g), kernel, (0, 1), g)
+            for distribution in ((9, 1), (1, 9))
+        )
         assert against.loss == pytest.approx(divergence(p, q), abs=1e-6)
     assert not against.holds
     assert "all released rows of a group" in against.promise()
@@ -523,8 +549,10 @@ def test_two_releases_of_two_rows_keep_one_budget():
     once = laplace(noiser.theta_["visits"])
     outputs = list(product((0, 1), repeat=2))
     p, q = (
-        densities(independent(law, g), lambda y, x: once(y[0], x) * once(y[1], x), outputs, g)
-        for law in (no, yes)
+        densities(
+            independent(distribution, g), lambda y, x: once(y[0], x) * once(y[1], x), outputs, g
+        )
+        for distribution in (no, yes)
     )
     assert 0.79 < max(divergence(p, q), divergence(q, p)) <= 0.8
 
@@ -555,14 +583,14 @@ def test_counts_that_differ_by_m_are_told_by_no_more_than_m_rows():
     rows = {"no": no, "yes": yes}
 
     def of_count(k):
-        """Return the joint law of n rows of which k, at random places, have the secret."""
+        """Return the joint distribution of n rows of which k, at random places, have the secret."""
         places = list(combinations(range(n), k))
-        law = dict.fromkeys(product((0, 1), repeat=n), mpmath.mpf(0))
+        distribution = dict.fromkeys(product((0, 1), repeat=n), mpmath.mpf(0))
         for chosen in places:
-            for x in law:
+            for x in distribution:
                 each = (rows["yes" if r in chosen else "no"][x[r]] for r in range(n))
-                law[x] += mpmath.fprod(mpmath.mpf(c) / 10 for c in each) / len(places)
-        return law
+                distribution[x] += mpmath.fprod(mpmath.mpf(c) / 10 for c in each) / len(places)
+        return distribution
 
     for params in ({}, {"alpha": 2.0}, {"delta": 0.02}):
         noiser = PufferfishNoiser(0.1, sensitive="ill", public=["visits"], **params)
@@ -619,7 +647,7 @@ def test_a_ledger_counts_tables_and_one_of_persons_refuses_groups(tmp_path):
 
 
 @of_little_use
-def test_drawn_households_of_equals_and_opposites_are_told_apart_no_more_than_promised():
+def test_drawn_households_of_equals_and_opposites_are_told_apart_no_more_than_guaranteed():
     n = 40_000
     rng = np.random.default_rng(7)
     first, ill = rng.integers(0, 2, n), np.repeat([0, 1], n // 2)
@@ -667,9 +695,9 @@ def test_rows_that_hang_together_are_not_tested_for_drift():
         noiser.transform(other, on_drift="raise")
 
 
-def test_reports_of_groups_say_that_the_promise_is_about_groups():
+def test_reports_of_groups_say_that_the_guarantee_is_about_groups():
     noiser = PufferfishNoiser(sensitive="ill", public=["visits"], groups="home", max_group=3)
     told = str(report(noiser.fit(HOMES), kind="external"))
-    assert "The promise is about one group of rows." in told
+    assert "The guarantee is about one group of rows." in told
     assert "about one row" not in told
     assert "within a family" not in told

@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 
-def test_what_is_drawn_follows_the_law_that_is_certified():
+def test_what_is_drawn_follows_the_distribution_that_is_certified():
     """Integers: X plus Laplace noise, rounded to the nearest integer."""
     frame = table(("whole",), n_rows=30_000)
     noiser = PufferfishNoiser(sensitive="s", epsilon=0.5).fit(frame)
@@ -188,7 +188,7 @@ def test_a_strategy_of_the_user_is_not_taken_at_its_word(cells, monkeypatch):
     ],
     ids=str,
 )
-def test_parameters_set_after_fit_change_nothing_that_was_promised(changed):
+def test_parameters_set_after_fit_change_nothing_that_was_guaranteed(changed):
     frame = table(("number", "whole"))
     noiser = PufferfishNoiser(0.1, sensitive="s").fit(frame)
     before = (
@@ -234,7 +234,7 @@ def bare_losses(frame, epsilon, alpha):
         )
     ),
 )
-def test_nothing_is_added_only_where_the_values_themselves_keep_the_promise(noise, notion, above):
+def test_nothing_is_added_only_where_the_values_themselves_keep_the_guarantee(noise, notion, above):
     frame = pd.DataFrame({"s": ["a"] * 10 + ["b"] * 10, "x": [0] * 4 + [1] * 10 + [3] * 6})
     frame.loc[[0, 10], "x"] = [3, 0]
     epsilon, alpha = 0.3, 3.0

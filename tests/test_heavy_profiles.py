@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import voigt_profile
 
-from sklearn_puffer._losses.gaussian_mixtures import law_of
+from sklearn_puffer._losses.gaussian_mixtures import distribution_of
 from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS, profile
 from sklearn_puffer._losses.line import loss_interval
-from sklearn_puffer._losses.mixtures import LawPair
+from sklearn_puffer._losses.mixtures import DistributionPair
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -82,14 +82,14 @@ def test_a_profile_of_any_exponent_is_the_convolution(a, k):
     def kernel(z):
         return top * (1 + (z / a) ** 2) ** (-mp.mpf(k) / 2)
 
-    law = profile(a, k)
+    distribution = profile(a, k)
     with mp.workdps(25):
         for t in (0.0, 6.0):
             cuts = {t + sign * a * mp.mpf(1.8) ** j for j in range(-9, 42) for sign in (-1, 1)}
             cuts = {c for c in cuts if abs(c) < 24}
             points = sorted({*(mp.mpf(j) / 2 for j in range(-48, 49)), mp.mpf(t), *cuts})
             exact = mp.quad(lambda x, t=t: mp.npdf(x) * kernel(t - x), points, maxdegree=4)
-            found = law.moments(np.array([t]))
+            found = distribution.moments(np.array([t]))
             # the quadrature itself is good to 1e-11
             assert abs(found.log[0] - mp.log(exact)) <= found.error[0] + mp.mpf("1e-11")
             assert found.error[0] < 1e-9
@@ -100,10 +100,10 @@ def test_a_profile_of_any_exponent_is_the_convolution(a, k):
     ("a", "k"), [(1e-12, 2.0), (1e-3, 4.0), (0.3, 2.0), (1.0, 4.0), (1e6, 2.0)]
 )
 def test_masses_of_a_profile_hold_the_integral(a, k):
-    law, size = profile(a, k), max(a, 1.0)
+    distribution, size = profile(a, k), max(a, 1.0)
     ends = [(0.0, 1e-9), (0.0, 0.7), (0.3, 0.3001), (1.0, 3.0), (2.0, 9.0), (5.0, 5.3), (9.0, 40.0)]
     left, right = np.array(ends).T * size
-    mass, error = law.masses(left, right, right - left)
+    mass, error = distribution.masses(left, right, right - left)
     with mp.workdps(40):
         for n in range(len(left)):
             inner = [e * size for e in (0.5, 2, 4, 5, 6, 7, 8, 10, 15) if left[n] < e * size]
@@ -116,12 +116,12 @@ def test_masses_of_a_profile_hold_the_integral(a, k):
 @pytest.mark.parametrize("k", [1.3, 2.0, 4.0, 40.0])
 @pytest.mark.parametrize("a", SCALES)
 def test_all_the_masses_of_a_profile_add_up_to_a_half(a, k):
-    law = profile(a, k)
+    distribution = profile(a, k)
     cuts = max(a, 1.0) * np.array([0.0, 1e-6, 0.4, 3.0, 3.5, 8.0, 20.0, 1e5, 1e11, np.inf])
-    mass, error = law.masses(cuts[:-1], cuts[1:], np.diff(cuts))
+    mass, error = distribution.masses(cuts[:-1], cuts[1:], np.diff(cuts))
     assert abs(mass.sum() - 0.5) <= error.sum() + 1e-15
     assert error.sum() < 1e-10
-    tails, tail_errors = law.masses(cuts[:-1], np.full(9, np.inf), np.full(9, np.inf))
+    tails, tail_errors = distribution.masses(cuts[:-1], np.full(9, np.inf), np.full(9, np.inf))
     for n in range(8):
         rest = mass[n:].sum()
         assert abs(tails[n] - rest) <= tail_errors[n] + error[n:].sum() + 1e-15 * rest
@@ -145,14 +145,14 @@ def test_the_faddeeva_function_of_scipy_agrees():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scale", "k"), [(1e-8, 4.0), (0.03, 2.0), (0.5, 4.0), (20.0, 2.0)])
-def test_panels_of_a_law_under_narrow_noise_hold_the_truth(scale, k):
+def test_panels_of_a_distribution_under_narrow_noise_hold_the_truth(scale, k):
     prior = PAIR[1]
-    law = law_of(prior, family(k)(scale))
+    distribution = distribution_of(prior, family(k)(scale))
     edges = np.array([-1e5, -60.0, -9.0, -5.0, -4.9, -1.0, 0.0, 0.01, 2.9, 7.0, 15.0, 15.3, 1e6])
     low, high = edges[:-1], edges[1:]
-    least, most = law.log_bounds(low, high)
+    least, most = distribution.log_bounds(low, high)
     middle, radius = 0.5 * (low + high), 0.5 * (high - low)
-    around = law.expansion(middle, radius)
+    around = distribution.expansion(middle, radius)
     for share in (0.0, 0.2, 0.6, 1.0):
         for n, y in enumerate(low + share * (high - low)):
             exact = mp.log(exact_mixture(prior, mp.mpf(y), scale, k))
@@ -172,7 +172,9 @@ def exact_mixture(prior, y, scale, k):
 
 
 def losses(pair, noise, notion):
-    return loss_interval(LawPair(*(law_of(prior, noise) for prior in pair), 1024), notion)
+    return loss_interval(
+        DistributionPair(*(distribution_of(prior, noise) for prior in pair), 1024), notion
+    )
 
 
 def summed(function, cuts):

@@ -185,16 +185,16 @@ def test_no_text_of_a_noiser_can_be_forged(name, tmp_path):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("text", [FORGERY, "\x1b[2J", "\u202e"])
 def test_labels_that_write_themselves_are_shown_on_one_line(text):
-    evil, law = Evil(text), Discrete([0, 1], [0.5, 0.5])
+    evil, distribution = Evil(text), Discrete([0, 1], [0.5, 0.5])
     X = pd.DataFrame({"s": [0, 1] * 9, "x": [0, 0, 1] * 6})
-    noiser = PufferfishNoiser(sensitive="s", prior={0: law, 1: law}).fit(X)
+    noiser = PufferfishNoiser(sensitive="s", prior={0: distribution, 1: distribution}).fit(X)
     calls = [
         lambda: PufferfishNoiser(sensitive="s").fit(X.assign(x=[evil] * 18)),
         lambda: PufferfishNoiser(sensitive="s").fit(X.assign(s=pd.Categorical([evil] * 18))),
         lambda: PufferfishNoiser(sensitive="s", secret_pairs=[(evil, 1)]).fit(X),
         lambda: PufferfishNoiser(sensitive="s", categories={"x": [evil, evil]}).fit(X),
         lambda: PufferfishNoiser(sensitive="s", categories={"x": [evil]}).fit(X),
-        lambda: noiser.certificate_.against({evil: law}),
+        lambda: noiser.certificate_.against({evil: distribution}),
         lambda: noiser.set_params(epsilon=evil).transform(X),
     ]
     for call in calls:

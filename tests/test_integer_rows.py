@@ -1,4 +1,4 @@
-"""Channels in whole numbers: what is accepted, and that what is drawn has exactly their law."""
+"""Channels in whole numbers: what is accepted, and that draws follow them exactly."""
 
 import copy
 import pickle
@@ -146,16 +146,18 @@ LAW = {0: WHOLE // 2, 2: WHOLE // 4 + 1, 3: WHOLE // 8, 4: WHOLE // 8 - 1}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_draws_have_the_law_of_their_rows(seed):
+def test_draws_have_the_distribution_of_their_rows(seed):
     rows = rows_of(LAW, {1: WHOLE}, {0: WHOLE // 3, 4: WHOLE - WHOLE // 3}, {3: WHOLE}, {0: WHOLE})
     cells = np.tile([0, 1, 2, 0, 3], 40_000)
     drawn = rows.sampler(seeded_entropy(*seed)).draw(cells)
     assert (drawn[cells == 1] == 1).all()
     assert (drawn[cells == 3] == 3).all()
-    for x, law in ((0, LAW), (2, {0: 1 / 3, 4: 2 / 3})):
-        seen = np.bincount(drawn[cells == x], minlength=5)[sorted(law)]
+    for x, distribution in ((0, LAW), (2, {0: 1 / 3, 4: 2 / 3})):
+        seen = np.bincount(drawn[cells == x], minlength=5)[sorted(distribution)]
         assert seen.sum() == (cells == x).sum()
-        wanted = np.array([law[y] for y in sorted(law)]) / sum(law.values())
+        wanted = np.array([distribution[y] for y in sorted(distribution)]) / sum(
+            distribution.values()
+        )
         assert stats.chisquare(seen, wanted * seen.sum()).pvalue > FALSE_ALARM
 
 

@@ -204,8 +204,8 @@ def test_the_loss_never_falls_when_a_move_grows(case, more, where):
 @pytest.mark.parametrize("c", [1.0, 0.9, 0.3])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_loss_is_never_below_that_of_a_linear_gaussian_iteration(seed, c, alpha):
-    # W_t = c W_(t-1) + X_t + N_t, X jointly Gaussian: both laws of W_T are Gaussian, of the same
-    # variance v and of means m apart, and D_alpha is exactly alpha m^2 / (2 v).
+    # W_t = c W_(t-1) + X_t + N_t, X jointly Gaussian: both distributions of W_T are Gaussian, of
+    # the same variance v and of means m apart, and D_alpha is exactly alpha m^2 / (2 v).
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 8))
     table = random_correlations(rng, n, rank=1 if seed % 3 == 0 else None)

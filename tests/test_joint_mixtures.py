@@ -70,7 +70,7 @@ def test_no_bound_is_below_the_quadrature_of_many_pairs(noise, notion, d, n_pair
     assert_none_unsound(noise, notion, 1, d, n_pairs)
 
 
-def test_the_quadrature_finds_a_law_that_is_known():
+def test_the_quadrature_finds_a_distribution_that_is_known():
     p, q = one([0.0, 0.0], np.eye(2)), one([0.7, 0.0], np.eye(2))
     notion = RenyiPufferfish(1.0, alpha=3.0)
     found = true_losses(p, q, Gaussian(1.0), notion)
@@ -90,7 +90,7 @@ def test_the_pure_loss_is_exact_where_each_column_is_wider(seed):
     assert bound == pytest.approx(corner_loss(p, q, noise.scaled(1.3)), rel=1e-9)
 
 
-def test_a_narrower_law_of_the_same_mean_loses_what_is_lost_at_the_mean():
+def test_a_narrower_distribution_of_the_same_mean_loses_what_is_lost_at_the_mean():
     p, q = one([0.0, 0.0], np.diag([0.5, 1.0])), one([0.0, 0.0], np.diag([2.0, 1.0]))
 
     def at_zero(variance):
@@ -125,7 +125,7 @@ def test_any_weights_give_a_bound_and_the_program_is_never_above_the_bottleneck(
         losses = rng.gamma(1.0, size=(p.n_components, q.n_components))
         best = _with_gains(p, q, losses)
         assert best <= losses.max() + 1e-12
-        # laws that attain the losses on points of their own: no bound may be below theirs
+        # distributions that attain the losses on points of their own: no bound may be below theirs
         points = rng.dirichlet(np.ones(6), size=q.n_components)
         most = np.min([losses[:, j, None] + np.log(points[j]) for j in range(len(points))], axis=0)
         ratio = np.log((p.weights @ np.exp(most)) / (q.weights @ points)).max()
@@ -165,7 +165,7 @@ def test_the_power_of_a_shift_is_within_the_hyperbolic_cosine(noise, alpha):
         assert power <= np.cosh(steep * np.sqrt(alpha * (alpha - 1.0)) * v) + 1e-6
 
 
-def test_the_move_between_two_laws_is_the_best_coupling_and_one_at_all():
+def test_the_move_between_two_distributions_is_the_best_coupling_and_one_at_all():
     rng = np.random.default_rng(2)
     p, q = random_prior(rng, 3, 1), random_prior(rng, 3, 1)
     parts = Parts.of(p, q, Laplace(1.0))
@@ -253,7 +253,9 @@ def test_rows_are_released_jointly_under_every_noise_and_notion(prior, noise, as
 @pytest.mark.parametrize("prior", ["gaussian", "gmm"])
 def test_gaussian_noise_without_a_delta_is_refused_with_the_reason(prior):
     noiser = PufferfishNoiser(1.0, sensitive="sex", prior=prior, noise="gaussian")
-    with pytest.raises(ValueError, match=r"normal laws grow without bound.*noise='laplace'"):
+    with pytest.raises(
+        ValueError, match=r"normal distributions grow without bound.*noise='laplace'"
+    ):
         noiser.fit(table())
 
 
@@ -293,7 +295,7 @@ def test_a_singular_covariance_is_refused_in_one_sentence():
         one([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]])
 
 
-def test_a_component_of_one_row_is_widened_to_the_floor_and_keeps_the_promise():
+def test_a_component_of_one_row_is_widened_to_the_floor_and_keeps_the_guarantee():
     frame = table(2, n=40)
     frame.loc[len(frame)] = [500.0, 500.0, 1]
     assert fitted(frame, 1.0, prior=MixtureFit(n_components=2)).certificate_.holds

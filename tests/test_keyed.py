@@ -396,7 +396,8 @@ def test_missing_values_are_told_from_those_they_are_read_as(table):
     assert keyed(noiser, holes)["age"][some].isna().all()
 
 
-# ------------------------------------------------------------------------------------------ the law
+# ------------------------------------------------------------------------------------------ the
+# distribution
 
 
 def bits_of(size, columns=1, key=KEY):
@@ -404,7 +405,7 @@ def bits_of(size, columns=1, key=KEY):
     return KeyedBits(key, "law").columns(ids, [np.zeros(size, dtype=np.int64)] * columns)
 
 
-def law_of(noise):
+def distribution_of(noise):
     if isinstance(noise, Laplace):
         return stats.laplace(scale=noise.scale)
     if isinstance(noise, Gaussian):
@@ -414,18 +415,18 @@ def law_of(noise):
 
 
 @pytest.mark.parametrize("noise", FAMILIES, ids=lambda noise: noise.name)
-def test_keyed_draws_follow_the_law(noise):
+def test_keyed_draws_follow_the_distribution(noise):
     source = sampler(noise, grid_step(noise.scale))
     drawn = np.concatenate([source.by_row(words) for words in bits_of(2**14, 8)])
     values = (drawn + 0.5) * source.step
-    assert stats.kstest(values, law_of(noise).cdf).pvalue > FALSE_ALARM
-    wrong = law_of(noise.scaled(1.08)).cdf
+    assert stats.kstest(values, distribution_of(noise).cdf).pvalue > FALSE_ALARM
+    wrong = distribution_of(noise.scaled(1.08)).cdf
     assert stats.kstest(values, wrong).pvalue < FALSE_ALARM
 
 
 @pytest.mark.parametrize("noise", FAMILIES, ids=lambda noise: noise.name)
-def test_keyed_draws_of_the_rest_follow_its_law(noise):
-    """The rest, by row, has the law of the rest that fresh draws have, beyond the table too."""
+def test_keyed_draws_of_the_rest_follow_its_distribution(noise):
+    """The rest, by row, is distributed as that of fresh draws, beyond the table too."""
     source = sampler(noise, grid_step(noise.scale))
     words = bits_of(2**14)[0]
     words.words(words.size)

@@ -58,8 +58,8 @@ def masses_of(values, theta, noise="laplace", edges=EDGES):
     return np.where(right, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
 
 
-def law_of(noiser, rows, noise="laplace", table=TABLE, edges=EDGES):
-    """Return the law of what is released of some rows: an axis a column, and numbers in panels."""
+def distribution_of(noiser, rows, noise="laplace", table=TABLE, edges=EDGES):
+    """Return the masses of released rows: an axis a column, and numbers in panels."""
     parts = []
     for name in noiser.theta_.index:
         theta, values = float(noiser.theta_[name]), rows[name].to_numpy()
@@ -75,7 +75,7 @@ def law_of(noiser, rows, noise="laplace", table=TABLE, edges=EDGES):
 
 
 def loss_of(p, q, *, delta=None, alpha=None, epsilon=1.0):
-    """Return the larger loss of two laws, in the unit of the promise."""
+    """Return the larger loss of two distributions, in the unit of the guarantee."""
     found = []
     for a, b in ((p, q), (q, p)):
         some = (a > 0.0) & (a + b > 1e-30)
@@ -96,8 +96,10 @@ def losses(noiser, known, noise="laplace", table=TABLE, edges=EDGES, **promise):
     cases = [("", table), *((names, own) for names in known for _, own in table.groupby(names))]
     worst: dict[bool, float] = {False: 0.0, True: 0.0}
     for names, own in cases:
-        laws = [law_of(noiser, own[own["ill"] == s], noise, table, edges) for s in secrets]
-        lost = max(loss_of(p, q, **promise) for p, q in itertools.combinations(laws, 2))
+        distributions = [
+            distribution_of(noiser, own[own["ill"] == s], noise, table, edges) for s in secrets
+        ]
+        lost = max(loss_of(p, q, **promise) for p, q in itertools.combinations(distributions, 2))
         worst[bool(names)] = max(worst[bool(names)], lost)
     return worst[False], worst[True]
 
@@ -106,7 +108,7 @@ def fitted(epsilon=1.0, table=NUMBERS, **options):
     return PufferfishNoiser(epsilon, sensitive="ill", **options).fit(table)
 
 
-# --------------------------------------------------------------------------------- the promise
+# --------------------------------------------------------------------------------- the guarantee
 
 
 PROMISES = [
@@ -166,8 +168,8 @@ def told_given(theta, own, name="three"):
     """Return what a column of zeros and ones tells of some rows: the loss is worst at these."""
     zero, one = (own[name][own["ill"] == s].mean() for s in (0, 1))
     far = math.exp(-1.0 / theta) if theta else 0.0
-    laws = [np.array([1 - p + p * far, p + (1 - p) * far]) for p in (zero, one)]
-    return float(np.abs(np.log(laws[0] / laws[1])).max())
+    distributions = [np.array([1 - p + p * far, p + (1 - p) * far]) for p in (zero, one)]
+    return float(np.abs(np.log(distributions[0] / distributions[1])).max())
 
 
 @pytest.mark.parametrize("known", ["one", ("one", "two"), ["one", "two"]])
@@ -219,17 +221,19 @@ def test_what_is_known_together_of_two_groups_adds_up():
     assert 1.59 < sum(lost) <= 1.6
 
 
-def test_without_known_who_knows_a_value_learns_more_than_was_promised():
+def test_without_known_who_knows_a_value_learns_more_than_was_guaranteed():
     # the noise is one that the known column shares, and given its value it is that of the other
     plain = fitted()
     given = 0.0
     for _, own in NUMBERS.groupby("one"):
-        laws = [law_of(plain, own[own["ill"] == s], edges=EDGES[::8]) for s in (0, 1)]
-        given = max(given, loss_of(*laws))
+        distributions = [
+            distribution_of(plain, own[own["ill"] == s], edges=EDGES[::8]) for s in (0, 1)
+        ]
+        given = max(given, loss_of(*distributions))
     assert given > 1.02
 
 
-def test_three_secrets_and_their_pairs_keep_the_promise():
+def test_three_secrets_and_their_pairs_keep_the_guarantee():
     rng = np.random.default_rng(3)
     table = TABLE.assign(ill=TABLE["ill"] + (rng.random(len(TABLE)) < 0.3))
     noiser = fitted(1.5, table[["ill", "one", "two"]], known="one")
@@ -245,18 +249,18 @@ def test_two_numbers_beside_a_known_column_keep_a_delta():
     noiser = fitted(1.0, table, known="one", noise="gaussian", delta=0.05)
     assert noiser.certificate_.holds
     edges = np.array([-np.inf, *np.linspace(-25.0, 27.0, 105), np.inf])
-    delta, laws = 0.0, []
+    delta, distributions = 0.0, []
     for _, own in table.groupby("ill"):
         kept = (own["one"].to_numpy()[:, None] == [0, 1]).astype(float)
         parts = [
             masses_of(own[name], noiser.theta_[name], "gaussian", edges) for name in ("two", "far")
         ]
-        laws.append(np.einsum("ra,rb,rc->abc", kept, *parts) / len(own))
-    for p, q in (laws, laws[::-1]):
+        distributions.append(np.einsum("ra,rb,rc->abc", kept, *parts) / len(own))
+    for p, q in (distributions, distributions[::-1]):
         delta = max(delta, float(np.maximum(p - math.e * q, 0.0).sum()))
     given = [
         np.maximum(p[v] / p[v].sum() - math.e * q[v] / q[v].sum(), 0.0).sum()
-        for p, q in (laws, laws[::-1])
+        for p, q in (distributions, distributions[::-1])
         for v in range(2)
     ]
     assert 0.045 <= max(delta, *given) <= 0.05
@@ -266,11 +270,11 @@ def test_two_numbers_beside_a_known_column_keep_a_delta():
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-2}])
 def test_independent_columns_keep_the_budget_given_what_is_known(options):
     noiser = fitted(known="one", dependence="independent", table=NUMBERS, **options)
-    laws = []
+    distributions = []
     for _, own in NUMBERS.groupby("ill"):
         shares = own["one"].value_counts(normalize=True).sort_index().to_numpy()
-        laws.append(np.outer(shares, law_of(noiser, own).sum(axis=0)))
-    told = loss_of(*laws, **options)
+        distributions.append(np.outer(shares, distribution_of(noiser, own).sum(axis=0)))
+    told = loss_of(*distributions, **options)
     assert told <= options.get("delta", 1.0)
     assert noiser.certificate_.holds
     assert noiser.certificate_.loss >= told - 1e-9
@@ -282,26 +286,26 @@ def test_what_only_one_secret_has_is_a_delta_whatever_the_noise():
     noiser = fitted(2.0, table, known="one", delta=0.02)
     gone = 2 / (table["ill"] == 1).sum()
     assert gone < noiser.certificate_.loss <= 0.02
-    theta, laws = float(noiser.theta_["two"]), []
+    theta, distributions = float(noiser.theta_["two"]), []
     for _, own in table.groupby("ill"):
         kept = own["one"].to_numpy()[:, None] == [0, 1, 2, 7]
         masses = masses_of(own["two"], theta)
-        laws.append(np.einsum("ra,rb->ab", kept.astype(float), masses) / len(own))
-    told = loss_of(*laws, delta=0.02, epsilon=2.0)
+        distributions.append(np.einsum("ra,rb->ab", kept.astype(float), masses) / len(own))
+    told = loss_of(*distributions, delta=0.02, epsilon=2.0)
     assert gone < told <= noiser.certificate_.loss * (1 + 1e-9)
     with pytest.raises(ValueError, match=r"already tells inf .* \(most at one=7\)"):
         fitted(2.0, table, known="one")
 
 
 def test_the_certificate_is_about_what_is_released_and_not_about_the_raw_noise():
-    # of whole numbers, the laws of the whole numbers that come out
+    # of whole numbers, the distributions of the whole numbers that come out
     noiser = fitted(known="one")
-    edges, laws = np.arange(-40, 45) - 0.5, []
+    edges, distributions = np.arange(-40, 45) - 0.5, []
     for _, own in NUMBERS.groupby("ill"):
         masses = masses_of(own["two"], float(noiser.theta_["two"]), edges=edges)
         kept = own["one"].to_numpy()[:, None] == [0, 1, 2]
-        laws.append(np.einsum("ra,rb->ab", kept.astype(float), masses) / len(own))
-    p, q = laws
+        distributions.append(np.einsum("ra,rb->ab", kept.astype(float), masses) / len(own))
+    p, q = distributions
     assert np.abs(np.log(p / q)).max() <= 1.0
     given = np.log(p / p.sum(axis=1, keepdims=True)) - np.log(q / q.sum(axis=1, keepdims=True))
     assert np.abs(given).max() <= 1.0 + 1e-9
@@ -376,13 +380,17 @@ def test_a_known_value_costs_its_loss_once_however_often_it_is_released():
     theta, worst = float(noiser.theta_["two"]), 0.0
     points = np.arange(-30, 35)
     for given in (False, True):
-        laws = []
+        distributions = []
         for _, own in NUMBERS.groupby("ill"):
             masses = stats.laplace.pdf(points, own["two"].to_numpy()[:, None], theta)
             kept = own["one"].to_numpy()[:, None] == [0, 1, 2]
-            law = np.einsum("ra,rb,rc->abc", kept.astype(float), masses, masses) / len(own)
-            laws.append(law / law.sum(axis=(1, 2), keepdims=True) if given else law)
-        worst = max(worst, float(np.abs(np.log(laws[0] / laws[1])).max()))
+            distribution = np.einsum("ra,rb,rc->abc", kept.astype(float), masses, masses) / len(own)
+            distributions.append(
+                distribution / distribution.sum(axis=(1, 2), keepdims=True)
+                if given
+                else distribution
+            )
+        worst = max(worst, float(np.abs(np.log(distributions[0] / distributions[1])).max()))
     assert 0.9 <= worst <= 1.0 + 1e-6
 
 
@@ -402,11 +410,14 @@ WHOM = ["one", ["one", "two"], [("one", "two")], ["one", ("one", "two")]]
 
 
 def some_prior(seed: int) -> dict[int, Discrete]:
-    """Two laws over all rows, without mass in a row or two."""
+    """Two distributions over all rows, without mass in a row or two."""
     rng = np.random.default_rng(seed)
-    laws = rng.dirichlet(np.full(len(CELLS), 2.0), 2)
-    laws[:, rng.integers(0, len(CELLS), seed % 3)] = 0.0
-    return {s: Discrete(CELLS, law / law.sum()) for s, law in enumerate(laws)}
+    distributions = rng.dirichlet(np.full(len(CELLS), 2.0), 2)
+    distributions[:, rng.integers(0, len(CELLS), seed % 3)] = 0.0
+    return {
+        s: Discrete(CELLS, distribution / distribution.sum())
+        for s, distribution in enumerate(distributions)
+    }
 
 
 def lost_under(noiser, prior, known, released, **promise):
@@ -416,8 +427,11 @@ def lost_under(noiser, prior, known, released, **promise):
     """
     rows = np.array(CELLS)
     seen = released(noiser, rows)
-    masses = [dict(zip(map(tuple, law.rows), law.probabilities, strict=True)) for law in prior]
-    laws = np.array([[of.get(cell, 0.0) for cell in CELLS] for of in masses])
+    masses = [
+        dict(zip(map(tuple, distribution.rows), distribution.probabilities, strict=True))
+        for distribution in prior
+    ]
+    distributions = np.array([[of.get(cell, 0.0) for cell in CELLS] for of in masses])
     names = list(noiser.certificate_.fitted.columns)
     places = {column.name: k for k, column in enumerate(names)}
     cases = [np.zeros(len(rows), dtype=int)]
@@ -427,7 +441,7 @@ def lost_under(noiser, prior, known, released, **promise):
     worst = 0.0
     for case in cases:
         for value in np.unique(case):
-            given = laws * (case == value)
+            given = distributions * (case == value)
             if given.sum(axis=1).all():
                 p, q = given / given.sum(axis=1, keepdims=True) @ seen
                 worst = max(worst, loss_of(p, q, **promise))
@@ -505,7 +519,8 @@ def test_a_prior_whose_whole_rows_tell_less_than_rows_of_a_known_value(options):
 
 def test_against_a_further_adversary_is_what_fit_proved_of_him():
     prior = {
-        s: Discrete(CELLS, (law.probabilities + 1.0) / 19.0) for s, law in some_prior(1).items()
+        s: Discrete(CELLS, (distribution.probabilities + 1.0) / 19.0)
+        for s, distribution in some_prior(1).items()
     }
     noiser = fitted(1.0, weakly_ill(1), known=["one", "two"], adversaries=[prior])
     alone = fitted(1.0, weakly_ill(1), prior=prior, known="one")
@@ -556,16 +571,16 @@ def test_what_counting_tells_is_told_to_who_knows_a_value_too():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what counting knows more
         noiser = fitted(1.0, table, known="one", prior=model)
-    laws = [
+    distributions = [
         Discrete.from_counts(*np.unique(own[["one", "two", "three"]], axis=0, return_counts=True))
         for _, own in table.groupby("ill")
     ]
 
     released = with_noise("laplace", "ab")  # the third column is not looked at
     [told] = [c for c in noiser.certificate_.counted if c.columns == ("one", "two")]
-    lost = lost_under(noiser, laws, "one", released)
+    lost = lost_under(noiser, distributions, "one", released)
     assert told.loss == pytest.approx(lost, rel=2e-2)
-    assert lost > 1.001 * lost_under(noiser, laws, [], released)
+    assert lost > 1.001 * lost_under(noiser, distributions, [], released)
 
 
 def test_given_priors_are_known_given_a_value():
@@ -642,7 +657,7 @@ def test_known_values_make_too_many_pairs_by_name():
 # ------------------------------------------------------------------- the losses, at the source
 
 
-def small_laws(seed):
+def small_distributions(seed):
     rng = np.random.default_rng(seed)
     rows = [[v, c, x] for v in (0.0, 2.5) for c in (0.0, 1.0) for x in (0.0, 1.0, 3.0)]
     counts = rng.integers(0, 9, (2, len(rows))) + (np.arange(len(rows)) % 5 == 0)
@@ -654,29 +669,29 @@ def small_laws(seed):
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_an_unchanged_axis_beside_a_kernel_and_a_number_has_the_summed_loss(notion, seed):
-    p, q = small_laws(seed)
+    p, q = small_distributions(seed)
     mixing = Mixing.of_counts([0.0, 1.0], [5, 2])
     family = Gaussian if notion.divergence != Pufferfish(0.3).divergence else Laplace
     noise = MixedNoise(family((1.0, 0.7, 1.5)), (Unchanged.of_values([0.0, 2.5]), mixing, None))
     lower, upper = LossTable([PriorPair(p, q)], notion).intervals(noise)
     pdf = stats.norm.pdf if family is Gaussian else stats.laplace.pdf
     points = np.linspace(-30.0, 33.0, 6301)
-    laws = []
-    for law in (p, q):
-        rows, masses = law.rows, law.probabilities
+    distributions = []
+    for distribution in (p, q):
+        rows, masses = distribution.rows, distribution.probabilities
         kept = rows[:, :1] == [0.0, 2.5]
         drawn = math.exp(-0.7) * (rows[:, 1:2] == [0.0, 1.0])
         drawn = drawn - math.expm1(-0.7) * mixing.probabilities
         lines = pdf(points, rows[:, 2:], 1.5) * 0.01
-        laws.append(np.einsum("r,ra,rb,rc->abc", masses, kept.astype(float), drawn, lines))
+        distributions.append(np.einsum("r,ra,rb,rc->abc", masses, kept.astype(float), drawn, lines))
     way = {"epsilon": 0.3, "delta": 1e-3} if notion.delta else {}
     way = {"alpha": 2.5} if isinstance(notion, RenyiPufferfish) else way
-    expected = loss_of(*laws, **way)
+    expected = loss_of(*distributions, **way)
     assert lower.max() <= upper.max()
     assert upper.max() == pytest.approx(expected, rel=2e-3)
 
 
-def test_equal_laws_at_a_place_are_one_panel():
+def test_equal_distributions_at_a_place_are_one_panel():
     # there is no noise to look through, be it ever so little
     p, q = Discrete([0.0, 1.0], [0.25, 0.75]), Discrete([0.0, 1.0], [0.5, 0.5])
     noise = MixedNoise(Laplace((1.0,)), (Unchanged.of_values([0.0, 1.0]),))

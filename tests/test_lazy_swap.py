@@ -199,7 +199,7 @@ def test_secrets_are_counted_in_all_rows_where_few_are_learnt_from(monkeypatch, 
     assert f"learnt from {certificate.swap.learnt} of these rows" in str(certificate)
     assert certificate.holds
     lost = [
-        each.losses(own.laws(each.cells, boxes=False))[..., 1].max()
+        each.losses(own.distributions(each.cells, boxes=False))[..., 1].max()
         for each in release.solved(strata, cells)
         for own in release.counted
     ]

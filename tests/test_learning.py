@@ -35,14 +35,14 @@ def noiser(epsilon=0.5, **options):
     return PufferfishNoiser(epsilon, **{"sensitive": "loan", "public": ["x", "y"]} | options)
 
 
-def law(column, mask):
+def distribution(column, mask):
     """The empirical prior of a column of FRAME over the rows of a mask, over all its values."""
     atoms = np.unique(FRAME[column])
     return Discrete.from_counts(atoms, [int(((FRAME[column] == a) & mask).sum()) for a in atoms])
 
 
-def laws(column, sensitive):
-    return {s: law(column, FRAME[sensitive] == s) for s in sorted(set(FRAME[sensitive]))}
+def distributions(column, sensitive):
+    return {s: distribution(column, FRAME[sensitive] == s) for s in sorted(set(FRAME[sensitive]))}
 
 
 # ----------------------------------------------------------------------------------------- counting
@@ -60,8 +60,11 @@ def test_joint_counts_agree_with_a_crosstab():
     fitted = noiser(sensitive="region").fit(FRAME)
     table = FRAME.groupby(["region", "x", "y"]).size()
     for secret, of_secret in fitted.priors_["region"].items():
-        law = of_secret["x", "y"]
-        seen = Discrete.from_counts(law.atoms[law.counts > 0], law.counts[law.counts > 0])
+        distribution = of_secret["x", "y"]
+        seen = Discrete.from_counts(
+            distribution.atoms[distribution.counts > 0],
+            distribution.counts[distribution.counts > 0],
+        )
         found = dict(zip(map(tuple, seen.atoms.tolist()), seen.counts.tolist(), strict=True))
         assert found == table.loc[secret].to_dict()
 
@@ -106,7 +109,7 @@ def test_every_sensitive_column_is_protected_with_its_own_pairs():
     assert len(both.certificate_.table) == 2 * 4
     pairs = [
         (of_column[a], of_column[b])
-        for of_column in (laws("x", "loan"), laws("x", "region"))
+        for of_column in (distributions("x", "loan"), distributions("x", "region"))
         for a, b in combinations(of_column, 2)
     ]
     expected = calibrate(pairs, Pufferfish(0.5)).scale
@@ -118,7 +121,8 @@ def test_pairs_may_be_a_list():
     fitted = noiser(sensitive="region", public="y", secret_pairs=[("west", "east")]).fit(FRAME)
     assert fitted.secret_pairs_ == {"region": [("west", "east")]}
     expected = calibrate(
-        [(laws("y", "region")["west"], laws("y", "region")["east"])], Pufferfish(0.5)
+        [(distributions("y", "region")["west"], distributions("y", "region")["east"])],
+        Pufferfish(0.5),
     )
     assert fitted.theta_["y"] == pytest.approx(expected.scale, rel=CLOSE)
     assert [(r.secret, r.against) for r in fitted.certificate_.table.itertuples()] == [
@@ -171,7 +175,7 @@ def test_a_given_prior_replaces_the_counted_one():
 
 def test_further_adversaries_are_protected_against_as_well():
     fitted = noiser(public="x", adversaries=[KNOWN]).fit(FRAME)
-    counted = laws("x", "loan")
+    counted = distributions("x", "loan")
     pairs = [(counted[0], counted[1]), (KNOWN[0], KNOWN[1])]
     assert fitted.theta_["x"] == pytest.approx(calibrate(pairs, Pufferfish(0.5)).scale, rel=CLOSE)
     assert fitted.certificate_.table["adversary"].tolist() == [0, 0, 1, 1]

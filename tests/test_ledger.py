@@ -271,7 +271,7 @@ def test_a_ledger_that_was_exchanged_for_that_of_another_noiser_is_not_spent_on(
         (PufferfishNoiser(), "must be a fitted noiser"),
     ],
 )
-def test_what_promises_nothing_gets_no_ledger(path, owner, message):
+def test_what_guarantees_nothing_gets_no_ledger(path, owner, message):
     with pytest.raises(ValueError, match=message):
         Ledger.create(path, owner)
     assert not path.exists()

@@ -24,7 +24,7 @@ CASES = [
 ]
 
 
-def laws(seed, n_axes):
+def distributions(seed, n_axes):
     rng = np.random.default_rng(seed)
     rows = [[(k >> axis) & 1 for axis in range(n_axes)] for k in range(2**n_axes)]
     counts = rng.integers(0, 9, (2, 2**n_axes))
@@ -35,7 +35,7 @@ def laws(seed, n_axes):
 @pytest.mark.parametrize(("noise", "notion"), CASES, ids=str)
 def test_a_coarse_view_never_tells_more_than_the_row_and_hardly_less(noise, notion):
     for seed in range(3):
-        p, q = laws(seed, 2)
+        p, q = distributions(seed, 2)
         exact, lower = privacy_loss(p, q, noise, notion), lumped_lower(p, q, noise, notion).max()
         assert lower <= exact.upper
         assert lower >= 0.9 * exact.lower - 1e-6 * notion.budget
@@ -43,7 +43,7 @@ def test_a_coarse_view_never_tells_more_than_the_row_and_hardly_less(noise, noti
 
 def test_rows_of_three_columns_lose_at_least_what_the_view_tells():
     for seed in range(4):
-        p, q = laws(seed, 3)
+        p, q = distributions(seed, 3)
         exact = privacy_loss(p, q, Laplace(2.0), Pufferfish(1.0))
         assert 0.9 * exact.lower <= lumped_lower(p, q, Laplace(2.0), Pufferfish(1.0)).max()
         assert lumped_lower(p, q, Laplace(2.0), Pufferfish(1.0)).max() <= exact.upper
@@ -55,7 +55,7 @@ def test_rows_of_three_columns_lose_at_least_what_the_view_tells():
 
 
 def test_what_has_no_view_is_bounded_by_nothing():
-    p, q = laws(0, 3)
+    p, q = distributions(0, 3)
     assert lumped_lower(p, q, Gaussian(1.0), RenyiPufferfish(1.0, 2.0, 1e-3)).tolist() == [0, 0]
 
 

@@ -148,7 +148,7 @@ def calls_made(work):
     ],
 )
 def test_a_fit_makes_few_calls_for_each_further_pair(options):
-    # what depends on one secret alone (law, set, reach, layout) is found once for it
+    # what depends on one secret alone (distribution, set, reach, layout) is found once for it
     noiser = PufferfishNoiser(1.0, sensitive="city", **{"public": "x", **options})
     few, many = (calls_made(lambda n=n: noiser.fit(table(n, 1_000))) for n in (50, 150))
     n_pairs = 150 * 149 // 2 - 50 * 49 // 2

@@ -153,9 +153,9 @@ def test_unseen_categories_become_the_declared_one(known, kind):
 
 def test_the_declared_category_has_a_code_that_no_row_of_fit_needs():
     fitted = harmless(unknown={"job": "other"}).fit(table())
-    [law] = fitted.priors_["secret"][0].values()
+    [distribution] = fitted.priors_["secret"][0].values()
     counts = [int(((job == JOBS) & (SECRET == 0)).sum()) for job in ("clerk", "cook", "nurse")]
-    assert law.counts.tolist() == [*counts, 0]
+    assert distribution.counts.tolist() == [*counts, 0]
     rows = pd.concat([table()] * 200)
     drawn = harmless(epsilon=0.01, unknown={"job": "other"}).fit(table()).transform(rows)
     assert set(drawn["job"]) == {"clerk", "cook", "nurse", "other"}  # it counts as one row
@@ -165,9 +165,9 @@ def test_the_declared_category_has_a_code_that_no_row_of_fit_needs():
 def test_what_categories_does_not_list_becomes_the_declared_one_in_fit_too():
     options = {"categories": {"job": ["cook", "rest"]}, "unknown": {"job": "rest"}}
     fitted = harmless(**options).fit(table())
-    [law] = fitted.priors_["secret"][1].values()
+    [distribution] = fitted.priors_["secret"][1].values()
     own = JOBS[SECRET == 1]
-    assert law.counts.tolist() == [int((own == "cook").sum()), int((own != "cook").sum())]
+    assert distribution.counts.tolist() == [int((own == "cook").sum()), int((own != "cook").sum())]
     assert (
         list(fitted.transform(table())["job"]) == np.where(JOBS == "cook", "cook", "rest").tolist()
     )

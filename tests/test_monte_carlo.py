@@ -1,7 +1,7 @@
 """What is drawn agrees with what is certified: releases of the whole estimator, counted.
 
-The worst set of an (epsilon, delta) promise is where the odds exceed e^epsilon. How often released
-values fall into it, under each secret, estimates the delta that was accounted for.
+The worst set of an (epsilon, delta) guarantee is where the odds exceed e^epsilon. How often
+released values fall into it, under each secret, estimates the delta that was accounted for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FALSE_ALARM = 1e-6
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state=")
 
-#: A family, and its law at scale 1.
+#: A family, and its distribution at scale 1.
 NOISES = {
     "laplace": ("laplace", stats.laplace()),
     "gaussian": ("gaussian", stats.norm()),
@@ -57,11 +57,11 @@ product = pytest.mark.parametrize(
 
 
 class Releases:
-    """Many rows of two values, released once, and the laws they should follow."""
+    """Many rows of two values, released once, and the distributions they should follow."""
 
     def __init__(self, noise, kind):
         self.values, dtype, output = KINDS[kind]
-        family, self.law = NOISES[noise]
+        family, self.distribution = NOISES[noise]
         rng = np.random.default_rng(1)
         self.is_larger = {s: rng.random(N) < share for s, share in SHARES.items()}
         self.noiser = PufferfishNoiser(
@@ -83,7 +83,7 @@ class Releases:
         """Return P(released < y), to the left of whole numbers at half-way points."""
         share = SHARES[secret]
         small, large = ((np.asarray(y) - x) / self.theta for x in self.values)
-        return (1.0 - share) * self.law.cdf(small) + share * self.law.cdf(large)
+        return (1.0 - share) * self.distribution.cdf(small) + share * self.distribution.cdf(large)
 
     @cached_property
     def log_ratios(self):
@@ -99,7 +99,7 @@ class Releases:
         if self.is_whole:
             p, q = (self.below(s, y + 0.5) - self.below(s, y - 0.5) for s in "uv")
         else:
-            small, large = (self.law.pdf((y - x) / self.theta) for x in self.values)
+            small, large = (self.distribution.pdf((y - x) / self.theta) for x in self.values)
             p, q = ((1.0 - SHARES[s]) * small + SHARES[s] * large for s in "uv")
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nan_to_num(np.log(p) - np.log(q))
@@ -127,7 +127,7 @@ def test_the_best_set_catches_no_more_than_the_accounted_delta(noise, kind, way)
 
 @product
 @pytest.mark.parametrize("secret", SHARES)
-def test_the_released_values_follow_the_law_that_was_accounted_for(noise, kind, secret):
+def test_the_released_values_follow_the_distribution_that_was_accounted_for(noise, kind, secret):
     drawn = releases(noise, kind)
     seen = drawn.released[secret]
     low, high = drawn.values[0] - 4.0 * drawn.theta, drawn.values[1] + 4.0 * drawn.theta
@@ -177,7 +177,7 @@ def test_the_last_bits_of_a_release_do_not_tell_the_value():
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_continuous_priors_lose_what_is_accounted_for(noise):
     """Rows drawn from the very priors that were given."""
-    law = NOISES[noise][1]
+    distribution = NOISES[noise][1]
     prior = {"u": GaussianMixture([1], [5.0], [1.0]), "v": GaussianMixture([1], [6.0], [1.3])}
     rng = np.random.default_rng(2)
     x = {"u": rng.normal(5.0, 1.0, N), "v": rng.normal(6.0, 1.3, N)}
@@ -190,7 +190,7 @@ def test_continuous_priors_lose_what_is_accounted_for(noise):
     masses = np.exp(-0.5 * nodes**2)
 
     def density(y, mean, deviation):
-        at = law.pdf((y[:, None] - mean - deviation * nodes) / theta)
+        at = distribution.pdf((y[:, None] - mean - deviation * nodes) / theta)
         return at @ masses
 
     grid = np.linspace(-60.0, 70.0, 4001)

@@ -213,7 +213,7 @@ def test_gaussian_priors_work_or_refuse_by_name(notion):
 
 
 @pytest.mark.parametrize(("scale", "step"), [(1.0, 2.0**-3), (1.7, 1.0), (40.0, 0.5)])
-def test_it_is_drawn_from_its_law(scale, step):
+def test_it_is_drawn_from_its_distribution(scale, step):
     count = 200_000
     drawn = np.empty(count, dtype=np.int64)
     sampler(Logistic(scale), step, seeded_entropy(5)).fill(drawn)
@@ -248,10 +248,14 @@ def noiser(**settings):
     return PufferfishNoiser(**{**given, **settings})
 
 
-def laws(fitted):
-    """The law of column a given each secret."""
+def distributions(fitted):
+    """The distribution of column a given each secret."""
     [by_secret] = fitted.priors_.values()
-    return {secret: law for secret, by_columns in by_secret.items() for law in by_columns.values()}
+    return {
+        secret: distribution
+        for secret, by_columns in by_secret.items()
+        for distribution in by_columns.values()
+    }
 
 
 WORKS = {
@@ -272,7 +276,10 @@ REFUSED = {
     "several releases": ({"releases": 3}, "releases=3 .* noise='logistic'"),
     "relaxed": ({"strategy": "relaxed"}, "'relaxed' is a bound for Laplace noise.* got Logistic"),
     "monge": ({"strategy": "monge"}, "strategy='monge'"),
-    "gaussian": ({"prior": "gaussian"}, "strategy='exact' knows no law .* under Logistic noise"),
+    "gaussian": (
+        {"prior": "gaussian"},
+        "strategy='exact' knows no distribution .* under Logistic noise",
+    ),
     "renyi with a delta": ({"alpha": 2.0, "delta": 1e-3}, "strategy='exact' does not exist"),
 }
 
@@ -306,7 +313,7 @@ def test_the_noise_of_a_release_is_the_exact_least(once):
     loss = {
         scale: max(
             privacy_loss(*pair, Logistic(scale), NOTIONS[0]).upper
-            for pair in itertools.combinations(laws(once).values(), 2)
+            for pair in itertools.combinations(distributions(once).values(), 2)
         )
         for scale in (theta, 0.999 * theta)
     }
@@ -321,7 +328,7 @@ def test_a_release_is_pickled_made_noisier_and_asked_about_others(once):
     assert json.loads(once.certificate_.to_json())["noise"] == "logistic"
     assert once.noisier(2.0).theta_["a"] == 2.0 * once.theta_["a"]
     assert once.certificate_.over_set.loss > 1.0
-    assert once.certificate_.against(laws(once)).loss == pytest.approx(1.0, rel=1e-6)
+    assert once.certificate_.against(distributions(once)).loss == pytest.approx(1.0, rel=1e-6)
 
 
 def test_a_ledger_allows_one_release_and_no_more(tmp_path, once):

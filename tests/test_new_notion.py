@@ -42,7 +42,7 @@ class TotalVariation(Notion):
     def shared(self, n_groups):
         return replace(self, delta=self.delta / n_groups)
 
-    def for_law(self, ratio):
+    def for_distribution(self, ratio):
         # where p' <= a p and q' >= b q, a/b = e^ratio: p' - q' <= a (p - q) + (a - b) q
         return replace(self, delta=(self.delta - math.expm1(ratio)) * math.exp(-ratio))
 
@@ -82,7 +82,7 @@ class Concentrated(Notion):
     def shared(self, n_groups):
         return replace(self, rho=self.rho / n_groups)
 
-    def for_law(self, ratio):
+    def for_distribution(self, ratio):
         return self.allowing(self.budget - ratio * self.alpha / (self.alpha - 1.0))
 
     def of_samples(self, loss, ratio):
@@ -111,15 +111,15 @@ noisy = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise)._
 
 
 def density(prior, noise):
-    """Return the released density: of discrete laws on ``LINE`` or ``PLANE``, of mixtures there."""
+    """Return the released density: of discrete or mixture priors on ``LINE`` or ``PLANE``."""
     if isinstance(prior, GaussianMixture):
         step = LINE[1] - LINE[0]
         z = (LINE[:, None] - prior.means) / prior.scales
-        law = np.exp(-0.5 * z * z) @ (prior.weights / prior.scales / math.sqrt(math.tau))
+        distribution = np.exp(-0.5 * z * z) @ (prior.weights / prior.scales / math.sqrt(math.tau))
         spread = np.arange(-len(LINE) + 1, len(LINE)) * step
         kernel = np.exp(noise.log_density(spread[:, None]))
-        n = 2 ** math.ceil(math.log2(len(law) + len(kernel)))
-        whole = np.fft.irfft(np.fft.rfft(law, n) * np.fft.rfft(kernel, n), n) * step
+        n = 2 ** math.ceil(math.log2(len(distribution) + len(kernel)))
+        whole = np.fft.irfft(np.fft.rfft(distribution, n) * np.fft.rfft(kernel, n), n) * step
         return np.maximum(whole[len(LINE) - 1 : 2 * len(LINE) - 1], 0.0)
     if prior.n_axes == 1:
         moves = LINE[:, None, None] - prior.atoms[:, None]
@@ -211,17 +211,17 @@ def test_independent_columns_compose_to_the_loss_of_the_row(noise, notion):
 
 @named
 @noisy
-def test_no_law_of_a_confidence_set_loses_more_than_the_bound_over_the_set(noise, notion):
+def test_no_distribution_of_a_confidence_set_loses_more_than_the_bound_over_the_set(noise, notion):
     share = error_share(0.95, [3, 3])
     counts = [[50, 30, 20], [20, 20, 60]]
     sets = tuple(set_around_counts([[0, 1, 3]], row, share) for row in counts)
     bound = float(SetLosses([sets], noise, notion).losses(1.0).max())
     rng = np.random.default_rng(0)
-    laws = [
+    distributions = [
         [x for x in rng.dirichlet(row, 200) if each.contains(x)]
         for row, each in zip(counts, sets, strict=True)
     ]
-    for p, q in zip(laws[0][:3], laws[1][:3], strict=True):
+    for p, q in zip(distributions[0][:3], distributions[1][:3], strict=True):
         drawn = PriorPair(Discrete([0, 1, 3], p), Discrete([0, 1, 3], q))
         assert privacy_loss(*drawn, noise, notion).lower <= bound
     assert bound <= float(notion.shift_loss(noise, [3.0])) * (1.0 + 1e-9)
@@ -229,14 +229,14 @@ def test_no_law_of_a_confidence_set_loses_more_than_the_bound_over_the_set(noise
 
 @named
 @pytest.mark.parametrize("ratio", [1e-6, 1e-2])
-def test_samples_whose_chances_are_off_keep_what_their_law_was_held_to(notion, ratio):
+def test_samples_whose_chances_are_off_keep_what_their_distribution_was_held_to(notion, ratio):
     rng = np.random.default_rng(7)
     p, q = rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(8))
     drawn = [x * np.exp(rng.uniform(-ratio / 4.0, ratio / 4.0, 8)) for x in (p, q)]
     drawn = [x / x.sum() for x in drawn]
-    law, sampled = measured(p, q, notion, 1.0)[0], measured(*drawn, notion, 1.0)[0]
-    assert sampled <= notion.of_samples(np.array(law), ratio) + 1e-15
-    inner = notion.for_law(ratio)
+    distribution, sampled = measured(p, q, notion, 1.0)[0], measured(*drawn, notion, 1.0)[0]
+    assert sampled <= notion.of_samples(np.array(distribution), ratio) + 1e-15
+    inner = notion.for_distribution(ratio)
     assert notion.of_samples(np.array(inner.budget), ratio) <= notion.budget * (1.0 + 1e-15)
 
 

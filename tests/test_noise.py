@@ -387,7 +387,8 @@ def test_an_l1_cost_would_be_unsound_for_cauchy_noise():
     assert Cauchy(1.0).renyi_divergence([0.5 * shift] * 2, 64.0) > 4.0
 
 
-# --- laws that hold for every family --------------------------------------------------------------
+# --- distributions that hold for every family
+# --------------------------------------------------------------
 
 sizes = st.floats(-6.0, 6.0).map(lambda power: 10.0**power)
 noises = st.sampled_from(UNITS)
@@ -638,7 +639,7 @@ def test_scales_that_are_no_numbers_are_refused(kind, scale):
 
 
 @pytest.mark.parametrize("k", [1.0, 0.5, -2.0, math.inf, math.nan])
-def test_exponents_without_a_finite_law_are_refused(k):
+def test_exponents_without_a_finite_distribution_are_refused(k):
     with pytest.raises(ValueError, match="k must be finite and above 1"):
         GeneralizedCauchy(1.0, k)
 

@@ -113,16 +113,16 @@ def test_an_average_of_infinite_losses_is_infinite_and_chances_of_zero_do_not_co
 @pytest.mark.parametrize("notion", NOTIONS[:3], ids=str)
 @pytest.mark.parametrize("ratio", [1e-9, 1e-3, 0.1])
 @pytest.mark.parametrize("seed", range(5))
-def test_samples_off_by_the_ratio_keep_what_the_law_was_held_to(notion, ratio, seed):
-    """Laws over atoms whose probabilities are off by factors of e^(+-ratio/2), renormalised."""
+def test_samples_off_by_the_ratio_keep_what_the_distribution_was_held_to(notion, ratio, seed):
+    """Probabilities of atoms that are off by factors of e^(+-ratio/2), renormalised."""
     rng = np.random.default_rng(seed)
     p, q = rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(8))
     far = ratio / 4.0  # renormalising moves all probabilities once more by as much
     drawn = [x * np.exp(rng.uniform(-far, far, 8)) for x in (p, q)]
     drawn = [x / x.sum() for x in drawn]
-    inner = notion.for_law(ratio)
-    law, sampled = loss_of(p, q, inner), loss_of(*drawn, notion)
-    assert sampled <= notion.of_samples(np.array(law), ratio) + 1e-15
+    inner = notion.for_distribution(ratio)
+    distribution, sampled = loss_of(p, q, inner), loss_of(*drawn, notion)
+    assert sampled <= notion.of_samples(np.array(distribution), ratio) + 1e-15
     assert inner.budget < notion.budget
     assert notion.of_samples(np.array(inner.budget), ratio) <= notion.budget * (1.0 + 1e-15)
 
@@ -142,7 +142,7 @@ def test_shares_of_a_budget_add_up_to_it():
         assert notion.shared(1) == notion
 
 
-def test_promises_say_what_may_fail():
+def test_guarantees_say_what_may_fail():
     assert "e^0.7 = 2.014" in Pufferfish(0.7).promise()
     assert "plus delta = 0.0001, under one of two secrets" in NOTIONS[1].promise()
     assert "in the mean of Renyi order alpha = 2.5" in NOTIONS[2].promise()

@@ -62,7 +62,8 @@ TABLE = people()
 NOISER = optimal().fit(TABLE)
 
 
-# ---------------------------------------------------------------- an oracle: laws as fractions
+# ---------------------------------------------------------------- an oracle: distributions as
+# fractions
 
 
 def channel_of(noiser):
@@ -82,19 +83,21 @@ def channel_of(noiser):
     }
 
 
-def laws_of(noiser, cells, secrets, given=lambda cell: True):
+def distributions_of(noiser, cells, secrets, given=lambda cell: True):
     """Return {secret: {released cell: probability}} of rows with these cells and secrets."""
     channel = channel_of(noiser)
     rows = [(cell, s) for cell, s in zip(cells, secrets, strict=True) if given(cell)]
-    laws = {}
+    distributions = {}
     for secret in {s for _, s in rows}:
         own = [cell for cell, s in rows if s == secret]
-        law = {}
+        distribution = {}
         for cell in own:
             for target, share in channel[cell].items():
-                law[target] = law.get(target, 0) + Fraction(share, WHOLE * len(own))
-        laws[secret] = law
-    return laws
+                distribution[target] = distribution.get(target, 0) + Fraction(
+                    share, WHOLE * len(own)
+                )
+        distributions[secret] = distribution
+    return distributions
 
 
 def max_log_ratio(p, q):
@@ -116,20 +119,23 @@ def cells_of(table, *columns):
 
 
 def check_losses(noiser, cells, secrets, sensitive="ill", **given):
-    """Hold every loss of the certificate against the laws of what is released."""
-    laws, notion = laws_of(noiser, cells, secrets, **given), noiser.certificate_.notion
+    """Hold every loss of the certificate against the distributions of what is released."""
+    distributions, notion = (
+        distributions_of(noiser, cells, secrets, **given),
+        noiser.certificate_.notion,
+    )
     told = noiser.certificate_.table
     told = told[(told["sensitive"] == sensitive) & (told["known"] == "")]
-    assert len(told) == len(laws) * (len(laws) - 1)
+    assert len(told) == len(distributions) * (len(distributions) - 1)
     for row in told.itertuples():
-        p, q = laws[row.secret], laws[row.against]
+        p, q = distributions[row.secret], distributions[row.against]
         exact = hockey_stick(p, q, notion.epsilon) if notion.delta else max_log_ratio(p, q)
         assert row.lower - 1e-12 <= exact <= row.upper + 1e-12
         assert row.upper - row.lower < 1e-9
         assert exact <= notion.budget
 
 
-# ---------------------------------------------------------------- the promise
+# ---------------------------------------------------------------- the guarantee
 
 
 def test_the_released_row_keeps_the_budget_for_every_pair():
@@ -138,7 +144,7 @@ def test_the_released_row_keeps_the_budget_for_every_pair():
     assert 0.49 < NOISER.certificate_.loss <= 0.5  # and no more is changed than that needs
 
 
-def test_three_secrets_and_a_delta_keep_their_promise():
+def test_three_secrets_and_a_delta_keep_their_guarantee():
     table = TABLE.assign(ill=[*"abc"] * 100)
     table["age"] += np.where(table["ill"] == "c", 1, 0)
     noiser = optimal(0.3, delta=0.02, public=["age", "home"]).fit(table)
@@ -163,9 +169,9 @@ def test_only_the_listed_pairs_are_protected():
     assert noiser.certificate_.holds
     told = {(row.secret, row.against) for row in noiser.certificate_.table.itertuples()}
     assert told == {("a", "b"), ("b", "a")}
-    laws = laws_of(noiser, cells_of(table, "age"), table["ill"])
-    assert max_log_ratio(laws["a"], laws["b"]) <= 0.2
-    assert max_log_ratio(laws["c"], laws["a"]) > 0.2
+    distributions = distributions_of(noiser, cells_of(table, "age"), table["ill"])
+    assert max_log_ratio(distributions["a"], distributions["b"]) <= 0.2
+    assert max_log_ratio(distributions["c"], distributions["a"]) > 0.2
 
 
 @pytest.mark.parametrize("options", [{}, {"delta": 0.01}])
@@ -218,15 +224,19 @@ def test_a_given_prior_may_know_rows_that_fit_has_not_seen():
     noiser = optimal(0.5, prior=prior, public=["age", "home"]).fit(TABLE)
     assert len(noiser.channel_.cells) == 9
     channel = channel_of(noiser)
-    laws = {}
-    for secret, law in prior.items():
-        laws[secret] = {}
-        for (age, home), mass in zip(law.atoms.tolist(), law.counts.tolist(), strict=True):
+    distributions = {}
+    for secret, distribution in prior.items():
+        distributions[secret] = {}
+        for (age, home), mass in zip(
+            distribution.atoms.tolist(), distribution.counts.tolist(), strict=True
+        ):
             for target, share in channel[int(age), bool(home)].items():
-                own = laws[secret]
-                own[target] = own.get(target, 0) + Fraction(mass * share, law.total * WHOLE)
-    for s, t in permutations(laws, 2):
-        assert max_log_ratio(laws[s], laws[t]) <= 0.5
+                own = distributions[secret]
+                own[target] = own.get(target, 0) + Fraction(
+                    mass * share, distribution.total * WHOLE
+                )
+    for s, t in permutations(distributions, 2):
+        assert max_log_ratio(distributions[s], distributions[t]) <= 0.5
     assert noiser.certificate_.against(prior).loss == noiser.certificate_.loss
     new = TABLE.assign(age=9, home=True)
     assert len(noiser.transform(new)) == len(TABLE)
@@ -235,19 +245,19 @@ def test_a_given_prior_may_know_rows_that_fit_has_not_seen():
 def test_further_adversaries_are_protected_against_too():
     shifted = TABLE.assign(age=np.where(TABLE["home"], 3 - TABLE["age"], TABLE["age"]))
     own = optimal(0.5, public=["age", "home"]).fit(shifted)
-    laws = {s: of["age", "home"] for s, of in own.priors_["ill"].items()}
+    distributions = {s: of["age", "home"] for s, of in own.priors_["ill"].items()}
     alone = optimal(0.5, public=["age", "home"]).fit(TABLE)
-    both = optimal(0.5, public=["age", "home"], adversaries=[laws]).fit(TABLE)
+    both = optimal(0.5, public=["age", "home"], adversaries=[distributions]).fit(TABLE)
     assert set(both.certificate_.table["adversary"]) == {0, 1}
-    assert both.certificate_.against(laws).holds
+    assert both.certificate_.against(distributions).holds
     assert both.channel_.expected_change >= alone.channel_.expected_change * (1 - 1e-6)
 
 
 def test_another_prior_is_answered_exactly():
-    laws = {s: of["age", "job", "home"] for s, of in NOISER.priors_["ill"].items()}
-    told = NOISER.certificate_.against(laws)
+    distributions = {s: of["age", "job", "home"] for s, of in NOISER.priors_["ill"].items()}
+    told = NOISER.certificate_.against(distributions)
     assert told.loss == NOISER.certificate_.loss
-    rows = [law.rows[0] for law in laws.values()]
+    rows = [distribution.rows[0] for distribution in distributions.values()]
     assert (
         NOISER.certificate_.against(
             {"no": Discrete([rows[0]], [1.0]), "yes": Discrete([rows[0]], [1.0])}
@@ -255,9 +265,9 @@ def test_another_prior_is_answered_exactly():
         <= 1e-12
     )
     with pytest.raises(ValueError, match=r"not seen in\s+fit"):
-        NOISER.certificate_.against({s: Discrete([[9, 0, 0]], [1.0]) for s in laws})
+        NOISER.certificate_.against({s: Discrete([[9, 0, 0]], [1.0]) for s in distributions})
     with pytest.raises(ValueError, match=r"prior names 'maybe'"):
-        NOISER.certificate_.against({**laws, "maybe": laws["no"]})
+        NOISER.certificate_.against({**distributions, "maybe": distributions["no"]})
 
 
 def test_an_unknown_row_is_named_where_another_prior_has_it():
@@ -441,9 +451,9 @@ def test_rows_are_drawn_from_the_row_of_their_cell():
     row = TABLE[["age", "job", "home"]].iloc[[4]]
     noiser = optimal(random_state=0).fit(TABLE)
     released = noiser.transform(row.loc[row.index.repeat(20_000)])
-    law = _row(noiser, next(iter(cells_of(row, "age", "job", "home"))))
+    distribution = _row(noiser, next(iter(cells_of(row, "age", "job", "home"))))
     seen = released.value_counts(normalize=True)
-    for cell, share in law:
+    for cell, share in distribution:
         chance = share / WHOLE
         assert abs(seen.get(cell, 0.0) - chance) <= 5 * math.sqrt(chance * (1 - chance) / 20_000)
 
@@ -644,8 +654,8 @@ def test_the_verdict_names_the_four_conditions_and_the_key_material():
     for words in (
         "neither the channel nor the saved noiser nor the list of fitted rows (key material)",
         "knows nothing else about a row",
-        "follow the law of those fitted",
-        "that prior is true, for the promise is as good as the model behind it",
+        "follow the distribution of those fitted",
+        "that prior is true, for the guarantee is as good as the model behind it",
         "NOT for priors within sampling error",
         "sees ONE released row and not the released table",
         "NOT for who reads the whole released table and counts copies: rows that occur once were "
@@ -684,17 +694,19 @@ def test_with_a_floor_so_many_draws_as_planned_keep_the_budget(tmp_path):
     table = TABLE[["ill", "age"]]
     noiser = optimal(0.6, releases=2, noise=OptimalChannel(floor=0.25)).fit(table)
     cells, secrets = cells_of(table, "age"), table["ill"]
-    channel, laws = channel_of(noiser), {}
+    channel, distributions = channel_of(noiser), {}
     for secret in ("no", "yes"):
         own = [c for c, s in zip(cells, secrets, strict=True) if s == secret]
-        law = {}
+        distribution = {}
         for cell in own:
             for one, first in channel[cell].items():
                 for two, second in channel[cell].items():
                     mass = Fraction(first * second, WHOLE * WHOLE * len(own))
-                    law[one, two] = law.get((one, two), 0) + mass
-        laws[secret] = law
-    loss = max(max_log_ratio(laws[s], laws[t]) for s, t in permutations(laws, 2))
+                    distribution[one, two] = distribution.get((one, two), 0) + mass
+        distributions[secret] = distribution
+    loss = max(
+        max_log_ratio(distributions[s], distributions[t]) for s, t in permutations(distributions, 2)
+    )
     assert loss <= noiser.certificate_.loss <= 0.6
     assert noiser.channel_.floor <= 0.25 * (1 + 1e-6)
     rows = list(channel.values())
@@ -729,7 +741,7 @@ def test_a_prior_within_the_budget_changes_nothing_and_says_so():
     assert noiser.channel_.unchanged > 1.0 - 1e-6
 
 
-def test_one_cell_and_laws_without_a_common_row():
+def test_one_cell_and_distributions_without_a_common_row():
     one = TABLE.assign(age=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -742,8 +754,8 @@ def test_one_cell_and_laws_without_a_common_row():
 # ---------------------------------------------------------------- refusals
 
 REFUSED = [
-    ({"alpha": 2.0}, "no Renyi promise, got alpha=2"),
-    ({"prior": "gaussian"}, "Gaussian and mixture priors are laws of all numbers"),
+    ({"alpha": 2.0}, "no Renyi guarantee, got alpha=2"),
+    ({"prior": "gaussian"}, "Gaussian and mixture priors are distributions of all numbers"),
     ({"prior": GaussianFit()}, "Gaussian and mixture priors"),
     ({"adversaries": [{"no": GaussianMixture([1.0], [0.0], [1.0])}]}, "Gaussian and mixture"),
     ({"strategy": "relaxed"}, "got strategy='relaxed'; leave"),
@@ -753,7 +765,10 @@ REFUSED = [
     ({"dependence": [["age"], ["job", "home"]]}, "got dependence="),
     ({"output": "noisy"}, "got output='noisy'"),
     ({"missing": "propagate"}, 'got missing="propagate"; fill'),
-    ({"adversaries": "confidence"}, r'found for one law .*got adversaries=.*; use noise="swap"'),
+    (
+        {"adversaries": "confidence"},
+        r'found for one distribution .*got adversaries=.*; use noise="swap"',
+    ),
     ({"adversaries": [ConfidenceSet(0.9)]}, r'ConfidenceSet.*; use noise="swap"'),
     ({"known": "age"}, r'know nothing else of a row, got known=.age.; use noise="swap"'),
     ({"prior": LogisticRegression()}, 'and prior is a classifier, .*; use noise="swap", or leave'),
@@ -763,8 +778,14 @@ REFUSED = [
     ({"known": "ill", "noise": "laplace"}, "known names column 'ill', which is not public"),
     ({"known": [], "noise": "laplace"}, "known is empty"),
     ({"known": "pay", "noise": "laplace"}, "known names column 'pay', which X does not have"),
-    ({"known": "age", "noise": "laplace", "prior": "gaussian"}, "known='age' needs laws of rows"),
-    ({"known": "age", "noise": "laplace", "adversaries": "confidence"}, "known='age' needs laws"),
+    (
+        {"known": "age", "noise": "laplace", "prior": "gaussian"},
+        "known='age' needs distributions of rows",
+    ),
+    (
+        {"known": "age", "noise": "laplace", "adversaries": "confidence"},
+        "known='age' needs distributions",
+    ),
     ({"noise": "optimum"}, "noise must be one of .*'optimal'"),
 ]
 
@@ -795,7 +816,7 @@ def test_settings_out_of_range_are_refused(options, error, message):
         OptimalChannel(**options)
 
 
-def test_more_cells_than_a_program_is_solved_for_are_refused_before_their_laws_are_allocated():
+def test_more_cells_than_a_program_is_solved_for_are_refused_before_masses_are_allocated():
     table = pd.DataFrame({"ill": [*"ny"] * 300, "age": range(600)})
     with pytest.raises(ValueError, match=r'600 distinct rows, more than the 256 .*noise="swap"'):
         optimal().fit(table)

@@ -35,13 +35,17 @@ GOLDEN = json.loads(Path(__file__).with_name("golden_001.json").read_text(encodi
 BUDGETS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 
 
-def law(*counts, first=1):
+def distribution(*counts, first=1):
     return Discrete.from_counts(range(first, first + len(counts)), counts)
 
 
-TABLE_2 = [User(law(1, 4, 10, 20, 65)), User(law(70, 20, 5, 4, 1)), User(law(1, 1, 1, 1, 1))]
-P_4, Q_4 = law(4, 1, 0, 1, 4), law(0, 1, 18, 1, 0)
-BITS = law(8, 2, first=0), law(1, 9, first=0)
+TABLE_2 = [
+    User(distribution(1, 4, 10, 20, 65)),
+    User(distribution(70, 20, 5, 4, 1)),
+    User(distribution(1, 1, 1, 1, 1)),
+]
+P_4, Q_4 = distribution(4, 1, 0, 1, 4), distribution(0, 1, 18, 1, 0)
+BITS = distribution(8, 2, first=0), distribution(1, 9, first=0)
 FOURTH = {
     "1": ("value", User(P_4, values=[3, 5])),
     "2": ("value-absence", User(P_4, values=[5])),
@@ -56,7 +60,7 @@ BY_DISTANCE = {  # the conditions that are a distance over epsilon
     "6": "theorem_4",
     "7 and 8": "lemma_1",
 }
-TABLE_4 = PriorPair(law(8, 9, 20, 3, 0), law(0, 3, 20, 9, 8))
+TABLE_4 = PriorPair(distribution(8, 9, 20, 3, 0), distribution(0, 3, 20, 9, 8))
 
 
 def by_name(pairs, secrets, epsilon):
@@ -67,10 +71,10 @@ def close(expected):
     return pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def sum_of(laws):
-    """Return the law of a sum of independent integers, exactly."""
-    lowest, counts = sum(each.atoms[0] for each in laws), np.ones(1, dtype=np.int64)
-    for each in laws:
+def sum_of(distributions):
+    """Return the distribution of a sum of independent integers, exactly."""
+    lowest, counts = sum(each.atoms[0] for each in distributions), np.ones(1, dtype=np.int64)
+    for each in distributions:
         counts = np.convolve(counts, each.counts.astype(np.int64))
     return Discrete.from_counts(lowest + np.arange(len(counts)), counts)
 
@@ -238,7 +242,7 @@ MARRIED = {"Husband or Wife": ["Husband", "Wife"], "Unmarried": ["Unmarried"]}
 
 
 def assert_counts(found, column, codes):
-    """Assert that a law counts the rows of a column, given the code of each value."""
+    """Assert that a distribution counts the rows of a column, given the code of each value."""
     counts = Counter(column.map(codes))
     assert dict(zip(found.atoms.tolist(), found.counts.tolist(), strict=True)) == counts
 
@@ -249,7 +253,7 @@ def in_order(values, first=0):
 
 @pytest.mark.parametrize(("rows", "n"), [("Adult", TRAINING), ("Adult (all rows)", None)])
 def test_the_classes_of_adult_are_counted_in_the_table(table, rows, n):
-    adult, laws = table("adult", nrows=n), removed_classes()
+    adult, distributions = table("adult", nrows=n), removed_classes()
     schools, white = adult["education"], adult["race"] == "White"
     codings = {
         "first appearance": in_order(schools.unique()),
@@ -257,7 +261,7 @@ def test_the_classes_of_adult_are_counted_in_the_table(table, rows, n):
         "education-num": dict(zip(schools, adult["education-num"], strict=True)),
     }
     for name, codes in codings.items():
-        assert_counts(laws[f"{rows}, {name}"], schools[white], codes)
+        assert_counts(distributions[f"{rows}, {name}"], schools[white], codes)
     for name, values in MARRIED.items():
         pair = replaced_classes()[f"{rows}, {name}"]
         for found, race in zip(pair, ("Asian-Pac-Islander", "Amer-Indian-Eskimo"), strict=True):
@@ -275,7 +279,7 @@ def test_the_classes_of_student_are_counted_in_the_table(table, course):
 
 
 def test_the_classes_of_bank_are_counted_in_the_table(table):
-    bank, laws = table("bank-full"), removed_classes()
+    bank, distributions = table("bank-full"), removed_classes()
     marital = bank["marital"]
     codings = {
         "first appearance": in_order(marital.unique()),
@@ -283,6 +287,6 @@ def test_the_classes_of_bank_are_counted_in_the_table(table):
         "from 1": in_order(marital.unique(), first=1),
     }
     for name, codes in codings.items():
-        assert_counts(laws[f"Bank, {name}"], marital[bank["loan"] == "yes"], codes)
+        assert_counts(distributions[f"Bank, {name}"], marital[bank["loan"] == "yes"], codes)
     for found, job in zip(replaced_classes()["Bank"], ("blue-collar", "management"), strict=True):
         assert_counts(found, bank.loc[bank["job"] == job, "loan"], {"no": 0, "yes": 1})

@@ -174,7 +174,7 @@ def test_theorem_2_averages_where_the_worst_component_counts(instance):
     assert bound.losses(claimed).max() >= instance["delta_actual"] * (1.0 - 1e-6)
 
 
-def test_theorem_2_promises_a_delta_of_a_thousandth_where_a_hundredth_is_true():
+def test_theorem_2_guarantees_a_delta_of_a_thousandth_where_a_hundredth_is_true():
     sd = [0.001, 0.001]
     pair = PriorPair(
         GaussianMixture([0.99, 0.01], [0.0, 100.0], sd),
@@ -187,7 +187,7 @@ def test_theorem_2_promises_a_delta_of_a_thousandth_where_a_hundredth_is_true():
     assert bound.losses(claimed).max() == pytest.approx(0.01, rel=1e-6)
 
 
-def test_corollary_2_promises_1_nat_where_10_are_lost():
+def test_corollary_2_guarantees_1_nat_where_10_are_lost():
     instance = AUDIT["cor2_counter"]
     pair = PriorPair(
         GaussianMixture(instance["w"], instance["mu_i"], [1.0, 1.0]),
@@ -196,7 +196,7 @@ def test_corollary_2_promises_1_nat_where_10_are_lost():
     claimed = scale(bounds.monge, pair, 0.0)
     assert claimed == pytest.approx(instance["b"], rel=1e-12)
     assert scale(bounds.wasserstein, pair, 0.0) == pytest.approx(instance["b_fix"], rel=1e-9)
-    # far to the right both laws are their second component, ten scales apart
+    # far to the right both distributions are their second component, ten scales apart
     assert bounds.wasserstein([pair], Laplace(1.0), Pufferfish(1.0)).losses(
         claimed
     ).max() == pytest.approx(instance["pure"], rel=1e-6)

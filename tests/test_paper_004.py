@@ -1,4 +1,4 @@
-"""The mechanisms of 004: its closed forms, its tables, its misprints, and what they promise.
+"""The mechanisms of 004: its closed forms, its tables, its misprints, and what they guarantee.
 
 Counts come from the public tables that the paper uses; figures were computed from them apart.
 """
@@ -111,7 +111,7 @@ def test_table_1_has_these_distances(table):
     )
 
 
-def test_table_1_prints_8_for_heart_where_13_is_true_and_its_noise_breaks_the_promise():
+def test_table_1_prints_8_for_heart_where_13_is_true_and_its_noise_breaks_the_guarantee():
     pairs = [pair_of("cleveland", title) for title in GOLDEN["table1"]["heart_cleveland"]["pairs"]]
     assert max(w_infinity(*pair) for pair in pairs) == 13.0 > 8.0
     for text, expected in GOLDEN["heart_theta_8"].items():
@@ -224,7 +224,7 @@ def test_corollary_4_1_in_d_dimensions_needs_d_and_not_d_squared(case):
 # Theorem 4.3: a few large moves
 
 
-def test_theorem_4_3_read_with_the_renyi_divergence_promises_far_too_little_delta():
+def test_theorem_4_3_read_with_the_renyi_divergence_guarantees_far_too_little_delta():
     case = GOLDEN["thm43_typed"]
     notion = Pufferfish(case["claimed_eps"], case["claimed_delta"])
     renyi = RenyiPufferfish(1.0, case["alpha"])
@@ -257,7 +257,7 @@ def test_theorem_4_3_with_the_max_divergence_takes_the_quantile_of_the_moves():
             assert scale == pytest.approx(shift, rel=1e-9)
 
 
-def test_definition_2_1_about_single_outcomes_promises_nothing():
+def test_definition_2_1_about_single_outcomes_guarantees_nothing():
     p = Discrete.from_counts(np.arange(1000), np.ones(1000, int))
     q = Discrete.from_counts(np.arange(1000, 2000), np.ones(1000, int))
     notion = Pufferfish(1e-9, delta=0.001)
@@ -308,7 +308,7 @@ def test_example_2_has_translates_and_so_gains_nothing_from_a_delta(query):
 # The statements about utility
 
 
-laws = st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any)
+distributions = st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any)
 NOTIONS = [
     Pufferfish(0.7),
     Pufferfish(0.7, 0.01),
@@ -347,7 +347,13 @@ def test_proposition_b_1_never_more_noise_than_group_privacy(joint, query, count
 
 
 @settled
-@given(laws, laws, st.sampled_from(NOISES), st.floats(1e-4, 0.6), st.floats(-2.0, 3.0))
+@given(
+    distributions,
+    distributions,
+    st.sampled_from(NOISES),
+    st.floats(1e-4, 0.6),
+    st.floats(-2.0, 3.0),
+)
 def test_proposition_c_4_leaving_out_large_moves_never_costs_noise(a, b, noise, delta, level):
     pair = [Discrete.from_counts([0, 1, 3, 10], counts) for counts in (a, b)]
     for notion in (Pufferfish(0.7, delta), RenyiPufferfish(0.7, 2.0, delta)):
@@ -356,7 +362,13 @@ def test_proposition_c_4_leaving_out_large_moves_never_costs_noise(a, b, noise, 
 
 
 @settled
-@given(laws, laws, st.sampled_from(NOISES), st.floats(1.01, 20.0), st.floats(-2.0, 3.0))
+@given(
+    distributions,
+    distributions,
+    st.sampled_from(NOISES),
+    st.floats(1.01, 20.0),
+    st.floats(-2.0, 3.0),
+)
 def test_proposition_d_1_the_average_over_moves_never_exceeds_the_largest(
     a, b, noise, alpha, level
 ):

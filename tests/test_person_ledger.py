@@ -344,22 +344,22 @@ def test_precisions_do_not_bound_rows_that_are_independent_given_the_secret():
 
 
 def test_rows_that_change_by_what_tells_nothing_add_up_as_one_row():
-    laws = {"a": (0.7, 0.3), "b": (0.4, 0.6)}
+    distributions = {"a": (0.7, 0.3), "b": (0.4, 0.6)}
     y = np.linspace(-6.0, 8.0, 281)  # with the points 0 and 1, where losses are largest
 
     def density(x, theta):
         return np.exp(-np.abs(y - x) / theta)
 
     def loss(of_rows):
-        ratio = np.log(of_rows(laws["a"])) - np.log(of_rows(laws["b"]))
+        ratio = np.log(of_rows(distributions["a"])) - np.log(of_rows(distributions["b"]))
         return np.abs(ratio).max()
 
-    one = loss(lambda law: sum(p * density(x, 1.0) for x, p in enumerate(law)))
+    one = loss(lambda distribution: sum(p * density(x, 1.0) for x, p in enumerate(distribution)))
     for change in (0.0, 1.0, 3.5):
         two = loss(
-            lambda law, change=change: sum(
+            lambda distribution, change=change: sum(
                 p * np.multiply.outer(density(x, 2.0), density(x + change, 2.0))
-                for x, p in enumerate(law)
+                for x, p in enumerate(distribution)
             )
         )
         assert two <= one + 1e-9

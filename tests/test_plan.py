@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_puffer import PufferfishNoiser, plan
 from sklearn_puffer._review import measured, planning
 from sklearn_puffer._review.attack import seen
-from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.exact_tests import Guarantee
 from sklearn_puffer._review.measured import Attacked, area
 from sklearn_puffer._review.plan import ColumnFacts, Row, candidates_of, ranked
 from sklearn_puffer._tables import recoded
@@ -175,10 +175,10 @@ def test_the_area_and_its_variance_are_those_of_all_pairs_and_of_drawing_anew():
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.0), (1.0, 0.0), (1.0, 0.1), (2.0, 0.3)])
-def test_the_area_that_is_allowed_is_reached_by_randomised_response_and_beaten_by_no_law(
+def test_the_area_that_is_allowed_is_reached_by_randomised_response_and_beaten_by_no_distribution(
     epsilon, delta
 ):
-    allowed = Promise(epsilon, delta).auc()
+    allowed = Guarantee(epsilon, delta).auc()
     kept = (1.0 - delta) / (1.0 + math.exp(epsilon))
     own = np.array([delta, 1.0 - delta - kept, kept, 0.0])  # what only one secret shows, at the end
     reached = area_of(own, own[::-1])
@@ -198,7 +198,7 @@ def test_the_area_that_is_allowed_is_reached_by_randomised_response_and_beaten_b
 
 
 def area_of(p, q):
-    """Return the largest area under the ROC curve of two laws on a few outcomes."""
+    """Return the largest area under the ROC curve of two distributions on a few outcomes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.where(q > 0, p / q, np.inf))
     p, q = p[order], q[order]
@@ -306,7 +306,7 @@ def test_whole_groups_are_held_out():
 
 
 @pytest.mark.slow
-def test_whole_groups_are_promised_and_attacked_where_they_are_asked_for():
+def test_whole_groups_are_guaranteed_and_attacked_where_they_are_asked_for():
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(600), 3)
     ill = rng.integers(0, 2, 600)[person]
@@ -336,13 +336,13 @@ def test_rows_of_one_group_count_as_one_in_the_error_of_an_attack():
 
 
 @pytest.mark.slow
-def test_a_table_that_is_held_out_and_follows_another_law_is_named():
+def test_a_table_that_is_held_out_and_follows_another_distribution_is_named():
     other = people(600, seed=3).assign(score=lambda t: t["score"] + 2.0)
     told = plan(people(600), "group", public=["score", "town"], holdout=other, noise="swap")
-    assert any("another law" in note and "'score'" in note for note in told.notes)
+    assert any("another distribution" in note and "'score'" in note for note in told.notes)
     alike = people(600, seed=4)
     told = plan(people(600), "group", public=["score", "town"], holdout=alike, noise="swap")
-    assert not any("another law" in note for note in told.notes)
+    assert not any("another distribution" in note for note in told.notes)
     assert (told.n_fitted, told.n_held) == (600, 600)
 
 

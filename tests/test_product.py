@@ -1,4 +1,4 @@
-"""The whole estimator over the product of its options: one fit, and all that is promised of it.
+"""The whole estimator over the product of its options: one fit, and all that is guaranteed of it.
 
 A case is a kind of columns or of a continuous prior, a noise, a notion and a strategy. One that
 exists is fitted once, and then held against brute force, against what its certificate says, and
@@ -289,7 +289,7 @@ def assert_claims(noiser, frame, budget, is_sound=True):
     if is_sound:
         assert_released(noiser, frame)
         return
-    assert 'strategy="exact" keeps the promise, with theta = {' in certificate.remedy
+    assert 'strategy="exact" keeps the guarantee, with theta = {' in certificate.remedy
     with pytest.raises(UncertifiedError, match=r'exceeds the budget .*strategy="exact" keeps'):
         noiser.transform(frame)
 
@@ -344,7 +344,7 @@ def test_every_kind_of_column_is_released_as_certified(case, seed, monkeypatch):
 
 
 def hold(case, noise, notion, strategy, seed):
-    """Hold one case against all that is promised of it."""
+    """Hold one case against all that is guaranteed of it."""
     budget, refusal = NOTIONS[notion], ""
     try:
         fit = fit_of(CASES[case], seed, noise, budget, strategy=strategy)
@@ -372,7 +372,7 @@ def test_a_case_across_the_product_keeps_what_its_certificate_says(case, noise, 
     )
 
 
-def test_less_noise_than_certified_would_not_keep_the_promise():
+def test_less_noise_than_certified_would_not_keep_the_guarantee():
     """The brute force must be able to fail."""
     fit = fit_of(Case(("number", "whole")), 0)
     assert fit.loss() <= 0.3 < fit.loss(factor=0.99)
@@ -458,8 +458,8 @@ BROKEN = {("shifted", "laplace", notion, "monge") for notion in ("pure", "delta"
 def takes_long(family, noise, notion, strategy):
     """Whether a certificate is an exact loss under heavy tails that takes ten seconds.
 
-    There are many of them: `exact` stands for all. Their laws are held against 50 digits by
-    themselves, and their bounds by those of strategies.
+    There are many of them: `exact` stands for all. Their distributions are held against 50 digits
+    by themselves, and their bounds by those of strategies.
     """
     return (
         notion in ("renyi", "both") and noise in ("cauchy", "generalized") and strategy != "exact"
@@ -498,7 +498,7 @@ def loss_of_mixtures(p, q, noiser, noise, budget, factor=1.0):
 
 
 def integrate(family, noise, notion, strategy):
-    """Hold one family of continuous priors against all that is promised of it."""
+    """Hold one family of continuous priors against all that is guaranteed of it."""
     budget, kind = PRICES[notion], FAMILIES[family]
     noiser = kind.noiser(noise=NOISES[noise], strategy=strategy, **budget)
     is_sound = (family, noise, notion, strategy) not in BROKEN
@@ -588,7 +588,8 @@ def test_the_wrong_theorem_is_caught_and_the_sound_strategy_named(name):
     assert exact.certificate_.holds
 
 
-# ------------------------------------------------------------------------ weaker promises, and sets
+# ------------------------------------------------------------------------ weaker guarantees, and
+# sets
 
 WEAKER = [{"delta": 1e-6}, {"delta": 1e-2}, {"alpha": 2.0}, {"alpha": 20.0}]
 ORDERED = ["exact", "distribution_aware", "wasserstein", "sensitivity"]
@@ -669,7 +670,7 @@ def test_a_set_of_priors_costs_no_more_than_all_of_them(noise, promise, public):
         )
     ),
 )
-def test_no_weaker_promise_costs_more_across_the_product(strategy, released, weaker, epsilon):
+def test_no_weaker_guarantee_costs_more_across_the_product(strategy, released, weaker, epsilon):
     assert_weaker_costs_no_more(1, epsilon, (strategy, *released), WEAKER[weaker])
 
 
@@ -792,7 +793,7 @@ def test_a_delta_is_told_for_what_it_is():
         for options in ({}, {"alpha": 2.0, "strategy": "approximate", "noise": "gaussian"})
     )
     assert any("the odds may move by more than e^epsilon" in s for s in of_sets.assumptions)
-    assert any("events about which nothing is promised" in s for s in of_events.assumptions)
+    assert any("events about which nothing is guaranteed" in s for s in of_events.assumptions)
 
 
 def test_a_loss_that_is_nothing_but_rounding_is_not_shown_by_its_digits():

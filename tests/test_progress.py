@@ -17,7 +17,7 @@ from sklearn_puffer import (
     PufferfishSum,
 )
 from sklearn_puffer._base import progress as _progress
-from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine
 from sklearn_puffer._noiser import scales as weighting
 from sklearn_puffer.accounting import LossTable, privacy_loss
@@ -50,9 +50,11 @@ def table(n_rows=300, n_secrets=6, n_values=4):
     return pd.DataFrame({"visits": visits, "illness": [f"illness {k}" for k in secret]})
 
 
-def laws(n_laws, atoms):
+def distributions(n_distributions, atoms):
     rng = np.random.default_rng(3)
-    return [Discrete.from_counts(atoms, rng.integers(1, 40, len(atoms))) for _ in range(n_laws)]
+    return [
+        Discrete.from_counts(atoms, rng.integers(1, 40, len(atoms))) for _ in range(n_distributions)
+    ]
 
 
 def all_pairs(priors):
@@ -146,7 +148,7 @@ def test_a_verbose_that_is_no_count_is_refused(verbose):
     ],
 )
 def test_of_many_pairs_only_the_worst_are_searched(noise, notion, evaluations):
-    pairs = all_pairs(laws(6, np.arange(3.0)))
+    pairs = all_pairs(distributions(6, np.arange(3.0)))
     found = calibrate(pairs, notion, noise=noise)
     assert len(evaluations) < 3 * len(pairs)  # each step of the search for all of them: ten times
     alone = [calibrate([pair], notion, noise=noise).scale for pair in pairs]
@@ -163,13 +165,13 @@ def test_a_fit_computes_each_loss_about_once(evaluations):
 
 
 def test_the_order_of_pairs_changes_no_scale():
-    pairs = all_pairs(laws(5, np.arange(3.0)))
+    pairs = all_pairs(distributions(5, np.arange(3.0)))
     one = calibrate(pairs, RENYI, noise="gaussian").scale
     assert calibrate(pairs[::-1], RENYI, noise="gaussian").scale == pytest.approx(one, rel=1e-11)
 
 
 def test_the_losses_at_the_scale_of_many_pairs_are_within_the_budget():
-    pairs = all_pairs(laws(5, np.arange(3.0)))
+    pairs = all_pairs(distributions(5, np.arange(3.0)))
     scale = calibrate(pairs, RENYI, noise="gaussian").scale
     upper = LossTable(pairs, RENYI).intervals(Gaussian(scale))[1]
     assert upper.max() <= RENYI.budget
@@ -178,7 +180,7 @@ def test_the_losses_at_the_scale_of_many_pairs_are_within_the_budget():
 
 def test_a_search_on_the_plane_ends_where_its_losses_are_no_finer(evaluations):
     atoms = np.array([[a, b] for a in range(6) for b in range(6)], dtype=float)
-    pairs = all_pairs(laws(3, atoms))
+    pairs = all_pairs(distributions(3, atoms))
     found = calibrate(pairs, RENYI, noise="laplace")
     assert len(evaluations) < 30  # 60 where each step is taken for all pairs, and to the last digit
     upper = LossTable(pairs, RENYI).intervals(Laplace(found.scale))[1]

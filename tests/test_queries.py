@@ -1,4 +1,4 @@
-"""`PufferfishSum` as users call it: the scales, the promise, the release, and what is refused."""
+"""`PufferfishSum` as users call it: the scales, the guarantee, the release, and what is refused."""
 
 import copy
 import dataclasses
@@ -86,22 +86,28 @@ FIGURES = {
 def users_of(figure):
     """Return the four users of a figure; only the fourth has secrets of any weight."""
     if figure == "figure 1":
-        return [*(User(law, values=[1]) for law in THREE), User(P4, values=[3, 5])]
+        return [
+            *(User(distribution, values=[1]) for distribution in THREE),
+            User(P4, values=[3, 5]),
+        ]
     if figure == "figure 2":
-        return [*(User(law, values=[1]) for law in THREE), User(P4, values=[5])]
+        return [*(User(distribution, values=[1]) for distribution in THREE), User(P4, values=[5])]
     if figure == "figures 3 and 4":
         # the figures are about the fourth user alone; the others may leave unnoticed
-        return [User(P4), *(User(law) for law in THREE)]
-    laws = BERNOULLI if "7" in figure else (P4, Q4)
-    return [*(User(law, alternative=law) for law in THREE), User(laws[0], alternative=laws[1])]
+        return [User(P4), *(User(distribution) for distribution in THREE)]
+    distributions = BERNOULLI if "7" in figure else (P4, Q4)
+    return [
+        *(User(distribution, alternative=distribution) for distribution in THREE),
+        User(distributions[0], alternative=distributions[1]),
+    ]
 
 
-def convolved(*laws):
-    """Return the law of a sum, with exact integer counts."""
+def convolved(*distributions):
+    """Return the distribution of a sum, with exact integer counts."""
     total = {0.0: 1}
-    for law in laws:
+    for distribution in distributions:
         following = {}
-        atoms = zip(law.atoms.tolist(), law.counts.tolist(), strict=True)
+        atoms = zip(distribution.atoms.tolist(), distribution.counts.tolist(), strict=True)
         for (x, n), (y, m) in product(total.items(), list(atoms)):
             following[x + y] = following.get(x + y, 0) + n * m
         total = following
@@ -158,7 +164,7 @@ def test_the_scales_of_presence_are_those_of_figure_4(k):
     assert query.scales_["worst_case"] == pytest.approx(worst[k], rel=1e-8)
     assert query.scales_[published] == pytest.approx(printed[k], rel=1e-8)
     # with the three others present too, the first of them asks for most
-    query = PufferfishSum(EPSILONS[k]).fit([User(law) for law in (*THREE, P4)])
+    query = PufferfishSum(EPSILONS[k]).fit([User(distribution) for distribution in (*THREE, P4)])
     assert query.theta_ >= exact[k]
 
 
@@ -168,22 +174,25 @@ def test_the_scales_of_presence_are_those_of_figure_4(k):
 @pytest.mark.parametrize("secrets", SECRETS)
 @pytest.mark.parametrize("strategy", ["exact", "worst_case", "published"])
 def test_the_certificate_holds_the_loss_of_a_dense_convolution(secrets, strategy):
-    laws = [
+    distributions = [
         Discrete([-1, 0, 2], [0.25, 0.5, 0.25]),
         Discrete([0, 3], [0.1, 0.9]),
         Discrete([-2, 1], [0.5, 0.5]),
     ]
     others = [Discrete([-1, 2], [0.5, 0.5]), Discrete([0, 3], [0.4, 0.6]), Discrete([1], [1])]
-    users = [User(law, alternative=q) for law, q in zip(laws, others, strict=True)]
+    users = [
+        User(distribution, alternative=q)
+        for distribution, q in zip(distributions, others, strict=True)
+    ]
     query = PufferfishSum(0.7, secrets=secrets, strategy=strategy).fit(users)
     rows, most = query.certificate_.pairs, 0.0
     for k in range(3):
-        rest = [] if "absence" in secrets else laws[:k] + laws[k + 1 :]
+        rest = [] if "absence" in secrets else distributions[:k] + distributions[k + 1 :]
         p, q = {
-            "value": (point(laws[k].atoms[0]), point(laws[k].atoms[-1])),
-            "value-absence": (point(max(laws[k].atoms, key=abs)), point(0.0)),
-            "distribution-absence": (laws[k], point(0.0)),
-            "distribution": (laws[k], others[k]),
+            "value": (point(distributions[k].atoms[0]), point(distributions[k].atoms[-1])),
+            "value-absence": (point(max(distributions[k].atoms, key=abs)), point(0.0)),
+            "distribution-absence": (distributions[k], point(0.0)),
+            "distribution": (distributions[k], others[k]),
         }[secrets]
         for way, true in enumerate(brute_force(rest, p, q, query.theta_)):
             row = rows[2 * k + way]
@@ -202,16 +211,21 @@ def test_the_certificate_holds_the_loss_of_a_dense_convolution(secrets, strategy
 @given(st.data())
 def test_random_systems_lose_what_brute_force_says(data):
     masses = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
-    laws = [
+    distributions = [
         Discrete.from_counts([low, low + 1, low + 2], data.draw(masses))
         for low in data.draw(st.lists(st.integers(-2, 1), min_size=2, max_size=4))
     ]
-    query = PufferfishSum(data.draw(st.sampled_from([0.05, 1.0, 4.0]))).fit([*map(User, laws)])
-    losses = [max(brute_force([], law, point(0.0), query.theta_ or 1e-3)) for law in laws]
+    query = PufferfishSum(data.draw(st.sampled_from([0.05, 1.0, 4.0]))).fit(
+        [*map(User, distributions)]
+    )
+    losses = [
+        max(brute_force([], distribution, point(0.0), query.theta_ or 1e-3))
+        for distribution in distributions
+    ]
     if query.theta_ > 0.0:
         assert float(max(losses)) == pytest.approx(query.epsilon, rel=1e-8)
         assert max(losses) <= query.certificate_.loss <= query.epsilon
-    worst = PufferfishSum(query.epsilon, strategy="worst_case").fit([*map(User, laws)])
+    worst = PufferfishSum(query.epsilon, strategy="worst_case").fit([*map(User, distributions)])
     assert query.theta_ <= worst.theta_ * (1 + 1e-9)
     assert worst.certificate_.loss <= query.epsilon
 
@@ -257,14 +271,14 @@ def test_a_condition_that_does_not_apply_is_refused():
 # ------------------------------------------------------------------------------------------- tables
 
 
-def test_each_row_of_a_table_is_a_user_with_the_law_of_its_class():
+def test_each_row_of_a_table_is_a_user_with_the_distribution_of_its_class():
     table = table_of()
     query = PufferfishSum(0.5, value="years", by="race").fit(table)
     assert query.classes_ == ("a", "b")
     assert [user.count for user in query.users_] == [12, 6]
     assert query.n_reports_ == 18
-    laws = [Discrete([9, 10], [0.5, 0.5])] * 12 + [point(16)] * 6
-    same = PufferfishSum(0.5).fit([*map(User, laws)])
+    distributions = [Discrete([9, 10], [0.5, 0.5])] * 12 + [point(16)] * 6
+    same = PufferfishSum(0.5).fit([*map(User, distributions)])
     assert query.theta_ == pytest.approx(same.theta_, rel=1e-9)
     assert query.certificate_.table["sensitive"].unique().tolist() == ["race"]
     assert query.certificate_.pairs[0].secret == "one of race a is present"
@@ -276,11 +290,11 @@ def test_a_class_of_one_row_each_is_the_same_as_rows():
     assert thetas == pytest.approx([5.0, 5.0], rel=1e-9)
 
 
-def test_the_scale_of_a_class_removed_whole_is_that_of_its_convolved_law():
+def test_the_scale_of_a_class_removed_whole_is_that_of_its_convolved_distribution():
     table = pd.DataFrame({"k": ["a"] * 6 + ["b"] * 2, "x": [0, 1, 1, 3, 0, 1, 2, 2]})
     query = PufferfishSum(0.8, value="x", by="k", unit="class").fit(table)
-    law, other = Discrete([0, 1, 3], [1 / 3, 1 / 2, 1 / 6]), point(2)
-    true = brute_force([other] * 2, convolved(*[law] * 6), point(0), query.theta_)
+    distribution, other = Discrete([0, 1, 3], [1 / 3, 1 / 2, 1 / 6]), point(2)
+    true = brute_force([other] * 2, convolved(*[distribution] * 6), point(0), query.theta_)
     assert float(max(true)) == pytest.approx(0.8, rel=1e-8)
     for row, loss in zip(query.certificate_.pairs, true, strict=False):
         assert row.lower <= float(loss) + 1e-12
@@ -292,8 +306,8 @@ def test_the_scale_of_a_class_removed_whole_is_that_of_its_convolved_law():
 def test_a_class_whose_reports_have_both_signs_keeps_a_bound():
     table = pd.DataFrame({"k": ["a"] * 4 + ["b"], "x": [-1, 2, 2, -3, 1]})
     query = PufferfishSum(0.8, value="x", by="k", unit="class").fit(table)
-    law = Discrete([-3, -1, 2], [0.25, 0.25, 0.5])
-    true = brute_force([point(1)], convolved(*[law] * 4), point(0), query.theta_)
+    distribution = Discrete([-3, -1, 2], [0.25, 0.25, 0.5])
+    true = brute_force([point(1)], convolved(*[distribution] * 4), point(0), query.theta_)
     row = query.certificate_.pairs[int(true[1] > true[0])]
     assert row.lower <= float(max(true)) <= row.upper <= 0.8
     assert {each.source for each in query.certificate_.pairs} <= {"theorem", "recomputed"}
@@ -315,9 +329,9 @@ def test_the_certificate_says_what_a_unit_is():
         )
         for u in ("row", "class")
     ]
-    assert "no promise about all the users of a class at once" in said[0]
+    assert "no guarantee about all the users of a class at once" in said[0]
     assert "leave or change together" in said[1]
-    assert "one draw is no promise about all the" in PufferfishSum.__doc__.replace(
+    assert "one draw is no guarantee about all the" in PufferfishSum.__doc__.replace(
         "\n        ", " "
     )
 
@@ -352,15 +366,15 @@ def test_a_class_may_be_told_from_another_from_a_prior_and_from_all():
     table = table_of()
     query = PufferfishSum(0.4, secrets="distribution", value="years", by="race")
     one = clone(query).set_params(alternatives={"a": "b"}).fit(table)
-    law = clone(query).set_params(alternatives={"a": point(16)}).fit(table)
-    assert one.theta_ == law.theta_
+    distribution = clone(query).set_params(alternatives={"a": point(16)}).fit(table)
+    assert one.theta_ == distribution.theta_
     everyone = clone(query).set_params(alternatives="all").fit(table)
     assert len(one.certificate_.pairs) == 2
     assert [row.secret for row in everyone.certificate_.pairs[::2]] == [
-        "one of race a follows its law",
-        "one of race b follows its law",
+        "one of race a follows its distribution",
+        "one of race b follows its distribution",
     ]
-    assert everyone.certificate_.pairs[0].against == "one of race a follows the law of b"
+    assert everyone.certificate_.pairs[0].against == "one of race a follows the distribution of b"
     assert everyone.theta_ >= one.theta_
     p = Discrete([9, 10], [0.5, 0.5])
     others = [p] * 11 + [point(16)] * 6
@@ -376,7 +390,7 @@ def test_no_report_that_an_alternative_has_is_refused(alternatives):
     for row, report in [(0, 5), (1, 6), (3, 0), (4, 1)]:
         other = table.assign(x=table["x"].where(table.index != row, report))
         assert math.isfinite(query.release(other).value)
-    with pytest.raises(ValueError, match=r"reports 7\.0, which its law does not have"):
+    with pytest.raises(ValueError, match=r"reports 7\.0, which its distribution does not have"):
         query.release(table.assign(x=7))
 
 
@@ -421,30 +435,33 @@ def test_a_count_adds_up_zeros_and_ones():
 
 @pytest.mark.parametrize("scale", [1.0, 0.25, 0.01, 1e-7, 3.0])
 def test_the_unit_of_the_reports_does_not_matter(scale):
-    laws = [Discrete(law.atoms * scale, law.probabilities) for law in (*THREE, P4)]
-    plain = PufferfishSum(0.5).fit([User(law) for law in (*THREE, P4)])
-    scaled = PufferfishSum(0.5).fit([*map(User, laws)])
+    distributions = [
+        Discrete(distribution.atoms * scale, distribution.probabilities)
+        for distribution in (*THREE, P4)
+    ]
+    plain = PufferfishSum(0.5).fit([User(distribution) for distribution in (*THREE, P4)])
+    scaled = PufferfishSum(0.5).fit([*map(User, distributions)])
     assert scaled.theta_ == pytest.approx(plain.theta_ * scale, rel=1e-12)
     assert scaled.certificate_.loss == pytest.approx(0.5, rel=1e-9)
 
 
 def test_reports_are_rounded_half_up_to_the_step():
-    law = Discrete([0.1, 0.5, 1.3, -0.5], [0.25] * 4)
-    query = PufferfishSum(0.5, step=1.0, random_state=1).fit([User(law)])
+    distribution = Discrete([0.1, 0.5, 1.3, -0.5], [0.25] * 4)
+    query = PufferfishSum(0.5, step=1.0, random_state=1).fit([User(distribution)])
     same = PufferfishSum(0.5, random_state=1).fit([User(Discrete([0, 1], [0.5, 0.5]))])
     assert query.theta_ == same.theta_
     for reported, rounded in [(0.1, 0), (0.5, 1), (1.3, 1), (-0.5, 0), (1.49, 1)]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert (
-                clone(query).fit([User(law)]).release([reported]).value
+                clone(query).fit([User(distribution)]).release([reported]).value
                 == clone(same).fit([User(Discrete([0, 1], [0.5, 0.5]))]).release([rounded]).value
             )
     assert any("rounded half up to multiples of 1" in x for x in query.certificate_.assumptions)
 
 
 def test_how_likely_presence_is_cancels():
-    users = [User(law) for law in (*THREE, P4)]
+    users = [User(distribution) for distribution in (*THREE, P4)]
     some, few = ([User(user.law, presence=p) for user in users] for p in (0.7, 0.3))
     unsaid, first, second = (PufferfishSum(0.5).fit(each) for each in (users, some, few))
     assert unsaid.theta_ == first.theta_ == second.theta_
@@ -478,7 +495,7 @@ def test_presence_of_a_table_is_a_number_or_a_mapping():
 # -------------------------------------------------------------------------------------- the release
 
 
-def test_an_answer_states_its_utility_and_its_promise():
+def test_an_answer_states_its_utility_and_its_guarantee():
     query = PufferfishSum(0.5).fit([User(P4), User(THREE[0])])
     answer = query.release([1, 5])
     assert isinstance(answer, PrivateAnswer)
@@ -498,7 +515,7 @@ def released(query, reports, n, users):
         return np.array([query.release(reports).value for _ in range(n)])
 
 
-def test_the_noise_has_the_law_that_is_promised():
+def test_the_noise_has_the_distribution_that_is_guaranteed():
     users, reports = [User(P4), User(THREE[0]), User(THREE[1])], [5, 4, 2]
     query = PufferfishSum(0.5, random_state=11)
     values = released(query, reports, 4000, users)
@@ -507,7 +524,7 @@ def test_the_noise_has_the_law_that_is_promised():
     counts = np.histogram(uniform, bins=20, range=(0, 1))[0]
     statistic = float(((counts - 200.0) ** 2 / 200.0).sum())
     assert chi2.sf(statistic, 19) > 1e-6
-    # and another law would be noticed
+    # and another distribution would be noticed
     other = np.histogram(np.clip(uniform**1.2, 0, 1), bins=20, range=(0, 1))[0]
     assert chi2.sf(float(((other - 200.0) ** 2 / 200.0).sum()), 19) < 1e-6
 
@@ -545,7 +562,7 @@ def test_noise_too_wide_for_the_grid_of_the_reports_is_charged_for_rounding_the_
 
 def test_no_noise_is_said_and_the_sum_released_as_it_is():
     users = [User(P4, alternative=P4), User(THREE[0], alternative=THREE[0])]
-    with pytest.warns(UserWarning, match="no noise is needed under these laws"):
+    with pytest.warns(UserWarning, match="no noise is needed under these distributions"):
         query = PufferfishSum(0.5, secrets="distribution").fit(users)
     assert query.theta_ == 0.0
     assert query.certificate_.holds
@@ -554,7 +571,7 @@ def test_no_noise_is_said_and_the_sum_released_as_it_is():
     assert any(line.startswith("No noise is needed") for line in query.certificate_.assumptions)
 
 
-def test_laws_that_are_alike_enough_need_no_noise():
+def test_distributions_that_are_alike_enough_need_no_noise():
     p, q = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.45, 0.55])
     with pytest.warns(UserWarning, match="no noise is needed"):
         query = PufferfishSum(0.5, secrets="distribution", strategy="worst_case").fit(
@@ -579,7 +596,7 @@ def test_a_seed_warns_and_its_stream_moves_on_with_every_call():
     loaded = pickle.loads(pickle.dumps(query))
     with pytest.warns(UserWarning, match="random_state=7 is for tests only"):
         assert loaded.release([5]).value == first[0]
-    assert any("NOTHING is promised" in line for line in query.certificate_.assumptions)
+    assert any("NOTHING is guaranteed" in line for line in query.certificate_.assumptions)
 
 
 def test_a_value_can_be_released_however_the_reports_are_handed_in():
@@ -607,7 +624,9 @@ def test_users_alike_are_given_once_with_their_number():
     assert math.isfinite(one.release([1, 2, 4, 3]).value)
     with pytest.raises(ValueError, match=r"user 1 reports 0\.0"):
         one.release([1, 2, 4, 0])
-    with pytest.raises(ValueError, match=r"one of the users 0 reports 3\.0, which its law"):
+    with pytest.raises(
+        ValueError, match=r"one of the users 0 reports 3\.0, which its distribution"
+    ):
         one.release([1, 2, 3, 3])
 
 
@@ -681,11 +700,11 @@ BAD_USERS = {
     "not a sequence": (5, TypeError, "must be a sequence of users.User"),
     "a generator": (iter([]), TypeError, "must be a sequence"),
     "an array": (np.zeros(3), TypeError, "must be a sequence"),
-    "a law without its user": ([P4], TypeError, r"users\[0\] is Discrete"),
+    "a distribution without its user": ([P4], TypeError, r"users\[0\] is Discrete"),
     "a Gaussian among others": (
         [User(GaussianMixture([1], [0], [1])), User(P4)],
         ValueError,
-        r"users\[1\] has a discrete law.*give all users discrete laws",
+        r"users\[1\] has a discrete distribution.*give all users discrete distributions",
     ),
     "values without a common step": (
         [User(Discrete([0, math.pi, math.e], [0.5, 0.25, 0.25]))],
@@ -795,7 +814,9 @@ def test_bad_reports_are_named():
     query = PufferfishSum(value="years", by="race").fit(table_of())
     with pytest.raises(ValueError, match=r"values has 3 report\(s\) and 18 were learnt"):
         query.release([1, 2, 3])
-    with pytest.raises(ValueError, match=r"one of race a reports 16\.0, which its law does"):
+    with pytest.raises(
+        ValueError, match=r"one of race a reports 16\.0, which its distribution does"
+    ):
         query.release(table_of().assign(years=16))
     with pytest.raises(ValueError, match="values lacks column 'years' of fit"):
         query.release(table_of().drop(columns="years"))
@@ -815,12 +836,12 @@ def test_bad_reports_are_named():
         query.set_params(random_state=np.random.default_rng(0)).release(table_of())
 
 
-def test_values_without_mass_may_be_protected_but_not_reported_as_a_law_forbids():
-    law = Discrete([0, 1, 9], [0.5, 0.5, 0.0])
-    protected = PufferfishSum(1.0, secrets="value").fit([User(law)])
+def test_values_without_mass_may_be_protected_but_not_reported_as_a_distribution_forbids():
+    distribution = Discrete([0, 1, 9], [0.5, 0.5, 0.0])
+    protected = PufferfishSum(1.0, secrets="value").fit([User(distribution)])
     assert protected.theta_ == pytest.approx(9.0, rel=1e-9)
     assert math.isfinite(protected.release([9]).value)
-    present = PufferfishSum(1.0).fit([User(law)])
+    present = PufferfishSum(1.0).fit([User(distribution)])
     with pytest.raises(ValueError, match=r"user 0 reports 9\.0"):
         present.release([9])
 
@@ -839,28 +860,33 @@ def test_a_certificate_that_does_not_hold_is_not_released():
 # ------------------------------------------------------------------------------- several answers
 
 
-def repeated(law, times):
-    """Return the law of the row (x, ..., x)."""
-    rows = np.repeat(law.atoms[:, None], times, axis=1)
-    return Discrete.from_counts(rows, law.counts)
+def repeated(distribution, times):
+    """Return the distribution of the row (x, ..., x)."""
+    rows = np.repeat(distribution.atoms[:, None], times, axis=1)
+    return Discrete.from_counts(rows, distribution.counts)
 
 
 @pytest.mark.parametrize("secrets", ["distribution", "distribution-absence", "value"])
 @pytest.mark.parametrize(("releases", "query"), [(2, "sum"), (3, "mean"), (2, "mean")])
 def test_all_answers_together_lose_what_the_certificate_says(secrets, releases, query):
-    laws = Discrete([0, 1, 2], [0.25, 0.5, 0.25]), Discrete([-1, 1], [0.4, 0.6])
+    distributions = Discrete([0, 1, 2], [0.25, 0.5, 0.25]), Discrete([-1, 1], [0.4, 0.6])
     other = Discrete([0, 2], [0.1, 0.9])
-    users = [User(law, alternative=other) for law in laws]
+    users = [User(distribution, alternative=other) for distribution in distributions]
     made = PufferfishSum(0.7, secrets=secrets, query=query, releases=releases).fit(users)
     certificate, most = made.certificate_, 0.0
     for k in range(2):
         p, q = {
-            "distribution": (laws[k], other),
-            "distribution-absence": (laws[k], point(0.0)),
-            "value": (point(laws[k].atoms[0]), point(laws[k].atoms[-1])),
+            "distribution": (distributions[k], other),
+            "distribution-absence": (distributions[k], point(0.0)),
+            "value": (point(distributions[k].atoms[0]), point(distributions[k].atoms[-1])),
         }[secrets]
         alone = secrets == "distribution-absence"  # the other may be absent
-        sums = [repeated(law if alone else convolved(laws[1 - k], law), releases) for law in (p, q)]
+        sums = [
+            repeated(
+                distribution if alone else convolved(distributions[1 - k], distribution), releases
+            )
+            for distribution in (p, q)
+        ]
         for way, true in enumerate(oracle.directed_losses(*sums, (made.theta_,) * releases)):
             row = certificate.pairs[2 * k + way]
             assert row.lower <= true * (1 + mpmath.mpf(10) ** -14) + mpmath.mpf(10) ** -15
@@ -994,11 +1020,13 @@ def test_a_delta_is_refused_for_discrete_users():
 
 
 def test_of_sums_too_long_to_convolve_some_users_are_counted_on():
-    law = Discrete([0, 1, 99], [0.5, 0.25, 0.25])
+    distribution = Discrete([0, 1, 99], [0.5, 0.25, 0.25])
     other = Discrete([0, 1, 99], [0.25, 0.5, 0.25])
-    users = [User(law, alternative=other, count=200_000)]
+    users = [User(distribution, alternative=other, count=200_000)]
     present = PufferfishSum(0.5).fit(users)
-    assert present.theta_ == pytest.approx(PufferfishSum(0.5).fit([User(law)]).theta_, rel=1e-9)
+    assert present.theta_ == pytest.approx(
+        PufferfishSum(0.5).fit([User(distribution)]).theta_, rel=1e-9
+    )
     assert present.certificate_.pairs[0].source == "recomputed"
     many = [User(P4, alternative=Q4, count=3_000_000)]
     query = PufferfishSum(0.5, secrets="distribution").fit(many)
@@ -1026,7 +1054,7 @@ def test_where_one_user_has_values_too_far_apart_the_worst_case_is_left():
 def test_pairs_that_keep_the_budget_anyway_are_not_convolved():
     near = [Discrete(VALUES, [0.2, 0.2 + d, 0.2 - d, 0.2, 0.2]) for d in np.arange(1, 9) / 100]
     flat = Discrete(VALUES, [0.2] * 5)
-    users = [User(law, alternative=flat, count=500) for law in near]
+    users = [User(distribution, alternative=flat, count=500) for distribution in near]
     query = PufferfishSum(0.5, secrets="distribution").fit([*users, User(P4, alternative=Q4)])
     certificate = query.certificate_
     rows = certificate.pairs
@@ -1036,8 +1064,8 @@ def test_pairs_that_keep_the_budget_anyway_are_not_convolved():
         "marked theorem are losses without some or all" in x for x in certificate.assumptions
     )
     assert certificate.loss == rows[16].upper == pytest.approx(0.5, rel=1e-8)
-    for law, row in zip(near, rows[::2], strict=False):
-        assert float(brute_force([], law, flat, query.theta_)[0]) <= row.upper
+    for distribution, row in zip(near, rows[::2], strict=False):
+        assert float(brute_force([], distribution, flat, query.theta_)[0]) <= row.upper
 
 
 # ---------------------------------------------------------------------------- extreme budgets

@@ -40,7 +40,7 @@ def log_density(y, mean, sd, theta):
     return np.logaddexp(*halves) - math.log(2 * theta)
 
 
-def laws_of(users, k, values=None):
+def distributions_of(users, k, values=None):
     """Return mean and deviation of the sum under both secrets about one of the users k."""
     rest = [(u.law.means[0], u.law.scales[0]) for u in users for _ in range(u.count)]
     before = sum(u.count for u in users[:k])
@@ -53,11 +53,11 @@ def laws_of(users, k, values=None):
 
 def alone(users, k):
     """Return the same of one of the users k where nobody else is there."""
-    return laws_of([User(users[k].law)], 0)
+    return distributions_of([User(users[k].law)], 0)
 
 
 def points_of(p, q, theta, n):
-    """Return points on the scale of each law, of the noise and of the gap, and their centres."""
+    """Return points on the scale of each prior, of the noise and of the gap, and their centres."""
     widths = {p[1], q[1], theta, abs(p[0] - q[0])} - {0.0}
     ends = [(mean, width) for mean in (p[0], q[0]) for width in widths]
     return np.unique(
@@ -84,7 +84,8 @@ def hockey_stick(p, q, theta, epsilon):
     return np.trapezoid(np.maximum(first - second, 0.0), points)
 
 
-# ------------------------------------------------------------------------------------ pure promises
+# ------------------------------------------------------------------------------------ pure
+# guarantees
 
 SYSTEMS = {
     "ten alike": [gaussian(1.0, 2.0, count=10)],
@@ -154,7 +155,7 @@ def test_users_who_know_each_other_make_the_worst_case_one_user_alone():
     exact = PufferfishSum(0.05).fit(users)
     assert query.theta_ >= exact.theta_
     for k in range(2):
-        (mean, _), (without, _) = laws_of(users, k)
+        (mean, _), (without, _) = distributions_of(users, k)
         alone = (mean - without, users[k].law.scales[0]), (0.0, 0.0)
         assert max(pure_losses(*alone, query.theta_)) <= query.certificate_.worst <= 0.05
 
@@ -167,7 +168,8 @@ def test_a_class_that_leaves_together_is_one_gaussian():
     assert any("that of all of them" in line for line in together.certificate_.assumptions)
 
 
-# ----------------------------------------------------------------------------- promises with delta
+# ----------------------------------------------------------------------------- guarantees with
+# delta
 
 
 @pytest.mark.slow
@@ -218,7 +220,7 @@ def test_without_noise_the_sum_is_released_as_it_is():
         query = PufferfishSum(1.0, delta=0.3, secrets="value").fit(users)
     assert query.release([0.1] * 50).value == float(50 * Fraction(0.1))
     assert query.certificate_.holds
-    true = hockey_stick(*laws_of(users, 0, [0.0, 0.1]), 1e-3, 1.0)
+    true = hockey_stick(*distributions_of(users, 0, [0.0, 0.1]), 1e-3, 1.0)
     assert query.certificate_.pairs[0].upper >= true
     worst = clone(query).set_params(strategy="worst_case").fit(users)
     assert worst.theta_ > 0.0
@@ -253,7 +255,7 @@ def test_values_are_translations(secrets, delta, strategy):
     name = {"value": "corollary_1b", "value-absence": "theorem_2_of_001"}[secrets]
     assert query.scales_[name] == pytest.approx(farthest / 0.5, rel=1e-8)
     values = (0.5, 2.75) if secrets == "value" else (2.75, 0.0)
-    p, q = laws_of(users if secrets == "value" else users[:1], 0, values)
+    p, q = distributions_of(users if secrets == "value" else users[:1], 0, values)
     row = query.certificate_.pairs[0]
     if delta == 0.0:
         assert row.upper >= max(pure_losses(p, q, query.theta_)) >= row.lower * (1 - 1e-3)
@@ -296,7 +298,7 @@ def answers_of(query, reports, n, users):
 
 
 @pytest.mark.parametrize("query", [pytest.param("sum", marks=pytest.mark.slow), "mean"])
-def test_the_noise_has_the_law_that_is_promised(query):
+def test_the_noise_has_the_distribution_that_is_guaranteed(query):
     users, reports = [gaussian(1.0, 2.0, count=2), gaussian(0.0, 1.0)], [1.25, math.pi, -0.3]
     made = PufferfishSum(0.5, query=query, random_state=3)
     values = answers_of(made, reports, 3000, users)
@@ -367,7 +369,7 @@ def test_two_answers_together_lose_what_the_certificate_says():
     # where both answers lie at one point, their ratio is that of one at half the scale
     users = [gaussian(1.0, 1.0), gaussian(0.0, 0.5)]
     query = PufferfishSum(0.8, releases=2).fit(users)
-    (m, s), (n, t) = laws_of(users, 0)
+    (m, s), (n, t) = distributions_of(users, 0)
     theta = query.theta_
 
     def joint(y, z, mean, sd):
@@ -410,15 +412,15 @@ REFUSED = {
     "discrete users beside them": (
         {},
         [gaussian(0, 1), User(Discrete([0, 1], [0.5, 0.5]))],
-        r"users\[1\] has a discrete law",
+        r"users\[1\] has a discrete distribution",
     ),
     "a Gaussian alternative": (
         {"secrets": "distribution"},
         [User(Discrete([0], [1]), alternative=MIXTURE)],
-        r"users\[0\] has a discrete law, and other laws are Gaussian",
+        r"users\[0\] has a discrete distribution, and other distributions are Gaussian",
     ),
     "a mixture": ({}, [User(MIXTURE)], "central limit theorem is no proof"),
-    "two laws": (
+    "two distributions": (
         {"secrets": "distribution"},
         [gaussian(0, 1)],
         "round the reports to a step",

@@ -1,4 +1,4 @@
-"""Whether there is a release depends on nothing that the law of the rows allows.
+"""Whether there is a release depends on nothing that the distribution of the rows allows.
 
 What else a refusal may tell is said in the certificate.
 """

@@ -49,7 +49,7 @@ def laplace(x, scale):
     return 0.5 * math.exp(x / scale) if x < 0.0 else 1.0 - 0.5 * math.exp(-x / scale)
 
 
-def test_whole_numbers_have_the_law_of_rounded_laplace_noise():
+def test_whole_numbers_have_the_distribution_of_rounded_laplace_noise():
     noiser = fitted("cars")
     theta = float(noiser.theta_["cars"])
     display = ReleaseDisplay.from_noiser(noiser, TABLE, n_bins=1000)

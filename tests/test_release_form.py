@@ -366,8 +366,12 @@ def without_shares(case):
 )
 def test_no_number_of_a_prior_is_in_the_form(case):
     by_columns = [of for of_secret in fitted(case).priors_.values() for of in of_secret.values()]
-    laws = [law for of in by_columns for law in of.values()]
-    chances = {float(p) for law in laws for p in law.probabilities} - {0.0, 0.5, 1.0}
+    distributions = [distribution for of in by_columns for distribution in of.values()]
+    chances = {float(p) for distribution in distributions for p in distribution.probabilities} - {
+        0.0,
+        0.5,
+        1.0,
+    }
     assert len(chances) > 1
     assert chances & set(numbers_in(without_shares(case))) == set()
 

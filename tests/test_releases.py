@@ -108,16 +108,17 @@ def test_the_joint_loss_of_exact_laplace_releases_is_the_budget(prior, releases,
 def test_no_strategy_lets_laplace_releases_lose_more_than_the_budget(seed, k, strategy, unit):
     rng = np.random.default_rng(seed)
     atoms = np.unique(rng.normal(size=4)) * unit
-    laws = rng.integers(0, 9, (2, 4)) + np.eye(4, dtype=int)[:2]
+    distributions = rng.integers(0, 9, (2, 4)) + np.eye(4, dtype=int)[:2]
     prior = {
-        s: Discrete.from_counts(atoms, law) for s, law in zip(("no", "yes"), laws, strict=True)
+        s: Discrete.from_counts(atoms, distribution)
+        for s, distribution in zip(("no", "yes"), distributions, strict=True)
     }
     noiser = fitted(prior, k, 0.4, strategy=strategy)
     theta, grid = float(noiser.theta_["x"]), noiser.certificate_.columns[0].grid
     assume(theta > 0.0)
     moved = {
-        s: Discrete.from_counts(grid * np.floor(atoms / grid + 0.5), law.counts)
-        for s, law in prior.items()
+        s: Discrete.from_counts(grid * np.floor(atoms / grid + 0.5), distribution.counts)
+        for s, distribution in prior.items()
     }
     loss = largest_ratio(moved["no"], moved["yes"], Laplace(theta), k, moved["no"].rows)
     assert loss + sampler_loss(k) <= 0.4 * (1 + 1e-14)
@@ -322,8 +323,8 @@ def test_rows_of_several_columns_lose_the_budget_in_all_releases_together(releas
 
 
 def test_independent_columns_keep_the_budget_in_all_releases_together():
-    laws = {"no": ([0.7, 0.3], [0.6, 0.4]), "yes": ([0.2, 0.8], [0.1, 0.9])}
-    prior = {s: Discrete(ROWS, np.outer(a, b).ravel()) for s, (a, b) in laws.items()}
+    distributions = {"no": ([0.7, 0.3], [0.6, 0.4]), "yes": ([0.2, 0.8], [0.1, 0.9])}
+    prior = {s: Discrete(ROWS, np.outer(a, b).ravel()) for s, (a, b) in distributions.items()}
     noiser = fitted(prior, 3, 0.5, dependence="independent")
     loss = largest_ratio(*prior.values(), Laplace(tuple(noiser.theta_)), 3, ROWS)
     assert 0.99 * 0.5 < loss <= noiser.certificate_.loss <= 0.5
@@ -332,7 +333,7 @@ def test_independent_columns_keep_the_budget_in_all_releases_together():
 # ------------------------------------------------------------------------------ further adversaries
 
 
-def test_given_adversaries_are_promised_all_releases_together():
+def test_given_adversaries_are_guaranteed_all_releases_together():
     noiser = fitted(TWO, 3, 0.5, adversaries=[ONE])
     noise = Laplace(float(noiser.theta_["x"]))
     losses = [largest_ratio(*prior.values(), noise, 3, ATOMS[:, None]) for prior in (TWO, ONE)]
@@ -340,7 +341,7 @@ def test_given_adversaries_are_promised_all_releases_together():
     assert losses[1] > 0.99 * 0.5
 
 
-def test_every_prior_of_a_confidence_set_is_promised_all_releases_together():
+def test_every_prior_of_a_confidence_set_is_guaranteed_all_releases_together():
     rng = np.random.default_rng(1)
     s = rng.integers(0, 2, 300)
     table = pd.DataFrame({"s": s, "x": rng.integers(0, 3, 300) + s})
@@ -486,7 +487,7 @@ def test_a_certificate_that_does_not_hold_allows_nothing():
     assert not certificate.holds
     assert isinstance(certificate.rule, Refused)
     assert not certificate.rule.allows({"x": {1e9: 1}})
-    assert 'strategy="exact" keeps the promise' in certificate.remedy
+    assert 'strategy="exact" keeps the guarantee' in certificate.remedy
 
 
 def test_the_certificate_says_how_many_releases_it_is_for():
@@ -497,7 +498,7 @@ def test_the_certificate_says_how_many_releases_it_is_for():
     )
     assert "Whoever sees a released row" in one.promise()
     said = " ".join(three.assumptions)
-    assert "The promise is for 3 releases of the same rows together" in said
+    assert "The guarantee is for 3 releases of the same rows together" in said
     assert "3 times 1/theta of this certificate" in said
     assert "k releases need k times the noise" in " ".join(one.assumptions)
     cauchy = " ".join(fitted(TWO, 1, noise="cauchy").certificate_.assumptions)
@@ -565,7 +566,9 @@ def test_the_fingerprint_is_the_same_in_every_process():
 
 
 def test_whatever_changes_the_representation_changes_the_fingerprint():
-    shifted = {s: Discrete(ATOMS + 1, law.probabilities) for s, law in TWO.items()}
+    shifted = {
+        s: Discrete(ATOMS + 1, distribution.probabilities) for s, distribution in TWO.items()
+    }
     noisers = [
         fitted(TWO),
         fitted(TWO, 2),
@@ -621,8 +624,10 @@ def test_the_certificate_of_a_noisier_copy_bounds_its_loss_and_keeps_the_rule():
     assert certificate.rule.allows({"x": {other.theta_["x"]: 3}})
     assert not certificate.rule.allows({"x": {other.theta_["x"]: 4}})
     assert "3 times what was certified" in str(certificate)
-    law = {label: laws["x",] for label, laws in noiser.priors_["s"].items()}
-    assert certificate.against(law).loss < noiser.certificate_.against(law).loss
+    distribution = {
+        label: distributions["x",] for label, distributions in noiser.priors_["s"].items()
+    }
+    assert certificate.against(distribution).loss < noiser.certificate_.against(distribution).loss
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sklearn_puffer import Ledger, PufferfishNoiser, UtilityWarning
-from sklearn_puffer._noiser import ColumnRelease, RawLaw, remapped, utilities
+from sklearn_puffer._noiser import ColumnRelease, RawDistribution, remapped, utilities
 from sklearn_puffer._noiser.remapping import most_probable
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
@@ -42,15 +42,15 @@ def chances(family, scale, grid, whole):
     """Return P(K = k) for each k of -REACH to REACH, the tails in the last ones."""
     edges = (np.arange(-REACH, REACH + 2) - (0.5 if whole else 0.0)) * grid / scale
     edges[[0, -1]] = -np.inf, np.inf
-    law = FAMILIES[family][1]
+    distribution = FAMILIES[family][1]
     right = edges[:-1] >= 0.0  # there differences of survival keep their digits
-    return np.where(right, -np.diff(law.sf(edges)), np.diff(law.cdf(edges)))
+    return np.where(right, -np.diff(distribution.sf(edges)), np.diff(distribution.cdf(edges)))
 
 
-def drawn_law(places, law):
+def drawn_distribution(places, distribution):
     """Return P(J | x) of all J that matter, a row for each x, and the J."""
     steps = np.arange(places.min() - REACH // 2, places.max() + REACH // 2 + 1)
-    rows = [law[np.clip(steps - x + REACH, 0, 2 * REACH)] for x in places]
+    rows = [distribution[np.clip(steps - x + REACH, 0, 2 * REACH)] for x in places]
     return np.array(rows), steps
 
 
@@ -61,10 +61,10 @@ def mapped(family, scale, atoms, shares, grid, whole):
     return remapped(release, shares)
 
 
-laws = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 60)), min_size=1, max_size=7)
+distributions = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 60)), min_size=1, max_size=7)
 
 
-def as_law(drawn):
+def as_distribution(drawn):
     pooled = dict(drawn)
     atoms = np.array(sorted(pooled), dtype=float)
     shares = np.array([pooled[int(atom)] for atom in atoms], dtype=float)
@@ -74,29 +74,31 @@ def as_law(drawn):
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 @SOME
-@given(drawn=laws, scale=st.sampled_from([0.4, 1.0, 3.7, 12.0]))
+@given(drawn=distributions, scale=st.sampled_from([0.4, 1.0, 3.7, 12.0]))
 def test_every_noisy_value_becomes_what_it_is_nearest_to_on_average(family, whole, drawn, scale):
-    atoms, shares = as_law(drawn)
+    atoms, shares = as_distribution(drawn)
     release = mapped(family, scale, atoms, shares, 1.0, whole)
-    law, steps = drawn_law(atoms.astype(int), chances(family, scale, 1.0, whole))
-    law, steps = law[:, 200:-200], steps[200:-200]
-    known = law.max(axis=0) > 1e-15  # further out a map is not looked for
-    costs = np.abs(atoms[:, None] - atoms) @ (shares[:, None] * law)
+    distribution, steps = drawn_distribution(atoms.astype(int), chances(family, scale, 1.0, whole))
+    distribution, steps = distribution[:, 200:-200], steps[200:-200]
+    known = distribution.max(axis=0) > 1e-15  # further out a map is not looked for
+    costs = np.abs(atoms[:, None] - atoms) @ (shares[:, None] * distribution)
     taken = costs[release.remapping.at(steps), np.arange(len(steps))]
     assert (taken <= costs.min(axis=0) * (1.0 + 1e-9))[known].all()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @SOME
-@given(drawn=laws, scale=st.sampled_from([0.4, 3.7]))
+@given(drawn=distributions, scale=st.sampled_from([0.4, 3.7]))
 def test_utility_is_the_sum_over_what_is_drawn(family, drawn, scale):
-    atoms, shares = as_law(drawn)
+    atoms, shares = as_distribution(drawn)
     release = mapped(family, scale, atoms, shares, 0.25, whole=False)
-    told = utilities([release], [RawLaw(atoms, shares, 0.75, -np.inf, np.inf)], [2.0])[0]
-    law, steps = drawn_law((4 * atoms).astype(int), chances(family, scale, 0.25, whole=False))
-    law[:, 0] += 1.0 - law.sum(axis=1)  # what lies further out
+    told = utilities([release], [RawDistribution(atoms, shares, 0.75, -np.inf, np.inf)], [2.0])[0]
+    distribution, steps = drawn_distribution(
+        (4 * atoms).astype(int), chances(family, scale, 0.25, whole=False)
+    )
+    distribution[:, 0] += 1.0 - distribution.sum(axis=1)  # what lies further out
     errors = np.abs(atoms[:, None] - atoms[release.remapping.at(steps)])
-    weights = shares[:, None] * law
+    weights = shares[:, None] * distribution
     out = 1e-9 if family in ("laplace", "gaussian") else 0.02  # ends that are heavy
     assert told.change == pytest.approx((errors * weights).sum(), rel=out, abs=1e-12)
     assert told.unchanged == pytest.approx(0.75 * weights[errors == 0].sum() + 0.25, rel=out)
@@ -109,7 +111,7 @@ def test_utility_is_the_sum_over_what_is_drawn(family, drawn, scale):
 def test_on_the_grid_that_is_drawn_on_no_map_changes_less(family, scale):
     atoms, shares = np.array([-1.0, 0.0, 0.5, 4.0, 4.25]), np.array([0.15, 0.3, 0.2, 0.25, 0.1])
     release = mapped(family, scale, atoms, shares, 2.0**-42 * 8, whole=False)
-    told = utilities([release], [RawLaw(atoms, shares, 1.0, -np.inf, np.inf)], [1.0])[0]
+    told = utilities([release], [RawDistribution(atoms, shares, 1.0, -np.inf, np.inf)], [1.0])[0]
     # the least change is the integral of the least cost at each y; y = sinh(t) reaches far
     t = np.linspace(-20.0, 20.0, 200_001)
     y = np.sinh(t)
@@ -121,16 +123,22 @@ def test_on_the_grid_that_is_drawn_on_no_map_changes_less(family, scale):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @SOME
-@given(drawn=laws, second=st.lists(st.integers(0, 9), min_size=7, max_size=7), seed=st.integers())
+@given(
+    drawn=distributions,
+    second=st.lists(st.integers(0, 9), min_size=7, max_size=7),
+    seed=st.integers(),
+)
 def test_no_loss_grows(family, drawn, second, seed):
-    atoms, shares = as_law(drawn)
+    atoms, shares = as_distribution(drawn)
     priors = np.array([shares, shares * (1.0 + np.array(second[: len(shares)]))])
     priors /= priors.sum(axis=1, keepdims=True)
     scale = [0.7, 4.0, 20.0][seed % 3]
     release = mapped(family, scale, atoms, shares, 1.0, whole=True)
-    law, steps = drawn_law(atoms.astype(int), chances(family, scale, 1.0, whole=True))
-    law, steps = law[:, 200:-200], steps[200:-200]
-    raw = priors @ law
+    distribution, steps = drawn_distribution(
+        atoms.astype(int), chances(family, scale, 1.0, whole=True)
+    )
+    distribution, steps = distribution[:, 200:-200], steps[200:-200]
+    raw = priors @ distribution
     became = release.remapping.at(steps)
     out = np.array([np.bincount(became, row, len(atoms)) for row in raw])
     raw, out = raw[:, raw.min(axis=0) > 1e-280], out[:, out.min(axis=0) > 1e-280]
@@ -138,9 +146,11 @@ def test_no_loss_grows(family, drawn, second, seed):
     assert after.max() <= before.max() + 1e-9
 
 
-@given(drawn=laws, kept=st.sampled_from([0.0, 0.05, 0.4, 0.9, 1.0]), seed=st.integers(0, 99))
+@given(
+    drawn=distributions, kept=st.sampled_from([0.0, 0.05, 0.4, 0.9, 1.0]), seed=st.integers(0, 99)
+)
 def test_a_category_becomes_the_one_most_probably_behind_it(drawn, kept, seed):
-    shares = as_law(drawn)[1]
+    shares = as_distribution(drawn)[1]
     anew = np.random.default_rng(seed).dirichlet(np.ones(len(shares)))
     joint = shares[:, None] * (kept * np.eye(len(shares)) + (1.0 - kept) * anew)
     found = most_probable(shares, kept, anew).at(np.arange(len(shares)))
@@ -227,18 +237,27 @@ def test_values_stay_in_the_column_and_change_as_utility_says(name, options):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @SOME
-@given(drawn=laws, exponent=st.integers(-6, 8), kind=st.sampled_from(["integer", "float", "code"]))
+@given(
+    drawn=distributions,
+    exponent=st.integers(-6, 8),
+    kind=st.sampled_from(["integer", "float", "code"]),
+)
 def test_no_column_changes_more_than_native_or_than_a_constant(family, drawn, exponent, kind):
-    atoms, shares = as_law(drawn)
+    atoms, shares = as_distribution(drawn)
     scale, levels = 2.0**exponent, None
     if kind == "code":
         kind, levels, shares = "category", tuple(range(41)), np.bincount(atoms.astype(int), shares)
         atoms, shares = np.arange(41.0), np.pad(shares, (0, 41 - len(shares)))
     column = Column("x", kind, atoms, np.ones(len(atoms), dtype=bool), levels, ordered=True)
-    noise, law = FAMILIES[family][0](scale), RawLaw(atoms, shares, 1.0, -np.inf, np.inf)
+    noise, distribution = (
+        FAMILIES[family][0](scale),
+        RawDistribution(atoms, shares, 1.0, -np.inf, np.inf),
+    )
     native = ColumnRelease(column, noise, max(1.0 * column.whole, scale * 2.0**-40), "native")
     ours = ColumnRelease(column, noise, scale * 2.0**-40, "remapped")
-    told, ours = utilities([native, remapped(ours, shares)], [law, law], [1.0, 1.0])
+    told, ours = utilities(
+        [native, remapped(ours, shares)], [distribution, distribution], [1.0, 1.0]
+    )
     assert ours.change <= told.change * (1.0 + 1e-9) + 1e-12
     assert ours.change <= told.constant * (1.0 + 1e-9) + 1e-12
     assert not ours.worse
@@ -392,7 +411,9 @@ def test_values_of_a_given_prior_that_no_row_has_are_never_released():
 )
 def test_columns_that_take_any_number_are_refused_by_name(prior):
     noiser = PufferfishNoiser(sensitive="secret", prior=prior, output="remapped")
-    with pytest.raises(ValueError, match=r"output='remapped'.*laws of all numbers; use prior="):
+    with pytest.raises(
+        ValueError, match=r"output='remapped'.*distributions of all numbers; use prior="
+    ):
         noiser.fit(everything()[["secret", "real"]])
 
 

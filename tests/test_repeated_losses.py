@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from channel_oracle import channel, exact, from_shares, laws_released
+from channel_oracle import channel, distributions_released, exact, from_shares
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,13 +18,13 @@ NOTIONS = [Pufferfish(1.0), Pufferfish(0.3, 0.01), Pufferfish(2.0, 1e-9)]
 
 def ends_and_losses(rows, masses, cells, notion, n_draws):
     """Yield both ends of each loss, and the exact one."""
-    laws = laws_released(rows, masses, cells, n_draws)
+    distributions = distributions_released(rows, masses, cells, n_draws)
     pairs = list(combinations(range(len(masses)), 2))
     found = repeated_losses(rows, masses, cells, pairs, notion, n_draws)
     assert found.shape == (len(pairs), 2, 2)
     for (s, t), both in zip(pairs, found, strict=True):
         for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
-            yield low, high, exact(laws[a], laws[b], notion)
+            yield low, high, exact(distributions[a], distributions[b], notion)
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def instances(draw):
     n = draw(st.integers(1, 3))
     row = st.lists(parts, min_size=n, max_size=n).filter(any)
     cells = sorted(draw(st.sets(st.integers(0, n - 1), min_size=1)))
-    law = st.lists(counts, min_size=len(cells), max_size=len(cells)).filter(any)
+    distribution = st.lists(counts, min_size=len(cells), max_size=len(cells)).filter(any)
     matrix = draw(st.lists(row, min_size=n, max_size=n))
-    masses = np.array(draw(st.lists(law, min_size=2, max_size=3)))
+    masses = np.array(draw(st.lists(distribution, min_size=2, max_size=3)))
     return channel(matrix), masses, None if len(cells) == n else np.array(cells)
 
 
@@ -150,7 +150,7 @@ def test_without_a_floor_nothing_is_known_but_that_it_is_no_less_than_once():
 
 
 @pytest.mark.usefixtures("only_bounds")
-def test_a_unit_without_a_floor_that_one_law_has_no_mass_in_does_not_count_for_it():
+def test_a_unit_without_a_floor_that_one_distribution_has_no_mass_in_does_not_count_for_it():
     rows = channel([[1, 2, 0], [0, 1, 0], [0, 0, 1]])
     masses = np.array([[0, 0, 1], [1, 1, 4]])
     found = repeated_losses(rows, masses, None, [[0, 1]], Pufferfish(1.0), 3)

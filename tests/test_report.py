@@ -276,11 +276,11 @@ def test_declared_pairs_are_told_to_recipients():
     assert tables["Protected secrets"]["rows"] == [["loan", "no", "yes"]]
 
 
-def test_passed_columns_are_told_first_among_what_is_not_promised():
+def test_passed_columns_are_told_first_among_what_is_not_guaranteed():
     noiser = make_noiser(public="cars", remainder="passthrough")
     for kind in KINDS:
         sections = {s["title"]: s for s in report(noiser, kind=kind).to_dict()["sections"]}
-        place = {"internal": "What these settings leave open", "external": "What is not promised"}
+        place = {"internal": "What these settings leave open", "external": "What is not guaranteed"}
         first = sections[place[kind]]["sentences"][0]
         assert first.startswith("old: passed through and NOT protected")
 
@@ -331,7 +331,7 @@ def test_what_an_audit_found_stands_right_below_the_verdict(noiser):
     assert told.to_dict()["audit"] == json.loads(found.to_json())
     titles = [section["title"] for section in told.to_dict()["sections"]]
     assert any(title.startswith("Audit: ") for title in titles)
-    with pytest.raises(ValueError, match="audit is of a noiser with another promise"):
+    with pytest.raises(ValueError, match="audit is of a noiser with another guarantee"):
         report(make_noiser(epsilon=0.3), audit=found)
     for each in (report(noiser, found, kind="external"), report(noiser, kind="external")):
         assert "attack" not in each.html
@@ -414,11 +414,11 @@ def test_an_even_chance_is_told_rounded_up(noiser):
 
 
 def right_guesses(p, q):
-    """Return how often the best guess between two laws is right, from its definition."""
+    """Return how often the best guess between two distributions is right, from its definition."""
     return sum(max(one, two) for one, two in zip(p, q, strict=True)) / 2.0
 
 
-def laws(rng):
+def distributions(rng):
     p, q = rng.dirichlet(np.full(4, 0.7), 2)
     return p, q
 
@@ -436,10 +436,10 @@ def renyi(p, q, alpha):
     return math.log(total) / (alpha - 1.0)
 
 
-def test_no_two_laws_within_a_promise_are_told_apart_more_often_than_is_said():
+def test_no_two_distributions_within_a_guarantee_are_told_apart_more_often_than_is_said():
     rng = np.random.default_rng(5)
     for _, alpha in itertools.product(range(150), (1.5, 2.0, 8.0)):
-        p, q = laws(rng)
+        p, q = distributions(rng)
         guess = right_guesses(p, q)
         assert guess <= best_guess(promised(pure(p, q))) + 1e-12
         for epsilon in (0.1, 1.0):
@@ -546,7 +546,7 @@ def test_without_jinja_a_sentence_says_how_to_get_it_and_text_goes_without(noise
     assert all((told.markdown, told.to_json(), str(told), told._repr_html_()))
 
 
-def test_recipients_get_no_picture_but_that_of_the_promise(noiser):
+def test_recipients_get_no_picture_but_that_of_the_guarantee(noiser):
     [(label, lines)] = pictures_of(report(noiser, kind="external"))
     assert label.startswith("Chance of naming one of two equally probable secrets rightly")
     assert lines == 0
@@ -568,7 +568,7 @@ def test_recipients_read_of_a_channel_what_the_one_who_signs_reads():
     noiser = make_noiser(noise="optimal")
     inside, outside = (report(noiser, kind=kind).to_dict() for kind in ("internal", "external"))
     headline = outside["headline"]
-    assert headline.startswith("Report, for recipients: the promise holds")
+    assert headline.startswith("Report, for recipients: the guarantee holds")
     assert ", on four conditions; NOT for who reads the whole released table" in headline
     for each in (headline, inside["headline"]):
         assert "NOT for priors within sampling error of it" in each

@@ -1,4 +1,4 @@
-"""The promise over sets of priors, as the estimator makes it."""
+"""The guarantee over sets of priors, as the estimator makes it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_certificate_states_the_loss_over_the_set_without_being_asked():
         f"(95%): {over.loss:.6g}"
     )
     assert "95% confidence set" in " ".join(said)
-    assert "the promise is NOT made to adversaries with such a prior" in " ".join(said)
+    assert "the guarantee is NOT made to adversaries with such a prior" in " ".join(said)
 
 
 def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
@@ -92,7 +92,7 @@ def test_the_scale_is_the_larger_of_the_strategy_s_and_the_set_s(strategy):
     assert both == pytest.approx(max(alone, of_set), rel=1e-9)
 
 
-def test_no_law_of_the_set_loses_more_than_the_certificate_states():
+def test_no_distribution_of_the_set_loses_more_than_the_certificate_states():
     robust = student(0.95)
     theta, over = robust.theta_["choice"], robust.certificate_.over_set
     ends = [(0.3074986, 0.3978756), (0.3679672, 0.6457197)]  # the reference's Clopper-Pearson box
@@ -115,7 +115,7 @@ def test_no_law_of_the_set_loses_more_than_the_certificate_states():
     [{"delta": 1e-3}, {"alpha": 2.0}, {"noise": "cauchy"}, {"noise": "gaussian", "delta": 1e-3}],
     ids=str,
 )
-def test_other_promises_have_a_bound_over_the_set(options):
+def test_other_guarantees_have_a_bound_over_the_set(options):
     robust = student(0.95, **options)
     over = robust.certificate_.over_set
     assert robust.certificate_.holds
@@ -136,7 +136,7 @@ def rows(n_rows, seed=0, n_values=4):
 
 
 @pytest.mark.parametrize("dependence", ["joint", "independent"])
-def test_more_rows_of_the_same_law_need_less_noise(dependence):
+def test_more_rows_of_the_same_distribution_need_less_noise(dependence):
     options = {"sensitive": "secret", "public": ["x", "y"], "dependence": dependence}
     few, many = (
         fitted(rows(n), adversaries="confidence", **options).theta_["x"] for n in (300, 30_000)

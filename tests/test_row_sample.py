@@ -15,7 +15,7 @@ def test_each_distinct_row_is_as_likely_to_be_kept_as_any_other():
         kept += smallest(digests, most)
     share = most / n_rows
     spread = (kept - n_worlds * share) ** 2 / (n_worlds * share * (1 - share))
-    # the counts sum up to a constant: their squares have the law of n - 1 of them
+    # the counts sum up to a constant: their squares have the distribution of n - 1 of them
     assert stats.chi2.sf(spread.sum() * (1 - 1 / n_rows), n_rows - 1) > 1e-3
     assert stats.chi2.cdf(spread.sum() * (1 - 1 / n_rows), n_rows - 1) > 1e-3
 

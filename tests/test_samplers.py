@@ -43,7 +43,7 @@ UNIT = 2.0**-53
 FALSE_ALARM = 1e-6
 SIZE = 200_000
 
-POWERS = [None, 2.0, 1.1, 3.0, 50.0]  # None is the normal law
+POWERS = [None, 2.0, 1.1, 3.0, 50.0]  # None is the normal distribution
 SCALES = [1.0, 1.0 - 2.0**-53, 1.3, 0.5000001, 1e-300, 1e300, 2.0**-1030]
 FAMILIES = [
     (k, scale) for k in POWERS for scale in (SCALES if k in (None, 2.0) else [1.0, 1.3, 1.99])
@@ -60,8 +60,8 @@ def noise_of(k, scale):
     return Cauchy(scale) if k == 2.0 else GeneralizedCauchy(scale, k)
 
 
-def law_of(k):
-    """Return the law in units of the scale, by other means."""
+def distribution_of(k):
+    """Return the distribution in units of the scale, by other means."""
     return stats.norm() if k is None else stats.t(k - 1.0, scale=1.0 / math.sqrt(k - 1.0))
 
 
@@ -76,7 +76,7 @@ def table_of(k, scale=1.3):
 
 def tables(k, mantissa):
     shape = Bell() if k is None else power(k)
-    return table_sampler._law.__wrapped__(shape, mantissa, 40 + (mantissa == 0.5))
+    return table_sampler._distribution.__wrapped__(shape, mantissa, 40 + (mantissa == 0.5))
 
 
 def draw(source, size):
@@ -91,7 +91,7 @@ def draw(source, size):
 def atoms(table):
     """Return magnitudes in the cells, at their edges, and in shells beyond as far as is claimed."""
     length, cells, start = table.length, table.cells, 1 << table.start_bits
-    filled = int(np.count_nonzero(table.law.body))
+    filled = int(np.count_nonzero(table.distribution.body))
     inside = [
         cell * length + offset
         for cell in (0, 1, 40, filled - 1, min(filled, cells - 1), cells // 2, cells - 1)
@@ -127,37 +127,39 @@ def test_the_oracle_of_atoms_notices_a_scale_that_is_wrong_by_a_part_in_1e11():
 
 @given(powers, mantissas)
 def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(k, mantissa):
-    law = tables(k, mantissa)
-    cells = int(law.last)
-    assert 1 - law.body.sum() / CHUNKS > 0.0068
-    assert int(law.limit) == int(law.body.sum()) << 16
-    assert np.bincount(law.rest_cell, minlength=cells + 1).min() >= 1
-    assert law.rest_cell.size == REST_CHUNKS
+    distribution = tables(k, mantissa)
+    cells = int(distribution.last)
+    assert 1 - distribution.body.sum() / CHUNKS > 0.0068
+    assert int(distribution.limit) == int(distribution.body.sum()) << 16
+    assert np.bincount(distribution.rest_cell, minlength=cells + 1).min() >= 1
+    assert distribution.rest_cell.size == REST_CHUNKS
     # chances of 64 bits are fine enough, and none is above 1
-    near, far = (_threshold(law, k, np.arange(cells) + edge, mantissa) for edge in (0, 1))
+    near, far = (_threshold(distribution, k, np.arange(cells) + edge, mantissa) for edge in (0, 1))
     assert near.max() <= 2.0**64 * (1 + 1e-14)
-    assert far.min() >= -1e-12 * law.slope.max()
-    assert far[law.body == 0].min(initial=math.inf) >= 2.0**52
-    assert 2.0**61 <= law.tail_gain <= 2.0**64
-    assert law.trials < 5
+    assert far.min() >= -1e-12 * distribution.slope.max()
+    assert far[distribution.body == 0].min(initial=math.inf) >= 2.0**52
+    assert 2.0**61 <= distribution.tail_gain <= 2.0**64
+    assert distribution.trials < 5
 
 
-def _threshold(law, k, cells, mantissa):
-    shape = law.shape
+def _threshold(distribution, k, cells, mantissa):
+    shape = distribution.shape
     x = cells * math.ldexp(1.0 / mantissa, shape.cell_exponent)
-    return law.slope[:-1] * shape.falloff(x) - law.intercept[:-1]
+    return distribution.slope[:-1] * shape.falloff(x) - distribution.intercept[:-1]
 
 
 @given(powers, mantissas)
 def test_the_sum_of_all_roundings_is_what_the_stated_error_says(k, mantissa):
-    law = tables(k, mantissa)
-    x = (np.arange(int(law.last)) + 0.5) * math.ldexp(1.0 / mantissa, law.shape.cell_exponent)
-    falls = -np.log(law.shape.falloff(x))
-    heavy = isinstance(law.shape, HeavyPower)
+    distribution = tables(k, mantissa)
+    x = (np.arange(int(distribution.last)) + 0.5) * math.ldexp(
+        1.0 / mantissa, distribution.shape.cell_exponent
+    )
+    falls = -np.log(distribution.shape.falloff(x))
+    heavy = isinstance(distribution.shape, HeavyPower)
     roundings = 21 + 10 * falls if heavy else 12 + 15 * falls
-    mass = law.slope[0] / law.gain[0] / CHUNKS * np.exp(-falls)
+    mass = distribution.slope[0] / distribution.gain[0] / CHUNKS * np.exp(-falls)
     outside = max(1.0 - mass.sum(), 0.0) * (110 if heavy else 700)
-    share = 1 - law.body.sum() / CHUNKS
+    share = 1 - distribution.body.sum() / CHUNKS
     assert ((mass * roundings).sum() + outside) / share <= 2900
     assert falls.max() <= 16
     assert RELATIVE_ERROR / UNIT >= 3500 + 24 * 225
@@ -166,15 +168,15 @@ def test_the_sum_of_all_roundings_is_what_the_stated_error_says(k, mantissa):
 @given(powers, mantissas)
 def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say(k, mantissa):
     source = fine_sampler(k, mantissa)
-    law = source._law
-    counts = np.bincount(cells_of_chunks(source), minlength=int(law.last))
-    assert counts.tolist() == law.body.tolist()
+    distribution = source._distribution
+    counts = np.bincount(cells_of_chunks(source), minlength=int(distribution.last))
+    assert counts.tolist() == distribution.body.tolist()
 
 
 @given(steep_powers, mantissas)
 def test_steep_densities_have_their_reach_where_x_squared_p_falls(k, mantissa):
-    law = tables(k, mantissa)
-    reach = int(law.last) * math.ldexp(1.0 / mantissa, law.shape.cell_exponent)
+    distribution = tables(k, mantissa)
+    reach = int(distribution.last) * math.ldexp(1.0 / mantissa, distribution.shape.cell_exponent)
     assert reach**2 >= (2 if k is None else 2 / (k - 2))
 
 
@@ -189,15 +191,15 @@ def test_the_density_at_zero_has_thirty_digits(k):
 
 @given(powers, mantissas, st.integers(0, 40), st.floats(1.0, 2.0))
 def test_the_chance_in_a_shell_is_the_density_over_its_top_and_at_most_one(k, mantissa, shell, y):
-    law = tables(k, mantissa)
-    start = mpf(law.tail.start)
+    distribution = tables(k, mantissa)
+    start = mpf(distribution.tail.start)
     x = start * mpf(y) * 2**shell
-    reach = mpf(int(law.first)) / 2**62 * start
-    halvings = shell >> law.tail.shell_bits
-    v, c = law.tail.chance(np.array([y]), np.array([shell]), np.array([halvings]))
+    reach = mpf(int(distribution.first)) / 2**62 * start
+    halvings = shell >> distribution.tail.shell_bits
+    v, c = distribution.tail.chance(np.array([y]), np.array([shell]), np.array([halvings]))
     assume(x >= reach)
     falls = decay(k, x)
-    wanted = mp.exp(-falls) * mpf(2) ** (shell + halvings) / mpf(law.tail.top)
+    wanted = mp.exp(-falls) * mpf(2) ** (shell + halvings) / mpf(distribution.tail.top)
     assert wanted <= 1 + 1e-12
     assert 2.0**-8 <= v[0] <= 1 + 1e-12
     if falls <= 225 or (k is not None and k < 3):
@@ -208,11 +210,11 @@ def test_the_chance_in_a_shell_is_the_density_over_its_top_and_at_most_one(k, ma
 @pytest.mark.parametrize("k", [None, 4.0, 4.4, 5.0, 6.0, 16.0])
 def test_the_top_of_a_steep_tail_is_that_of_its_first_or_its_second_shell(k):
     for mantissa in np.linspace(0.5, 0.999, 60).tolist():
-        law = tables(k, mantissa)
-        reach = float(law.first) * 2.0**-62 * law.tail.start
-        ends = [(reach, 0)] + [(law.tail.start * 2.0**d, 2 * d) for d in range(1, 5)]
+        distribution = tables(k, mantissa)
+        reach = float(distribution.first) * 2.0**-62 * distribution.tail.start
+        ends = [(reach, 0)] + [(distribution.tail.start * 2.0**d, 2 * d) for d in range(1, 5)]
         found = max(mp.exp(-decay(k, x)) * 2**power for x, power in ends)
-        assert abs(found / mpf(law.tail.top) - 1) <= 1e-12
+        assert abs(found / mpf(distribution.tail.top) - 1) <= 1e-12
 
 
 @pytest.mark.parametrize("k", [None, 8.0, 50.0])
@@ -232,10 +234,10 @@ def test_positions_of_the_first_shell_that_lie_in_the_cells_are_refused(k):
 
 @given(powers, mantissas, st.integers(0, 2000))
 def test_chances_far_out_stay_numbers_and_never_grow(k, mantissa, shell):
-    law = tables(k, mantissa)
-    y, bits = np.array([1.0, 1.9]), law.tail.shell_bits
+    distribution = tables(k, mantissa)
+    y, bits = np.array([1.0, 1.9]), distribution.tail.shell_bits
     shells = np.array([shell, shell])
-    v, c = law.tail.chance(y, shells, shells >> bits)
+    v, c = distribution.tail.chance(y, shells, shells >> bits)
     assert np.all(np.isfinite(v) & np.isfinite(c))
     if shell:
         assert np.all(np.log2(v) - c <= 1e-12)
@@ -283,7 +285,7 @@ def test_positions_beyond_become_the_exact_floor_or_nearest_or_two_to_the_62(
     source = sampler(Cauchy(2.0**-990), step)
     source._true_shift, source._nearest = shift, nearest
     signed = ~mantissa if negative else mantissa
-    exact = Fraction(signed) * Fraction(2) ** (shell - source._law.drop - shift)
+    exact = Fraction(signed) * Fraction(2) ** (shell - source._distribution.drop - shift)
     wanted = math.floor(exact + Fraction(nearest, 2))
     placed = source._placed(np.array([signed]), np.array([shell]))[0]
     if abs(exact) < MAX_STEPS:
@@ -302,7 +304,7 @@ def test_a_draw_of_any_size_can_be_drawn_and_is_saturated_where_64_bits_end(k, d
             assert found == max(-MAX_STEPS, min(j, MAX_STEPS))
 
 
-def test_the_mass_that_is_saturated_is_that_of_the_law():
+def test_the_mass_that_is_saturated_is_that_of_the_distribution():
     for k, scale in ((1.1, 1.3), (1.25, 1.0), (1.01, 1.9)):
         drawn = draw(fine_sampler(k, scale, seeded_entropy(11)), SIZE)
         share = float(beyond(k, mpf(2) ** 62 * mpf(grid_step(scale)) / mpf(scale)))
@@ -334,7 +336,7 @@ def test_whatever_is_released_can_come_from_every_neighbour(output, shift, k, sc
         pytest.param(2**38, marks=pytest.mark.slow),
     ],
 )
-def test_the_loss_of_a_shift_is_that_of_the_continuous_law(k, shift):
+def test_the_loss_of_a_shift_is_that_of_the_continuous_distribution(k, shift):
     table = table_of(k)
     spare = mp.log((1 + mpf(RELATIVE_ERROR)) / (1 - mpf(RELATIVE_ERROR)))
     claimed = [m for m in atoms(table)[:40:3] if _claimed(table, m + shift)]
@@ -369,10 +371,10 @@ _SEEDS = [(5, 1), (5, 1), (5, 2)]
 # --------------------------------------------------------------------------------------- statistics
 
 
-def _test_of_fit(values, law):
+def _test_of_fit(values, distribution):
     """Return the p-value of chi-square over 1,000 equally likely cells; saturated ones are one."""
-    first = 1 + math.floor(1000 * law.cdf(-(2.0**21)))
-    cells = np.floor(1000 * law.cdf(values)).astype(int)
+    first = 1 + math.floor(1000 * distribution.cdf(-(2.0**21)))
+    cells = np.floor(1000 * distribution.cdf(values)).astype(int)
     cells[(cells < first) | (cells >= 1000 - first)] = 0
     wanted = np.full(1000 - 2 * first + 1, values.size / 1000)
     wanted[0] *= 2 * first
@@ -381,34 +383,34 @@ def _test_of_fit(values, law):
 
 
 @pytest.mark.parametrize(("k", "scale"), FAMILIES)
-def test_the_drawn_values_follow_the_law(k, scale):
+def test_the_drawn_values_follow_the_distribution(k, scale):
     drawn = draw(fine_sampler(k, scale, seeded_entropy(1)), SIZE)
     values = drawn * (grid_step(scale) / scale)
-    assert _test_of_fit(values, law_of(k)) > FALSE_ALARM
+    assert _test_of_fit(values, distribution_of(k)) > FALSE_ALARM
     # the two fifths nearest to 0, finely: the cells of the tables are about this wide
-    inner = law_of(k).cdf(values)
+    inner = distribution_of(k).cdf(values)
     inner = inner[(inner > 0.3) & (inner < 0.7)]
     fine = stats.chisquare(np.histogram(inner, bins=400, range=(0.3, 0.7))[0])
     assert fine.pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("k", [None, 2.0, 1.5, 3.0, 50.0])
-def test_the_tail_follows_the_law(k):
-    law, size = law_of(k), 10 * SIZE
+def test_the_tail_follows_the_distribution(k):
+    distribution, size = distribution_of(k), 10 * SIZE
     values = np.abs(draw(fine_sampler(k, 1.3, seeded_entropy(2)), size)) * (grid_step(1.3) / 1.3)
-    edges = law.isf(np.array([0.005, 0.002, 1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5]))
+    edges = distribution.isf(np.array([0.005, 0.002, 1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5]))
     edges = edges[edges < 2.0**21]  # further out noise is saturated
     counts = np.histogram(values, bins=np.append(edges, math.inf))[0]
-    mass = -np.diff(np.append(2 * law.sf(edges), 0.0)) * size
+    mass = -np.diff(np.append(2 * distribution.sf(edges), 0.0)) * size
     wanted = mass * counts.sum() / mass.sum()
     assert stats.chisquare(counts, wanted).pvalue > FALSE_ALARM
     assert stats.binomtest(int(counts.sum()), size, 0.01).pvalue > FALSE_ALARM
 
 
-def test_the_tests_of_the_law_notice_a_scale_that_is_wrong_by_ten_per_cent():
+def test_the_tests_of_the_distribution_notice_a_scale_that_is_wrong_by_ten_per_cent():
     for k in (None, 2.0):
         drawn = draw(fine_sampler(k, 1.0, seeded_entropy(1)), SIZE) * grid_step(1.0)
-        assert _test_of_fit(1.1 * drawn, law_of(k)) < FALSE_ALARM
+        assert _test_of_fit(1.1 * drawn, distribution_of(k)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("k", POWERS)
@@ -440,7 +442,7 @@ def test_neighbouring_draws_are_independent(k):
 def test_whole_noise_has_the_mass_of_the_nearest_integer(k, scale):
     drawn = draw(sampler(noise_of(k, scale), 1.0, seeded_entropy(5), nearest=True), SIZE)
     edges = np.arange(-30, 30) + 0.5
-    mass = np.diff(law_of(k).cdf(edges / scale), prepend=0.0, append=1.0)
+    mass = np.diff(distribution_of(k).cdf(edges / scale), prepend=0.0, append=1.0)
     counts = np.bincount(np.searchsorted(edges, drawn), minlength=mass.size)
     often = mass * SIZE > 5.0
     table = np.append(counts[often], counts[~often].sum() + 1.0)
@@ -487,21 +489,21 @@ def test_coarse_steps_are_rounded_in_32_bits_as_in_64(k, nearest):
         (56.7, 1.0, True, True),
         (56.7, 1.0, False, True),
         (2.0**19, 1.0, True, True),
-        (2.0**20, 1.0, True, None),  # at the border, for one law or the other
+        (2.0**20, 1.0, True, None),  # at the border, for one distribution or the other
         (2.0**21, 1.0, True, None),
         (2.0**22, 1.0, True, None),
         (2.0**21, 1.0, False, None),
         (1e9, 1.0, True, False),
     ],
 )
-def test_half_a_word_has_the_law_of_a_word_and_a_sign(k, scale, step, nearest, short):
+def test_half_a_word_has_the_distribution_of_a_word_and_a_sign(k, scale, step, nearest, short):
     """All 2^16 halves that start with a chunk, and of long words with either sign, are counted."""
     noise = Laplace(scale) if k == "laplace" else noise_of(k, scale)
     source = sampler(noise, step, nearest=nearest)
     assert short is None or source._is_short == short
     if not source._is_short:
         return
-    for chunk in (0, 1, (int(source._law.limit) >> 16) - 1):
+    for chunk in (0, 1, (int(source._distribution.limit) >> 16) - 1):
         half = (chunk << 16) + np.arange(2**16, dtype=np.uint32)
         own, long = np.empty(2**16, dtype=np.int64), np.empty((2, 2**16), dtype=np.int64)
         source._read_short(own, half)
@@ -526,7 +528,7 @@ def test_half_a_word_is_taken_only_where_its_last_bit_is_rounded_off(k, nearest)
 
 
 @pytest.mark.parametrize("k", ["laplace", None, 2.0])
-def test_draws_of_the_rest_that_were_made_before_have_its_law_and_come_once(k):
+def test_draws_of_the_rest_that_were_made_before_have_its_distribution_and_come_once(k):
     noise = Laplace(1.3) if k == "laplace" else noise_of(k, 1.3)
     source = sampler(noise, grid_step(1.3))
     parts = [source._next_of_rest(size).copy() for size in [1, 700, 3, 50, 9_000] * 3]
@@ -543,7 +545,10 @@ def test_a_long_column_has_as_much_of_the_rest_in_every_block(k):
     read = source._next_of_rest
     source._next_of_rest = lambda size: sizes.append(size) or read(size)
     drawn = np.concatenate([source.draw(2**15).copy() for _ in range(20)])
-    assert stats.binomtest(sum(sizes), drawn.size, 1 - int(source._law.limit) / 2**32).pvalue > 1e-9
+    assert (
+        stats.binomtest(sum(sizes), drawn.size, 1 - int(source._distribution.limit) / 2**32).pvalue
+        > 1e-9
+    )
     parts = [np.bincount(np.clip(part + 200, 0, 400), minlength=401) for part in np.split(drawn, 2)]
     kept = np.sum(parts, axis=0) > 50
     assert stats.chi2_contingency(np.array(parts)[:, kept]).pvalue > FALSE_ALARM

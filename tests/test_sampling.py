@@ -73,7 +73,8 @@ def rate(source, scale):
     return mpf(source.step) / mpf(scale)
 
 
-# ------------------------------------------------------------------------------------------ the law
+# ------------------------------------------------------------------------------------------ the
+# distribution
 
 
 def atoms(source):
@@ -117,24 +118,24 @@ def test_a_pass_adds_all_cells_and_starts_again_so_that_there_is_no_last_atom():
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say(scale):
     source = fine_sampler(scale)
-    law, (_, _, last) = source._law, geometry(source)
+    distribution, (_, _, last) = source._distribution, geometry(source)
     counts = np.bincount(cells_of_chunks(source), minlength=last)
-    assert counts.tolist() == law.body.tolist()
-    assert law.rest_cell.size == REST_CHUNKS
-    assert np.bincount(law.rest_cell).min() >= 1
-    assert law.rest_cell.max() == last
+    assert counts.tolist() == distribution.body.tolist()
+    assert distribution.rest_cell.size == REST_CHUNKS
+    assert np.bincount(distribution.rest_cell).min() >= 1
+    assert distribution.rest_cell.max() == last
 
 
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
 def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mantissa, exponent):
-    law = table_sampler._laplace_tables.__wrapped__(mantissa, exponent)
-    assert 0.011 < 1 - law.body.sum() / CHUNKS < 0.013
-    assert law.intercept.min() >= 2.0**64 / 150
+    distribution = table_sampler._laplace_tables.__wrapped__(mantissa, exponent)
+    assert 0.011 < 1 - distribution.body.sum() / CHUNKS < 0.013
+    assert distribution.intercept.min() >= 2.0**64 / 150
     # a proposal is accepted with at most probability 1, even where the rest is largest
-    assert law.intercept.max() <= 2.0**64
+    assert distribution.intercept.max() <= 2.0**64
     # and, since it never falls below what the body takes, with at least 0
-    least = law.intercept + law.slope * math.expm1(-(2.0**-7) / mantissa)
-    assert least.min() >= -1e-12 * law.slope.max()
+    least = distribution.intercept + distribution.slope * math.expm1(-(2.0**-7) / mantissa)
+    assert least.min() >= -1e-12 * distribution.slope.max()
 
 
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
@@ -179,7 +180,7 @@ def test_the_low_bits_run_through_every_position_once(v, scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_rest_starts_with_the_first_chunk_that_belongs_to_no_cell(scale):
     source = fine_sampler(scale)
-    first_of_rest = int(source._law.body.sum()) << 16
+    first_of_rest = int(source._distribution.body.sum()) << 16
     for first, left in ((first_of_rest - 1, 2 * ROUND), (first_of_rest, 0), (2**32 - 1, 0)):
         scripted(source, [word(first, 0)] + [0] * (2 * ROUND))
         draw(source, 1)
@@ -390,19 +391,19 @@ SIZE = 400_000
 
 
 def _test_of_fit(values, scale):
-    """Return the p-value of chi-square over 1,000 equally likely cells of a Laplace law."""
+    """Return the p-value of chi-square over 1,000 equally likely cells of Laplace draws."""
     cells = np.floor(1000 * stats.laplace.cdf(values, scale=scale)).astype(int)
     return stats.chisquare(np.bincount(np.minimum(cells, 999), minlength=1000)).pvalue
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.3, 1e-12, 1e12])
-def test_the_drawn_values_follow_the_law(scale):
+def test_the_drawn_values_follow_the_distribution(scale):
     values = laplace(SIZE, scale, seeded_entropy(1))
     assert _test_of_fit(values, scale) > FALSE_ALARM
     assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > FALSE_ALARM
 
 
-def test_the_tests_of_the_law_notice_a_scale_that_is_wrong_by_three_per_cent():
+def test_the_tests_of_the_distribution_notice_a_scale_that_is_wrong_by_three_per_cent():
     values = laplace(SIZE, 1.03, seeded_entropy(1))
     assert _test_of_fit(values, 1.0) < FALSE_ALARM
     assert stats.kstest(values, stats.laplace(scale=1.0).cdf).pvalue < FALSE_ALARM

@@ -52,11 +52,11 @@ def test_every_parameter_that_is_named_exists():
     assert named <= known
 
 
-def beyond(noise, law):
+def beyond(noise, distribution):
     """Return where the sampler's tables end, in scales, and the mass beyond."""
-    tables = sampler(noise, grid_step(1.0))._law
+    tables = sampler(noise, grid_step(1.0))._distribution
     end = (int(tables.last) << int(tables.cell_bits)) * abs(float(tables.rate))
-    return end, 2.0 * law.sf(end)
+    return end, 2.0 * distribution.sf(end)
 
 
 def test_the_draws_whose_time_tells_are_as_rare_as_it_says():

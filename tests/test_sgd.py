@@ -1,4 +1,4 @@
-"""The noisy descents: what a step does, what is promised for it, and the estimators around it."""
+"""The noisy descents: what a step does, what is guaranteed for it, and the estimators around it."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_an_order_with_ties_is_drawn_anew():
     assert Choices(Ties()).shuffled(3).tolist() == [1, 2, 0]
 
 
-# ------------------------------------------------------------------------------------ the promise
+# ------------------------------------------------------------------------------------ the guarantee
 
 
 def iteration(n_records=60, batch_size=4, *, at_every_step=True, **changes):
@@ -471,7 +471,7 @@ def test_the_mean_of_the_last_steps_hides_records_that_are_not_alike(name, diame
     l2=st.sampled_from([0.0, 0.3]),
     radius=st.sampled_from([0.3, 10.0]),
 )
-def test_one_record_moves_the_mean_of_the_last_steps_by_no_more_than_is_promised(
+def test_one_record_moves_the_mean_of_the_last_steps_by_no_more_than_is_guaranteed(
     loss, seed, place, n_averaged, l2, radius
 ):
     chosen = descent(loss, n_averaged=n_averaged, l2=l2, radius=radius, intercept_scaling=0.5)
@@ -620,7 +620,7 @@ def linear_response(model, X, n_records):
 @pytest.mark.parametrize(("place", "average"), [("end", False), ("end", True), ("steps", False)])
 @pytest.mark.parametrize("rho", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_the_promise_holds_for_the_exact_divergence_of_a_linear_gaussian_descent(
+def test_the_guarantee_holds_for_the_exact_divergence_of_a_linear_gaussian_descent(
     place, average, rho, l2
 ):
     n, bound, alpha = 48 if not average else 144, 0.5, 3.0
@@ -672,7 +672,7 @@ def steps_on_a_line(chosen, records, points):
     return moved
 
 
-def mean_law_on_a_line(chosen, records, orders, points, sigma):
+def mean_distribution_on_a_line(chosen, records, orders, points, sigma):
     """Return the density of W_T at the points, step by step, in the mean over the orders."""
 
     def bell(z):
@@ -681,20 +681,22 @@ def mean_law_on_a_line(chosen, records, orders, points, sigma):
     moved = steps_on_a_line(chosen, records, points)
     origin = steps_on_a_line(chosen, records, np.zeros(1))[:, 0]
     kernels = [bell((points[:, None] - each) / sigma) * (points[1] - points[0]) for each in moved]
-    laws = []
+    distributions = []
     for order in orders:
         density = bell((points - origin[order[0]]) / sigma)
         for k in order[1:]:
             density = kernels[k] @ density
-        laws.append(density)
-    return np.mean(laws, axis=0)
+        distributions.append(density)
+    return np.mean(distributions, axis=0)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("correlation", [0.0, 1.0])
 @pytest.mark.parametrize("loss", ["squares", "logistic"])
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_the_promise_holds_for_the_divergence_of_a_clipped_descent(loss, l2, correlation, shuffle):
+def test_the_guarantee_holds_for_the_divergence_of_a_clipped_descent(
+    loss, l2, correlation, shuffle
+):
     options = {
         "epsilon": 0.5, "correlation": correlation, "l2": l2, "batch_size": 1, "radius": 1.0,
         "clip": 0.5, "fit_intercept": False, "noise_at": "steps", "shuffle": shuffle,
@@ -708,7 +710,9 @@ def test_the_promise_holds_for_the_divergence_of_a_clipped_descent(loss, l2, cor
     one = [(0.6, low), (-1.0, high), (0.3, low), (1.0, high)]
     other = [(x, high + low - y) if correlation else (x, y) for x, y in one[:3]] + [(1.0, low)]
     orders = list(permutations(range(4))) if shuffle else [range(4)]
-    p, q = (mean_law_on_a_line(chosen, each, orders, points, sigma) for each in (one, other))
+    p, q = (
+        mean_distribution_on_a_line(chosen, each, orders, points, sigma) for each in (one, other)
+    )
     width = points[1] - points[0]
     assert p.sum() * width == pytest.approx(1.0, abs=1e-6)
     for left, right in ((p, q), (q, p)):
@@ -760,7 +764,7 @@ def test_a_secret_order_hides_a_record_no_better_than_it_does(n_records, options
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize(("n_records", "batch_size"), [(4, 1), (5, 2)])
 @pytest.mark.parametrize("n_averaged", [1, 2])
-def test_the_promise_holds_for_the_divergence_of_the_mean_of_the_last_steps(
+def test_the_guarantee_holds_for_the_divergence_of_the_mean_of_the_last_steps(
     n_averaged, n_records, batch_size, shuffled, seed
 ):
     rng = np.random.default_rng(seed)
@@ -778,13 +782,13 @@ def test_the_promise_holds_for_the_divergence_of_the_mean_of_the_last_steps(
     other[place] = (one[place][0], low + 1.0 - one[place][1])
     points = np.linspace(-3.0 - 12.0 * sigma, 3.0 + 12.0 * sigma, 8001)
     orders = list(permutations(range(n_records))) if shuffled else [range(n_records)]
-    laws = []
+    distributions = []
     for table in (one, other):
         X, y = np.array(table)[:, :1], np.array(table)[:, 1]
         ends = [chosen.run(X, y, np.array(order), None, lambda done: None)[0] for order in orders]
-        laws.append(np.exp(-0.5 * ((points[:, None] - ends) / sigma) ** 2).mean(axis=1))
+        distributions.append(np.exp(-0.5 * ((points[:, None] - ends) / sigma) ** 2).mean(axis=1))
     width = (points[1] - points[0]) / (sigma * math.sqrt(2.0 * math.pi))
-    for p, q in (laws, laws[::-1]):
+    for p, q in (distributions, distributions[::-1]):
         exact = math.log(np.sum(p**2 / np.maximum(q, 1e-290)) * width)
         assert exact <= 0.7 * (1.0 + 1e-6)
 

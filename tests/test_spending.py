@@ -158,7 +158,7 @@ def test_independent_datasets_lose_the_largest_of_their_losses_and_others_more()
     kernel = np.exp(-np.abs(np.subtract.outer([0.0, 1.0], [0.0, 1.0])) / 1.5)
 
     def loss(first, second):
-        logs = [np.log(kernel.T @ law @ kernel) for law in (first, second)]
+        logs = [np.log(kernel.T @ distribution @ kernel) for distribution in (first, second)]
         return np.abs(logs[0] - logs[1]).max()
 
     alone = np.abs(np.log(p @ kernel) - np.log(q @ kernel)).max()
@@ -185,8 +185,10 @@ def test_gaussian_releases_lose_exactly_what_one_of_their_total_precision_does(p
 
     (first, da), (second, db) = map(densities, sigmas)
     alone, step = densities(single)
-    two = [np.einsum("x,xa,xb->ab", law, first, second) + 1e-300 for law in (p, q)]
-    one = [law @ alone + 1e-300 for law in (p, q)]
+    two = [
+        np.einsum("x,xa,xb->ab", distribution, first, second) + 1e-300 for distribution in (p, q)
+    ]
+    one = [distribution @ alone + 1e-300 for distribution in (p, q)]
     for alpha in (1.5, 2.0):
         assert renyi_of(*two, alpha, da, db) == pytest.approx(renyi_of(*one, alpha, step), abs=1e-6)
     stick = [np.maximum(x - math.exp(0.3) * y, 0.0).sum() for x, y in (two, one)]

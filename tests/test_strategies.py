@@ -3,7 +3,7 @@
 For pure epsilon and Laplace noise the truth is known in 50 digits. For other noises and notions it
 is brute force over cells of the released value, which is never above the true loss, and single
 moves are held against 50 digits. A new strategy, noise, notion or family of priors is one line in
-one of the tables below; its bounds are made once, and asked for everything that is promised of
+one of the tables below; its bounds are made once, and asked for everything that is guaranteed of
 them.
 """
 

@@ -26,11 +26,13 @@ def _digits():
         yield
 
 
-def masses_of(law):
+def masses_of(distribution):
     """Return {exact decimal value: exact mass} of the atoms with mass."""
     return {
-        Fraction(repr(atom)): mpf(int(count)) / law.total
-        for atom, count in zip(law.atoms.tolist(), law.counts.tolist(), strict=True)
+        Fraction(repr(atom)): mpf(int(count)) / distribution.total
+        for atom, count in zip(
+            distribution.atoms.tolist(), distribution.counts.tolist(), strict=True
+        )
         if count
     }
 
@@ -43,7 +45,7 @@ def plus(first, second):
     return total
 
 
-def law_of_others(users, own):
+def distribution_of_others(users, own):
     total = {Fraction(0): mpf(1)}
     for k, user in enumerate(users):
         for _ in range(user.count - (k == own)):
@@ -56,17 +58,17 @@ def decays(theta):
     return functools.cache(lambda distance: mp.exp(-mpf(distance) / theta))
 
 
-def density(law, y, decay):
-    return mp.fdot((mass, decay(abs(x - y))) for x, mass in law.items())
+def density(distribution, y, decay):
+    return mp.fdot((mass, decay(abs(x - y))) for x, mass in distribution.items())
 
 
 def oracle(users, pair, theta):
     """Return the largest log ratios, both ways, over all atoms, points between and far beyond."""
-    others = law_of_others(users, pair.user)
+    others = distribution_of_others(users, pair.user)
     p, q = plus(others, masses_of(pair.p)), plus(others, masses_of(pair.q))
     # in whole units, of which the points between the atoms are whole, too
     unit = Fraction(1, 2 * math.lcm(*(x.denominator for x in {*p, *q})))
-    p, q = ({int(x / unit): mass for x, mass in law.items()} for law in (p, q))
+    p, q = ({int(x / unit): mass for x, mass in distribution.items()} for distribution in (p, q))
     atoms, far = sorted({*p, *q}), math.ceil((3 * theta + 1) / unit)
     points = [*atoms, *[(a + b) // 2 for a, b in pairwise(atoms)], atoms[0] - far, atoms[-1] + far]
     decay = decays(mpf(theta) / unit.numerator * unit.denominator)
@@ -99,8 +101,8 @@ SYSTEMS = [
 
 
 def system(names):
-    law, alternative, others = names
-    users = [User(LAWS[law], alternative=LAWS[alternative])]
+    distribution, alternative, others = names
+    users = [User(LAWS[distribution], alternative=LAWS[alternative])]
     users += [User(LAWS[name], count=count) for name, count in others]
     return users, user_pairs(users[:1], "distribution") + user_pairs(users, "distribution-absence")
 
@@ -141,18 +143,18 @@ LAW = st.lists(
 ).filter(lambda items: any(count for _, count in items))
 
 
-def _law(items):
+def _distribution(items):
     return Discrete.from_counts([x for x, _ in items], [count for _, count in items])
 
 
-RANDOM_SYSTEM = st.lists(LAW.map(_law), min_size=2, max_size=4)
+RANDOM_SYSTEM = st.lists(LAW.map(_distribution), min_size=2, max_size=4)
 
 
 @settings(max_examples=30)
-@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-2.5, 3.0))
-def test_random_systems_agree_with_the_oracle(laws, alternative, power):
+@given(RANDOM_SYSTEM, LAW.map(_distribution), st.floats(-2.5, 3.0))
+def test_random_systems_agree_with_the_oracle(distributions, alternative, power):
     theta = 10.0**power
-    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+    users = [User(distributions[0], alternative=alternative), *map(User, distributions[1:])]
     pairs = user_pairs(users[:1], "distribution")
     losses = SumLosses(users, pairs)
     (lower, upper), (_, worst) = losses.intervals(theta), losses.worst_case(theta)
@@ -163,17 +165,17 @@ def test_random_systems_agree_with_the_oracle(laws, alternative, power):
 
 
 @settings(max_examples=40)
-@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-2.0, 3.0), st.floats(1.0, 100.0))
-def test_more_noise_never_loses_more(laws, alternative, power, factor):
-    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+@given(RANDOM_SYSTEM, LAW.map(_distribution), st.floats(-2.0, 3.0), st.floats(1.0, 100.0))
+def test_more_noise_never_loses_more(distributions, alternative, power, factor):
+    users = [User(distributions[0], alternative=alternative), *map(User, distributions[1:])]
     losses = SumLosses(users, user_pairs(users[:1], "distribution"))
     assert np.all(losses.intervals(10.0**power * factor)[0] <= losses.intervals(10.0**power)[1])
 
 
 @settings(max_examples=40)
-@given(RANDOM_SYSTEM, LAW.map(_law), LAW.map(_law), st.floats(-2.0, 3.0))
-def test_a_further_user_never_increases_the_loss(laws, alternative, further, power):
-    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+@given(RANDOM_SYSTEM, LAW.map(_distribution), LAW.map(_distribution), st.floats(-2.0, 3.0))
+def test_a_further_user_never_increases_the_loss(distributions, alternative, further, power):
+    users = [User(distributions[0], alternative=alternative), *map(User, distributions[1:])]
     pairs = user_pairs(users[:1], "distribution")
     before = SumLosses(users, pairs).intervals(10.0**power)[1]
     after = SumLosses([*users, User(further)], pairs).intervals(10.0**power)[0]
@@ -181,9 +183,9 @@ def test_a_further_user_never_increases_the_loss(laws, alternative, further, pow
 
 
 @settings(max_examples=25)
-@given(RANDOM_SYSTEM, LAW.map(_law), st.sampled_from([0.05, 0.5, 1.0, 4.0]))
-def test_the_scale_is_the_smallest_that_is_enough(laws, alternative, epsilon):
-    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+@given(RANDOM_SYSTEM, LAW.map(_distribution), st.sampled_from([0.05, 0.5, 1.0, 4.0]))
+def test_the_scale_is_the_smallest_that_is_enough(distributions, alternative, epsilon):
+    users = [User(distributions[0], alternative=alternative), *map(User, distributions[1:])]
     pairs = user_pairs(users[:1], "distribution")
     found = sum_scale(users, pairs, epsilon)
     assert found.scale <= worst_case_scale(users, pairs, epsilon).scale * (1.0 + 1e-10)
@@ -219,7 +221,7 @@ def test_without_noise_the_scale_is_zero_where_the_sum_alone_keeps_the_budget():
     assert sum_scale(users, pairs, limit - 1e-3).scale > 0.0
 
 
-def test_equal_laws_need_no_noise():
+def test_equal_distributions_need_no_noise():
     users = [User(LAWS["plain"], alternative=LAWS["plain"]), User(LAWS["gap"], count=4)]
     pairs = user_pairs(users[:1], "distribution")
     assert sum_scale(users, pairs, 1e-6).scale == 0.0
@@ -267,10 +269,10 @@ def test_the_scale_for_values_is_the_largest_distance_over_epsilon(epsilon):
 @given(st.sampled_from(SECRETS), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_presence_probabilities_cancel(secrets, first, second):
     def losses(*presence):
-        laws = LAWS["plain"], LAWS["gap"]
+        distributions = LAWS["plain"], LAWS["gap"]
         users = [
-            User(law, presence=p, alternative=LAWS["halves"])
-            for law, p in zip(laws, presence, strict=True)
+            User(distribution, presence=p, alternative=LAWS["halves"])
+            for distribution, p in zip(distributions, presence, strict=True)
         ]
         return SumLosses(users, user_pairs(users, secrets)).intervals(3.0)[1]
 
@@ -280,9 +282,9 @@ def test_presence_probabilities_cancel(secrets, first, second):
 def test_presence_multiplies_both_densities_alike():
     users = [User(LAWS["plain"], alternative=LAWS["gap"]), User(LAWS["negative"], presence=0.3)]
     pair = user_pairs(users[:1], "distribution")[0]
-    others = {x: mpf("0.3") * mass for x, mass in law_of_others(users, 0).items()}
+    others = {x: mpf("0.3") * mass for x, mass in distribution_of_others(users, 0).items()}
     p, q = plus(others, masses_of(pair.p)), plus(others, masses_of(pair.q))
-    p, q = ({int(x): mass for x, mass in law.items()} for law in (p, q))
+    p, q = ({int(x): mass for x, mass in distribution.items()} for distribution in (p, q))
     decay = decays(2)
     logs = [mp.log(density(p, y, decay) / density(q, y, decay)) for y in range(-5, 50)]
     assert max(logs) == pytest.approx(SumLosses(users, [pair]).intervals(2.0)[1][0, 0], abs=1e-12)
@@ -292,10 +294,10 @@ def _fourier_loss(p, q, other, count, theta):
     """Return what a plain fast Fourier transform says of sums of 0 and 1."""
     size = 2 ** (count + 1).bit_length()
     transform = np.fft.rfft([1.0 - other, other], size)
-    law = np.fft.irfft(transform**count, size)[: count + 1]
+    distribution = np.fft.irfft(transform**count, size)[: count + 1]
     places = np.arange(count + 2)
     kernel = np.exp(-np.abs(places[:, None] - places) / theta)
-    sums = [kernel @ np.convolve(law, [1.0 - yes, yes]) for yes in (p, q)]
+    sums = [kernel @ np.convolve(distribution, [1.0 - yes, yes]) for yes in (p, q)]
     with np.errstate(invalid="ignore"):  # some of its sums are negative
         return float(np.nanmax(np.abs(np.log(sums[0] / sums[1]))))
 
@@ -318,15 +320,17 @@ def test_300_bernoulli_users_are_right_where_a_fourier_transform_is_not():
 def oracle_of_coins(p, q, other, count, theta):
     """Return the largest log ratios for one coin among many, from binomial masses."""
     share = mpf(other)
-    law = [mp.binomial(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
+    distribution = [
+        mp.binomial(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)
+    ]
     decay = mp.exp(-1 / mpf(theta))
     left, right = [mpf(0)], [mpf(0)]
-    for mass in [mpf(0), *law, mpf(0)]:
+    for mass in [mpf(0), *distribution, mpf(0)]:
         left.append(left[-1] * decay + mass)
-    for mass in [mpf(0), *law[::-1], mpf(0)]:
+    for mass in [mpf(0), *distribution[::-1], mpf(0)]:
         right.append(right[-1] * decay + mass)
     left, right = left[1:], right[1:][::-1]
-    masses = [mpf(0), *law, mpf(0)]
+    masses = [mpf(0), *distribution, mpf(0)]
     h = [a + b - m for a, b, m in zip(left, right, masses, strict=True)]
     logs = [
         mp.log(((1 - mpf(p)) * b + mpf(p) * a) / ((1 - mpf(q)) * b + mpf(q) * a))
@@ -335,7 +339,7 @@ def oracle_of_coins(p, q, other, count, theta):
     return max(logs), -min(logs)
 
 
-# 001, Tables 2 and 3: users 1 to 3, and the two laws of user 4
+# 001, Tables 2 and 3: users 1 to 3, and the two distributions of user 4
 TABLE_2 = [[0.01, 0.04, 0.1, 0.2, 0.65], [0.7, 0.2, 0.05, 0.04, 0.01], [0.2] * 5]
 TABLE_3 = [[0.4, 0.1, 0.0, 0.1, 0.4], [0.0, 0.05, 0.9, 0.05, 0.0]]
 # Figures 6, 4 and 7: exact scales for epsilon = .1, .2, ..., 1 of the given and of any other users
@@ -365,9 +369,9 @@ FIGURE_5 = [
 ]
 
 
-def _paper_users(law, alternative):
+def _paper_users(distribution, alternative):
     first = [User(Discrete(range(1, 6), masses)) for masses in TABLE_2]
-    return [*first, User(law, alternative=alternative, values=[3, 5])]
+    return [*first, User(distribution, alternative=alternative, values=[3, 5])]
 
 
 def _scales(scale, users, secrets):
@@ -417,8 +421,11 @@ def test_one_person_of_a_class_is_left_out_of_the_others():
 
 def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
     rng = np.random.default_rng(3)
-    laws = [Discrete(np.arange(60), rng.dirichlet(np.ones(60))) for _ in range(4)]
-    users = [User(law, alternative=laws[0], count=60) for law in laws[1:]]
+    distributions = [Discrete(np.arange(60), rng.dirichlet(np.ones(60))) for _ in range(4)]
+    users = [
+        User(distribution, alternative=distributions[0], count=60)
+        for distribution in distributions[1:]
+    ]
     losses = SumLosses(users, user_pairs(users, "distribution"))
     for theta in (2.0, 20.0, 300.0):
         lower, upper = losses.intervals(theta)
@@ -471,8 +478,10 @@ def test_laplace_sums_are_within_their_bound(s):
 
 
 def test_the_certificate_of_the_others_notices_missing_atoms():
-    law = Lattice(0, np.array([1.0, 0.0, 0.0]), np.array([0, 2]))  # the second mass is too small
-    others = Others([law], [1])
+    distribution = Lattice(
+        0, np.array([1.0, 0.0, 0.0]), np.array([0, 2])
+    )  # the second mass is too small
+    others = Others([distribution], [1])
     assert others.missed(math.inf) > 0.5
     assert others.missed(math.inf) == math.inf
 
@@ -480,8 +489,10 @@ def test_the_certificate_of_the_others_notices_missing_atoms():
 def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
     masses = np.zeros(2001)
     masses[[0, 2000]] = 0.5
-    law = Lattice(0, masses, np.array([0, 1000, 2000]))  # what is in the middle is no float
-    others = Others([law], [1])
+    distribution = Lattice(
+        0, masses, np.array([0, 1000, 2000])
+    )  # what is in the middle is no float
+    others = Others([distribution], [1])
     assert others.missed(2.0) > 1.0
     assert others.missed(0.1) < 2.0**-60
 
@@ -495,12 +506,12 @@ def _nearly_alike(n_classes, each, seed=0):
     bases = [10 * np.concatenate(([40], 1 + rng.integers(0, 60, 38), [40])) for _ in "pq"]
     users = []
     for _ in range(n_classes):
-        laws = []
+        distributions = []
         for base in bases:
             counts = base.copy()
             counts[rng.choice(np.arange(1, 39), 2, replace=False)] += [1, 2]
-            laws.append(Discrete.from_counts(np.arange(40) - 20, counts))
-        users.append(User(laws[0], alternative=laws[1], count=each))
+            distributions.append(Discrete.from_counts(np.arange(40) - 20, counts))
+        users.append(User(distributions[0], alternative=distributions[1], count=each))
     return users
 
 
@@ -508,7 +519,10 @@ def _turning_budget(users):
     """Return the largest loss that any crowd, however large, leaves of any of the users."""
     tilts = np.linspace(-2.0, 2.0, 4001)
     logs = [
-        [np.log(np.exp(tilts[:, None] * law.atoms) @ law.probabilities) for law in pair]
+        [
+            np.log(np.exp(tilts[:, None] * distribution.atoms) @ distribution.probabilities)
+            for distribution in pair
+        ]
         for pair in [(user.law, user.alternative) for user in users]
     ]
     return max(float(np.abs(first - second).max()) for first, second in logs)
@@ -559,10 +573,13 @@ def test_whoever_is_counted_on_the_ends_hold_the_loss(theta, monkeypatch):
 
 
 @settings(max_examples=15)
-@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-1.5, 3.0))
-def test_no_crowd_of_others_brings_the_loss_below_its_limit(laws, alternative, power):
+@given(RANDOM_SYSTEM, LAW.map(_distribution), st.floats(-1.5, 3.0))
+def test_no_crowd_of_others_brings_the_loss_below_its_limit(distributions, alternative, power):
     theta = 10.0**power
-    users = [User(laws[0], alternative=alternative), *[User(law, count=9) for law in laws[1:]]]
+    users = [
+        User(distributions[0], alternative=alternative),
+        *[User(distribution, count=9) for distribution in distributions[1:]],
+    ]
     [pair] = user_pairs(users[:1], "distribution")
     least = least_loss(pair, theta)
     assert np.all(least <= SumLosses(users, [pair]).intervals(theta)[1])
@@ -574,8 +591,10 @@ def test_no_crowd_of_others_brings_the_loss_below_its_limit(laws, alternative, p
         assert mpf(float(least[side])) >= true - 1e-12 * (1.0 + 50.0 / theta)
 
 
-def _log_mean(law, tilt):
-    return mp.log(mp.fsum(mass * mp.exp(tilt * int(x)) for x, mass in masses_of(law).items()))
+def _log_mean(distribution, tilt):
+    return mp.log(
+        mp.fsum(mass * mp.exp(tilt * int(x)) for x, mass in masses_of(distribution).items())
+    )
 
 
 @pytest.mark.slow
@@ -585,8 +604,8 @@ def test_a_million_users_are_answered_for(monkeypatch):
         ([10, 20, 40, 20, 10], [10, 30, 20, 30, 10]),
         ([10, 20, 41, 19, 10], [10, 29, 21, 30, 10]),
     ]
-    laws = [[Discrete.from_counts(range(-2, 3), row) for row in pair] for pair in rows]
-    users = [User(p, alternative=q, count=500_000) for p, q in laws]
+    distributions = [[Discrete.from_counts(range(-2, 3), row) for row in pair] for pair in rows]
+    users = [User(p, alternative=q, count=500_000) for p, q in distributions]
     pairs = user_pairs(users, "distribution")
     found = sum_scale(users, pairs, 0.05)
     losses = SumLosses(users, pairs)

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_puffer import Ledger, OverspentError, PersonLedger, PufferfishNoiser, audit, report
 from sklearn_puffer._noiser import swap_release
 from sklearn_puffer._review import auditing
-from sklearn_puffer._review.exact_tests import Exchanged, Promise, p_value
+from sklearn_puffer._review.exact_tests import Exchanged, Guarantee, p_value
 from sklearn_puffer._swaps import mean_flows
 from sklearn_puffer.cli import main
 from sklearn_puffer.displays import (
@@ -242,7 +242,9 @@ def test_of_200_sound_swaps_no_more_are_findings_than_the_level_allows():
         rng = np.random.default_rng(seed)
         noiser = swap_of(rng)
         found += bool(audited(noiser, people(1500, rng), level=0.05, random_state=seed).findings)
-    assert found <= 18  # of a binomial law with a chance of 5 %, but for one time in a hundred
+    assert (
+        found <= 18
+    )  # of a binomial distribution with a chance of 5 %, but for one time in a hundred
 
 
 @pytest.mark.slow
@@ -253,17 +255,19 @@ def test_of_40_sound_swaps_that_three_attackers_count_few_are_findings():
         noiser = swap_of(rng)
         options = {"level": 0.2, "random_state": seed, "repeats": 1, "knows": []}
         found += bool(audit(noiser, people(1500, rng), **options).findings)
-    assert found <= 17  # of a binomial law with a chance of 20 %, but for one time in a thousand
+    assert (
+        found <= 17
+    )  # of a binomial distribution with a chance of 20 %, but for one time in a thousand
 
 
 @pytest.mark.parametrize("two", [True, False])
-def test_counts_of_dealt_rows_are_beyond_the_promise_as_seldom_as_the_level(two):
+def test_counts_of_dealt_rows_are_beyond_the_guarantee_as_seldom_as_the_level(two):
     """The rows of a cell hang together: the cells that they come from are dealt among them."""
     rng, level = np.random.default_rng(1), 0.2
     chances, flows = np.array([0.2, 0.5, 0.9]), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]])
     masses = flows @ chances / 50.0
     odds = masses[2] / (1.0 - masses[2]) * (1.0 - masses.mean()) / masses.mean()
-    promise = Promise(float(np.log(odds)))  # what these flows lose
+    promise = Guarantee(float(np.log(odds)))  # what these flows lose
     beyond = 0
     for _ in range(2000):
         coins = [[rng.random(n) < q for n, q in zip(row, chances, strict=True)] for row in flows]
@@ -318,7 +322,7 @@ def test_what_recipients_read_of_a_swap_is_no_function_of_the_rows():
     assert "Whoever sees the whole released table" in text
     assert "noise of a family" not in text
     assert "a fresh model" not in text
-    assert "the promise holds, on four conditions" in text
+    assert "the guarantee holds, on four conditions" in text
 
 
 @pytest.mark.parametrize("options", [{}, {"adversaries": "confidence"}], ids=str)

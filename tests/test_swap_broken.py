@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from swap_tree import ByCells, Table, gaps, joint_law
+from swap_tree import ByCells, Table, gaps, joint_distribution
 from test_swap_exact import exchanged
 
-from sklearn_puffer._losses import SwapLaws
+from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._swaps import ROW, SwapProblem, mean_flows, whole_rows
 from sklearn_puffer.notions import Pufferfish
 
@@ -20,9 +20,11 @@ TABLE = Table((0, 1, 2, 3), {0: 0, 1: 0, 2: 1, 3: 1}, [(1, 1), (0, 2)])
 
 
 def solved(table):
-    laws = SwapLaws(np.array(table.counts, dtype=np.int64).T, np.array([[0, 1]]))
+    distributions = SwapDistributions(np.array(table.counts, dtype=np.int64).T, np.array([[0, 1]]))
     costs, weights = np.array([[0.0, 1.0], [1.0, 0.0]]), np.ones(2)
-    return mean_flows(SwapProblem(table.sizes, [laws], costs, weights, Pufferfish(EPSILON)))
+    return mean_flows(
+        SwapProblem(table.sizes, [distributions], costs, weights, Pufferfish(EPSILON))
+    )
 
 
 FLOWS = solved(TABLE)
@@ -50,14 +52,14 @@ def swapped(table, flows=FLOWS, *, draws_of=ByCells, costs_of=Table.costs, shown
 
 
 def compared(table, flows, released, people=None, **reader):
-    """Return how far posteriors are from the promised ones, and how far odds move at most."""
-    law = joint_law(table, released, **reader)
-    apart, loss = gaps(table, flows, law, holds=lambda view: view[0], people=people)
+    """Return how far posteriors are from the guaranteed ones, and how far odds move at most."""
+    distribution = joint_distribution(table, released, **reader)
+    apart, loss = gaps(table, flows, distribution, holds=lambda view: view[0], people=people)
     return float(apart), loss
 
 
 def fails(found, *, apart, loss):
-    """Say whether posteriors are this far from what is promised, and odds move this far."""
+    """Say whether posteriors are this far from what is guaranteed, and odds move this far."""
     assert found[0] == pytest.approx(apart, abs=5e-4)
     assert found[1] == pytest.approx(loss, abs=5e-4)
     assert found[0] > 0.01

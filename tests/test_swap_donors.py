@@ -1,4 +1,4 @@
-"""Rows that a swap releases one by one: the law of what is given, and what is never done twice."""
+"""Rows that a swap releases one by one: what is given, and what is never done twice."""
 
 import copy
 import io
@@ -32,7 +32,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:random_state=.* is for tests only"),
 ]
 
-# ------------------------------------------------------------------- the law, by enumeration
+# ------------------------------------------------------------------- the distribution, by
+# enumeration
 
 # two contents a cell, cell 2 is thin and counts with cell 1; what a cell's rows hold, and how often
 LAWS = {
@@ -45,9 +46,10 @@ FLOWS = np.array([[3, 1], [2, 2]])
 
 
 def released_one_by_one(cells, kind=Pool, n_senders=1, n_donors=2):
-    """Return the law of what is released for people whose rows lie in some cells, as fractions.
+    """Return the chances of what is released for people of some cells, as fractions.
 
-    Rows of people and of the reserve are drawn from the laws of their cells, independently.
+    Rows of people and of the reserve are drawn from the distributions of their cells,
+    independently.
     """
     n = len(cells)
     at = [*cells, *(c for c in LAWS for _ in range(n_senders)), *(c for c in (0, 1) * n_donors)]
@@ -55,7 +57,7 @@ def released_one_by_one(cells, kind=Pool, n_senders=1, n_donors=2):
     sends = [[places.pop(0) for _ in range(n_senders)] for _ in LAWS]
     gives = [places[::2], places[1::2]]
     needed = {*cells}
-    law = defaultdict(Fraction)
+    distribution = defaultdict(Fraction)
     # contents that nobody looks at may be anything
     options = [list(LAWS[c].items()) for c in at]
     unused = {p for c in LAWS if c not in needed for p in sends[c]}
@@ -75,13 +77,13 @@ def released_one_by_one(cells, kind=Pool, n_senders=1, n_donors=2):
             return tuple(held)
 
         for share, held in outcomes(run):
-            law[held] += chance * share
-    return dict(law)
+            distribution[held] += chance * share
+    return dict(distribution)
 
 
 def promised(cells):
-    """Return the law that the certificate takes: a cell by K, and a row of that cell."""
-    law = defaultdict(Fraction)
+    """Return the distribution that the certificate takes: a cell by K, and a row of that cell."""
+    distribution = defaultdict(Fraction)
     for to in product([0, 1], repeat=len(cells)):
         chance = np.prod(
             [
@@ -91,8 +93,8 @@ def promised(cells):
         )
         for drawn in product(*(LAWS[b].items() for b in to)):
             held = tuple(content for content, _ in drawn)
-            law[held] += chance * np.prod([p for _, p in drawn])
-    return {held: p for held, p in law.items() if p}
+            distribution[held] += chance * np.prod([p for _, p in drawn])
+    return {held: p for held, p in distribution.items() if p}
 
 
 class SendersAgain(Pool):
@@ -279,9 +281,9 @@ def test_refusal_depends_on_the_number_of_rows_alone():
 
 def test_the_certificate_is_that_of_counts_and_flows_and_names_who_is_not_covered():
     swap, certificate = fitted().swap_, fitted().certificate_
-    laws = (swap.counts["ill"] / swap.counts["ill"].sum(axis=0)).T
+    distributions = (swap.counts["ill"] / swap.counts["ill"].sum(axis=0)).T
     chances = swap.flows / swap.flows.sum(axis=1, keepdims=True)
-    masses = laws @ chances
+    masses = distributions @ chances
     assert certificate.loss == pytest.approx(abs(np.log(masses[0] / masses[1])).max(), abs=1e-8)
     assert certificate.holds
     assert certificate.loss < certificate.over_set.loss
@@ -297,7 +299,7 @@ def test_the_certificate_is_that_of_counts_and_flows_and_names_who_is_not_covere
     assert "counted anew" not in said
 
 
-def test_a_confidence_set_is_kept_over_laws_of_cells():
+def test_a_confidence_set_is_kept_over_distributions_of_cells():
     own = noiser(adversaries="confidence").fit(TABLE)
     assert own.certificate_.over_set.loss <= 1.0
     counts = own.swap_.counts["ill"].T

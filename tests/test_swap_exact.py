@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swap_tree import ByCells, Table, gaps, joint_law, outcomes
+from swap_tree import ByCells, Table, gaps, joint_distribution, outcomes
 
-from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._noise import Choices
 from sklearn_puffer._swaps import (
     ROW,
@@ -36,8 +36,8 @@ SIX = Table((0, 0, 1, 2, 3, 3), {0: 0, 1: 0, 2: 1, 3: 1}, [(2, 1), (1, 2)])
 SEVEN = Table((0, 0, 1, 2, 2, 3, 3), {0: 0, 1: 0, 2: 1, 3: 1}, [(2, 1), (1, 3)])
 
 
-def laws_of(table):
-    return SwapLaws(np.array(table.counts, dtype=np.int64).T, PAIR)
+def distributions_of(table):
+    return SwapDistributions(np.array(table.counts, dtype=np.int64).T, PAIR)
 
 
 def solved(table, epsilon=0.3, delta=0.0):
@@ -45,7 +45,7 @@ def solved(table, epsilon=0.3, delta=0.0):
     at = np.arange(len(table.sizes), dtype=float)
     costs, weights = abs(at[:, None] - at), np.ones(len(at))
     notion = Pufferfish(epsilon, delta)
-    return mean_flows(SwapProblem(table.sizes, [laws_of(table)], costs, weights, notion))
+    return mean_flows(SwapProblem(table.sizes, [distributions_of(table)], costs, weights, notion))
 
 
 def quarters(*rows):
@@ -74,12 +74,12 @@ def swapped(table, flows, *, whole=False, match=True):
 
 
 def check(table, flows, **options):
-    """Hold all posteriors against the promised ones, and the worst against the reported loss."""
-    law = joint_law(table, swapped(table, flows, **options))
-    assert sum(own[0] for own in law.values()) == 1
-    apart, loss = gaps(table, flows, law)
+    """Hold all posteriors against the guaranteed ones, and the worst against the reported loss."""
+    distribution = joint_distribution(table, swapped(table, flows, **options))
+    assert sum(own[0] for own in distribution.values()) == 1
+    apart, loss = gaps(table, flows, distribution)
     assert apart == 0
-    told = swap_losses(flows, table.sizes, laws_of(table), Pufferfish(1.0))[0]
+    told = swap_losses(flows, table.sizes, distributions_of(table), Pufferfish(1.0))[0]
     assert told[:, 0].max() <= loss <= told[:, 1].max()
     if math.isfinite(loss):
         assert told[:, 1].max() - loss < 1e-12
@@ -127,9 +127,14 @@ def test_shuffled_cells_tell_what_the_flows_say():
 
 
 def test_a_swap_that_moves_nobody_tells_all_that_cells_tell():
-    law = joint_law(FOUR, swapped(FOUR, quarters([8, 0], [0, 8])))
-    assert gaps(FOUR, quarters([8, 0], [0, 8]), law) == (0, math.inf)  # a cell of one secret
-    told = swap_losses(quarters([8, 0], [0, 8]), FOUR.sizes, laws_of(FOUR), Pufferfish(1.0))
+    distribution = joint_distribution(FOUR, swapped(FOUR, quarters([8, 0], [0, 8])))
+    assert gaps(FOUR, quarters([8, 0], [0, 8]), distribution) == (
+        0,
+        math.inf,
+    )  # a cell of one secret
+    told = swap_losses(
+        quarters([8, 0], [0, 8]), FOUR.sizes, distributions_of(FOUR), Pufferfish(1.0)
+    )
     assert told.max() == math.inf
 
 
@@ -156,16 +161,21 @@ def test_five_rows_tell_what_the_flows_say_whatever_the_order_of_the_table():
 def test_delta_is_what_the_whole_released_table_exceeds_the_budget_by():
     table, epsilon = FIVE, 0.2
     flows = solved(table, epsilon, delta=0.05)
-    law = joint_law(table, swapped(table, flows))
+    distribution = joint_distribution(table, swapped(table, flows))
     second = table.prior
     for person in range(5):  # over all sets of whole tables, not of single rows alone
-        laws = [
+        distributions = [
             ((own[0] - own[1 + person]) / (1 - second), own[1 + person] / second)
-            for own in law.values()
+            for own in distribution.values()
         ]
         factor = math.exp(epsilon)
-        found = [sum(max(float(a[i]) - factor * float(a[1 - i]), 0) for a in laws) for i in (0, 1)]
-        told = swap_losses(flows, table.sizes, laws_of(table), Pufferfish(epsilon, 0.05))[0]
+        found = [
+            sum(max(float(a[i]) - factor * float(a[1 - i]), 0) for a in distributions)
+            for i in (0, 1)
+        ]
+        told = swap_losses(flows, table.sizes, distributions_of(table), Pufferfish(epsilon, 0.05))[
+            0
+        ]
         assert np.all(told[:, 0] <= np.array(found) + 1e-12)
         assert np.all(found <= told[:, 1] + 1e-15)
         np.testing.assert_allclose(found, told[:, 1], atol=1e-12)

@@ -7,7 +7,7 @@ from test_swap_noiser import IDS, KEY, NOISER, TABLE, people, rows_of, swap
 from test_swap_program import cost_of, least_cost
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._swaps import SwapProblem, mean_flows
 from sklearn_puffer.noise import RecordSwap
 from sklearn_puffer.notions import Pufferfish
@@ -32,7 +32,7 @@ def test_1_values_of_which_other_values_say_nothing_are_not_certified_unseen():
     assert abs(odds).median() < 0.8 or (within is not None and within[1] > 0.1)
 
 
-def test_2_whoever_knows_a_column_whose_values_were_joined_learns_no_more_than_is_promised():
+def test_2_whoever_knows_a_column_whose_values_were_joined_learns_no_more_than_is_guaranteed():
     rng = np.random.default_rng(0)
     ill = rng.random(3000) < 0.5
     x, town = (rng.normal(0, 1, 3000) + 1.5 * ill).round(3), rng.integers(0, 150, 3000)
@@ -61,8 +61,8 @@ def test_3_a_table_without_one_of_the_secrets_is_swapped():
 
 def test_3_boxes_that_begin_at_nothing_are_no_reason_to_lose_nothing():
     boxes = np.array([[[0.5, 0.2], [0.0, 0.0]], [[0.9, 0.8], [0.3, 0.3]]])
-    laws = SwapLaws(np.array([[3, 1], [1, 3]]), PAIR, boxes)
-    told = swap_losses(np.diag([4, 4]), np.array([4, 4]), laws, Pufferfish(1.0))[0, :, 1]
+    distributions = SwapDistributions(np.array([[3, 1], [1, 3]]), PAIR, boxes)
+    told = swap_losses(np.diag([4, 4]), np.array([4, 4]), distributions, Pufferfish(1.0))[0, :, 1]
     assert told[0] == np.inf  # nan
     assert told[1] == pytest.approx(np.log(1.1 / 0.2))  # 0
 
@@ -123,8 +123,8 @@ def test_10_rows_that_are_all_alike_are_refused_as_such():
 
 
 def test_11_small_cells_beside_large_ones_cost_no_more_than_they_must():
-    laws = SwapLaws(np.array([[19, 6, 26, 24], [0, 21, 12, 0]]), PAIR)
+    distributions = SwapDistributions(np.array([[19, 6, 26, 24], [0, 21, 12, 0]]), PAIR)
     costs = abs(np.arange(4.0)[:, None] - np.arange(4.0))
     sizes = np.array([6677, 1, 1, 50077])
-    own = SwapProblem(sizes, [laws], costs, np.ones(4), Pufferfish(0.5))
+    own = SwapProblem(sizes, [distributions], costs, np.ones(4), Pufferfish(0.5))
     assert cost_of(mean_flows(own), own) <= least_cost(own) * 1.001  # 8.99, 5.45

@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
-from swap_tree import ByCells, Table, gaps, joint_law
+from swap_tree import ByCells, Table, gaps, joint_distribution
 from test_swap_exact import exchanged
 
 from sklearn_puffer import PufferfishNoiser, audit
-from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
@@ -59,8 +59,8 @@ def package_swap(wide_rows, homes, cells, flows):
     width = max(map(len, wide_rows))
     form = WideForm("home", width, ["value"], [])
     names = form.names(["value"])
-    laws = SwapLaws(np.ones((2, len(flows)), dtype=np.int64), PAIR)
-    counted = [Counted("ill", (0, 1), laws.counts, PAIR, np.zeros((2, 2, len(flows))))]
+    distributions = SwapDistributions(np.ones((2, len(flows)), dtype=np.int64), PAIR)
+    counted = [Counted("ill", (0, 1), distributions.counts, PAIR, np.zeros((2, 2, len(flows))))]
     value = ColumnRelease(column_of("value", Values("integer", np.zeros(1))), None, 0.0, "native")
     release = SwapRelease(
         columns=[value],
@@ -83,7 +83,9 @@ def package_swap(wide_rows, homes, cells, flows):
         wide, columns = release.read(frame_table(rows))
         places = release.places(columns)
         sizes = np.bincount(places[1], minlength=len(flows))
-        problem = SwapProblem(sizes, [laws], release.costs, np.ones(len(sizes)), release.notion)
+        problem = SwapProblem(
+            sizes, [distributions], release.costs, np.ones(len(sizes)), release.notion
+        )
         solved = [Solved(0, np.arange(len(flows)), flows, problem)]
         points = release.distance.points({name: columns[name] for name in names})
         choices = ByCells(draws, places[1])
@@ -123,17 +125,17 @@ def held(wide_rows, homes, view):
 )
 def test_who_sees_the_whole_table_learns_of_a_group_what_the_flows_say(wide_rows, table, flows):
     cells = Cells({row: table.cell_of[k] for k, row in enumerate(wide_rows)}, len(flows))
-    law = joint_law(table, package_swap(wide_rows, HOMES, cells, flows))
-    assert sum(own[0] for own in law.values()) == 1
-    apart, loss = gaps(table, flows, law, holds=lambda view: held(wide_rows, HOMES, view))
+    distribution = joint_distribution(table, package_swap(wide_rows, HOMES, cells, flows))
+    assert sum(own[0] for own in distribution.values()) == 1
+    apart, loss = gaps(table, flows, distribution, holds=lambda view: held(wide_rows, HOMES, view))
     assert apart == 0
-    laws = SwapLaws(np.array(table.counts, dtype=np.int64).T, PAIR)
-    told = swap_losses(flows, table.sizes, laws, Pufferfish(1.0))[0]
+    distributions = SwapDistributions(np.array(table.counts, dtype=np.int64).T, PAIR)
+    told = swap_losses(flows, table.sizes, distributions, Pufferfish(1.0))[0]
     assert told[:, 0].max() <= loss <= told[:, 1].max()
     assert math.isinf(loss) or told[:, 1].max() - loss < 1e-12
 
 
-def test_rows_that_are_swapped_singly_tell_more_of_a_group_than_is_promised_of_a_row():
+def test_rows_that_are_swapped_singly_tell_more_of_a_group_than_is_guaranteed_of_a_row():
     """Households kept together by their ids alone: the reader combines their rows."""
     wide_rows = [(0, 0), (1, 1), (2, 3)]
     table = Table((0, 1, 2), {0: 0, 1: 0, 2: 1}, [(2, 0), (0, 1)])
@@ -151,17 +153,17 @@ def test_rows_that_are_swapped_singly_tell_more_of_a_group_than_is_promised_of_a
         gets = exchanged(cells, whole_rows(flows, choices), costs, choices)
         return tuple(rows[gets].tolist())
 
-    law = joint_law(table, released)
-    laws = SwapLaws(np.array([[4, 0], [0, 2]]), PAIR)
+    distribution = joint_distribution(table, released)
+    distributions = SwapDistributions(np.array([[4, 0], [0, 2]]), PAIR)
     promised = {Fraction(int(flows[1, b]), 4 * (ROW // 4)) / size for b, size in enumerate([4, 2])}
     apart = max(
         min(abs(own[1 + home] / own[0] - each) for each in promised)
-        for own in law.values()
+        for own in distribution.values()
         for home in range(3)
     )
     assert apart > 0.1
-    told = swap_losses(flows, np.array([4, 2]), laws, Pufferfish(1.0))[0].max()
-    posteriors = {own[1 + home] / own[0] for own in law.values() for home in range(3)}
+    told = swap_losses(flows, np.array([4, 2]), distributions, Pufferfish(1.0))[0].max()
+    posteriors = {own[1 + home] / own[0] for own in distribution.values() for home in range(3)}
     inside = [float(each) for each in posteriors if each not in (0, 1)]  # others tell all
     loss = (
         math.inf
@@ -398,7 +400,7 @@ def test_an_audit_of_single_rows_takes_one_row_of_each_group(told_apart):
 def test_an_audit_of_groups_refuses_others_and_torn_ones(told_apart):
     held = told_apart.assign(other=told_apart["person"])
     noiser = swap(groups="person", public="score").fit(told_apart)
-    with pytest.raises(ValueError, match="noiser promises groups of 'person'"):
+    with pytest.raises(ValueError, match="noiser guarantees groups of 'person'"):
         audit(noiser, held, groups="other")
     with pytest.raises(ValueError, match="different 'ill'"):
         audit(noiser, held.assign(ill=held.index % 2))

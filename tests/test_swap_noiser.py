@@ -246,15 +246,15 @@ def test_a_saved_noiser_gives_the_same_keyed_release():
     assert again.certificate_.fingerprint == NOISER.certificate_.fingerprint
 
 
-def test_a_random_state_makes_a_swap_that_can_be_repeated_and_promises_nothing():
+def test_a_random_state_makes_a_swap_that_can_be_repeated_and_guarantees_nothing():
     first, second = (swap(random_state=3).fit(TABLE) for _ in range(2))
     assert first.transform(TABLE).equals(second.transform(TABLE))
-    assert "NOTHING is promised" in str(first.certificate_)
+    assert "NOTHING is guaranteed" in str(first.certificate_)
     with pytest.raises(ValueError, match="random_state"):
         first.transform(IDS, row_id="client", key=KEY)
 
 
-# ------------------------------------------------------------------- promises and certificates
+# ------------------------------------------------------------------- guarantees and certificates
 
 
 def narrow(n_rows=240, seed=0, n_values=3):
@@ -393,7 +393,7 @@ def test_the_loss_over_the_set_is_that_of_clopper_pearson_intervals():
 
 
 @pytest.mark.slow
-def test_the_true_law_is_outside_of_the_set_in_at_most_one_table_of_twenty():
+def test_the_true_distribution_is_outside_of_the_set_in_at_most_one_table_of_twenty():
     missed = beyond = 0
     for seed in range(500):
         table = narrow(200, seed)
@@ -576,7 +576,7 @@ def test_a_certificate_is_plain_json_and_names_its_conditions():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 2.0}, "has no Renyi promise, got alpha=2.0; leave alpha out"),
+        ({"alpha": 2.0}, "has no Renyi guarantee, got alpha=2.0; leave alpha out"),
         ({"releases": 2}, "two swaps of the same people can tell everything"),
         ({"n_bins": 5}, "got n_bins=5; leave"),
         ({"output": "remapped"}, "got output='remapped'; leave"),

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._swaps import ROW, SwapProblem, keeps, mean_flows, whole_flows
 from sklearn_puffer.notions import Pufferfish
 
@@ -24,16 +24,18 @@ def problem(rng, *, epsilon=1.0, delta=0.0, n=None, sizes=(10, 1000), secrets=No
     own = np.exp(rng.uniform(low, high, n)).round().astype(np.int64)
     at = rng.random((n, 2))
     costs = abs(at[:, None] - at).sum(axis=2)
-    laws = [laws_of(rng, n, secrets or int(rng.integers(2, 4))) for _ in range(columns)]
-    return SwapProblem(own, laws, costs, np.ones(n), Pufferfish(epsilon, delta))
+    distributions = [
+        distributions_of(rng, n, secrets or int(rng.integers(2, 4))) for _ in range(columns)
+    ]
+    return SwapProblem(own, distributions, costs, np.ones(n), Pufferfish(epsilon, delta))
 
 
-def laws_of(rng, n, n_secrets, pairs=None):
+def distributions_of(rng, n, n_secrets, pairs=None):
     counts = rng.integers(0, 30, (n_secrets, n)) * (rng.random((n_secrets, n)) < 0.9)
     counts[:, counts.sum(axis=0) == 0] = 1
     counts[counts.sum(axis=1) == 0, 0] = 1
     pairs = list(combinations(range(n_secrets), 2)) if pairs is None else pairs
-    return SwapLaws(counts.astype(np.int64), np.array(pairs))
+    return SwapDistributions(counts.astype(np.int64), np.array(pairs))
 
 
 def both_ways(pairs):
@@ -43,9 +45,9 @@ def both_ways(pairs):
 # ------------------------------------------------------------------- losses in fractions
 
 
-def exact_masses(flows, sizes, laws):
+def exact_masses(flows, sizes, distributions):
     """Return the probability of each cell given each secret after the swap, as fractions."""
-    counts = [[int(k) for k in row] for row in laws.counts]
+    counts = [[int(k) for k in row] for row in distributions.counts]
     tallies = [sum(row[a] for row in counts) for a in range(len(sizes))]
     unit = sum(map(int, flows[0])) // int(sizes[0])
     found = []
@@ -61,9 +63,9 @@ def exact_masses(flows, sizes, laws):
     return found
 
 
-def exact_loss(flows, sizes, laws, pair, notion):
+def exact_loss(flows, sizes, distributions, pair, notion):
     """Return the loss of one pair, one way."""
-    masses = exact_masses(flows, sizes, laws)
+    masses = exact_masses(flows, sizes, distributions)
     p, q = masses[pair[0]], masses[pair[1]]
     if notion.delta:
         factor = Fraction(math.exp(notion.epsilon))
@@ -77,9 +79,9 @@ def exact_loss(flows, sizes, laws, pair, notion):
 def within_budget(flows, own):
     """Say whether flows keep the budget, in fractions (but for e^epsilon, in 17 digits)."""
     factor = Fraction(math.exp(own.notion.epsilon)) * (1 + Fraction(1, 10**15))
-    for laws in own.laws:
-        masses = exact_masses(flows, own.sizes, laws)
-        for s, t in both_ways(laws.pairs):
+    for distributions in own.distributions:
+        masses = exact_masses(flows, own.sizes, distributions)
+        for s, t in both_ways(distributions.pairs):
             over = [a - factor * b for a, b in zip(masses[s], masses[t], strict=True)]
             if sum(max(each, 0) for each in over) > Fraction(own.notion.delta):
                 return False
@@ -102,22 +104,22 @@ def test_losses_are_those_of_fractions(seed, delta):
     rng = np.random.default_rng(seed)
     own = problem(rng, epsilon=float(rng.uniform(0.01, 2.0)), delta=delta)
     flows = random_flows(rng, own.sizes)
-    [laws] = own.laws
-    told = swap_losses(flows, own.sizes, laws, own.notion)
-    for pair, ways in zip(laws.pairs, told, strict=True):
+    [distributions] = own.distributions
+    told = swap_losses(flows, own.sizes, distributions, own.notion)
+    for pair, ways in zip(distributions.pairs, told, strict=True):
         for way, (low, high) in zip((pair, pair[::-1]), ways, strict=True):
-            exact = exact_loss(flows, own.sizes, laws, way, own.notion)
+            exact = exact_loss(flows, own.sizes, distributions, way, own.notion)
             assert low <= exact + 1e-15
             assert exact <= high + 1e-15
             assert high - low < 1e-12 or math.isinf(high)
 
 
 def test_flows_that_are_no_exchange_are_refused():
-    laws = SwapLaws(np.array([[1, 2], [2, 1]]), np.array([[0, 1]]))
+    distributions = SwapDistributions(np.array([[1, 2], [2, 1]]), np.array([[0, 1]]))
     sizes = np.array([3, 3])
     for flows in ([[2, 1], [2, 1]], [[2, 1], [1, 1]], [[4, -1], [-1, 4]], [[6, 0], [0, 3]]):
         with pytest.raises(ValueError, match="margins"):
-            swap_losses(np.array(flows), sizes, laws, Pufferfish(1.0))
+            swap_losses(np.array(flows), sizes, distributions, Pufferfish(1.0))
 
 
 # ---------------------------------------------------------------------------- the optimum
@@ -127,15 +129,19 @@ def least_cost(own):
     """Return what no flows within the budget go below, by the dual of a dense program.
 
     Variables are K(b | a); each row is divided by what it counts. Whatever the solver returns,
-    its multipliers bound the optimum from below: K(. | a) is a law for every a.
+    its multipliers bound the optimum from below: K(. | a) is a distribution for every a.
     """
     n, sizes = len(own.sizes), own.sizes.astype(float)
     stick = own.notion.delta > 0.0
-    ways = [(laws, s, t) for laws in own.laws for s, t in both_ways(laws.pairs)]
+    ways = [
+        (distributions, s, t)
+        for distributions in own.distributions
+        for s, t in both_ways(distributions.pairs)
+    ]
     n_over = n * len(ways) if stick else 0
     rows, right = [], []
-    for number, (laws, s, t) in enumerate(ways):
-        q = laws.counts / laws.counts.sum(axis=0)
+    for number, (distributions, s, t) in enumerate(ways):
+        q = distributions.counts / distributions.counts.sum(axis=0)
         gain = sizes * (
             q[s] / (q[s] @ sizes) - math.exp(own.notion.epsilon) * q[t] / (q[t] @ sizes)
         )
@@ -212,8 +218,8 @@ def test_flows_keep_the_budget_for_every_one_of_several_columns(seed, epsilon):
 def test_pairs_that_nobody_asked_for_cost_nothing(seed):
     rng = np.random.default_rng(seed)
     own = problem(rng, epsilon=0.4, n=4, secrets=4)
-    [laws] = own.laws
-    few = SwapLaws(laws.counts, laws.pairs[[0, 5]])
+    [distributions] = own.distributions
+    few = SwapDistributions(distributions.counts, distributions.pairs[[0, 5]])
     fewer = SwapProblem(own.sizes, [few], own.costs, own.weights, own.notion)
     less, more = cost_of(check_solved(fewer), own), cost_of(check_solved(own), own)
     assert less <= more * (1 + 1e-4) + 1e-6 * own.sizes.sum()
@@ -225,7 +231,7 @@ def test_weights_of_cells_count_in_the_cost(seed):
     rng = np.random.default_rng(seed)
     own = problem(rng, epsilon=0.4)
     weights = rng.uniform(0.1, 5.0, len(own.sizes))
-    check_solved(SwapProblem(own.sizes, own.laws, own.costs, weights, own.notion))
+    check_solved(SwapProblem(own.sizes, own.distributions, own.costs, weights, own.notion))
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.1, 1.0, 5.0, 20.0])
@@ -242,21 +248,23 @@ def test_the_budget_is_kept_however_small_it_is_and_however_unlike_cells_are(eps
 
 
 def test_one_cell_stays_where_it_is():
-    laws = SwapLaws(np.array([[3], [2]]), np.array([[0, 1]]))
-    own = SwapProblem(np.array([7]), [laws], np.zeros((1, 1)), np.ones(1), Pufferfish(0.1))
+    distributions = SwapDistributions(np.array([[3], [2]]), np.array([[0, 1]]))
+    own = SwapProblem(np.array([7]), [distributions], np.zeros((1, 1)), np.ones(1), Pufferfish(0.1))
     assert mean_flows(own).tolist() == [[7 * ROW]]
 
 
 def test_cells_that_tell_no_more_than_the_budget_stay_where_they_are():
-    laws = SwapLaws(np.array([[5, 4], [4, 5]]), np.array([[0, 1]]))
-    own = SwapProblem(np.array([9, 9]), [laws], np.ones((2, 2)), np.ones(2), Pufferfish(0.3))
+    distributions = SwapDistributions(np.array([[5, 4], [4, 5]]), np.array([[0, 1]]))
+    own = SwapProblem(
+        np.array([9, 9]), [distributions], np.ones((2, 2)), np.ones(2), Pufferfish(0.3)
+    )
     assert mean_flows(own).tolist() == [[9 * ROW, 0], [0, 9 * ROW]]
 
 
 def test_secrets_that_no_cell_has_in_common_are_mixed_just_enough():
-    laws = SwapLaws(np.array([[6, 0], [0, 6]]), np.array([[0, 1]]))
+    distributions = SwapDistributions(np.array([[6, 0], [0, 6]]), np.array([[0, 1]]))
     costs = np.array([[0.0, 1.0], [1.0, 0.0]])
-    own = SwapProblem(np.array([8, 8]), [laws], costs, np.ones(2), Pufferfish(1.0))
+    own = SwapProblem(np.array([8, 8]), [distributions], costs, np.ones(2), Pufferfish(1.0))
     flows = check_solved(own)
     assert flows[0, 1] / ROW == pytest.approx(8 / (1 + math.e), rel=1e-4)
 
@@ -282,7 +290,7 @@ def test_flows_are_made_whole_with_exact_margins_and_hardly_moved(seed, stay):
 
 
 def boxes_of(rng, n, n_secrets, *, zeros=False):
-    """Return laws between whose ends there are posteriors that sum to one."""
+    """Return distributions between whose ends there are posteriors that sum to one."""
     counts = rng.integers(1, 30, (n_secrets, n))
     shares = counts / counts.sum(axis=0)
     low, high = (
@@ -292,7 +300,7 @@ def boxes_of(rng, n, n_secrets, *, zeros=False):
     if zeros:
         low *= rng.random(shares.shape) < 0.6
     pairs = np.array(list(combinations(range(n_secrets), 2)))
-    return SwapLaws(counts, pairs, np.stack([low, high]))
+    return SwapDistributions(counts, pairs, np.stack([low, high]))
 
 
 def extreme(flows, sizes, low, high, b, sign):
@@ -322,13 +330,13 @@ def test_losses_over_boxes_are_those_of_a_program_of_our_own(seed, delta, zeros)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 6))
     sizes = rng.integers(1, 50, n)
-    laws = boxes_of(rng, n, int(rng.integers(2, 4)), zeros=zeros)
-    low, high = laws.boxes
+    distributions = boxes_of(rng, n, int(rng.integers(2, 4)), zeros=zeros)
+    low, high = distributions.boxes
     assume((low.sum(axis=1) > 0).all())
     flows = random_flows(rng, sizes)
     notion = Pufferfish(0.4, delta)
-    told = swap_losses(flows, sizes, laws, notion)
-    for pair, ways in zip(laws.pairs, told, strict=True):
+    told = swap_losses(flows, sizes, distributions, notion)
+    for pair, ways in zip(distributions.pairs, told, strict=True):
         for (s, t), (_, upper) in zip((pair, pair[::-1]), ways, strict=True):
             most = [extreme(flows, sizes, low[s], high[s], b, 1.0) for b in range(n)]
             least = [extreme(flows, sizes, low[t], high[t], b, -1.0) for b in range(n)]
@@ -347,19 +355,19 @@ def test_no_posteriors_in_the_boxes_lose_more_than_the_loss_over_them(seed, delt
     rng = np.random.default_rng(seed)
     n, n_secrets = int(rng.integers(1, 7)), int(rng.integers(2, 4))
     sizes = rng.integers(1, 200, n)
-    laws = boxes_of(rng, n, n_secrets)
+    distributions = boxes_of(rng, n, n_secrets)
     flows = random_flows(rng, sizes)
     rows = flows / flows.sum() * sizes.sum()
     notion = Pufferfish(0.4, delta)
-    told = swap_losses(flows, sizes, laws, notion)[..., 1]
-    low, high = laws.boxes
+    told = swap_losses(flows, sizes, distributions, notion)[..., 1]
+    low, high = distributions.boxes
     for _ in range(50):
         # corners and insides; whether they sum to one is not asked
         share = rng.random((n_secrets, n)) ** rng.choice([0.0, 1.0, 30.0])
         share = np.where(rng.random((n_secrets, n)) < 0.5, share, 1.0 - share)
         q = low + (high - low) * share
         mass = q @ rows / (q @ sizes)[:, None]
-        for (s, t), ways in zip(laws.pairs, told, strict=True):
+        for (s, t), ways in zip(distributions.pairs, told, strict=True):
             for (p, r), upper in zip(((s, t), (t, s)), ways, strict=True):
                 if delta:
                     loss = np.maximum(mass[p] - math.exp(0.4) * mass[r], 0.0).sum()
@@ -371,11 +379,15 @@ def test_no_posteriors_in_the_boxes_lose_more_than_the_loss_over_them(seed, delt
 def test_boxes_of_no_width_lose_what_the_shares_lose():
     rng = np.random.default_rng(5)
     own = problem(rng, n=5, secrets=3)
-    [laws] = own.laws
+    [distributions] = own.distributions
     flows = random_flows(rng, own.sizes)
-    boxes = SwapLaws(laws.counts, laws.pairs, np.stack([laws.shares, laws.shares]))
+    boxes = SwapDistributions(
+        distributions.counts,
+        distributions.pairs,
+        np.stack([distributions.shares, distributions.shares]),
+    )
     for notion in (Pufferfish(1.0), Pufferfish(0.2, 0.1)):
-        plain = swap_losses(flows, own.sizes, laws, notion)[..., 1]
+        plain = swap_losses(flows, own.sizes, distributions, notion)[..., 1]
         over = swap_losses(flows, own.sizes, boxes, notion)[..., 1]
         np.testing.assert_allclose(over, plain, atol=1e-12)
 
@@ -386,19 +398,19 @@ def test_flows_over_boxes_keep_the_budget_for_all_posteriors_in_them(seed, epsil
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
     sizes = rng.integers(5, 500, n)
-    laws = boxes_of(rng, n, int(rng.integers(2, 4)))
+    distributions = boxes_of(rng, n, int(rng.integers(2, 4)))
     costs = problem(rng, n=n).costs
-    own = SwapProblem(sizes, [laws], costs, np.ones(n), Pufferfish(epsilon, delta))
+    own = SwapProblem(sizes, [distributions], costs, np.ones(n), Pufferfish(epsilon, delta))
     flows = mean_flows(own)
     assert (flows.sum(axis=0) == sizes * ROW).all()
     assert (flows.sum(axis=1) == sizes * ROW).all()
-    low, high = laws.boxes
-    for s, t in both_ways(laws.pairs):
+    low, high = distributions.boxes
+    for s, t in both_ways(distributions.pairs):
         most = [extreme(flows, sizes, low[s], high[s], b, 1.0) for b in range(n)]
         least = [extreme(flows, sizes, low[t], high[t], b, -1.0) for b in range(n)]
         over = [p - math.exp(epsilon) * q for p, q in zip(most, least, strict=True)]
         assert sum(max(each, 0.0) for each in over) <= delta + 1e-8
-    counted = SwapLaws(laws.counts, laws.pairs)
+    counted = SwapDistributions(distributions.counts, distributions.pairs)
     plain = SwapProblem(sizes, [counted], costs, np.ones(n), own.notion)
     assert cost_of(mean_flows(plain), own) <= cost_of(flows, own) + 1e-5 * sizes.sum()
 
@@ -409,10 +421,10 @@ def test_flows_over_boxes_are_the_cheapest_that_a_search_of_our_own_finds(seed, 
     """Two cells and two secrets: the flows are one number, how many are exchanged."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(20, 200, 2)
-    laws = boxes_of(rng, 2, 2)
-    low, high = laws.boxes
+    distributions = boxes_of(rng, 2, 2)
+    low, high = distributions.boxes
     costs = np.array([[0.0, 1.0], [1.0, 0.0]])
-    own = SwapProblem(sizes, [laws], costs, np.ones(2), Pufferfish(epsilon))
+    own = SwapProblem(sizes, [distributions], costs, np.ones(2), Pufferfish(epsilon))
 
     def loss(moved):
         flows = np.array([[sizes[0] - moved, moved], [moved, sizes[1] - moved]])

@@ -35,15 +35,17 @@ def coin(chance):
     return Discrete([0, 1], [1 - chance, chance])
 
 
-def convolved(laws):
-    """Return the law of a sum, as a dict from exact value to exact mass."""
+def convolved(distributions):
+    """Return the distribution of a sum, as a dict from exact value to exact mass."""
     total = {Fraction(0): Fraction(1)}
-    for law in laws:
+    for distribution in distributions:
         masses = {}
-        for atom, count in zip(law.atoms.tolist(), law.counts.tolist(), strict=True):
+        for atom, count in zip(
+            distribution.atoms.tolist(), distribution.counts.tolist(), strict=True
+        ):
             for value, mass in total.items():
                 key = value + Fraction(atom)
-                masses[key] = masses.get(key, 0) + mass * Fraction(count, law.total)
+                masses[key] = masses.get(key, 0) + mass * Fraction(count, distribution.total)
         total = {value: mass for value, mass in masses.items() if mass}
     return total
 
@@ -51,14 +53,19 @@ def convolved(laws):
 def loss_of_sum(p, q, others, theta):
     """Return the largest |log h_p / h_q| of the released sums, at 50 digits."""
     with mp.workdps(50):
-        sums = [convolved([law, *others]) for law in (p, q)]
+        sums = [convolved([distribution, *others]) for distribution in (p, q)]
         places = {*sums[0], *sums[1]}
         unit = math.lcm(*(x.denominator for x in places))
-        laws = [{int(x * unit): _mpf(m) for x, m in law.items()} for law in sums]
+        distributions = [
+            {int(x * unit): _mpf(m) for x, m in distribution.items()} for distribution in sums
+        ]
         decay = functools.cache(lambda distance: mp.exp(-mpf(distance) / unit / mpf(theta)))
         worst = mpf(0)
-        for y in {*laws[0], *laws[1]}:
-            p, q = (mp.fdot((m, decay(abs(x - y))) for x, m in law.items()) for law in laws)
+        for y in {*distributions[0], *distributions[1]}:
+            p, q = (
+                mp.fdot((m, decay(abs(x - y))) for x, m in distribution.items())
+                for distribution in distributions
+            )
             worst = max(worst, abs(mp.log(p / q)))
         return worst * (1 - mpf(10) ** -40)  # less than the oracle's own rounding
 
@@ -105,8 +112,8 @@ GOLDEN = {
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_scales_of_the_papers_figures_are_reproduced(name):
-    condition, laws, expected = GOLDEN[name]
-    scales = [condition([PriorPair(*laws)], epsilon).scale for epsilon in EPSILONS]
+    condition, distributions, expected = GOLDEN[name]
+    scales = [condition([PriorPair(*distributions)], epsilon).scale for epsilon in EPSILONS]
     np.testing.assert_allclose(scales, expected, rtol=1e-11)
 
 
@@ -132,8 +139,8 @@ CLASSES = {  # the classes of users of 001, Figures 5 and 9, as counts
 def test_the_scales_of_removed_classes_are_reproduced(name):
     counts, expected = CLASSES[name]
     first = -1 if counts[0] == 0 else 1
-    law = Discrete.from_counts(np.arange(len(counts)) + first, counts)
-    scales = [uc.theorem_3_eq13([PriorPair(law, ABSENT)], e).scale for e in EPSILONS]
+    distribution = Discrete.from_counts(np.arange(len(counts)) + first, counts)
+    scales = [uc.theorem_3_eq13([PriorPair(distribution, ABSENT)], e).scale for e in EPSILONS]
     np.testing.assert_allclose(scales, expected, rtol=1e-11)
 
 
@@ -164,8 +171,8 @@ BINARY = {  # counts of ones and of all; lemma 2, and the better end of the plan
 @pytest.mark.parametrize("name", BINARY)
 def test_the_scales_of_binary_classes_are_reproduced(name):
     counts, printed, better = BINARY[name]
-    laws = [Discrete.from_counts([0, 1], [total - ones, ones]) for ones, total in counts]
-    pairs = [PriorPair(*laws)]
+    distributions = [Discrete.from_counts([0, 1], [total - ones, ones]) for ones, total in counts]
+    pairs = [PriorPair(*distributions)]
     np.testing.assert_allclose(
         [uc.lemma_2(pairs, e).scale for e in EPSILONS[:5]], printed, rtol=1e-11
     )
@@ -208,7 +215,7 @@ values = st.sampled_from([-3, -1, 0, 1, 2, 7, 0.25])
 
 
 @st.composite
-def laws(draw):
+def distributions(draw):
     counts = draw(masses)
     atoms = draw(st.lists(values, min_size=len(counts), max_size=len(counts), unique=True))
     return Discrete.from_counts(atoms, counts)
@@ -223,8 +230,8 @@ def coins(draw):
 budgets = st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0])
 
 
-@given(laws(), laws(), st.lists(laws(), max_size=2), budgets)
-def test_no_condition_on_two_laws_is_below_the_exact_loss(p, q, others, epsilon):
+@given(distributions(), distributions(), st.lists(distributions(), max_size=2), budgets)
+def test_no_condition_on_two_distributions_is_below_the_exact_loss(p, q, others, epsilon):
     for condition in (uc.theorem_4, uc.relaxed):
         scale = condition([PriorPair(p, q)], epsilon).scale
         if scale == 0.0:
@@ -233,7 +240,7 @@ def test_no_condition_on_two_laws_is_below_the_exact_loss(p, q, others, epsilon)
             assert loss_of_sum(p, q, others, scale) <= epsilon
 
 
-@given(laws(), st.lists(laws(), max_size=2), budgets)
+@given(distributions(), st.lists(distributions(), max_size=2), budgets)
 def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon):
     for condition in (uc.theorem_3_eq13, uc.theorem_3_eq14):
         scale = condition([PriorPair(p, ABSENT)], epsilon).scale
@@ -243,7 +250,7 @@ def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon
             assert loss_of_sum(p, ABSENT, others, scale) <= epsilon
 
 
-@given(coins(), coins(), st.lists(laws(), max_size=2), budgets)
+@given(coins(), coins(), st.lists(distributions(), max_size=2), budgets)
 def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
     scales = [lemma([PriorPair(p, q)], epsilon).scale for lemma in uc._BINARY]
     assert scales == sorted(scales, reverse=True)
@@ -253,7 +260,7 @@ def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
         assert loss_of_sum(p, q, others, scale) <= epsilon
 
 
-@given(values, values, st.lists(laws(), max_size=1), budgets)
+@given(values, values, st.lists(distributions(), max_size=1), budgets)
 def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
     pair = PriorPair(point(a), point(b))
     scale = uc.theorem_1_of_001([pair], epsilon).scale
@@ -264,15 +271,25 @@ def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
     assert epsilon * (1 - 1e-15) <= loss <= epsilon
 
 
-@given(laws().filter(lambda law: law.atoms.min() >= 0 and law.counts[law.atoms > 0].any()), budgets)
-def test_eq_13_is_the_loss_of_values_that_are_not_negative(law, epsilon):
-    scale = uc.theorem_3_eq13([PriorPair(law, ABSENT)], epsilon).scale
-    assert loss_of_sum(law, ABSENT, [D1], scale) == pytest.approx(epsilon, rel=1e-10)
+@given(
+    distributions().filter(
+        lambda distribution: (
+            distribution.atoms.min() >= 0 and distribution.counts[distribution.atoms > 0].any()
+        )
+    ),
+    budgets,
+)
+def test_eq_13_is_the_loss_of_values_that_are_not_negative(distribution, epsilon):
+    scale = uc.theorem_3_eq13([PriorPair(distribution, ABSENT)], epsilon).scale
+    assert loss_of_sum(distribution, ABSENT, [D1], scale) == pytest.approx(epsilon, rel=1e-10)
 
 
-@given(coins(), coins(), laws(), budgets)
+@given(coins(), coins(), distributions(), budgets)
 def test_psi_as_printed_agrees_with_its_closed_form(p, q, others, epsilon):
-    chances = [float(law.probabilities[law.atoms == 1.0].sum()) for law in (p, q)]
+    chances = [
+        float(distribution.probabilities[distribution.atoms == 1.0].sum())
+        for distribution in (p, q)
+    ]
     assume(chances[0] != chances[1])
     psi = uc.lemma_2_psi(*chances, others)[1].min()
     printed = 1 / math.log(math.exp(epsilon) + math.expm1(epsilon) * psi)
@@ -280,7 +297,7 @@ def test_psi_as_printed_agrees_with_its_closed_form(p, q, others, epsilon):
 
 
 @given(coins(), coins(), budgets)
-def test_both_ends_of_the_plan_are_the_relaxed_condition_of_binary_laws(p, q, epsilon):
+def test_both_ends_of_the_plan_are_the_relaxed_condition_of_binary_distributions(p, q, epsilon):
     both = uc.lemma_2_both_ends([PriorPair(p, q)], epsilon).scale
     assert both == pytest.approx(uc.relaxed([PriorPair(p, q)], epsilon).scale, rel=1e-9)
 
@@ -306,7 +323,7 @@ def test_scales_follow_the_unit_of_the_values(unit, epsilon):
     assert eq13 == pytest.approx(expected, rel=1e-9)
 
 
-def test_masses_of_1e_minus_300_and_equal_laws_are_no_trouble():
+def test_masses_of_1e_minus_300_and_equal_distributions_are_no_trouble():
     rare = Discrete([0, 1], [1.0, 1e-300])
     assert uc.lemma_2([PriorPair(rare, coin(0.0))], 1.0).scale == 1.0
     assert 0 < uc.lemma_2_both_ends([PriorPair(rare, coin(0.0))], 1.0).scale < 0.0015
@@ -314,9 +331,9 @@ def test_masses_of_1e_minus_300_and_equal_laws_are_no_trouble():
 
 
 def test_a_value_without_mass_needs_no_noise():
-    law = Discrete([0, 1, 100], [0.5, 0.5, 0])
-    assert uc.theorem_3_eq14([PriorPair(law, ABSENT)], 1.0).scale == 1.0
-    assert uc.theorem_4([PriorPair(law, Discrete([0, 1], [0.25, 0.75]))], 1.0).scale == 1.0
+    distribution = Discrete([0, 1, 100], [0.5, 0.5, 0])
+    assert uc.theorem_3_eq14([PriorPair(distribution, ABSENT)], 1.0).scale == 1.0
+    assert uc.theorem_4([PriorPair(distribution, Discrete([0, 1], [0.25, 0.75]))], 1.0).scale == 1.0
 
 
 def test_the_conditions_of_each_set_of_secrets():
@@ -343,7 +360,7 @@ def test_bad_input_gets_a_sentence():
         uc.theorem_1_of_001([pair], 1.0)
     with pytest.raises(ValueError, match=r"point mass at 0 \(absence\)"):
         uc.theorem_3_eq13([pair], 1.0)
-    with pytest.raises(ValueError, match="laws of 0 and 1"):
+    with pytest.raises(ValueError, match="distributions of 0 and 1"):
         uc.lemma_2([pair], 1.0)
     with pytest.raises(ValueError, match="at least one pair"):
         uc.theorem_4([], 1.0)

@@ -14,10 +14,10 @@ OTHER = Discrete([0, 1], [0.5, 0.5])
 GAUSSIAN = GaussianMixture([1.0], [3.0], [2.0])
 
 
-@pytest.mark.parametrize("law", [None, [0.5, 0.5], "bernoulli", 3])
-def test_a_user_without_a_distribution_is_refused(law):
+@pytest.mark.parametrize("distribution", [None, [0.5, 0.5], "bernoulli", 3])
+def test_a_user_without_a_distribution_is_refused(distribution):
     with pytest.raises(TypeError, match="law must be a Discrete or a GaussianMixture"):
-        User(law)
+        User(distribution)
 
 
 def test_the_message_says_that_the_distribution_is_missing():
@@ -25,18 +25,18 @@ def test_the_message_says_that_the_distribution_is_missing():
         User(None)
 
 
-def test_laws_of_rows_are_refused():
+def test_distributions_of_rows_are_refused():
     with pytest.raises(ValueError, match="law must be of one column"):
         User(Discrete([[0, 1], [1, 1]], [0.5, 0.5]))
     with pytest.raises(ValueError, match="alternative must be of one column"):
         User(COIN, alternative=Discrete([[0, 1], [1, 1]], [0.5, 0.5]))
 
 
-def test_a_law_with_covariance_matrices_is_refused_even_of_one_column():
-    law = GaussianMixture([1.0], [[3.0]], [[[4.0]]])
+def test_a_distribution_with_covariance_matrices_is_refused_even_of_one_column():
+    distribution = GaussianMixture([1.0], [[3.0]], [[[4.0]]])
     with pytest.raises(ValueError, match=r"law must have standard deviations.*marginal\(\[0\]\)"):
-        User(law)
-    assert User(law.marginal([0])).law.scales.tolist() == GAUSSIAN.scales.tolist()
+        User(distribution)
+    assert User(distribution.marginal([0])).law.scales.tolist() == GAUSSIAN.scales.tolist()
 
 
 @pytest.mark.parametrize("presence", [-0.1, 1.1, np.nan, np.inf])
@@ -97,10 +97,10 @@ def test_names_of_large_and_uneven_values_stay_apart():
 def test_absence_is_a_report_of_zero():
     pairs = user_pairs([User(Discrete([-3, 2], [0.5, 0.5]))], "value-absence")
     assert [(pair.shift, pair.against) for pair in pairs] == [(3.0, "absent"), (-2.0, "absent")]
-    law = user_pairs([User(COIN)], "distribution-absence")[0]
-    assert law.p == COIN
-    assert law.q == Discrete([0], [1.0])
-    assert law.shift is None
+    distribution = user_pairs([User(COIN)], "distribution-absence")[0]
+    assert distribution.p == COIN
+    assert distribution.q == Discrete([0], [1.0])
+    assert distribution.shift is None
 
 
 @pytest.mark.parametrize("secrets", ["value", "value-absence"])
@@ -173,7 +173,7 @@ def test_the_common_step_is_the_largest_decimal_one(values, step):
     assert common_step([User(Discrete([0], [1.0]), values=values)]) == step
 
 
-def test_laws_alternatives_and_protected_values_share_the_step():
+def test_distributions_alternatives_and_protected_values_share_the_step():
     user = User(COIN, alternative=Discrete([0.5], [1.0]), values=[0.2])
     assert common_step([user, User(GAUSSIAN)]) == 0.1
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning, UtilityWarning
-from sklearn_puffer._noiser import ColumnRelease, RawLaw, utilities
+from sklearn_puffer._noiser import ColumnRelease, RawDistribution, utilities
 from sklearn_puffer._noiser.utility import smallest_change
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import Column
@@ -59,14 +59,14 @@ def survives(kind, noise, grid, low=-np.inf, high=np.inf, edges=None, atoms=RAW)
     levels = tuple("abcdef") if kind == "category" else None
     column = Column("x", kind, atoms, known, levels=levels, edges=edges, ordered=True)
     release = ColumnRelease(column, noise, grid, "native")
-    return utilities([release], [RawLaw(RAW, SHARES, 1.0, low, high)], [1.0])[0]
+    return utilities([release], [RawDistribution(RAW, SHARES, 1.0, low, high)], [1.0])[0]
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.8, 6.0, 45.0])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("low", "high"), [(0.0, 5.0), (-128.0, 127.0), (0.0, 255.0)])
 def test_cut_whole_numbers_change_as_a_sum_over_the_noise_says(family, scale, low, high):
-    make, law = FAMILIES[family]
+    make, distribution = FAMILIES[family]
     kind = "category" if high == 5.0 else "integer"
     edges, atoms = np.array([1.0]), np.array([0.0, 5.0])
     if kind == "category":
@@ -77,7 +77,7 @@ def test_cut_whole_numbers_change_as_a_sum_over_the_noise_says(family, scale, lo
     for value, share in zip(RAW, SHARES, strict=True):
         atom = value if edges is None else (0.0 if value <= 1.0 else 5.0)
         ends = np.concatenate([[-np.inf], released[1:] - 0.5, [np.inf]])
-        masses = np.diff(law.cdf((ends - atom) / scale))
+        masses = np.diff(distribution.cdf((ends - atom) / scale))
         change += share * (masses @ np.abs(released - value))
         same += share * masses[released == value].sum()
     assert told.change == pytest.approx(change, rel=1e-9, abs=1e-12)
@@ -87,11 +87,11 @@ def test_cut_whole_numbers_change_as_a_sum_over_the_noise_says(family, scale, lo
 @pytest.mark.parametrize("scale", [0.05, 0.8, 45.0, 300.0])
 @pytest.mark.parametrize("family", ["laplace", "gaussian", "k=5"])
 def test_whole_numbers_without_ends_change_as_a_long_sum_says(family, scale):
-    make, law = FAMILIES[family]
+    make, distribution = FAMILIES[family]
     told = survives("integer", make(scale), 1.0)
     far = np.arange(1, 400_000 if family == "k=5" else 20_000)
     # twice the tails, which are above 1/2, 3/2, ...
-    expected = 2.0 * law.sf((far - 0.5) / scale).sum()
+    expected = 2.0 * distribution.sf((far - 0.5) / scale).sum()
     assert told.change == pytest.approx(expected, rel=1e-7, abs=1e-13)
 
 
@@ -110,8 +110,8 @@ def test_an_integer_type_that_cuts_far_out_makes_heavy_tails_finite():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("most", [0.0, 1e-3, 0.7, 30.0])
 def test_the_mean_above_zero_is_the_integral_of_the_tails(family, most):
-    make, law = FAMILIES[family]
-    expected = quad(lambda t: float(law.sf(t / 2.0)), 0.0, most, epsabs=1e-13)[0]
+    make, distribution = FAMILIES[family]
+    expected = quad(lambda t: float(distribution.sf(t / 2.0)), 0.0, most, epsabs=1e-13)[0]
     assert make(2.0).mean_up_to(most) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
@@ -125,19 +125,19 @@ def test_the_mean_above_zero_is_half_the_mean_size(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_binned_fractions_change_by_bin_and_noise_together(family):
-    make, law = FAMILIES[family]
+    make, distribution = FAMILIES[family]
     told = survives("float", make(0.9), 2.0**-41, edges=np.array([1.0]), atoms=np.array([0.5, 3.0]))
     moved = np.array([-0.5, 0.5, -1.0, 2.0])
 
     def chance(most):
-        ends = [law.cdf((moved + side * most) / 0.9) for side in (1.0, -1.0)]
+        ends = [distribution.cdf((moved + side * most) / 0.9) for side in (1.0, -1.0)]
         return float(SHARES @ (ends[0] - ends[1]))
 
     assert chance(told.median_change) == pytest.approx(0.5, abs=1e-9)
     if family in ("cauchy", "k=1.5"):
         assert told.change == np.inf
         return
-    expected = [law.expect(lambda z, d=d: abs(0.9 * z - d)) for d in moved]
+    expected = [distribution.expect(lambda z, d=d: abs(0.9 * z - d)) for d in moved]
     assert told.change == pytest.approx(float(SHARES @ expected), rel=1e-6)
 
 
@@ -227,9 +227,11 @@ def test_the_constant_is_the_median_of_the_values_before_binning():
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("law", [stats.laplace, stats.norm, stats.cauchy, stats.randint(-9, 10)])
+@pytest.mark.parametrize(
+    "distribution", [stats.laplace, stats.norm, stats.cauchy, stats.randint(-9, 10)]
+)
 @pytest.mark.parametrize("near", [0.0, 1e-9, 30.0, 1e9])
-def test_a_median_change_is_the_smallest_on_its_grid(law, whole, near):
+def test_a_median_change_is_the_smallest_on_its_grid(distribution, whole, near):
     step = 2.0**-3 if whole else 2.0**-36
     asked = []
     for shift in (0.0, 0.4, 7.0, 300.0):
@@ -237,7 +239,7 @@ def test_a_median_change_is_the_smallest_on_its_grid(law, whole, near):
         def chance(most, shift=shift):
             asked.append(most)
             reach = most + (0.5 * step if whole else 0.0)
-            return float(law.cdf(shift + reach) - law.cdf(shift - reach))
+            return float(distribution.cdf(shift + reach) - distribution.cdf(shift - reach))
 
         found = smallest_change(chance, step, whole, near)
         assert chance(found) >= 0.5 * (1 - 1e-11)
@@ -302,17 +304,17 @@ def test_a_copy_with_more_noise_has_figures_of_its_own():
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 5.0])
-def test_a_law_of_many_values_is_kept_small_and_close(scale):
+def test_a_distribution_of_many_values_is_kept_small_and_close(scale):
     values = np.sort(np.random.default_rng(0).normal(0.0, 1.0, 50_000))
     edges, known = np.array([-0.5, 0.5]), np.ones(3, dtype=bool)
     column = Column("x", "float", np.array([-1.0, 0.0, 1.0]), known, edges=edges)
-    law = RawLaw.of(values, np.ones(50_000), 50_000, _Read())
-    small = law.kept(column)
+    distribution = RawDistribution.of(values, np.ones(50_000), 50_000, _Read())
+    small = distribution.kept(column)
     assert len(small.values) <= 3 * 18
     assert not np.isin(small.values, values).any()
     assert small.shares.sum() == pytest.approx(1.0)
     release = ColumnRelease(column, Laplace(scale), 2.0**-43, "native")
-    told = [utilities([release], [of], [1.0])[0] for of in (law, small)]
+    told = [utilities([release], [of], [1.0])[0] for of in (distribution, small)]
     assert told[0].change == pytest.approx(told[1].change, rel=2e-3)
     assert told[0].median_change == pytest.approx(told[1].median_change, rel=5e-3)
 
@@ -326,7 +328,10 @@ def test_a_copy_keeps_no_rows_and_has_figures_close_to_those_of_all_rows(options
     frame = pd.DataFrame({"s": np.resize(list("ab"), 400), "x": rng.normal(size=400)})
     frame["w"] = rng.integers(0, 40, 400) + 8 * (frame["s"] == "a")
     noiser = fitted(frame, sensitive="s", epsilon=0.3, **options)
-    assert sum(len(law.values) for law in noiser._fitted.noise.laws) <= 4 * 18 * 2
+    assert (
+        sum(len(distribution.values) for distribution in noiser._fitted.noise.distributions)
+        <= 4 * 18 * 2
+    )
     same = noiser.noisier(1.0)  # the same noise, told from what is kept
     pd.testing.assert_frame_equal(same.utility_, noiser.utility_, rtol=5e-3, atol=1e-3)
 
@@ -483,7 +488,7 @@ def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
         GridSearchCV(make_pipeline(clone(noiser), Ridge()), grid, cv=3).fit(table, y)
 
 
-def test_all_that_a_fit_has_to_say_of_its_promise_is_one_warning():
+def test_all_that_a_fit_has_to_say_of_its_guarantee_is_one_warning():
     table, _ = patients()
     promise, use = warned(lambda: PufferfishNoiser(sensitive="sex").fit(table))
     assert (promise[0], use[0]) == ("PufferfishWarning", "UtilityWarning")

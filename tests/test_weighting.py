@@ -38,7 +38,7 @@ def error(noiser, X):
 
 @pytest.mark.parametrize("dependence", ["joint", "independent", [["telling", "idle"], ["scaled"]]])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_optimal_proportions_cost_no_more_than_the_spreads_and_keep_the_promise(dependence, seed):
+def test_optimal_proportions_cost_no_more_than_the_spreads_and_keep_the_guarantee(dependence, seed):
     X = table(seed=seed)
     plain = fitted(X, dependence=dependence)
     best = fitted(X, dependence=dependence, weights="optimal")
@@ -66,7 +66,7 @@ def test_optimal_proportions_are_found_again():
 @pytest.mark.parametrize(
     "options", [{"noise": "gaussian", "delta": 1e-3}, {"noise": "cauchy"}, {"alpha": 3.0}], ids=str
 )
-def test_optimal_proportions_serve_other_promises(options):
+def test_optimal_proportions_serve_other_guarantees(options):
     X = table()[["secret", "telling", "idle"]]
     best = fitted(X, weights="optimal", strategy="wasserstein", **options)
     plain = fitted(X, strategy="wasserstein", **options)

@@ -22,28 +22,28 @@ def problem_of(families, n, **options):
     return ChannelProblem(families, weights / weights.sum(), costs, **options)
 
 
-def laws_of(problem):
-    """Return each family's laws over all cells and its ordered pairs, by other means."""
+def distributions_of(problem):
+    """Return each family's distributions over all cells and its ordered pairs, by other means."""
     for family in problem.families:
-        laws = family.masses / family.masses.sum(axis=1, keepdims=True)
-        pairs = [tuple(sorted(pair)) for pair in permutations(range(len(laws)), 2)]
+        distributions = family.masses / family.masses.sum(axis=1, keepdims=True)
+        pairs = [tuple(sorted(pair)) for pair in permutations(range(len(distributions)), 2)]
         if family.pairs is not None:
             pairs = [tuple(sorted(map(int, pair))) for pair in family.pairs]
-        yield laws, sorted({(s, t) for s, t in pairs} | {(t, s) for s, t in pairs})
+        yield distributions, sorted({(s, t) for s, t in pairs} | {(t, s) for s, t in pairs})
 
 
 def optimum(problem, tolerance=1e-7):
     """Return the dense program's rows, (n, n), and its value."""
     n = problem.n_cells
     factor, rows, limits = np.exp(problem.epsilon), [], []
-    n_pairs = sum(len(pairs) for _, pairs in laws_of(problem))
+    n_pairs = sum(len(pairs) for _, pairs in distributions_of(problem))
     n_excesses = n_pairs * n if problem.delta else 0
     number = 0
-    for laws, pairs in laws_of(problem):
+    for distributions, pairs in distributions_of(problem):
         for s, t in pairs:
             for y in range(n):
                 row = np.zeros(n * n + n_excesses)
-                row[y : n * n : n] = laws[s] - factor * laws[t]
+                row[y : n * n : n] = distributions[s] - factor * distributions[t]
                 if problem.delta:
                     row[n * n + number * n + y] = -1.0
                 rows.append(row)
@@ -192,10 +192,10 @@ shares = st.floats(0.0, 1.0) | st.floats(allow_nan=True, allow_infinity=True)
 def forgeries(draw):
     """Draw a problem of any kind that has a channel, and whatever a solver may say of it."""
     n, k = draw(st.integers(1, 5)), draw(st.integers(1, 3))
-    law = st.lists(counts, min_size=n, max_size=n).filter(any)
-    families = [Family(np.array(draw(st.lists(law, min_size=k, max_size=k))))]
+    distribution = st.lists(counts, min_size=n, max_size=n).filter(any)
+    families = [Family(np.array(draw(st.lists(distribution, min_size=k, max_size=k))))]
     if draw(st.booleans()):
-        families.append(Family(np.array(draw(st.lists(law, min_size=2, max_size=2)))))
+        families.append(Family(np.array(draw(st.lists(distribution, min_size=2, max_size=2)))))
     problem = ChannelProblem(
         families,
         np.full(n, 1.0 / n),
@@ -227,7 +227,7 @@ def test_masses_far_apart_keep_their_budget():
     check(problem, whole_rows(problem, np.eye(7)))
 
 
-def test_laws_that_share_no_cell_become_one_and_so_does_a_single_cell():
+def test_distributions_that_share_no_cell_become_one_and_so_does_a_single_cell():
     apart = problem_of([Family(np.array([[3, 1, 0, 0], [0, 0, 1, 3]]))], 4, epsilon=0.1)
     rows = whole_rows(apart, np.eye(4))
     check(apart, rows)

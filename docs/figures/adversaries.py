@@ -26,9 +26,12 @@ def table():
 
 
 def counted(rows):
-    """Return the law of the two columns given each sex, counted from these rows."""
+    """Return the distribution of the two columns given each sex, counted from these rows."""
     shares = rows.groupby("sex")[PUBLIC].value_counts(normalize=True)
-    return {sex: Discrete(list(law.index), law) for sex, law in _by_sex(shares)}
+    return {
+        sex: Discrete(list(distribution.index), distribution)
+        for sex, distribution in _by_sex(shares)
+    }
 
 
 def _by_sex(shares):

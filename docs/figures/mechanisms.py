@@ -1,4 +1,4 @@
-"""Draw how Laplace noise and the optimal channel change one column under one promise.
+"""Draw how Laplace noise and the optimal channel change one column under one guarantee.
 
     python docs/figures/mechanisms.py
 

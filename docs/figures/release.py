@@ -40,7 +40,7 @@ def chances(noiser):
 
 
 def draw(path):
-    """Draw both histograms, one above the band of the promise and one inside it."""
+    """Draw both histograms, one above the band of the guarantee and one inside it."""
     noiser = fitted()
     figure, axes = canvas(2, height=3.2, sharey=True)
     titles = (

@@ -1,6 +1,6 @@
 """What users pass: numbers, choices, names and arrays, checked; every message names the way out.
 
-A conversion of arrays that makes two values equal would take them for one value, and a promise
+A conversion of arrays that makes two values equal would take them for one value, and a guarantee
 about the two would be about nothing. So wherever values become float64, as many are distinct after
 as before; no mask is lost, and no table is read by position.
 """
@@ -46,7 +46,7 @@ MOST_PAIRS = 1 << 18
 """Largest number of pairs of secrets, those of 724 values: what a fit looks at in some 10 s.
 
 Each takes 20 to 30 microseconds and a kilobyte, where losses are computed for all pairs at once:
-counted priors, the pure promise and Laplace noise.
+counted priors, the pure guarantee and Laplace noise.
 """
 
 MOST_ALONE = 1275
@@ -91,7 +91,7 @@ def check_delta(value: Any, name: str) -> float:
     number = _real(value, f"{name} must be a number in [0, 1)")
     if not 0.0 <= number < 1.0:
         raise ValueError(
-            f"{name} must lie in [0, 1), got {quoted(value)}; choose 0 for a pure promise, or a "
+            f"{name} must lie in [0, 1), got {quoted(value)}; choose 0 for a pure guarantee, or a "
             "small probability such as 1e-5."
         )
     return number
@@ -199,7 +199,9 @@ def check_pairs(n_pairs: int, what: str, way_out: str, *, alone: bool = False) -
     """
     most = MOST_ALONE if alone else MOST_PAIRS
     if n_pairs > most:
-        each = "a millisecond or more under this noise and promise" if alone else "about a kilobyte"
+        each = (
+            "a millisecond or more under this noise and guarantee" if alone else "about a kilobyte"
+        )
         raise ValueError(
             f"{what} make {n_pairs:,} pairs, and {most:,} is the limit, as each takes {each}; "
             f"{way_out}."

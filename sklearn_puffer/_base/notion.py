@@ -1,4 +1,4 @@
-"""What a notion of privacy is: one of three divergences of two released laws, and a budget.
+"""A notion of privacy: one of three divergences of two released distributions, and a budget.
 
 Whatever computes losses knows the integrand of each of the three; what a shift loses, and what
 losses amount to that come with chances, is said here. The notions themselves are in `notions`.
@@ -40,7 +40,7 @@ class Supremum:
     adds_up : bool
         Whether losses of independent columns add up: they do.
     worst : float
-        The loss of laws that share no outcome.
+        The loss of distributions that share no outcome.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class HockeyStick:
     adds_up : bool
         Whether losses of independent columns add up: not at one and the same epsilon.
     worst : float
-        The loss of laws that share no outcome.
+        The loss of distributions that share no outcome.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class PowerMean:
     Attributes
     ----------
     worst : float
-        The loss of laws that share no outcome.
+        The loss of distributions that share no outcome.
 
     Examples
     --------
@@ -233,8 +233,8 @@ class Notion(ABC):
         """
 
     @abstractmethod
-    def for_law(self, ratio: float) -> Notion:
-        """Return the notion that a continuous law must keep for its samples to keep this one.
+    def for_distribution(self, ratio: float) -> Notion:
+        """Return the notion that a continuous distribution must keep, for samples to keep this one.
 
         Parameters
         ----------
@@ -249,14 +249,14 @@ class Notion(ABC):
 
     @abstractmethod
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
-        """Return what a loss of the law under `for_law` is at most for its samples.
+        """Return what a loss under `for_distribution` is at most for samples of the distribution.
 
         Parameters
         ----------
         loss : ndarray
-            Losses of the continuous law, in the unit of the budget.
+            Losses of the continuous distribution, in the unit of the budget.
         ratio : float
-            As for `for_law`.
+            As for `for_distribution`.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class Notion(ABC):
 
     @abstractmethod
     def promise(self) -> str:
-        """Return the promise in words.
+        """Return the guarantee in words.
 
         Returns
         -------
@@ -339,12 +339,12 @@ class Notion(ABC):
         return self.divergence.average(losses, weights, starts)
 
     def spent_on(self, ratio: float) -> float:
-        """Return what of epsilon is spent where `for_law` makes room for a ratio.
+        """Return what of epsilon is spent where `for_distribution` makes room for a ratio.
 
         Parameters
         ----------
         ratio : float
-            As for `for_law`.
+            As for `for_distribution`.
 
         Returns
         -------
@@ -364,7 +364,7 @@ class Notion(ABC):
         return []
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers of the promise.
+        """Return the numbers of the guarantee.
 
         Returns
         -------

@@ -385,7 +385,7 @@ class NoisyDescent(CertifiedEstimator):
         return bool(choice == "steps")
 
     def _sentences(self, dependence: Dependence) -> list[str]:
-        """Return the assumptions of the promise."""
+        """Return the assumptions of the guarantee."""
         secret = "any two values of any record are protected against each other."
         if dependence.records is not None:
             n_chosen = len(dependence.records)
@@ -551,7 +551,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     coef_ : ndarray of shape (n_features,)
     intercept_ : ndarray of shape (1,)
     certificate_ : SGDCertificate
-        What is promised, and why.
+        What is guaranteed, and why.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.
@@ -678,7 +678,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     classes_ : ndarray of shape (2,)
         The labels in order, which are taken to be public.
     certificate_ : SGDCertificate
-        What is promised, and why.
+        What is guaranteed, and why.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.

@@ -1,4 +1,4 @@
-r"""What a noisy gradient descent promises: the loss of its released weights, and the evidence.
+r"""What a noisy gradient descent guarantees: the loss of its released weights, and the evidence.
 
 The weights follow :math:`W_t = \psi_t(W_{t-1}) + N_t` with maps that are c-contractions. Between
 two values of one record the maps differ by at most s_t, in one joint coupling of all records. Given
@@ -28,11 +28,11 @@ never more than 1, and largest where k is the first of them.
 arithmetic, noise rounded to its grid). Coupled by the same noise, computed and exact weights stay
 within :math:`E = \sum e_t` before the last noise, and so do means of them. If P' is within z of P
 and :math:`D(P' \| Q)` is small, move P' and Q by the same kernel that moves Q to the computed Q:
-the divergence does not grow, so that the computed laws are a shift of z + 2 E apart. The square
-root of the loss is a norm of the shifts, hence subadditive, which gives
+the divergence does not grow, so that the computed distributions are a shift of z + 2 E apart. The
+square root of the loss is a norm of the shifts, hence subadditive, which gives
 :math:`(\sqrt{D} + \sqrt{\alpha/2}\, 2 E / \sigma)^2`.
 
-The certificate of a noisy descent: the promise about its released weights, and the evidence.
+The certificate of a noisy descent: the guarantee about its released weights, and the evidence.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class Iteration:
     def _ever_apart(self, s: FloatArray) -> float:
         """Return a bound on z_t at every step, for moves that sum to at most the sum of s.
 
-        That is what `worst_shifts` promises of the moves of every record; or they start at the
+        That is what `worst_shifts` guarantees of the moves of every record; or they start at the
         ball's diameter, and one step moves by at most what all of its records can.
         """
         summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
@@ -455,7 +455,7 @@ SCHEMA = "sklearn_puffer.sgd_certificate/2"
 
 @dataclass(frozen=True)
 class SGDCertificate(Document):
-    r"""What the released weights of a noisy gradient descent promise, and the evidence.
+    r"""What the released weights of a noisy gradient descent guarantee, and the evidence.
 
     Attributes
     ----------
@@ -486,7 +486,7 @@ class SGDCertificate(Document):
     sigmas : dict of str to float
         The sigma that would keep the budget in each of the three cases.
     assumptions : list of str
-        Under which conditions the promise holds, in sentences.
+        Under which conditions the guarantee holds, in sentences.
     n_columns : int or None
         Columns of the table that was fitted, the target included.
     version, date, name, fingerprint : str
@@ -496,9 +496,9 @@ class SGDCertificate(Document):
 
     Notes
     -----
-    *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` the laws of the
-    released weights given two values of a secret record have a Renyi divergence of order alpha of
-    at most ``loss`` in both directions (004, Def. 2.2 and Thm 5.2).
+    *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` the distributions of
+    the released weights given two values of a secret record have a Renyi divergence of order alpha
+    of at most ``loss`` in both directions (004, Def. 2.2 and Thm 5.2).
 
     Examples
     --------
@@ -533,7 +533,7 @@ class SGDCertificate(Document):
 
     @property
     def notion(self) -> RenyiPufferfish:
-        """The notion of privacy that is promised."""
+        """The notion of privacy that is guaranteed."""
         return RenyiPufferfish(self.epsilon, self.alpha)
 
     @property
@@ -542,7 +542,7 @@ class SGDCertificate(Document):
         return self.loss <= self.epsilon
 
     def promise(self) -> str:
-        """Return the promise in one sentence."""
+        """Return the guarantee in one sentence."""
         told = self.notion.promise().replace("secrets", "values of a secret record")
         return f"Whoever sees the released weights, and knows the prior, can {told}."
 
@@ -573,8 +573,8 @@ class SGDCertificate(Document):
         return [
             f"Budget: {self.notion.budget_name()}; proven loss {self.loss:.6g}.",
             self.promise(),
-            "The prior is what somebody may know before the release: the law of all records, that "
-            "is how probable their values are, and how they depend on each other.",
+            "The prior is what somebody may know before the release: the distribution of all "
+            "records, that is how probable their values are, and how they depend on each other.",
             f"Gaussian noise of standard deviation {self.sigma:.6g} at {where}; "
             f"{self.n_steps} steps of {self.batch_size} records; learning rate "
             f"{self.learning_rate:.6g}.",

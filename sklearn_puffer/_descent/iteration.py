@@ -2,7 +2,7 @@ r"""The Renyi loss of noisy iterations that show only where they end (004, secti
 
 An iteration W_t = psi_t(W_(t-1), X_t) + N_t, t = 1..T, starts at a public W_0 and adds fresh noise
 N_t, independent of everything else. psi_t is a c_t-contraction of its first argument, c_t <= 1.
-Only W_T is released. How far do the laws of W_T under two secrets lie apart?
+Only W_T is released. How far do the distributions of W_T under two secrets lie apart?
 
 Theorem (004, Thm 5.2, with one joint coupling). Let one coupling of the two *whole* sequences have
 |psi_t(w, X_t) - psi_t(w, X'_t)| <= s_t for every w, almost surely. Let a_t >= 0, z_0 = 0 and
@@ -12,13 +12,14 @@ Theorem (004, Thm 5.2, with one joint coupling). Let one coupling of the two *wh
 Then D_alpha(W_T, W'_T) <= sum_t R_alpha(N_t, a_t), R_alpha(N, a) being the largest Renyi divergence
 of a shift of N by at most a.
 
-Proof. Fix a pair (x, x') of sequences. Claim: some law within z_t (W_inf) of that of W_t has at
-most the divergence sum_(u <= t) R_alpha(N_u, a_u) from W'_t. It holds for t = 0. A law within z of
-W_(t-1) is mapped by psi_t(., x'_t) to one within c_t z + s_t of psi_t(W_(t-1), x_t), and mapping
-both laws alike adds no divergence. Of that distance min(a_t, c_t z + s_t) is moved into the noise,
-for at most R_alpha(N_t, a_t): z_t is left. At z_T = 0 the law is that of W_T itself. Finally both
-laws of W_T are mixtures over the pairs (x, x') with the same weights, and
-exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha) is jointly convex, so the bound stays. QED
+Proof. Fix a pair (x, x') of sequences. Claim: some distribution within z_t (W_inf) of that of W_t
+has at most the divergence sum_(u <= t) R_alpha(N_u, a_u) from W'_t. It holds for t = 0. A
+distribution within z of W_(t-1) is mapped by psi_t(., x'_t) to one within c_t z + s_t of
+psi_t(W_(t-1), x_t), and mapping both distributions alike adds no divergence. Of that distance
+min(a_t, c_t z + s_t) is moved into the noise, for at most R_alpha(N_t, a_t): z_t is left. At z_T =
+0 the distribution is that of W_T itself. Finally both distributions of W_T are mixtures over the
+pairs (x, x') with the same weights, and exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha) is
+jointly convex, so the bound stays. QED
 
 Printed, Thm 5.2 takes s_t from the marginals, step by step. That is not true: X_2 = X_1 against
 X_2 = -X_1, X_1 a fair sign, has the same marginals (s = 0) and a D_2 of 1.325 after W_t = W_(t-1) +
@@ -321,11 +322,11 @@ def iteration_loss(
     """
     order = check_above(alpha, 1.0, "alpha")
     moves, scales, factors = _iteration(s, sigmas, contractions)
-    law = named_noise(noise)
+    distribution = named_noise(noise)
     choices = [_chosen(shifts, moves, scales, factors)]
-    if isinstance(shifts, str) and shifts == "optimal" and not law.is_normal:
+    if isinstance(shifts, str) and shifts == "optimal" and not distribution.is_normal:
         choices.append(moves)
-    return min(_total(law, a, scales, order) for a in choices)
+    return min(_total(distribution, a, scales, order) for a in choices)
 
 
 def _chosen(
@@ -368,14 +369,14 @@ def _given(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
     return safe
 
 
-def _total(law: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
+def _total(distribution: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
     """Return the sum of the divergences of the shifts, rounded up."""
     hidden = a > 0.0
     if not hidden.any():
         return 0.0
     with np.errstate(over="ignore"):  # infinity is a valid bound
         units = in_scales(a[hidden], sigmas[hidden])
-        losses = law.renyi_divergence(units[:, None], alpha) + SMALLEST
+        losses = distribution.renyi_divergence(units[:, None], alpha) + SMALLEST
         return float(losses.sum() * SUM_ROUNDING)
 
 
@@ -517,8 +518,8 @@ def joint_shifts(
     Notes
     -----
     *Formal guarantees.* With these s, `iteration_loss` bounds the loss if the rows are a coupling
-    of the laws of the two sequences: that is the caller's to see to. Couplings of the marginals,
-    step by step, are not enough (004, Thm 5.2 as printed).
+    of the distributions of the two sequences: that is the caller's to see to. Couplings of the
+    marginals, step by step, are not enough (004, Thm 5.2 as printed).
 
     Examples
     --------
@@ -715,16 +716,17 @@ def gaussian_shifts(
     Raises
     ------
     TypeError, ValueError
-        If the correlations are not those of any law (symmetric, 1 on the diagonal, positive
-        semidefinite), or a number is out of range.
+        If the correlations are not those of any distribution (symmetric, 1 on the diagonal,
+        positive semidefinite), or a number is out of range.
 
     Notes
     -----
-    *Formal guarantees.* Given X_i = a and given X_i = b, the laws of the *whole* sequence are
-    translations of each other by rho_(t i) (a - b) in step t. Moving a draw by that is one joint
-    coupling, and under it step t moves by exactly that much, whatever the draw: the s_t of the
-    theorem (`iteration`; 004, Prop. 6.4). It asks for Gaussian records with these covariances, and
-    holds for a map of each record too, with C its Lipschitz constant times that of the gradient.
+    *Formal guarantees.* Given X_i = a and given X_i = b, the distributions of the *whole* sequence
+    are translations of each other by rho_(t i) (a - b) in step t. Moving a draw by that is one
+    joint coupling, and under it step t moves by exactly that much, whatever the draw: the s_t of
+    the theorem (`iteration`; 004, Prop. 6.4). It asks for Gaussian records with these covariances,
+    and holds for a map of each record too, with C its Lipschitz constant times that of the
+    gradient.
 
     Of a stationary sequence longer than 512 records, the leading matrix and the spectral density
     (with Fejer's weights) are checked: a sequence that fails is certainly not a correlation.
@@ -938,7 +940,7 @@ def _check_lags(lags: FloatArray, n: int) -> FloatArray:
     weighted = inside * (1.0 - np.arange(len(inside)) / n)
     density = 2.0 * np.fft.rfft(weighted, 2 * len(inside)).real - weighted[0]
     if density.min() < -_TOLERANCE * len(inside):
-        raise _not_a_law(f"the spectral density falls to {density.min():g}")
+        raise _not_a_distribution(f"the spectral density falls to {density.min():g}")
     leading = inside[:_LEADING]
     _check_spectrum(toeplitz(np.concatenate((leading, np.zeros(min(n, _LEADING) - len(leading))))))
     return inside
@@ -962,10 +964,10 @@ def _check_matrix(matrix: FloatArray, n: int) -> FloatArray:
 def _check_spectrum(matrix: FloatArray) -> None:
     least = float(eigvalsh(matrix, subset_by_index=(0, 0))[0])
     if least < -_TOLERANCE * len(matrix):
-        raise _not_a_law(f"their smallest eigenvalue is {least:g}")
+        raise _not_a_distribution(f"their smallest eigenvalue is {least:g}")
 
 
-def _not_a_law(reason: str) -> ValueError:
+def _not_a_distribution(reason: str) -> ValueError:
     return ValueError(
         f"correlations must be positive semidefinite, and {reason}: no records have them; check "
         "them, or shrink those off the diagonal."
@@ -1186,10 +1188,11 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     *Formal guarantees.* For records that are exchangeable given a record's value (uncorrelated or
     equally correlated), in an order drawn uniformly, independent of records and noise, and *never
     shown*. Proof: the record's place K is uniform under both secrets. Given K = k, by
-    exchangeability, the sequence has the law of the unshuffled one with the secret at place k. So
-    the two laws of the release are mixtures of P_k and of Q_k with the same weights 1/n, and
-    D_alpha(P_k, Q_k) <= epsilon_k. exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha) is jointly
-    convex (the perspective of t^alpha), hence at most the mean of exp((alpha - 1) epsilon_k).
+    exchangeability, the sequence has the distribution of the unshuffled one with the secret at
+    place k. So the two distributions of the release are mixtures of P_k and of Q_k with the same
+    weights 1/n, and D_alpha(P_k, Q_k) <= epsilon_k. exp((alpha - 1) D_alpha) = int p^alpha q^(1 -
+    alpha) is jointly convex (the perspective of t^alpha), hence at most the mean of exp((alpha - 1)
+    epsilon_k).
 
     Examples
     --------

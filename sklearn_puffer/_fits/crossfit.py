@@ -74,7 +74,7 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
 def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
     """Return a clone that learnt from some rows, each as often as it counts."""
     model = clone(estimator)
-    # every random_state that is None becomes 0: the same rows give the same laws
+    # every random_state that is None becomes 0: the same rows give the same distributions
     loose = [name for name, value in model.get_params().items() if value is None]
     fixed = [name for name in loose if name.split("__")[-1] == "random_state"]
     if fixed:

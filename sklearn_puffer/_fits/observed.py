@@ -1,8 +1,8 @@
 """Rows with their secrets, and what probabilities of secrets amount to.
 
-Models learn from the rows and are asked about them. The law of the cells given secret s is that of
-Bayes' rule on the rows that there are: the sum over the rows of a cell of weight times probability
-of s, over the sum of all rows.
+Models learn from the rows and are asked about them. The distribution of the cells given secret s is
+that of Bayes' rule on the rows that there are: the sum over the rows of a cell of weight times
+probability of s, over the sum of all rows.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
 def spread_masses(masses: Array, asked: Observed, rows: Observed) -> Array:
     """Return the masses of rows, where others that are equal to them were asked about.
 
-    All of equal rows are those of the first: laws are of what rows hold.
+    All of equal rows are those of the first: distributions are of what rows hold.
 
     Parameters
     ----------

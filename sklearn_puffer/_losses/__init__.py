@@ -4,7 +4,7 @@ from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import lumped_lower
 from sklearn_puffer._losses.channel_losses import (
     Readers,
-    SwapLaws,
+    SwapDistributions,
     channel_floor,
     channel_losses,
     moved_by_copies,

@@ -7,7 +7,8 @@ products,
 .. math:: h_p(y) = \sum_x p(x) \, K_1(y_1 - x_1) \, K_2(y_2 - x_2),
 
 so masses and values on a grid of boxes are products of three matrices. Within a box, f = log h_p /
-h_q is expanded around the centre. Given y, the row x has a posterior law, and with s_k = (log K_k)'
+h_q is expanded around the centre. Given y, the row x has a posterior distribution, and with s_k =
+(log K_k)'
 
 .. math:: \partial_k f = E_p[s_k] - E_q[s_k], \quad
           \partial_k \partial_l \log h = E[s_k' \, 1_{k = l}] + \mathrm{Cov}(s_k, s_l) .
@@ -17,10 +18,10 @@ width C_k: :math:`|\partial_k f| \le R_k`, :math:`|\partial_k^2 f| \le C_k + R_k
 :math:`|\partial_1 \partial_2 f| \le R_1 R_2 / 2`, because a variance is at most a quarter of a
 squared range. So f is known to second order in the size of the box, for any family.
 
-Where the atoms lie far apart those ranges are wide, although a posterior law is narrow. There, with
--m_k the least s_k', a covariance matrix has no negative eigenvalue, so log h plus the sum of
-m_k (y_k - c_k)^2 / 2 is convex: it lies above its tangent T at the centre c, and less a linear
-function it is largest at a corner v. For half widths r_k,
+Where the atoms lie far apart those ranges are wide, although a posterior distribution is narrow.
+There, with -m_k the least s_k', a covariance matrix has no negative eigenvalue, so log h plus the
+sum of m_k (y_k - c_k)^2 / 2 is convex: it lies above its tangent T at the centre c, and less a
+linear function it is largest at a corner v. For half widths r_k,
 
 .. math:: f \le \max_v \bigl( \log h_p(v) - T_q(v) \bigr) + \sum_k m_k r_k^2 / 2,
 
@@ -284,7 +285,7 @@ class _Plane:
         return panels, [parts[0].sum(axis=1), parts[1].sum(axis=0)]
 
     def last(self, axis: int) -> float:
-        """Return how far into an axis, from either side, both laws always have some mass."""
+        """Return how far into an axis, from either side, both priors always have some mass."""
         atoms = self.atoms[axis]
         depths = [
             np.abs(atoms - end)[_shares(w, axis, side) >= SHARE].min()
@@ -319,18 +320,18 @@ class _Plane:
 
     def _log_tail(
         self,
-        laws: tuple[FloatArray, FloatArray],
+        distributions: tuple[FloatArray, FloatArray],
         edges: list[FloatArray],
         columns: tuple[Column, Column],
         alpha: float,
     ) -> float:
         tails = [
-            _log_tail(self.atoms[k], laws[1], k, edges[k], self.noises[k], alpha - 1.0)
+            _log_tail(self.atoms[k], distributions[1], k, edges[k], self.noises[k], alpha - 1.0)
             if np.isinf(columns[k].lip).any()
             else -inf
             for k in (0, 1)
         ]
-        alone = [_log_inside(laws, k, columns[k], alpha) for k in (0, 1)]
+        alone = [_log_inside(distributions, k, columns[k], alpha) for k in (0, 1)]
         others = float(np.logaddexp(alone[1], tails[1])), alone[0]
         # where an axis has no tail, nothing is lost in it, however much the other one loses
         both = [o + t if t > -inf else -inf for o, t in zip(others, tails, strict=True)]
@@ -357,10 +358,13 @@ def _shares(weights: FloatArray, axis: int, side: int) -> FloatArray:
 
 
 def _log_inside(
-    laws: tuple[FloatArray, FloatArray], axis: int, column: Column, alpha: float
+    distributions: tuple[FloatArray, FloatArray], axis: int, column: Column, alpha: float
 ) -> float:
     """Bound log int h_p^alpha h_q^(1 - alpha) of one column, between its outer edges."""
-    alone = [law.sum(axis=1 - axis, keepdims=True).reshape(-1, 1) for law in laws]
+    alone = [
+        distribution.sum(axis=1 - axis, keepdims=True).reshape(-1, 1)
+        for distribution in distributions
+    ]
     panels = _boxes(alone[0], alone[1], column, NOTHING)[0].taken(np.isfinite(column.lip))
     return (alpha - 1.0) * interval_of(panels, PowerMean(alpha))[1]
 
@@ -391,7 +395,7 @@ def _log_tail(
 
 
 def _boxes(p: FloatArray, q: FloatArray, one: Column, two: Column) -> tuple[Panels, FloatArray]:
-    """Return the boxes of two laws row by row, and the first axis' portion of f's moves."""
+    """Return the boxes of two priors row by row, and the first axis' portion of f's moves."""
     margin = one.margin[:, None] + two.margin + 4.0 * ULP * (sum(p.shape) + 8)
     p_mass, q_mass = (one.mass.T @ w @ two.mass for w in (p, q))
     low, high, portion = _log_ratios(p, q, one, two)
@@ -406,10 +410,10 @@ def _boxes(p: FloatArray, q: FloatArray, one: Column, two: Column) -> tuple[Pane
 
 
 def _log_ratios(
-    p_law: FloatArray, q_law: FloatArray, one: Column, two: Column
+    p_distribution: FloatArray, q_distribution: FloatArray, one: Column, two: Column
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return bounds on f in each box, roundings included, and the first axis' portion."""
-    p, q = (_values(law, one, two) for law in (p_law, q_law))
+    p, q = (_values(distribution, one, two) for distribution in (p_distribution, q_distribution))
     ratio = p.centre - q.centre
     moved, portion = _moved(p, q, one, two)
     low, high = ratio - moved, ratio + moved
@@ -417,7 +421,7 @@ def _log_ratios(
         stoop = one.stoop[:, None] + two.stoop
         high = np.fmin(high, _highest(p, q, one, two) + stoop)
         low = np.fmax(low, -_highest(q, p, one, two) - stoop)
-        blur = one.blur[:, None] + two.blur + 8.0 * ULP * (sum(p_law.shape) + 8)
+        blur = one.blur[:, None] + two.blur + 8.0 * ULP * (sum(p_distribution.shape) + 8)
         blur = blur + 1e-12 * moved + 8.0 * ULP * np.abs(ratio)
     blur = np.where(np.isnan(blur), inf, blur)
     with np.errstate(invalid="ignore"):
@@ -427,7 +431,7 @@ def _log_ratios(
 
 
 class _Values(NamedTuple):
-    """Logs of one law's density at centres and corners, and its slopes at the centres.
+    """Logs of one distribution's density at centres and corners, and its slopes at the centres.
 
     NaN where a density is too small to be computed.
     """

@@ -2,13 +2,13 @@ r"""Losses of released cells: of channels, of repeated draws, of swaps, and of c
 
 They are recomputed from whole numbers; nothing here knows how channels and flows were found.
 
-*Several draws for the same row.* The draws :math:`y_1, ..., y_j` have the law :math:`\sum_x p_s(x)
-\prod_i W(y_i | x)`, in which their order does not count. Where there are not too many of them, this
-is computed. Otherwise there is a bound for units of cells that lead to the same outputs, all of
-them to all: with :math:`\lambda` the largest log ratio of two shares of one output in the unit,
-each further draw, whose law given those before is a mean of rows, adds at most :math:`\lambda`, and
-j draws add j of them to what the unit tells. Nothing is known of other channels: two draws may then
-tell everything.
+*Several draws for the same row.* The draws :math:`y_1, ..., y_j` have the distribution
+:math:`\sum_x p_s(x) \prod_i W(y_i | x)`, in which their order does not count. Where there are not
+too many of them, this is computed. Otherwise there is a bound for units of cells that lead to the
+same outputs, all of them to all: with :math:`\lambda` the largest log ratio of two shares of one
+output in the unit, each further draw, whose distribution given those before is a mean of rows, adds
+at most :math:`\lambda`, and j draws add j of them to what the unit tells. Nothing is known of other
+channels: two draws may then tell everything.
 
 *Copies.* A reader who has the list of rows counts the copies of one released value. The released
 table has n rows, drawn independently from a channel W; the reader knows how many rows
@@ -21,8 +21,8 @@ them came from x with probability :math:`E[K_x | C = c] / c`, and its owner has 
           P(s|x) = \frac{P(s) p_s(x)}{\sum_t P(t) p_t(x)}.
 
 Before the release it was :math:`P(s|\text{list}) = \sum_x n_x P(s|x) / n`, which is P(s) where the
-laws are counted from the same rows. Of n released rows :math:`\sum_c c P(C = c)` are expected to be
-copies of y, and c P(C = c) to be seen with count c.
+distributions are counted from the same rows. Of n released rows :math:`\sum_c c P(C = c)` are
+expected to be copies of y, and c P(C = c) to be seen with count c.
 
 Rows seen once were not moved: where cells have few rows, the count tells this. Where they have
 many, C hardly leaves its mean, and :math:`r_s` is what the value alone tells.
@@ -61,7 +61,7 @@ _HALF = 2**32
 def channel_losses(
     rows: IntegerRows, masses: IntArray, cells: Array | None, pairs: Array, notion: Notion
 ) -> FloatArray:
-    r"""Return proven ends of the loss of each pair of laws, of what a channel releases of them.
+    r"""Return proven ends of the loss of each pair of distributions through a channel.
 
     .. math:: q_s(y) = \sum_x p_s(x) W(y|x), \qquad
               \max_y \log \frac{q_s(y)}{q_{s'}(y)}
@@ -72,11 +72,11 @@ def channel_losses(
     rows : IntegerRows
         W.
     masses : ndarray of int64 or of Python's int of shape (k, m)
-        Law s is masses[s] / masses[s].sum().
+        Distribution s is masses[s] / masses[s].sum().
     cells : ndarray of shape (m,) or None
-        The cells that the laws are over, all different; None for all.
+        The cells that the distributions are over, all different; None for all.
     pairs : ndarray of shape (n_pairs, 2)
-        Which laws to compare.
+        Which distributions to compare.
     notion : Notion
         Pure, or with a delta.
 
@@ -84,17 +84,18 @@ def channel_losses(
     -------
     ndarray of shape (n_pairs, 2, 2)
         For each pair and direction (from the first to the second, and back) the lower and the
-        upper end: in nats, infinite where only one law releases a cell; or delta.
+        upper end: in nats, infinite where only one distribution releases a cell; or delta.
 
     Raises
     ------
     TypeError, ValueError
-        If the masses are no laws in whole numbers over those cells, or the notion is another one.
+        If the masses are no distributions in whole numbers over those cells, or the notion is
+        another one.
 
     Notes
     -----
-    *Formal guarantees.* The loss of the laws and the channel as they are written, in whole numbers,
-    lies between the ends: all roundings are counted.
+    *Formal guarantees.* The loss of the distributions and the channel as they are written, in whole
+    numbers, lies between the ends: all roundings are counted.
 
     Examples
     --------
@@ -120,14 +121,14 @@ class Outcomes(NamedTuple):
 
 
 class Released(NamedTuple):
-    """Probabilities of the outcomes given each law, shape (k, n), and what they are off by (n,)."""
+    """Probabilities of outcomes by distribution, shape (k, n), and their errors (n,)."""
 
-    laws: FloatArray
+    distributions: FloatArray
     off: FloatArray
 
 
 def checked(rows: IntegerRows, masses: Any, cells: Array | None) -> IntArray:
-    """Return masses that are laws over these cells."""
+    """Return masses that are distributions over these cells."""
     given = np.asarray(masses)
     n_cells = rows.n_cells if cells is None else len(cells)
     large = given.dtype == object and all(isinstance(mass, int) for mass in given.flat)
@@ -135,11 +136,13 @@ def checked(rows: IntegerRows, masses: Any, cells: Array | None) -> IntArray:
         raise TypeError(f"masses must be whole numbers, got {given.dtype}; count, or round them.")
     if given.ndim != 2 or given.shape[1] != n_cells:
         raise ValueError(
-            f"masses must have a line for each law and a column for each of {n_cells} cells, got "
-            f"shape {given.shape}; name the cells that they are over."
+            f"masses must have a line for each distribution and a column for each of {n_cells} "
+            f"cells, got shape {given.shape}; name the cells that they are over."
         )
     if (given < 0).any() or not (given > 0).any(axis=1).all():
-        raise ValueError("masses must not be negative, and not all of them 0; leave that law out.")
+        raise ValueError(
+            "masses must not be negative, and not all of them 0; leave that distribution out."
+        )
     if cells is not None and np.unique(cells).size != n_cells:
         raise ValueError("cells must be different ones; add up the masses of a cell.")
     return given
@@ -162,29 +165,32 @@ def outcomes(rows: IntegerRows, cells: Array | None) -> Outcomes:
 
 
 def released(drawn: Outcomes, masses: IntArray) -> Released:
-    """Return the probability of each outcome given each law."""
+    """Return the probability of each outcome given each distribution."""
     sums = [
-        np.bincount(drawn.numbers, weights=law.astype(float)[drawn.places] * drawn.chances)
-        / _total(law)
-        for law in masses
+        np.bincount(drawn.numbers, weights=distribution.astype(float)[drawn.places] * drawn.chances)
+        / _total(distribution)
+        for distribution in masses
     ]
     terms = np.bincount(drawn.numbers).astype(float)
     return Released(np.array(sums), (terms + drawn.roundings + 7.0) * ULP)
 
 
-def _total(law: NDArray[Any]) -> float:
+def _total(distribution: NDArray[Any]) -> float:
     """Return the sum of whole numbers, which may be beyond 64 bits, rounded once."""
-    if law.dtype == object:
-        return float(sum(law.tolist()))
-    high, low = np.divmod(law, _HALF)
+    if distribution.dtype == object:
+        return float(sum(distribution.tolist()))
+    high, low = np.divmod(distribution, _HALF)
     return float(int(high.sum()) * _HALF + int(low.sum()))
 
 
 def losses_of(given: Released, pairs: Array, notion: Notion) -> FloatArray:
     """Return ends of the loss of each pair, both ways, shape (n_pairs, 2, 2)."""
-    laws = given.laws
+    distributions = given.distributions
     ends = [
-        [_ends(laws[s], laws[t], given.off, notion) for s, t in ((one, two), (two, one))]
+        [
+            _ends(distributions[s], distributions[t], given.off, notion)
+            for s, t in ((one, two), (two, one))
+        ]
         for one, two in np.asarray(pairs, dtype=np.intp).reshape(-1, 2).tolist()
     ]
     return np.array(ends, dtype=float).reshape(-1, 2, 2)
@@ -219,7 +225,7 @@ def excess(p: FloatArray, q: FloatArray, off: FloatArray, epsilon: float) -> tup
 
 
 MOST_OUTCOMES = 2**21
-"""Most sequences of draws, apart from their order, of which the law is computed."""
+"""Most sequences of draws, apart from their order, of which the distribution is computed."""
 
 _MOST_DRAWS = 14  # products of 2^-62 are floats, and so are ratios of them
 
@@ -244,9 +250,9 @@ def repeated_losses(
     Returns
     -------
     ndarray of shape (n_pairs, 2, 2)
-        As in `channel_losses`. The ends lie together where the law of the draws is computed. Else
-        the lower one is that of a single draw, and the upper one infinite (or 1, under a delta)
-        where rows that share an output do not share all of them.
+        As in `channel_losses`. The ends lie together where the distribution of the draws is
+        computed. Else the lower one is that of a single draw, and the upper one infinite (or 1,
+        under a delta) where rows that share an output do not share all of them.
 
     Raises
     ------
@@ -372,7 +378,7 @@ def _bounds(
 
 
 class _Repeated(NamedTuple):
-    """What units are under each law, what single draws from them are, and what these tell."""
+    """Units under each distribution, single draws from them, and what these tell."""
 
     whole: Released
     single: Released
@@ -382,7 +388,7 @@ class _Repeated(NamedTuple):
     notion: Notion
 
     def bound(self, s: int, t: int) -> float:
-        """Return an upper end of the loss from law s to law t."""
+        """Return an upper end of the loss from distribution s to distribution t."""
         divergence = self.notion.divergence
         if isinstance(divergence, Supremum):
             return float(self._ratio(s, t).max(initial=0.0))
@@ -400,7 +406,7 @@ class _Repeated(NamedTuple):
         return least * (1.0 + 4.0 * ULP)
 
     def _of(self, given: Released, s: int, t: int) -> FloatArray:
-        return log_ratios(given.laws[s], given.laws[t], given.off)[1]
+        return log_ratios(given.distributions[s], given.distributions[t], given.off)[1]
 
     def _excess(self, s: int, t: int, epsilon: float) -> float:
         r"""Return the sum over units of what exceeds the factor e^epsilon.
@@ -416,7 +422,10 @@ class _Repeated(NamedTuple):
         return float(np.minimum(by_drawn, by_unit).sum())
 
     def _apart(self, given: Released, s: int, t: int, epsilon: FloatArray) -> FloatArray:
-        p, q = given.laws[s] * (1.0 + given.off), given.laws[t] * (1.0 - given.off)
+        p, q = (
+            given.distributions[s] * (1.0 + given.off),
+            given.distributions[t] * (1.0 - given.off),
+        )
         return apart(p, q, epsilon, 1.0)
 
 
@@ -427,7 +436,7 @@ class _Repeated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SwapLaws:
+class SwapDistributions:
     r"""What the cell of a row tells of one sensitive column.
 
     Attributes
@@ -451,7 +460,9 @@ class SwapLaws:
         return np.asarray(self.counts / self.counts.sum(axis=0))
 
 
-def swap_losses(flows: IntArray, sizes: IntArray, laws: SwapLaws, notion: Notion) -> FloatArray:
+def swap_losses(
+    flows: IntArray, sizes: IntArray, distributions: SwapDistributions, notion: Notion
+) -> FloatArray:
     r"""Return proven ends of the loss of each pair, both ways, to who sees all swapped rows.
 
     With :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)`,
@@ -465,7 +476,7 @@ def swap_losses(flows: IntArray, sizes: IntArray, laws: SwapLaws, notion: Notion
         F on average, in any unit.
     sizes : ndarray of int64 of shape (n_cells,)
         N, the released rows in each cell; rows and columns of F are proportional to it.
-    laws : SwapLaws
+    distributions : SwapDistributions
     notion : Notion
         Pure, or with a delta.
 
@@ -488,20 +499,20 @@ def swap_losses(flows: IntArray, sizes: IntArray, laws: SwapLaws, notion: Notion
     Examples
     --------
     >>> from sklearn_puffer.notions import Pufferfish
-    >>> laws = SwapLaws(np.array([[3, 1], [1, 3]]), np.array([[0, 1]]))
+    >>> shares = SwapDistributions(np.array([[3, 1], [1, 3]]), np.array([[0, 1]]))
     >>> stay, mixed = np.diag([4, 4]), np.array([[2, 2], [2, 2]])
     >>> sizes = np.array([4, 4])
-    >>> [swap_losses(f, sizes, laws, Pufferfish(1.0)).max().round(6) for f in (stay, mixed)]
+    >>> [swap_losses(f, sizes, shares, Pufferfish(1.0)).max().round(6) for f in (stay, mixed)]
     [np.float64(1.098612), np.float64(0.0)]
     """
     _check_margins(flows, sizes)
-    if laws.boxes is None:
-        masses = _masses(flows, sizes, laws.shares)
+    if distributions.boxes is None:
+        masses = _masses(flows, sizes, distributions.shares)
         lower, upper = masses, masses
     else:
-        low, high = laws.boxes
+        low, high = distributions.boxes
         lower, upper = (_worst(flows, sizes, low, high, sign) for sign in (-1.0, 1.0))
-    first, second = np.asarray(laws.pairs).T
+    first, second = np.asarray(distributions.pairs).T
     off = 4.0 * (len(sizes) + 16) * ULP
     found = np.zeros((len(first), 2, 2))
     there = (upper.sum(axis=1) > 0.0)[:, None]
@@ -509,7 +520,7 @@ def swap_losses(flows: IntArray, sizes: IntArray, laws: SwapLaws, notion: Notion
         both = there[s] & there[against]  # of a secret that nobody has nothing is told
         mass, least = upper[s] * both, lower[against]
         found[:, way, 1] = _loss(mass * (1.0 + off), least * (1.0 - off), notion)
-        if laws.boxes is None:
+        if distributions.boxes is None:
             found[:, way, 0] = _loss(mass * (1.0 - off), least * (1.0 + off), notion)
     return found
 
@@ -585,11 +596,11 @@ _SHORT = 256  # below, a sum of products is quicker than three Fourier transform
 
 @dataclass(frozen=True, eq=False)
 class Readers:
-    """Whom the count may tell something: the laws of one adversary about one column.
+    """Whom the count may tell something: the distributions of one adversary about one column.
 
     Attributes
     ----------
-    laws : ndarray of shape (k, n)
+    distributions : ndarray of shape (k, n)
         :math:`p_s` over the cells, each of sum 1.
     secrets : ndarray of shape (k,)
         How many rows have each secret.
@@ -599,7 +610,7 @@ class Readers:
         Whose rows the reader looks at: those with a value that he knows; None for all.
     """
 
-    laws: FloatArray
+    distributions: FloatArray
     secrets: IntArray
     pairs: Array
     cells: Array | None = None
@@ -633,8 +644,8 @@ def moved_by_copies(rows: IntegerRows, counts: IntArray, readers: Readers, bound
     --------
     >>> half = WHOLE // 2
     >>> rows = IntegerRows(np.array([0, 1, 3]), np.array([0, 0, 1]), np.array([WHOLE, half, half]))
-    >>> laws = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> readers = Readers(laws, np.array([4, 4]), np.array([[0, 1]]))
+    >>> distributions = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> readers = Readers(distributions, np.array([4, 4]), np.array([[0, 1]]))
     >>> moved = moved_by_copies(rows, np.array([4, 4]), readers, 0.6)
     >>> round(moved, 6)  # where 4 or 5 copies are seen
     1.5
@@ -658,8 +669,8 @@ def moved_by_copies(rows: IntegerRows, counts: IntArray, readers: Readers, bound
 
 
 def _posteriors(readers: Readers, counts: IntArray) -> FloatArray:
-    """Return P(s|x), shape (k, n): that of all rows where no law has mass."""
-    joint = readers.laws * readers.secrets[:, None]
+    """Return P(s|x), shape (k, n): that of all rows where no distribution has mass."""
+    joint = readers.distributions * readers.secrets[:, None]
     total = joint.sum(axis=0)
     shares = readers.secrets / readers.secrets.sum()
     found: FloatArray = np.divide(
@@ -680,25 +691,25 @@ def _told(
 
     ``posteriors`` has shape (k, m), counts and chances (m,).
     """
-    law, expected = copies_law(counts, chances, posteriors)
+    distribution, expected = copies_distribution(counts, chances, posteriors)
     ratios = np.log(_positive(expected)) - np.log(_positive(before))[:, None]
     alone = posteriors @ (counts * chances)
     by_value = np.log(_positive(alone)) - np.log(_positive(before))
-    told = np.zeros(len(law), dtype=bool)
+    told = np.zeros(len(distribution), dtype=bool)
     for s, t in readers.pairs:
         if before[s] > 0.0 and before[t] > 0.0 and abs(by_value[s] - by_value[t]) <= bound:
             told |= ~(np.abs(ratios[s] - ratios[t]) <= bound)
-    return float(expected.sum(axis=0)[told | (law < _SURE)].sum())
+    return float(expected.sum(axis=0)[told | (distribution < _SURE)].sum())
 
 
 def _positive(numbers: FloatArray) -> FloatArray:
     return np.maximum(numbers, 1e-300)
 
 
-def copies_law(
+def copies_distribution(
     counts: IntArray, chances: FloatArray, posteriors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return the law of how many rows come out as one value, and which secrets they have.
+    r"""Return the distribution of how many rows come out as one value, and which secrets they have.
 
     Parameters
     ----------
@@ -711,7 +722,7 @@ def copies_law(
 
     Returns
     -------
-    law : ndarray of shape (n,)
+    distribution : ndarray of shape (n,)
         P(C = c) of consecutive c: all but 2e-13 for each chance that cells have.
     expected : ndarray of shape (k, n)
         E[rows with secret s among the copies; C = c]: over s they sum to c P(C = c).
@@ -724,22 +735,22 @@ def copies_law(
 
     Examples
     --------
-    >>> law, expected = copies_law(np.array([1, 1]), np.array([1.0, 0.5]), np.eye(2))
-    >>> law.tolist(), expected.tolist()
+    >>> chances, expected = copies_distribution(np.array([1, 1]), np.array([1.0, 0.5]), np.eye(2))
+    >>> chances.tolist(), expected.tolist()
     ([0.5, 0.5], [[0.5, 0.5], [0.0, 0.5]])
     """
     kinds, of_cells = np.unique(chances, return_inverse=True)
-    law, expected = np.ones(1), np.zeros((len(posteriors), 1))
+    distribution, expected = np.ones(1), np.zeros((len(posteriors), 1))
     for kind, chance in enumerate(kinds.tolist()):
         same = of_cells.ravel() == kind
         n = int(counts[same].sum())
         mean = posteriors[:, same] @ (counts[same] / n)
         number, own = _binomial(n, chance)
-        copies = _convolved(law, number * own)
+        copies = _convolved(distribution, number * own)
         expected = np.stack([_convolved(of_secret, own) for of_secret in expected])
         expected += mean[:, None] * copies
-        law = _convolved(law, own)
-    return np.maximum(law, 0.0), np.maximum(expected, 0.0)
+        distribution = _convolved(distribution, own)
+    return np.maximum(distribution, 0.0), np.maximum(expected, 0.0)
 
 
 def _binomial(n: int, chance: float) -> tuple[FloatArray, FloatArray]:

@@ -15,13 +15,14 @@ L_1 + ... + L_k
 
 .. math:: \delta(\varepsilon) = E_P \bigl[ (1 - e^{\varepsilon - L})_+ \bigr] .
 
-*Above.* On a panel of masses P and Q whose ratio lies in [e^l, e^h], replace the two laws by two
-outcomes of ratios e^l and e^h that have the same masses P and Q together. Every convex function of
-the ratio grows in the mean, because a chord lies above it; so every hockey stick
+*Above.* On a panel of masses P and Q whose ratio lies in [e^l, e^h], replace the two distributions
+by two outcomes of ratios e^l and e^h that have the same masses P and Q together. Every convex
+function of the ratio grows in the mean, because a chord lies above it; so every hockey stick
 :math:`H_\gamma = \int (h_p - \gamma h_q)_+`, for all gamma >= 0, does too. That is inherited by
 products: given the other groups' outcome of ratio e^t, the whole is :math:`H_{\gamma e^{-t}}` of
 this group, times their mass; so groups are replaced one after the other. With l and h on one grid
-of losses the replaced laws are convolved exactly, and the price is second order in its step.
+of losses the replaced distributions are convolved exactly, and the price is second order in its
+step.
 
 *Below.* Round each panel's log ratio to the grid and call that its score. "The scores add up to at
 least t" is an event of the product space, whatever the scores are worth, so its

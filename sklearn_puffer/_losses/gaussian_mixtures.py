@@ -35,8 +35,8 @@ from sklearn_puffer._losses.mixtures import (
     ARGUMENT,
     SLACK,
     SPECIAL,
-    LogConcaveLaw,
-    MixtureLaw,
+    LogConcaveDistribution,
+    MixtureDistribution,
     Ranges,
     Values,
     rounding,
@@ -48,13 +48,13 @@ _SUBNORMAL = 2.0**-1060  # relative errors say nothing of what is below all norm
 
 
 def tabulated(deviations: FloatArray, scale: float, k: float) -> bool:
-    """Return whether components of these deviations have a law with noise of this scale."""
+    """Return whether components of these deviations are tabulated with noise of this scale."""
     ratios = scale / deviations
     within = (ratios >= NARROWEST) & (ratios <= WIDEST)
     return bool(within.all()) and k <= STEEPEST
 
 
-class CauchyLaw(MixtureLaw):
+class CauchyDistribution(MixtureDistribution):
     """A mixture of Gaussians plus noise of density ~ (1 + (z/s)^2)^(-k/2)."""
 
     def __init__(
@@ -99,7 +99,9 @@ class CauchyLaw(MixtureLaw):
     def _moments(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return log h of each part, the means of theta, and relative errors, in its own unit."""
         t = z / self.deviations
-        rows = [law.moments(row) for law, row in zip(self._profiles, t, strict=True)]
+        rows = [
+            distribution.moments(row) for distribution, row in zip(self._profiles, t, strict=True)
+        ]
         value, first, second, error = (np.stack(part) for part in zip(*rows, strict=True))
         logs = np.log(self.deviations)
         return value - logs, first, second, error + 4.0 * ARGUMENT * (1.0 + np.abs(logs))
@@ -153,28 +155,32 @@ class CauchyLaw(MixtureLaw):
 
 
 def _masses(
-    law: HeavyProfile, left: FloatArray, right: FloatArray, width: FloatArray
+    distribution: HeavyProfile, left: FloatArray, right: FloatArray, width: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return masses between signed distances, right the farther one, and their errors."""
     across = left < 0.0
     near = np.where(across, 0.0, left)
-    mass, error = law.masses(near, right, np.where(across, right, width))
+    mass, error = distribution.masses(near, right, np.where(across, right, width))
     inner = np.where(across, -left, 0.0)
-    more, more_error = law.masses(np.zeros_like(inner), inner, inner)
+    more, more_error = distribution.masses(np.zeros_like(inner), inner, inner)
     return mass + more, error + more_error
 
 
-def _farther(law: CauchyLaw, other: CauchyLaw, edge: float, side: int) -> float:
+def _farther(
+    distribution: CauchyDistribution, other: CauchyDistribution, edge: float, side: int
+) -> float:
     """Return an upper bound on log h / h_other over a tail."""
-    ahead = side * (edge - law.centres)
+    ahead = side * (edge - distribution.centres)
     behind = side * (edge - other.centres)
-    if np.any(ahead < law._ends) or np.any(behind < other._ends):
+    if np.any(ahead < distribution._ends) or np.any(behind < other._ends):
         return np.inf
-    error = max(float(part._moments(z)[3].max()) for part, z in ((law, ahead), (other, behind)))
+    error = max(
+        float(part._moments(z)[3].max()) for part, z in ((distribution, ahead), (other, behind))
+    )
     nearest, farthest = float(ahead.min()), float(behind.max())
     lead = max(farthest - nearest, 0.0) + 4.0 * ARGUMENT * (abs(edge) + farthest)
     # K(y - m) <= K(y - m') (1 + lead/(y - m))^k, which falls with y
-    return law._k * float(np.log1p(lead / nearest)) * (1.0 + SLACK) + 2.0 * error + SLACK
+    return distribution._k * float(np.log1p(lead / nearest)) * (1.0 + SLACK) + 2.0 * error + SLACK
 
 
 # Laplace noise. With g the Gaussian density, a = sd/theta, t = |y - centre|/sd and M(x) =
@@ -192,7 +198,7 @@ _FARTHEST = 1e150  # standard deviations: squares stay finite
 
 
 def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
-    """Return whether `law_of` has the law: of one column, at all but absurd scales.
+    """Return whether `distribution_of` has it: of one column, at all but absurd scales.
 
     Cauchy kinds of noise are tabulated from 1e-100 to 1e100 of each component's deviation, up to an
     exponent k of 1024.
@@ -212,36 +218,36 @@ def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
     if prior.n_axes != 1:
         return False
     if noise is None or noise.power is None:
-        return has_law(noise)
+        return has_distribution(noise)
     return tabulated(_deviations(prior), _scale_of(noise), noise.power)
 
 
-def has_law(noise: Noise | None) -> bool:
-    """Return whether a Gaussian plus noise of this family has a law that is known here.
+def has_distribution(noise: Noise | None) -> bool:
+    """Return whether a Gaussian plus noise of this family has a distribution that is known here.
 
     Examples
     --------
     >>> from sklearn_puffer.noise import Cauchy
-    >>> has_law(Cauchy(1e-200))
+    >>> has_distribution(Cauchy(1e-200))
     True
     """
     return noise is None or noise.is_exponential or noise.is_normal or noise.power is not None
 
 
-def law_of(prior: GaussianMixture, noise: Noise | None) -> MixtureLaw:
-    r"""Return the law of Y = X + N, for X a mixture of Gaussians in one column.
+def distribution_of(prior: GaussianMixture, noise: Noise | None) -> MixtureDistribution:
+    r"""Return the distribution of Y = X + N, for X a mixture of Gaussians in one column.
 
     Parameters
     ----------
     prior : GaussianMixture
         Of one column.
     noise : Noise or None
-        None is no noise: the law of X itself.
+        None is no noise: the distribution of X itself.
 
     Notes
     -----
-    *Formal guarantees.* Every bound of the law is proven, given the accuracy of the special
-    functions and of `noise` that the module states.
+    *Formal guarantees.* Every bound of the distribution is proven, given the accuracy of the
+    special functions and of `noise` that the module states.
 
     Raises
     ------
@@ -251,24 +257,25 @@ def law_of(prior: GaussianMixture, noise: Noise | None) -> MixtureLaw:
     Examples
     --------
     >>> from sklearn_puffer.noise import Laplace
-    >>> law = law_of(GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 0.1]), Laplace(1.0))
-    >>> low, high = law.masses(np.array([-np.inf, 1.0]), np.array([1.0, 2.0]))
+    >>> prior = GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 0.1])
+    >>> distribution = distribution_of(prior, Laplace(1.0))
+    >>> low, high = distribution.masses(np.array([-np.inf, 1.0]), np.array([1.0, 2.0]))
     >>> low.round(6).tolist(), bool(np.all(high - low < 1e-13))
     ([0.404349, 0.133886], True)
     """
     if not computable(prior, noise):
         raise ValueError(
-            f"the law of a mixture with {prior.n_axes} column(s) is not computed under {noise!r}; "
-            "use one column, Laplace or Gaussian noise, or Cauchy noise of a scale nearer to the "
-            "deviations."
+            f"the distribution of a mixture with {prior.n_axes} column(s) is not computed under "
+            f"{noise!r}; use one column, Laplace or Gaussian noise, or Cauchy noise of a scale "
+            "nearer to the deviations."
         )
     means, deviations = prior.means.reshape(-1), _deviations(prior)
     scale = _scale_of(noise)
     if noise is None or noise.is_normal:
-        return GaussianLaw(prior.weights, means, deviations, scale)
+        return GaussianDistribution(prior.weights, means, deviations, scale)
     if noise.power is not None:
-        return CauchyLaw(prior.weights, means, deviations, scale, noise.power)
-    return _LaplaceLaw(prior.weights, means, deviations, scale)
+        return CauchyDistribution(prior.weights, means, deviations, scale, noise.power)
+    return _LaplaceDistribution(prior.weights, means, deviations, scale)
 
 
 def _deviations(prior: GaussianMixture) -> FloatArray:
@@ -282,7 +289,7 @@ def _scale_of(noise: Noise | None) -> float:
     return 0.0 if noise is None else float(noise.axis_scales(1)[0])
 
 
-class GaussianLaw(LogConcaveLaw):
+class GaussianDistribution(LogConcaveDistribution):
     """A mixture of Gaussians plus Gaussian noise, or none (sigma 0)."""
 
     def __init__(
@@ -350,7 +357,8 @@ class GaussianLaw(LogConcaveLaw):
     def beyond_power(self, other: Self, edge: float, side: int, alpha: float) -> float:
         r"""Return an upper bound on log of :math:`\int h^\alpha h_o^{1 - \alpha}` over a tail.
 
-        By Minkowski's inequality for the parts of h, and with one part of the other law alone:
+        By Minkowski's inequality for the parts of h, and with one part of the other distribution
+        alone:
 
         .. math:: \int h^\alpha h_o^{1-\alpha} \le v_j^{1-\alpha} \Bigl( \sum_k w_k
                   \bigl( \textstyle\int h_k^\alpha g_j^{1-\alpha} \bigr)^{1/\alpha} \Bigr)^\alpha
@@ -367,14 +375,16 @@ class GaussianLaw(LogConcaveLaw):
         return best
 
 
-def _highest(law: GaussianLaw, other: GaussianLaw, edge: float, side: int) -> float:
+def _highest(
+    distribution: GaussianDistribution, other: GaussianDistribution, edge: float, side: int
+) -> float:
     """Return an upper bound on log h / h_other over a tail, from the other's last component."""
     last = other._last(side)
     wide, mean = other.deviations[last, 0], other.centres[last, 0]
-    own, deviations = law._own[:, 0], law.deviations[:, 0]
-    ahead = side * (edge - law.centres[:, 0])
+    own, deviations = distribution._own[:, 0], distribution.deviations[:, 0]
+    ahead = side * (edge - distribution.centres[:, 0])
     ahead_last = side * (edge - mean)
-    lead = side * (law.centres[:, 0] - mean) / wide / wide
+    lead = side * (distribution.centres[:, 0] - mean) / wide / wide
     gap = (other._own[last, 0] - own) * (other._own[last, 0] + own)
     kappa = gap / deviations / wide / deviations / wide
     if np.any((kappa < 0.0) | ((kappa == 0.0) & (lead > 0.0))):
@@ -388,17 +398,22 @@ def _highest(law: GaussianLaw, other: GaussianLaw, edge: float, side: int) -> fl
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         vertex = np.where((slope > 0.0) & (kappa > 0.0), 0.5 * np.square(slope) / kappa, 0.0)
     highest = at_edge + vertex * (1.0 + 4.0 * SLACK) + 16.0 * ARGUMENT * size
-    total = float(log_sum(highest + law._log_weights[:, 0]))
+    total = float(log_sum(highest + distribution._log_weights[:, 0]))
     total -= float(other._log_weights[last, 0])
     return total + float(rounding(np.array(total))) if np.isfinite(total) else np.inf
 
 
 def _gaussian_terms(
-    law: GaussianLaw, other: GaussianLaw, j: int, edge: float, side: int, alpha: float
+    distribution: GaussianDistribution,
+    other: GaussianDistribution,
+    j: int,
+    edge: float,
+    side: int,
+    alpha: float,
 ) -> FloatArray:
     """Return upper bounds on log of int h_k^alpha g_j^(1 - alpha) over a tail, for each k."""
-    own, given = law.deviations[:, 0], float(other.deviations[j, 0])
-    apart = law.centres[:, 0] - float(other.centres[j, 0])
+    own, given = distribution.deviations[:, 0], float(other.deviations[j, 0])
+    apart = distribution.centres[:, 0] - float(other.centres[j, 0])
     # alpha/own^2 - (alpha - 1)/given^2 = spread/(own given)^2
     lost = 16.0 * ARGUMENT * alpha * (given**2 + own**2)
     spread = alpha * given**2 - (alpha - 1.0) * own**2 - lost
@@ -408,7 +423,7 @@ def _gaussian_terms(
     whole += (1.0 - alpha) * np.log(own / given) + np.log(given / np.sqrt(spread))
     # the product is Gaussian, `moved` from the part's centre, of deviation 1/rate
     moved, rate = (alpha - 1.0) * own**2 * apart / spread, np.sqrt(spread) / (own * given)
-    centre = law.centres[:, 0] + moved
+    centre = distribution.centres[:, 0] + moved
     start = side * (edge - centre) * rate
     off = 4.0 * lost / spread * (np.abs(start) + rate * np.abs(moved))
     off += 16.0 * ARGUMENT * rate * (abs(edge) + np.abs(centre) + np.abs(moved))
@@ -423,7 +438,7 @@ def _halves(arrays: Sequence[FloatArray]) -> list[tuple[FloatArray, FloatArray]]
     return [(array[:, :n], array[:, n:]) for array, n in zip(arrays, width, strict=True)]
 
 
-class _LaplaceLaw(LogConcaveLaw):
+class _LaplaceDistribution(LogConcaveDistribution):
     """A mixture of Gaussians plus Laplace noise."""
 
     def __init__(

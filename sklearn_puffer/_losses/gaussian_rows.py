@@ -71,7 +71,7 @@ def rows_computable(
     """Return whether `row_interval` knows the loss of rows of these priors.
 
     Two single Gaussians, with Gaussian noise or none; or, with one covariance for both, Laplace
-    noise and the pure promise.
+    noise and the pure guarantee.
 
     Parameters
     ----------

@@ -1,13 +1,14 @@
 r"""Gaussian-Student convolution: N(0, 1) plus noise of density ~ (1 + (z/a)^2)^(-k/2), any a.
 
-The noise is a Gaussian of variance a^2/(2 lambda), lambda of a Gamma law. So the sum is a mixture
-of centred Gaussians, and a completely monotone function of s = t^2,
+The noise is a Gaussian of variance a^2/(2 lambda), lambda of a Gamma distribution. So the sum is a
+mixture of centred Gaussians, and a completely monotone function of s = t^2,
 
 .. math:: h(t) = \frac{1}{\Gamma(\frac{k-1}{2})} \int_0^\infty \lambda^{(k-3)/2} e^{-\lambda}
           \sqrt{\theta/\pi} \, e^{-s \theta} \, d\lambda, \qquad
           \theta = \frac{1/2}{1 + a^2/(2\lambda)} < \frac12 .
 
-Given s, theta has a law with E[theta | s] = -d log h / ds, and all E[theta^n | s] fall with s.
+Given s, theta has a distribution with E[theta | s] = -d log h / ds, and all E[theta^n | s] fall
+with s.
 """
 
 # The trapezoidal rule in v = log(lambda), of step e. At v + ib, with c = cos b, |A + B e^(ib)| >=
@@ -21,7 +22,7 @@ Given s, theta has a law with E[theta | s] = -d log h / ds, and all E[theta^n | 
 # most E[(theta U)^(N+1) e^(theta U)]/(N+1)! over a cell of width U, a sum that is computed; the
 # width is chosen for it to be slight, and whatever it is, it goes into the cell's error.
 # Nodes left out on the left have weights that fall by e^(-ek/2); those on the right are at most
-# e^(-s theta) times the tail of the Gamma law.
+# e^(-s theta) times the tail of the Gamma distribution.
 #
 # Far out. With D^2 = a^2 + t^2 and x = lambda/a^2, x(1 - 2x) <= theta <= x, and theta = x is the
 # noise alone. E[theta^n e^(-s theta)] is at least (1 - 2n E[x]) of its own, and, from x <= q, at
@@ -280,21 +281,21 @@ def profile(a: float, k: float) -> HeavyProfile:
         return HeavyProfile(a, k)
 
 
-def _crossing(law: HeavyProfile) -> float:
+def _crossing(distribution: HeavyProfile) -> float:
     """Return about where the noise alone overtakes the Gaussian, as s = t^2; 0 if everywhere."""
     s = 1.0
     for _ in range(8):
-        s = max(-2.0 * float(law.log_noise(np.array(s**0.5))) - log(2.0 * pi), 1.0)
-    return s if law.a < 8.0 else 0.0
+        s = max(-2.0 * float(distribution.log_noise(np.array(s**0.5))) - log(2.0 * pi), 1.0)
+    return s if distribution.a < 8.0 else 0.0
 
 
-def _cells(law: HeavyProfile) -> FloatArray:
+def _cells(distribution: HeavyProfile) -> FloatArray:
     """Return edges in s: two wide where theta is near 1/2, and wider where only tails are left."""
-    square = law.a * law.a if law.a < 1e30 else inf
+    square = distribution.a * distribution.a if distribution.a < 1e30 else inf
     edges, s = [0.0], 0.0
-    while square + s < law._start:
-        clear = 0.125 * (s - law.crossing) if law.crossing > 0.0 else inf
-        s += max(2.0, min(clear, (square + s) / (8.0 + law.k)))
+    while square + s < distribution._start:
+        clear = 0.125 * (s - distribution.crossing) if distribution.crossing > 0.0 else inf
+        s += max(2.0, min(clear, (square + s) / (8.0 + distribution.k)))
         edges.append(s)
     return np.array(edges)
 
@@ -309,8 +310,8 @@ class _Rule(NamedTuple):
     step: float
 
 
-def _rule(law: HeavyProfile) -> _Rule:
-    shape = 0.5 * (law.k - 1.0)
+def _rule(distribution: HeavyProfile) -> _Rule:
+    shape = 0.5 * (distribution.k - 1.0)
 
     def growth(b: float) -> float:
         return -(shape + 2.5) * log(cos(b)) - 2.5 * log(cos(0.5 * b))
@@ -318,48 +319,50 @@ def _rule(law: HeavyProfile) -> _Rule:
     angle = max(np.linspace(0.05, 1.5, 59), key=lambda b: b / (40.0 + growth(b)))
     step = 2.0 * pi * float(angle) / (40.0 + growth(angle))
     error = 2.0 * exp(growth(angle)) / float(np.expm1(2.0 * pi * angle / step))
-    least = _leftmost(law, float(law._start))
+    least = _leftmost(distribution, float(distribution._start))
     most = log(shape + 200.0 + 10.0 * shape**0.5)
     v = step * np.arange(np.floor(least / step), np.ceil(most / step) + 1.0)
     # log(1 + b), b = a^2/(2 lambda)
-    theta = 0.5 * np.exp(-np.logaddexp(0.0, 2.0 * log(law.a) - log(2.0) - v))
+    theta = 0.5 * np.exp(-np.logaddexp(0.0, 2.0 * log(distribution.a) - log(2.0) - v))
     logs = log(step) - lgamma(shape) + shape * v - np.exp(v) + 0.5 * np.log(theta / pi)
     return _Rule(v, logs, theta, error, step)
 
 
-def _leftmost(law: HeavyProfile, s: float) -> float:
+def _leftmost(distribution: HeavyProfile, s: float) -> float:
     """Return log(lambda) below which next to nothing is left out at s."""
-    half = 0.5 * law.k
-    return (lgamma(half) - 48.0) / half - float(np.logaddexp(0.0, log(s + 1.0) - 2.0 * log(law.a)))
+    half = 0.5 * distribution.k
+    return (lgamma(half) - 48.0) / half - float(
+        np.logaddexp(0.0, log(s + 1.0) - 2.0 * log(distribution.a))
+    )
 
 
-def _rightmost(law: HeavyProfile, s: float) -> float:
+def _rightmost(distribution: HeavyProfile, s: float) -> float:
     """Return log(lambda) beyond which next to nothing is left out at s."""
-    need = 100.0 + max(-float(law.log_noise(np.array(max(s, 1.0) ** 0.5))), 0.0)
-    need += 2.0 * float(np.logaddexp(log(s + 1.0), 2.0 * log(law.a)))
+    need = 100.0 + max(-float(distribution.log_noise(np.array(max(s, 1.0) ** 0.5))), 0.0)
+    need += 2.0 * float(np.logaddexp(log(s + 1.0), 2.0 * log(distribution.a)))
     if need >= 0.45 * s:
         return inf
-    return 2.0 * log(law.a) - log(s / need - 2.0)
+    return 2.0 * log(distribution.a) - log(s / need - 2.0)
 
 
-def _tabulate(law: HeavyProfile, edges: FloatArray) -> _Series:
+def _tabulate(distribution: HeavyProfile, edges: FloatArray) -> _Series:
     """Return the series at the right end of each cell."""
     count = len(edges) - 1
     if count == 0:
         return _Series(np.zeros(0), np.zeros((_DEGREE + 1, 0)), np.zeros(0))
-    rule = _rule(law)
+    rule = _rule(distribution)
     parts = [
-        _part(law, rule, edges[start : min(start + _CHUNK, count) + 1])
+        _part(distribution, rule, edges[start : min(start + _CHUNK, count) + 1])
         for start in range(0, count, _CHUNK)
     ]
     logs, tables, errors = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     return _Series(logs, tables, errors)
 
 
-def _part(law: HeavyProfile, rule: _Rule, edges: FloatArray) -> _Series:
+def _part(distribution: HeavyProfile, rule: _Rule, edges: FloatArray) -> _Series:
     """Return the series of some neighbouring cells."""
-    start = np.searchsorted(rule.v, _leftmost(law, float(edges[-1])))
-    stop = np.searchsorted(rule.v, _rightmost(law, float(edges[0]))) + 1
+    start = np.searchsorted(rule.v, _leftmost(distribution, float(edges[-1])))
+    stop = np.searchsorted(rule.v, _rightmost(distribution, float(edges[0]))) + 1
     v, weights, theta = (part[start:stop] for part in (rule.v, rule.log_weights, rule.theta))
     logs = weights - edges[1:, None] * theta
     top = logs.max(axis=1)
@@ -379,14 +382,14 @@ def _part(law: HeavyProfile, rule: _Rule, edges: FloatArray) -> _Series:
     spread = (square * theta).sum(axis=1) / square.sum(axis=1)  # E[theta^3]/E[theta^2] falls
     rest = (square * moves ** (_DEGREE - 1)).sum(axis=1) / gamma(_DEGREE)
     error = rule.error + rest / np.minimum(2.0 * table[2], np.minimum(table[1], 1.0))
-    error += _left_out(law, rule, int(start), int(stop), edges, value, table)
-    shape = 0.5 * (law.k - 1.0)
-    size = shape * float(np.abs(v).max()) + abs(lgamma(shape)) + law.k + edges[1:] * spread
+    error += _left_out(distribution, rule, int(start), int(stop), edges, value, table)
+    shape = 0.5 * (distribution.k - 1.0)
+    size = shape * float(np.abs(v).max()) + abs(lgamma(shape)) + distribution.k + edges[1:] * spread
     return _Series(value, table, error + 8.0 * UNIT * (40.0 + size))
 
 
 def _left_out(
-    law: HeavyProfile,
+    distribution: HeavyProfile,
     rule: _Rule,
     start: int,
     stop: int,
@@ -395,9 +398,9 @@ def _left_out(
     table: FloatArray,
 ) -> FloatArray:
     """Return what the nodes left out add, relatively, to h and to both means of theta."""
-    half, shape = 0.5 * law.k, 0.5 * (law.k - 1.0)
+    half, shape = 0.5 * distribution.k, 0.5 * (distribution.k - 1.0)
     v = rule.v[start] - rule.step
-    left = log(rule.step) - lgamma(shape) - 0.5 * log(pi) - log(law.a) + half * v
+    left = log(rule.step) - lgamma(shape) - 0.5 * log(pi) - log(distribution.a) + half * v
     left -= log(-np.expm1(-rule.step * half))
     last = min(stop, len(rule.v)) - 1
     rate = float(np.exp(rule.v[last]))

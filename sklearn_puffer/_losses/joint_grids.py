@@ -1,7 +1,7 @@
 """The grid that the atoms of priors span, and the priors of rows some of whose columns stay.
 
 Which priors a loss is computed for follows from the grid, and for rows some of whose columns stay
-as they are from the laws of the other columns at each place.
+as they are from the distributions of the other columns at each place.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._losses.boxes import boxes_computable
-from sklearn_puffer._losses.gaussian_mixtures import has_law
+from sklearn_puffer._losses.gaussian_mixtures import has_distribution
 from sklearn_puffer._losses.gaussian_rows import rows_computable
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, without_mixings
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
-_NOTHING = Discrete([0.0], [1.0])  # the law where no other column is left
+_NOTHING = Discrete([0.0], [1.0])  # the distribution where no other column is left
 
 
 class Place(NamedTuple):
-    """Values of the columns that stay: what each prior has there, and its law of the others.
+    """Values of the columns that stay: what each prior has there, and has of the others.
 
     Attributes
     ----------
     shares : tuple of float
         One a prior, each right to one ulp.
-    laws : tuple of Discrete or None
+    distributions : tuple of Discrete or None
         None where a prior has no mass.
     """
 
     shares: tuple[float, ...]
-    laws: tuple[Discrete | None, ...]
+    distributions: tuple[Discrete | None, ...]
 
 
 def kept_axes(mixings: Sequence[Mixing | None]) -> list[int]:
@@ -73,26 +73,26 @@ def places_of(priors: Sequence[Discrete], axes: Sequence[int]) -> list[Place]:
 def pairs_at_places(
     pairs: Sequence[tuple[Discrete, Discrete]], axes: Sequence[int]
 ) -> list[PriorPair]:
-    """Return the laws of the other axes at every place that both priors of a pair have."""
+    """Return the distributions of the other axes at every place that both priors of a pair have."""
     return [
-        PriorPair(*place.laws)
+        PriorPair(*place.distributions)
         for pair in pairs
         for place in places_of(pair, axes)
-        if None not in place.laws
+        if None not in place.distributions
     ]
 
 
 def _split(
     prior: Discrete, some: Array, places: Array, axes: Sequence[int], n_places: int
 ) -> list[tuple[float, Discrete | None]]:
-    """Return the share of a prior at each place, and its law of the other axes there."""
+    """Return the share of a prior at each place, and its distribution of the other axes there."""
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=n_places))[:-1]
     rows, counts = prior.rows[some], prior.counts[some]
-    return [_law(prior, rows[own], counts[own], axes) for own in np.split(order, ends)]
+    return [_distribution(prior, rows[own], counts[own], axes) for own in np.split(order, ends)]
 
 
-def _law(
+def _distribution(
     prior: Discrete, rows: FloatArray, counts: Array, axes: Sequence[int]
 ) -> tuple[float, Discrete | None]:
     if not len(rows):
@@ -143,7 +143,11 @@ def is_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool
     if axes:
         others = on_others(noise, len(layout.axes))
         return all(
-            is_computable([law for law in place.laws if law], others, notion)
+            is_computable(
+                [distribution for distribution in place.distributions if distribution],
+                others,
+                notion,
+            )
             for place in places_of(discrete, axes)
         )
     if any(noise.mixings):
@@ -200,7 +204,7 @@ def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) 
         return False
     mixtures = cast(Sequence[GaussianMixture], priors)
     if all(prior.n_axes == 1 for prior in mixtures):
-        return has_law(noise)
+        return has_distribution(noise)
     pairs = combinations(mixtures, 2)
     return all(rows_computable(p, q, noise, notion) for p, q in pairs)
 

@@ -1,9 +1,9 @@
 r"""The privacy loss of one released column, as a proven interval, for every notion.
 
-The line is cut into panels. A `Source` (two laws, released with the same noise) bounds the log
-ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut again,
-until the interval is narrow or the work allowed is done; it is valid at every moment, because each
-panel's bounds are. Both directions share the panels: from q to p the log ratio is -f.
+The line is cut into panels. A `Source` (two distributions, released with the same noise) bounds the
+log ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut
+again, until the interval is narrow or the work allowed is done; it is valid at every moment,
+because each panel's bounds are. Both directions share the panels: from q to p the log ratio is -f.
 
 - *Pure.* The supremum of f lies between its largest value seen and the largest upper bound.
 - *(epsilon, delta).* Where f - epsilon has one sign all over a panel, only the masses of maximal
@@ -102,7 +102,7 @@ def tail_panel(edge: float, side: int) -> Ends:
 
 
 class Source(Protocol):
-    """Two laws of one released column, p and q. All bounds are proven, rounding included."""
+    """Two distributions of one released column, p and q. Bounds are proven, rounding included."""
 
     @property
     def unit(self) -> float:

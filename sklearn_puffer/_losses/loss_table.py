@@ -446,8 +446,8 @@ def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> 
 def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | None]:
     """Return what the atoms of each unordered axis are drawn anew from.
 
-    Other values of its alphabet have the ratios of the laws of all other axes together, which are
-    means of ratios at these atoms: no supremum lies there.
+    Other values of its alphabet have the ratios of the distributions of all other axes together,
+    which are means of ratios at these atoms: no supremum lies there.
     """
     pairs = zip(mixings, axes, strict=True) if mixings else ()
     return [None if m is None else m.probabilities[m.places(atoms)] for m, atoms in pairs]

@@ -79,8 +79,8 @@ class Ranges(NamedTuple):
     bend_high: FloatArray
 
 
-class MixtureLaw(ABC):
-    """A mixture of even parts that fall away from their centres: the law of a released column.
+class MixtureDistribution(ABC):
+    """A mixture of even parts that fall away from their centres, as a released column has.
 
     All bounds are proven, rounding included.
     """
@@ -248,7 +248,7 @@ def _curvature(
     return lowest - margin, highest + margin
 
 
-class LogConcaveLaw(MixtureLaw):
+class LogConcaveDistribution(MixtureDistribution):
     """Parts with log-concave densities and tails in closed form."""
 
     @abstractmethod
@@ -296,10 +296,10 @@ class LogConcaveLaw(MixtureLaw):
         )
 
 
-class LawPair:
+class DistributionPair:
     """Two distributions as a source."""
 
-    def __init__(self, p: MixtureLaw, q: MixtureLaw, weight: int = 64) -> None:
+    def __init__(self, p: MixtureDistribution, q: MixtureDistribution, weight: int = 64) -> None:
         self._p, self._q = p, q
         self._anchors = np.union1d(p.anchors(), q.anchors())
         spacing = np.diff(self._anchors)
@@ -330,7 +330,10 @@ class LawPair:
         *_, value, error = _taylor(p, q, radius)
         lowest, highest = p.lowest - q.highest, p.highest - q.lowest
         # the middle and the radius are rounded themselves
-        bends = [np.maximum(np.abs(law.lowest), np.abs(law.highest)) for law in (p, q)]
+        bends = [
+            np.maximum(np.abs(distribution.lowest), np.abs(distribution.highest))
+            for distribution in (p, q)
+        ]
         p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
         off = error + (p.slope_error + q.slope_error) * radius
         off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
@@ -412,7 +415,7 @@ _CLOSEST = 0.25  # two anchors are never closer than this share of the scale, bu
 _OUTER = np.array([2.0, 6.0, 18.0])  # the first cuts beyond the atoms, in scales
 
 
-class NoiseLaw(MixtureLaw):
+class NoiseDistribution(MixtureDistribution):
     """Atoms with noise around each of them.
 
     Parameters
@@ -476,7 +479,7 @@ class NoiseLaw(MixtureLaw):
 
     def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
         """Return bounds on log h / h_other over a tail."""
-        ends = [law._atoms[place] for law in (self, other) for place in (0, -1)]
+        ends = [distribution._atoms[place] for distribution in (self, other) for place in (0, -1)]
         span = (max(ends) - min(ends)) * (1.0 + ROUNDING)
         near = max((edge - max(ends)) if side == 1 else (min(ends) - edge), 0.0)
         ratio, error = self._ratio(other, edge)
@@ -489,7 +492,7 @@ class NoiseLaw(MixtureLaw):
     def _ratio(self, other: Self, edge: float) -> tuple[float, float]:
         """Return log h / h_other at a point, and its error."""
         point = np.array([edge])
-        here, there = (law.expansion(point, np.zeros(1)) for law in (self, other))
+        here, there = (distribution.expansion(point, np.zeros(1)) for distribution in (self, other))
         error = here.value_error + there.value_error
         error += LOG_ROUNDING * (np.abs(here.value) + np.abs(there.value))
         return float((here.value - there.value)[0]), float(error[0])

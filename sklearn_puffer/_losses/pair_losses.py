@@ -1,7 +1,7 @@
 r"""The loss of one pair of priors, for one noise after another: each kind of pair its own class.
 
-*Layers.* Some released laws consist of layers, each seen for what it is. With a = log p_c / q_c,
-the log ratio of the masses of layer c, and laws of mass 1 within each,
+*Layers.* Some released distributions consist of layers, each seen for what it is. With a = log p_c
+/ q_c, the log ratio of the masses of layer c, and distributions of mass 1 within each,
 
 .. math:: \sup f = \max_c (a_c + \sup f_c), \qquad
           H_\varepsilon = \sum_c p_c H_{\varepsilon - a_c}, \qquad
@@ -12,12 +12,14 @@ and where epsilon - a = -g is negative, H_(-g)(p, q) = 1 - e^-g + e^-g H_g(q, p)
 *Rows of unordered categories and at most one number* have a line for each combination. What is
 released of the categories c is mixed (`_noise.mixing`), which is a separable pass over the masses,
 p -> (1 - rho) p + rho q sum p along each unordered axis. Given c, the number with its noise has a
-density on a line: the released law consists of layers.
+density on a line: the released distribution consists of layers.
 
-Values of an alphabet without mass in either law are one cell together: their ratios are equal.
+Values of an alphabet without mass in either distribution are one cell together: their ratios are
+equal.
 
-*Rows some of whose columns stay as they are:* at a place v, values of those columns, laws have the
-shares p_v and q_v, and the other columns laws of their own. These are layers, too.
+*Rows some of whose columns stay as they are:* at a place v, values of those columns, distributions
+have the shares p_v and q_v, and the other columns distributions of their own. These are layers,
+too.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ import numpy as np
 from sklearn_puffer._base import LN2, UNIT, FloatArray
 from sklearn_puffer._losses.boxes import box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import Grid, LaplacePair
-from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
-from sklearn_puffer._losses.gaussian_mixtures import computable, law_of
+from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.joint_grids import kept_axes, layout_of, on_others, places_of, with_mass
 from sklearn_puffer._losses.line import Source, fine_panels, loss_interval
-from sklearn_puffer._losses.mixtures import LawPair, NoiseLaw
+from sklearn_puffer._losses.mixtures import DistributionPair, NoiseDistribution
 from sklearn_puffer._noise import WHOLE, Mixing, without_mixings
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import (
@@ -134,8 +136,8 @@ class DiscreteLine:
         if noise.is_normal or noise.power is not None:
             return DiscretePair(self._atoms, self._masses, self._log_masses, noise)
         if not noise.is_exponential:
-            p, q = (NoiseLaw(self._atoms, logs, noise) for logs in self._log_masses)
-            return LawPair(p, q, _PART_WEIGHT * len(self._atoms))
+            p, q = (NoiseDistribution(self._atoms, logs, noise) for logs in self._log_masses)
+            return DistributionPair(p, q, _PART_WEIGHT * len(self._atoms))
         theta = np.ones(self._n_axes)
         theta[self._column] = scale = float(noise.axis_scales(1)[0])
         rounding = self._grid.wide_rounding(theta)
@@ -170,7 +172,9 @@ class MixtureLine:
             noise = noise.with_scale(float(noise.axis_scales(1)[0]))
         tabulated = noise is not None and noise.power is not None
         weight = _LAW_WEIGHT * (_CAUCHY_WEIGHT if tabulated else 1)
-        return LawPair(law_of(self._p, noise), law_of(self._q, noise), weight)
+        return DistributionPair(
+            distribution_of(self._p, noise), distribution_of(self._q, noise), weight
+        )
 
 
 class _DiscreteRows:
@@ -261,7 +265,7 @@ def _log_share(count: int, total: int) -> float:
 
 
 def _apart(masses: FloatArray, logs: FloatArray, notion: Notion) -> FloatArray:
-    """Return the upper ends for laws on points: each point is a panel."""
+    """Return the upper ends for distributions on points: each point is a panel."""
     low, high = masses * (1.0 - 4.0 * UNIT), masses * (1.0 + 4.0 * UNIT) + 5e-324
     high = np.where(np.isneginf(logs), 0.0, np.minimum(high, 1.0))
     ratio = logs[0] - logs[1]
@@ -280,7 +284,7 @@ def _centred(atoms: FloatArray) -> FloatArray:
 
 
 class Layer(NamedTuple):
-    """Its mass under both laws, and what tells these apart within it."""
+    """Its mass under both distributions, and what tells these apart within it."""
 
     p: float
     q: float
@@ -485,7 +489,8 @@ def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
     return np.append(shares, rest / WHOLE) if rest else shares
 
 
-# Rounding. A share is a quotient of integers, right to u; what only one law has is a sum of them.
+# Rounding. A share is a quotient of integers, right to u; what only one distribution has is a sum
+# of them.
 
 _ERROR = 4.0 * UNIT
 _LEAST_SHARE = 1e-250  # below it, logs are longer than `_losses.pair_losses` allows for
@@ -493,8 +498,8 @@ _LEAST_SHARE = 1e-250  # below it, logs are longer than `_losses.pair_losses` al
 Mixings = tuple[Mixing | None, ...]
 
 
-class SameLaws:
-    """Equal laws, which nothing tells apart, whatever the noise: the line, seen as one point."""
+class SameDistributions:
+    """Equal distributions, which no noise tells apart: the line, seen as one point."""
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return that nothing is lost."""
@@ -540,7 +545,7 @@ class KnownPlaces(_DiscreteRows):
                 gone += shares
             else:
                 same = of_p == of_q  # or there are no other columns
-                line = SameLaws() if same else of_pair(PriorPair(of_p, of_q), others)
+                line = SameDistributions() if same else of_pair(PriorPair(of_p, of_q), others)
                 self._layers.append(Layer(shares[0], shares[1], line))
         self._gone = gone
 
@@ -572,7 +577,7 @@ class KnownPlaces(_DiscreteRows):
         return min((min(each.p, each.q) for each in self._layers), default=1.0) >= _LEAST_SHARE
 
     def _of_layers(self, noise: Noise, notion: Notion) -> Ends:
-        """Return the ends of the loss; what only one of the laws has is lost whatever the noise."""
+        """Return the ends of the loss; what only one prior has is lost whatever the noise."""
         lower, upper = np.zeros(2), np.zeros(2)
         if self._layers:
             lower, upper = of_layers(self._layers, noise, notion, _ERROR)

@@ -103,7 +103,7 @@ class Densities(NamedTuple):
 
 
 class Analytic(Source, Protocol):
-    """Two laws whose densities are analytic around each panel between anchors."""
+    """Two distributions whose densities are analytic around each panel between anchors."""
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return densities at points of the panels around ``middles``."""

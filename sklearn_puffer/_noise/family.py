@@ -11,7 +11,7 @@ odd about it. So the two halves of a Renyi divergence join into one integral wit
 
 and a hockey stick is int_(L > epsilon) K (1 - e^(epsilon - L)) dy: integrands that are nowhere
 negative, so that small divergences keep their relative accuracy. (Mirror the right half: it is the
-left half of K e^(-L) with -L for L. The mass of both laws is 1, which gives the -1.)
+left half of K e^(-L) with -L for L. The mass of both distributions is 1, which gives the -1.)
 
 Rounding
 --------
@@ -290,7 +290,7 @@ def rows_hockey_stick(
     Notes
     -----
     *Formal guarantees.* The smaller of two bounds. With e0 the total max-divergence, the (e^e0 -
-    e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of laws of that
+    e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of distributions of that
     max-divergence (both ways) post-processes; and the delta of the largest column at epsilon less
     the max-divergences e' of the others, as q' >= e^(-e') p' there gives
     (p p' - e^epsilon q q')_+ <= p' (p - e^(epsilon - e') q)_+.
@@ -319,11 +319,11 @@ def cauchy_hockey_stick(u: FloatArray, k: float, epsilon: FloatArray) -> FloatAr
 
 
 def _cauchy_delta(u: FloatArray, epsilon: FloatArray, k: float) -> FloatArray:
-    # Under the law of y, the angle w = 2 atan(y) + const is uniform, and e^L is cosh D + sinh D
-    # cos(w) for D the max-divergence. With x = tan(w/2), and tau = x where L = epsilon,
-    # delta = (2/pi) int_0^tau 1/(1 + x^2) - e^(epsilon - D) / (1 + (e^-D x)^2) dx
-    #       = (2/pi) (atan tau - e^epsilon atan(e^-D tau)), which cancels for small D only; and
-    # there tau <= e^(D/2), short enough for one panel of the integral.
+    # Under the distribution of y, the angle w = 2 atan(y) + const is uniform, and e^L is cosh D +
+    # sinh D cos(w) for D the max-divergence. With x = tan(w/2), and tau = x where L = epsilon,
+    # delta = (2/pi) int_0^tau 1/(1 + x^2) - e^(epsilon - D) / (1 + (e^-D x)^2) dx = (2/pi) (atan
+    # tau - e^epsilon atan(e^-D tau)), which cancels for small D only; and there tau <= e^(D/2),
+    # short enough for one panel of the integral.
     top = k * np.arcsinh(0.5 * u)
     tau = np.sqrt(np.expm1(top - epsilon) / -np.expm1(-top - epsilon))
     short, tilt = np.minimum(tau, 1.5), np.exp(-top)

@@ -7,10 +7,10 @@ In an unordered column the value stays, or is drawn anew from fixed shares:
 :math:`K_\rho K_\sigma = K_{1 - (1 - \rho)(1 - \sigma)}`, so a larger theta is a smaller one and
 something independent besides, and no loss grows with it; q is stationary, and keeps its shares.
 
-Channels of cells are in whole numbers: the law of the released cell given the true one, and how it
-is drawn. Rows of numbers and categories have noise on the former and a kernel on the latter; the
-axes are independent given the row, so that losses of shifts add up as those of noise do. What
-a move along an unordered axis loses does not depend on how far codes are apart.
+Channels of cells are in whole numbers: the distribution of the released cell given the true one,
+and how it is drawn. Rows of numbers and categories have noise on the former and a kernel on the
+latter; the axes are independent given the row, so that losses of shifts add up as those of noise
+do. What a move along an unordered axis loses does not depend on how far codes are apart.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ class MixingSampler(NotCopied):
 
     Notes
     -----
-    *Formal guarantees.* With :math:`1 - \rho'` the `kept_numerator` the law is exactly
+    *Formal guarantees.* With :math:`1 - \rho'` the `kept_numerator` the distribution is exactly
     :math:`K_{\rho'}`, :math:`\rho' \ge \rho`; the bits are taken to be fair and independent.
     """
 

@@ -3,9 +3,9 @@ r"""What all samplers share: their grid, their bits, their scratch memory, and c
 Values are counted in steps of the grid. Bits pass a health check before anything is made of them;
 some are for uniform choices: a whole number below a bound, an order of some things.
 
-Nothing is kept that could replay the noise. The law drawn is the continuous one rounded to a grid
-of step g, :math:`K = \lfloor N/g \rfloor`, so with X on the grid ``X + g K`` is a rounding of ``X +
-N``: a post-processing of the continuous release, which inherits its privacy loss.
+Nothing is kept that could replay the noise. The distribution drawn is the continuous one rounded to
+a grid of step g, :math:`K = \lfloor N/g \rfloor`, so with X on the grid ``X + g K`` is a rounding
+of ``X + N``: a post-processing of the continuous release, which inherits its privacy loss.
 """
 
 from __future__ import annotations
@@ -432,7 +432,8 @@ class Chunks:
     r"""Which of 2^16 equally likely chunks belong to which cell, and of 2^14 for the rest.
 
     The cells are equal, of :math:`L = 2^{16 + s}` fine positions. Of the 2^16 chunks n_h belong to
-    cell h < H, where the fine position is uniform; the others stand for the rest of the law.
+    cell h < H, where the fine position is uniform; the others stand for the rest of the
+    distribution.
 
     Attributes
     ----------
@@ -501,9 +502,9 @@ class ChunkSampler(Sampler):
     _spare: IntArray = np.empty(0, dtype=np.int64)  # of the rest, made and not taken yet
     _n_rest = 0  # draws taken from the rest
 
-    def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
+    def __init__(self, distribution: Chunks, grid: Grid, entropy: Entropy) -> None:
         super().__init__(grid, entropy)
-        self._chunks = law
+        self._chunks = distribution
         self._forks = _forks
 
     def _batch(self, size: int) -> IntArray:
@@ -514,7 +515,7 @@ class ChunkSampler(Sampler):
         return out
 
     def _next_of_rest(self, size: int) -> IntArray:
-        """Return the next draws of K from the rest of the law, of which some were made before.
+        """Return the next draws of K from the rest, of which some were made before.
 
         One round makes those of several blocks; as many as were wanted so far, so that a short
         column does not wait for what it never takes.
@@ -530,7 +531,7 @@ class ChunkSampler(Sampler):
 
     @abstractmethod
     def _of_rest(self, size: int) -> IntArray:
-        """Return at least so many draws of K from the rest of the law."""
+        """Return at least so many draws of K from the rest of the distribution."""
 
     @cached_property
     def _is_short(self) -> bool:
@@ -592,17 +593,17 @@ class ChunkSampler(Sampler):
         self, out: IntArray, first: NDArray[np.uint32], signs: NDArray[np.int32]
     ) -> NDArray[np.intp]:
         """Fill ``out`` with draws of K, negative ones where the sign is -1 and not 0."""
-        law = self._chunks
+        distribution = self._chunks
         word = first >> _SIXTEEN
         out[...] = word
-        law.advance.take(out, None, word, "clip")
+        distribution.advance.take(out, None, word, "clip")
         word += first  # h, and the upper 16 bits of l
         rounded = word.view(np.int32)
         rounded ^= signs  # M, or -1 - M
         rounded += self._carry
         rounded >>= self._coarse
         out[...] = rounded
-        return (first >= law.limit).nonzero()[0]
+        return (first >= distribution.limit).nonzero()[0]
 
     def _first_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
         """Return draws of J, and where one of the rest must go instead."""
@@ -634,16 +635,16 @@ class ChunkSampler(Sampler):
         self, out: IntArray, first: NDArray[np.uint32], second: NDArray[np.uint32]
     ) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J read off two halves of a word each; return as `_many`."""
-        law = self._chunks
+        distribution = self._chunks
         word = first >> _SIXTEEN
         out[...] = word
-        law.advance.take(out, None, word, "clip")
+        distribution.advance.take(out, None, word, "clip")
         word += first  # h, and the upper 16 bits of l
         out[...] = word
-        out <<= law.low_bits
+        out <<= distribution.low_bits
         # the lower bits of l; the copies of a fair sign above them turn M into -1 - M
-        out ^= np.right_shift(second.view(np.int32), law.surplus, word.view(np.int32))
-        return (first >= law.limit).nonzero()[0]
+        out ^= np.right_shift(second.view(np.int32), distribution.surplus, word.view(np.int32))
+        return (first >= distribution.limit).nonzero()[0]
 
 
 def first_of(happens: BoolArray, size: int) -> NDArray[np.intp]:
@@ -813,7 +814,7 @@ def sampler(
     Parameters
     ----------
     noise : Drawable
-        The continuous law, with a single scale: an object of a family of `noise`.
+        The continuous distribution, with a single scale: an object of a family of `noise`.
     step : float
         The step g of the grid, a power of two; at least ``grid_step(noise.scale)``.
     entropy : Entropy, optional

@@ -3,7 +3,7 @@ r"""Noise of any symmetric unimodal density on the grid, read off tables; and La
 A shape describes the density p of the magnitude :math:`x = |N|/\theta \ge 0` of noise in units of
 its scale, :math:`p(x) = p(0) e^{-D(x)}` with a decay D that grows from D(0) = 0.
 
-Laplace noise has a sampler of its own, which knows that the law is memoryless.
+Laplace noise has a sampler of its own, which knows that the distribution is memoryless.
 """
 
 from __future__ import annotations
@@ -475,7 +475,7 @@ class TableSampler(ChunkSampler):
     r"""Noise of any symmetric unimodal density on the grid, read off tables of that density.
 
     Let p be the density of the magnitude :math:`|N|/\theta`, t = f/theta, and x = (M + 1/2) t the
-    middle of an atom. The law drawn is
+    middle of an atom. The distribution drawn is
 
     .. math:: P(J = M) = P(J = -1-M) = \tfrac12 \int_{Mt}^{(M+1)t} p
 
@@ -496,8 +496,9 @@ class TableSampler(ChunkSampler):
     *Mixture.* The probability of M, times :math:`2^{16} L`, is :math:`W = w\, p(x)/p(0)` where
     :math:`w = 2^{16} q p(0)`. Over a cell it falls, and most of it is the integer n_h, the largest
     below W at the cell's end. Of 2^16 equally likely chunks n_h belong to cell h, and l is uniform
-    there: that part of the law is drawn without any test and without any error. The other chunks,
-    a share :math:`\rho` of all, stand for the rest: W - n_h in the cells, and W beyond them.
+    there: that part of the distribution is drawn without any test and without any error. The other
+    chunks, a share :math:`\rho` of all, stand for the rest: W - n_h in the cells, and W beyond
+    them.
 
     *Rest.* Cell h is proposed for :math:`c_h > \kappa \max (W - n_h)` of 2^14 chunks, l is uniform,
     and the proposal is accepted with probability :math:`A = \kappa (W - n_h) / c_h`.
@@ -532,7 +533,7 @@ class TableSampler(ChunkSampler):
     - The comparison with 64 bits: u, and 2^-64, which is below 2 u relative to v > 2^-12, or to W
       where n_h is not 0.
     - Normalisation: the rest is accepted in proportion to these W - n_h, whose sum is
-      :math:`2^{16} \rho` up to the mean of these errors over the law, divided by rho: at most
+      :math:`2^{16} \rho` up to the mean of these errors over the distribution, over rho: at most
       2900 u, the most for Gaussian noise, with 19.5 u / 0.0068.
 
     So the relative error of every atom's probability is at most (3500 + 24 D) u. This is below
@@ -544,18 +545,18 @@ class TableSampler(ChunkSampler):
 
     def __init__(self, shape: Shape, scale: float, grid: Grid, entropy: Entropy) -> None:
         mantissa, exponent = math.frexp(scale)
-        self._law = _law(shape, mantissa, exponent - grid.fine)
-        super().__init__(self._law, grid, entropy)
+        self._distribution = _distribution(shape, mantissa, exponent - grid.fine)
+        super().__init__(self._distribution, grid, entropy)
         self._true_shift, self._nearest = grid.shift, grid.nearest
 
     def _rest(self, size: int) -> IntArray:
-        """Return draws of K from the rest of its law."""
+        """Return draws of K from the rest of its distribution."""
         return self._of_rest(size)[:size]
 
     def _of_rest(self, size: int) -> IntArray:
-        drawn = self._accepted(int(size * self._law.trials) + 32)
+        drawn = self._accepted(int(size * self._distribution.trials) + 32)
         while drawn.size < size:
-            drawn = np.append(drawn, self._accepted(int(size * self._law.trials) + 32))
+            drawn = np.append(drawn, self._accepted(int(size * self._distribution.trials) + 32))
         return drawn
 
     def _accepted(self, proposals: int) -> IntArray:
@@ -565,7 +566,7 @@ class TableSampler(ChunkSampler):
 
     def by_row(self, rows: RowEntropy) -> IntArray:
         """Return one draw for each row, from the bits of that row and alike on every machine."""
-        if not self._law.is_portable:
+        if not self._distribution.is_portable:
             return super().by_row(rows)
         drawn, rest = self._first_rounded_by_row(rows)
         if rest.size:
@@ -583,7 +584,7 @@ class TableSampler(ChunkSampler):
         Of several lanes it is the first one that is accepted or lies beyond the table, where more
         bits decide: those after it are not looked at, so that they are fresh when it is refused.
         """
-        last = self._law.last
+        last = self._distribution.last
         cell, drawn, accepted = self._inside(source.words(2 * lanes * size))
         if lanes > 1:
             first = first_of(accepted | (cell == last), size)
@@ -595,13 +596,17 @@ class TableSampler(ChunkSampler):
 
     def _inside(self, bits: Words) -> tuple[IntArray, IntArray, BoolArray]:
         """Return the cells and places that are proposed, and which are accepted in the table."""
-        law = self._law
+        distribution = self._distribution
         position, chance = np.split(bits, 2)
-        cell = law.rest_cell.take(position.view(np.int64) & REST_MASK).astype(np.int64)
-        drawn: IntArray = (cell << law.cell_bits) ^ (position.view(np.int64) >> law.rest_surplus)
-        threshold = law.shape.falloff(((drawn ^ (drawn >> SIGN)) + _HALF) * law.rate)
-        threshold *= law.slope.take(cell)
-        threshold -= law.intercept.take(cell)  # 2^64 A
+        cell = distribution.rest_cell.take(position.view(np.int64) & REST_MASK).astype(np.int64)
+        drawn: IntArray = (cell << distribution.cell_bits) ^ (
+            position.view(np.int64) >> distribution.rest_surplus
+        )
+        threshold = distribution.shape.falloff(
+            ((drawn ^ (drawn >> SIGN)) + _HALF) * distribution.rate
+        )
+        threshold *= distribution.slope.take(cell)
+        threshold -= distribution.intercept.take(cell)  # 2^64 A
         accepted = chance < threshold
         return cell, self._rounded(drawn), accepted
 
@@ -609,24 +614,24 @@ class TableSampler(ChunkSampler):
 
     def _beyond(self, source: CheckedEntropy | RowEntropy, size: int) -> tuple[IntArray, BoolArray]:
         """Return proposals of K beyond the table, and which of them are accepted."""
-        law, tail = self._law, self._law.tail
+        distribution, tail = self._distribution, self._distribution.tail
         halvings = _halvings(source, size)
         shell = halvings << tail.shell_bits
         if tail.shell_bits:
-            shell += (source.words(size) >> law.shell_surplus).view(np.int64)
+            shell += (source.words(size) >> distribution.shell_surplus).view(np.int64)
         word = source.words(size)
         mantissa = (word >> _TWO).view(np.int64) | _TOP
         chance, coins = tail.chance(mantissa * 2.0**-62, shell, halvings)
-        chance *= law.tail_gain
+        chance *= distribution.tail_gain
         accepted = _happens(source, chance, coins)
-        accepted &= (shell > 0) | (mantissa >= law.first)
+        accepted &= (shell > 0) | (mantissa >= distribution.first)
         sign = -(word & _ONE).view(np.int64)
         return self._placed(mantissa ^ sign, shell), accepted
 
     def _placed(self, signed: IntArray, shell: IntArray) -> IntArray:
         """Return K for the fine position ``signed`` 2^(shell - 62) in units of R_0."""
         # K = floor(signed 2^-drop), or to the nearest, where 63 bits are enough for it
-        drop = self._true_shift + self._law.drop - shell
+        drop = self._true_shift + self._distribution.drop - shell
         far = (drop <= 0).nonzero()[0]
         np.clip(drop, 1, 64, out=drop)
         placed = signed >> np.minimum(drop, 63)
@@ -702,7 +707,7 @@ class _ShapeTables(Chunks):
 
 
 @lru_cache(maxsize=64)
-def _law(shape: Shape, mantissa: float, exponent: int) -> _ShapeTables:
+def _distribution(shape: Shape, mantissa: float, exponent: int) -> _ShapeTables:
     """Return the tables for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1)."""
     alike = shape.portable()
     shape = alike or shape
@@ -763,8 +768,8 @@ class LaplaceSampler(ChunkSampler):
     *Mixture.* The probability of M, times :math:`2^{16} L`, is :math:`W_h e^{-t l}` where
     :math:`W_h = 2^{16} L (1 - e^{-t}) e^{-q h}`. It hardly varies over a cell, so that nearly all
     of it is the integer :math:`n_h = \lfloor W_h e^{-q} \rfloor`. Of 2^16 equally likely chunks
-    n_h belong to cell h, and l is uniform there: that part of the law is drawn without any test
-    and without any error. The other chunks, a share :math:`\rho > 0.011` of all, stand for the
+    n_h belong to cell h, and l is uniform there: that part of the distribution is drawn without any
+    test and without any error. The other chunks, a share :math:`\rho > 0.011` of all, stand for the
     rest, :math:`W_h e^{-t l} - n_h \ge 0`.
 
     *Rest.* Cell h is proposed for :math:`c_h > \kappa (W_h - n_h)` of 2^14 chunks, l is uniform,
@@ -772,11 +777,11 @@ class LaplaceSampler(ChunkSampler):
 
     *Tail.* The last cell, :math:`h = H = \lceil 12/q \rceil`, stands for all :math:`M \ge H L`. It
     is part of the rest, with the mass :math:`2^{16} e^{-q H}`. When it is drawn, H L is added to a
-    fresh draw of M, which is exact because the law is memoryless. So there are no holes and there
-    is no end.
+    fresh draw of M, which is exact because the distribution is memoryless. So there are no holes
+    and there is no end.
 
     *Formal guarantees.* Let u = 2^-53, and exp and expm1 be exact to 8 u. To first order in u, and
-    with sums over the law:
+    with sums over the distribution:
 
     - Tables (`_body_and_rest`): they stand for :math:`W_h (1 + e_h)` with :math:`|e_h| \le 50 u`;
       the sum of the rest is nevertheless :math:`2^{16} \rho` up to 14 u, relatively.
@@ -796,8 +801,8 @@ class LaplaceSampler(ChunkSampler):
 
     def __init__(self, scale: float, grid: Grid, entropy: Entropy) -> None:
         mantissa, exponent = math.frexp(scale)
-        self._law = _laplace_tables(mantissa, exponent - grid.fine)
-        super().__init__(self._law, grid, entropy)
+        self._distribution = _laplace_tables(mantissa, exponent - grid.fine)
+        super().__init__(self._distribution, grid, entropy)
 
     def _of_rest(self, size: int) -> IntArray:
         return self._rounded(self._some_rest(size))
@@ -810,7 +815,7 @@ class LaplaceSampler(ChunkSampler):
         return out
 
     def _rest(self, size: int) -> IntArray:
-        """Return draws of J from the rest of its law."""
+        """Return draws of J from the rest of its distribution."""
         return self._some_rest(size)[:size]
 
     def _some_rest(self, size: int) -> IntArray:
@@ -826,21 +831,21 @@ class LaplaceSampler(ChunkSampler):
         cell, signed, happens = self._tested(self._entropy.words(2 * proposals))
         accepted = happens.nonzero()[0]
         cell = cell.take(accepted)
-        drawn: IntArray = (cell << self._law.cell_bits) ^ signed.take(accepted)
-        passed = (cell == self._law.last).nonzero()[0]
+        drawn: IntArray = (cell << self._distribution.cell_bits) ^ signed.take(accepted)
+        passed = (cell == self._distribution.last).nonzero()[0]
         if passed.size:
             drawn[passed] = self._beyond(passed.size)
         return drawn
 
     def _tested(self, bits: Words) -> tuple[IntArray, IntArray, BoolArray]:
         """Return the cells and the places in them that are proposed, and which are accepted."""
-        law, proposals = self._law, bits.size // 2
+        distribution, proposals = self._distribution, bits.size // 2
         position, chance = bits[:proposals].view(np.int64), bits[proposals:]
-        cell = law.rest_cell.take(position & REST_MASK).astype(np.int64)
-        signed = position >> law.rest_surplus  # l or, for a negative draw, -1 - l
-        threshold = portable.expm1((signed ^ (signed >> SIGN)) * law.rate)
-        threshold *= law.slope.take(cell)
-        threshold += law.intercept.take(cell)  # 2^64 A
+        cell = distribution.rest_cell.take(position & REST_MASK).astype(np.int64)
+        signed = position >> distribution.rest_surplus  # l or, for a negative draw, -1 - l
+        threshold = portable.expm1((signed ^ (signed >> SIGN)) * distribution.rate)
+        threshold *= distribution.slope.take(cell)
+        threshold += distribution.intercept.take(cell)  # 2^64 A
         return cell, signed, chance < threshold
 
     def _beyond(self, size: int) -> IntArray:
@@ -849,7 +854,7 @@ class LaplaceSampler(ChunkSampler):
         return self._further(self._overwrite(np.empty(size, dtype=np.int64)))
 
     def _further(self, drawn: IntArray) -> IntArray:
-        passed = int(self._law.last) << int(self._law.cell_bits)
+        passed = int(self._distribution.last) << int(self._distribution.cell_bits)
         return drawn + np.where(drawn < 0, -passed, passed)
 
     def by_row(self, rows: RowEntropy) -> IntArray:
@@ -869,8 +874,8 @@ class LaplaceSampler(ChunkSampler):
         cell, signed, happens = self._tested(rows.words(2 * LANES * rows.size))
         first = first_of(happens, rows.size)
         cell, signed, accepted = cell[first], signed[first], happens[first]
-        drawn: IntArray = (cell << self._law.cell_bits) ^ signed
-        passed = ((cell == self._law.last) & accepted).nonzero()[0]
+        drawn: IntArray = (cell << self._distribution.cell_bits) ^ signed
+        passed = ((cell == self._distribution.last) & accepted).nonzero()[0]
         if passed.size:
             drawn[passed] = self._further(self._unrounded_by_row(rows.take(passed)))
         return drawn, accepted
@@ -910,10 +915,10 @@ def _body_and_rest(mantissa: float, exponent: int) -> tuple[FloatArray, IntArray
     r"""Return W_h and n_h of the cells h < H, and W_h - n_h followed by the mass of the last cell.
 
     W_h is off by 2 u q h for its exponent and 10 u for the rest: 35 u, and 12 u on average over the
-    law. The correction adds no more than that average, so that :math:`|e_h| \le 50 u`. After it
-    the rest sums to :math:`2^{16} \rho` up to 14 u: u/8 of 2^16 for 1 - shortfall, which the
-    correction leaves out, and for roundings of shortfall times W_h, and 2 u for those of
-    W_h - n_h.
+    distribution. The correction adds no more than that average, so that :math:`|e_h| \le 50 u`.
+    After it the rest sums to :math:`2^{16} \rho` up to 14 u: u/8 of 2^16 for 1 - shortfall, which
+    the correction leaves out, and for roundings of shortfall times W_h, and 2 u for those of W_h -
+    n_h.
     """
     q = math.ldexp(1.0 / mantissa, -7)
     decay = portable.exp(-q * np.arange(math.ceil(_REACH / q) + 1))

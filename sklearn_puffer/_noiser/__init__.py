@@ -20,5 +20,5 @@ from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.swap_result import HeldSwap, SwapCurve, held_swap
 from sklearn_puffer._noiser.swap_rows import RowByRow, WideRows, of_place
 from sklearn_puffer._noiser.transformer import PufferfishRelease, ReleaseTransformer
-from sklearn_puffer._noiser.utility import RawLaw, column_moves, released_shares, utilities
+from sklearn_puffer._noiser.utility import RawDistribution, column_moves, released_shares, utilities
 from sklearn_puffer._noiser.worst_case_loss import FittedNoise

@@ -1,4 +1,4 @@
-"""Who the guarantee holds against: the laws that adversaries hold over the columns of a table.
+"""Adversaries: the distributions that they know of the columns of a table.
 
 Counted from the rows, given, fitted, or what a classifier knows: the masses of rows, and how good
 they are. And priors drawn around fitted ones and classifiers, where no set of priors has a proof.
@@ -48,7 +48,7 @@ from sklearn_puffer._noiser.problems import Problem, template
 from sklearn_puffer._noiser.read_table import LazyRows, TableRead
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import COUNTED, Model, Settings
-from sklearn_puffer._noiser.utility import RawLaw
+from sklearn_puffer._noiser.utility import RawDistribution
 from sklearn_puffer._releases import ModelFacts, SetLoss, weak_sentence
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
@@ -81,7 +81,7 @@ CLOSE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class ModelLaws:
+class ModelDistributions:
     """What one adversary's classifiers say of the rows.
 
     Attributes
@@ -102,16 +102,16 @@ class ModelLaws:
     def of_cells(self, sensitive: Name, cells: Array, n_cells: int) -> Array:
         """Return the mass of each cell for each secret, shape (n_secrets, n_cells), int64.
 
-        ``cells`` has the cell of each row; a law is a row of this, divided by its sum.
+        ``cells`` has the cell of each row; a distribution is a row of this, divided by its sum.
         """
         return cell_masses(self.masses[sensitive], cells, n_cells)
 
     def adversary(self, read: TableRead) -> Adversary:
-        """Return the laws over the columns of the table."""
+        """Return the distributions over the columns of the table."""
         return weighed_adversary(read.secrets, read.columns, read.readers, read.groups, self.masses)
 
 
-def model_laws(read: TableRead) -> dict[str, ModelLaws]:
+def model_distributions(read: TableRead) -> dict[str, ModelDistributions]:
     """Return what the classifiers among the adversaries say of the rows, by their argument.
 
     Raises
@@ -125,10 +125,10 @@ def model_laws(read: TableRead) -> dict[str, ModelLaws]:
         return {}
     by_column = {argument: _by_column(model, argument, read) for argument, model in models.items()}
     seen = _Seen(read)
-    return {argument: _laws_of(argument, own, seen) for argument, own in by_column.items()}
+    return {argument: _distributions_of(argument, own, seen) for argument, own in by_column.items()}
 
 
-def refitted_laws(read: TableRead, n_draws: int) -> list[ModelLaws]:
+def refitted_distributions(read: TableRead, n_draws: int) -> list[ModelDistributions]:
     """Return what the prior's classifiers say when they are fitted to rows that are drawn again.
 
     An estimate of what sampling error does to them, and no set of priors with a proof. Of the
@@ -138,7 +138,7 @@ def refitted_laws(read: TableRead, n_draws: int) -> list[ModelLaws]:
     own = _by_column(read.settings.model, "prior", read)
     seen = _Seen(read)
     dealt = {name: folds_of(fit.cv, seen.observed[name]) for name, fit in own.items()}
-    laws = []
+    distributions = []
     for draw in counted(range(n_draws), "refits of the prior"):
         masses = {}
         for name, fit in own.items():
@@ -147,8 +147,8 @@ def refitted_laws(read: TableRead, n_draws: int) -> list[ModelLaws]:
             masses[name] = seen.masses(
                 name, observed, smoothed(found, observed.shares, fit.smoothing)
             )
-        laws.append(ModelLaws("prior", masses, ()))
-    return laws
+        distributions.append(ModelDistributions("prior", masses, ()))
+    return distributions
 
 
 def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, ClassifierFit]:
@@ -230,13 +230,15 @@ class _Seen:
         return spread_masses(of_asked, asked, self.observed[name])
 
 
-def _laws_of(argument: str, own: Mapping[Name, ClassifierFit], seen: _Seen) -> ModelLaws:
+def _distributions_of(
+    argument: str, own: Mapping[Name, ClassifierFit], seen: _Seen
+) -> ModelDistributions:
     masses, facts = {}, []
     for name, fit in own.items():
         said = _said(fit, argument, seen.observed[name])
         masses[name] = seen.masses(name, said.asked, said.probabilities)
         facts.append(_facts(argument, name, fit, said, masses[name], seen))
-    return ModelLaws(argument, masses, tuple(facts))
+    return ModelDistributions(argument, masses, tuple(facts))
 
 
 class _Said(NamedTuple):
@@ -269,8 +271,8 @@ def _check_somewhere(
     if nowhere.size:
         raise ValueError(
             f"{argument}: {fit.name} gives secret {quoted(observed.labels[nowhere[0]])} of column "
-            f"{observed.name} probability zero for every row, so that it has no law; take a "
-            "classifier that knows it, or mix in its share, fits.ClassifierFit(..., "
+            f"{observed.name} probability zero for every row, so that it has no distribution; take "
+            "a classifier that knows it, or mix in its share, fits.ClassifierFit(..., "
             "smoothing=0.01)."
         )
 
@@ -312,8 +314,8 @@ def _weak(
 ) -> str:
     """Return who knows more than the model, or what else is wrong with it; nothing where nothing.
 
-    Who counts is None where the counted law is among the adversaries anyhow. A model that is too
-    sure of itself has a log loss that says little about who knows more.
+    Who counts is None where the counted distribution is among the adversaries anyhow. A model that
+    is too sure of itself has a log loss that says little about who knows more.
     """
     constant = quality.constant_losses
     if is_better(constant, quality.losses, weights):
@@ -358,14 +360,14 @@ class Known:
     Attributes
     ----------
     counted : Adversary
-        The laws counted from the rows; of single columns where the prior is given.
+        The distributions counted from the rows; of single columns where the prior is given.
     adversaries : list of Adversary
         All of them, the fitted one first.
-    models : list of ModelLaws
+    models : list of ModelDistributions
         Those of classifiers, also as masses of rows.
     spreads : ndarray of shape (n_columns,)
         Standard deviation of each column, before binning; 1 of an unordered one that varies.
-    raw : list of RawLaw
+    raw : list of RawDistribution
         How often each value of a column stood in the table.
     mixings : tuple of Mixing or None
         Of each unordered column the shares of all rows, over its alphabet.
@@ -375,9 +377,9 @@ class Known:
 
     counted: Adversary
     adversaries: list[Adversary]
-    models: list[ModelLaws]
+    models: list[ModelDistributions]
     spreads: FloatArray
-    raw: list[RawLaw]
+    raw: list[RawDistribution]
     mixings: tuple[Mixing | None, ...]
     margins: list[Margin]
 
@@ -399,24 +401,25 @@ def known_to_adversaries(read: TableRead) -> Known:
         for name, prior in sources.items()
         if name not in settings.models and not isinstance(prior, str)
     }
-    models = model_laws(read)
+    models = model_distributions(read)
     # the spread of a column is that of its rows, whatever the prior
     joint = any(isinstance(prior, str) for prior in sources.values())
     counted_groups = read.groups if joint else [[k] for k in range(len(columns))]
     counted = counted_adversary(read, counted_groups)
-    laws = counted[secrets[0].name]
-    seen = [_values_seen(column, k, laws) for k, column in enumerate(columns)]
+    distributions = counted[secrets[0].name]
+    seen = [_values_seen(column, k, distributions) for k, column in enumerate(columns)]
     spreads = np.array([_spread(c, *of) for c, of in zip(columns, seen, strict=True)])
     raw = [
-        RawLaw.of(*of, rows.total, reader.values) for of, reader in zip(seen, readers, strict=True)
+        RawDistribution.of(*of, rows.total, reader.values)
+        for of, reader in zip(seen, readers, strict=True)
     ]
-    laws_of = dict.fromkeys(sources, counted) | given
-    laws_of |= {name: model.adversary(read) for name, model in models.items()}
+    distributions_of = dict.fromkeys(sources, counted) | given
+    distributions_of |= {name: model.adversary(read) for name, model in models.items()}
     if settings.fit is not None:
-        laws_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
+        distributions_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
     mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
     margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
-    adversaries = list(laws_of.values())
+    adversaries = list(distributions_of.values())
     return Known(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
 
 
@@ -450,24 +453,26 @@ def _check_complete(
         gone = [readers[k].column.name for k in group if readers[k].propagates]
         if gone and len(group) > 1:
             raise ValueError(
-                f"{argument} gives no law for rows in which {gone[0]!r} is missing; fill its "
-                "missing values, or name it as a group of its own in dependence=."
+                f"{argument} gives no distribution for rows in which {gone[0]!r} is missing; fill "
+                "its missing values, or name it as a group of its own in dependence=."
             )
 
 
 def _values_seen(
-    column: Column, position: int, laws_of: Mapping[Any, Any]
+    column: Column, position: int, distributions_of: Mapping[Any, Any]
 ) -> tuple[FloatArray, Array]:
     """Return the values of a column before binning, in any order, and how often each counts."""
     if column.raw is not None:
         return column.raw
-    laws = [
-        law.marginal([members.index(position)])
-        for laws in laws_of.values()
-        for members, law in laws.items()
+    distributions = [
+        distribution.marginal([members.index(position)])
+        for distributions in distributions_of.values()
+        for members, distribution in distributions.items()
         if position in members
     ]
-    return np.concatenate([law.atoms for law in laws]), np.concatenate([law.counts for law in laws])
+    return np.concatenate([distribution.atoms for distribution in distributions]), np.concatenate(
+        [distribution.counts for distribution in distributions]
+    )
 
 
 def _spread(column: Column, values: FloatArray, counts: Array) -> float:
@@ -481,7 +486,7 @@ def _spread(column: Column, values: FloatArray, counts: Array) -> float:
 
 
 def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adversary:
-    """Return the laws that are counted from a table, in memory or lazy, of groups of columns."""
+    """Return the distributions of groups of columns, counted from a table in memory or lazy."""
     rows = read.rows
     if not isinstance(rows, LazyRows):
         return empirical_adversary(
@@ -489,18 +494,21 @@ def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adver
         )
     adversary: Adversary = {}
     for secret in read.secrets:
-        laws = adversary[secret.name] = {label: {} for label in secret.labels}
+        distributions = adversary[secret.name] = {label: {} for label in secret.labels}
         for group in groups:
             for label, found in _of_group(read, rows, secret, group).items():
-                placed = {tuple(group[k] for k in own): law for own, law in found.items()}
-                laws[label].update(placed)
+                placed = {
+                    tuple(group[k] for k in own): distribution
+                    for own, distribution in found.items()
+                }
+                distributions[label].update(placed)
     return adversary
 
 
 def _of_group(
     read: TableRead, rows: LazyRows, secret: Secret, group: Sequence[int]
 ) -> dict[Any, Any]:
-    """Return the laws of one group of columns for each secret, from groups of equal rows."""
+    """Return the distribution of one group of columns for each secret, from groups of rows."""
     columns = [read.columns[k] for k in group]
     [of_secret, *of_columns] = rows.table.cells(secret.name, columns)
     counts = of_secret.counts
@@ -524,7 +532,7 @@ def _of_group(
 
 
 def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:
-    """Return whether the secrets of groups of rows are those of the rows: laws are of one table."""
+    """Return whether groups of rows have the secrets of the rows: both are of one table."""
     if int(counts.sum()) != rows.total or before.labels != now.labels:
         return False
     return np.array_equal(rows.tally(before), tally(now.coded, len(counts), counts))
@@ -544,17 +552,22 @@ def about_rows(read: TableRead, known: Known) -> list[str]:
 
 
 def single_rows(read: TableRead, counted: Adversary) -> list[str]:
-    """Return the warning about counted laws of wide tables that consist of rows that occur once."""
+    """Return the warning about wide tables, whose rows mostly occur once."""
     settings = read.settings
     covered = settings.confidence is not None or not settings.is_counted
     if covered or read.rows.total < _LEAST_ROWS:
         return []
     warned = []
-    laws = next(iter(counted.values())).values()
+    distributions = next(iter(counted.values())).values()
     for group in read.groups:
         if len(group) < 2:
             continue
-        rows = [law for of in laws for members, law in of.items() if set(members) <= set(group)]
+        rows = [
+            distribution
+            for of in distributions
+            for members, distribution in of.items()
+            if set(members) <= set(group)
+        ]
         share = _share_of_singles(rows, read.rows.total)
         if share > _MOST_SINGLE:
             names = [read.columns[k].name for k in group]
@@ -562,14 +575,16 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
     return warned
 
 
-def _share_of_singles(laws: list[Any], n_rows: int) -> float:
+def _share_of_singles(distributions: list[Any], n_rows: int) -> float:
     """Return the share of rows that no other row is equal to."""
-    rows = [law.rows[law.counts > 0] for law in laws]
+    rows = [distribution.rows[distribution.counts > 0] for distribution in distributions]
     alone = 0
     for width in {part.shape[1] for part in rows}:
         same = [k for k, part in enumerate(rows) if part.shape[1] == width]
         table = np.concatenate([rows[k] for k in same])
-        counts = np.concatenate([laws[k].counts[laws[k].counts > 0] for k in same])
+        counts = np.concatenate(
+            [distributions[k].counts[distributions[k].counts > 0] for k in same]
+        )
         order = np.lexsort(table.T)
         new = np.append(True, (table[order][1:] != table[order][:-1]).any(axis=1))
         alone += int((np.add.reduceat(counts[order], np.flatnonzero(new)) == 1).sum())
@@ -621,7 +636,7 @@ class Draws:
 
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss:
         """Return the loss that the share of the draws does not exceed at these scales."""
-        inner = problem.notion.for_law(problem.drawing_loss)
+        inner = problem.notion.for_distribution(problem.drawing_loss)
         found = self._quantile(self.losses(problem, inner, calibrated.factor))
         return SetLoss(self.level, found, False, True, calibrated.share, ())
 
@@ -692,10 +707,12 @@ def drawn_around(
         {name: {label: {} for label in of} for name, of in counted.items()} for _ in range(N_DRAWS)
     ]
     for name, of_secrets in counted.items():
-        for label, laws in of_secrets.items():
-            for members, law in laws.items():
-                some = law.counts > 0
-                own = bootstrap(settings.fit, law.rows[some], law.counts[some], N_DRAWS)
+        for label, distributions in of_secrets.items():
+            for members, distribution in distributions.items():
+                some = distribution.counts > 0
+                own = bootstrap(
+                    settings.fit, distribution.rows[some], distribution.counts[some], N_DRAWS
+                )
                 for k, prior in enumerate(own):
                     drawn[k][name][label][members] = prior
     draws = draws_of(drawn, pairs, groups, level)

@@ -40,7 +40,7 @@ from sklearn_puffer._noiser.channel_release import (
     DistinctRows,
     as_matrix,
 )
-from sklearn_puffer._noiser.conditional_priors import Laws, named_laws
+from sklearn_puffer._noiser.conditional_priors import Distributions, named_distributions
 from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease
@@ -76,8 +76,8 @@ So the products of their shares with those of 14 draws, each 2^-62 or more, are 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SecretLaws(Family):
-    """The laws of cells given the secrets of one column, as one adversary has them.
+class SecretDistributions(Family):
+    """The distributions of cells given the secrets of one column, as one adversary has them.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class SecretLaws(Family):
         0 for the fitted prior, k for the k-th further one.
     sensitive : str or int
     labels : list
-        The secret of each law.
+        The secret of each distribution.
     """
 
     pairs: Array
@@ -114,25 +114,26 @@ def learn_channel(
     units_of_change(read, np.zeros(len(read.columns)))  # refused before anything is counted
     known = known_to_adversaries(read)
     cells, counts = count_cells(read, known)
-    laws = [*_secret_laws(read, known, cells)]
+    distributions = [*_secret_distributions(read, known, cells)]
     assert settings.channel is not None
     units = units_of_change(read, known.spreads)
     values = cells.values(read.columns)
     distance = CellDistance(values, read.unordered, units, settings.channel.cost)
     problem = ChannelProblem(
-        families=laws,
-        weights=_weights(read, counts, laws),
+        families=distributions,
+        weights=_weights(read, counts, distributions),
         costs=distance.between_cells(),
         epsilon=min(epsilon_of_one(settings), _MOST_EPSILON),
         delta=settings.notion.delta,
         floor=settings.channel.floor,
     )
     rows = whole_rows(problem, find_channel(problem))
-    check_copies(read, counts, laws, rows, problem.epsilon)
-    return LearntChannel(read, known, cells, counts, laws, distance, problem, rows)
+    check_copies(read, counts, distributions, rows, problem.epsilon)
+    return LearntChannel(read, known, cells, counts, distributions, distance, problem, rows)
 
 
-# ---------------------------------------------------------------------------------- cells and laws
+# ---------------------------------------------------------------------------------- cells and
+# distributions
 
 
 def count_cells(read: TableRead, known: Known) -> tuple[DistinctRows, list[IntArray]]:
@@ -144,7 +145,8 @@ def count_cells(read: TableRead, known: Known) -> tuple[DistinctRows, list[IntAr
     Raises
     ------
     ValueError
-        If they are more than a program is solved for, before the laws over them are allocated.
+        If they are more than a program is solved for, before the distributions over them are
+        allocated.
     """
     secrets = [secret.coded for secret in read.secrets]
     columns = [Coded(reader, len(reader.column.atoms)) for reader in read.readers]
@@ -152,7 +154,9 @@ def count_cells(read: TableRead, known: Known) -> tuple[DistinctRows, list[IntAr
     counted_rows = count(secrets, columns, [[*range(len(columns))]], rows.n_rows, rows.weights)
     of_columns = [of_secrets for [of_secrets] in counted_rows]
     seen = [of_secret.codes for of_secret in of_columns[0]]
-    further = [_codes(law, read.columns) for law in _further_laws(read, known)]
+    further = [
+        _codes(distribution, read.columns) for distribution in _further_distributions(read, known)
+    ]
     sizes = [len(column.atoms) for column in read.columns]
     cells = DistinctRows.of(np.concatenate([*seen, *further]), sizes)
     _check_size(read, len(cells))
@@ -169,7 +173,7 @@ def _check_size(read: TableRead, n_cells: int) -> None:
     settings, n_adversaries = read.settings, 1 + len(read.settings.adversaries)
     assert settings.channel is not None
     n_rows = n_adversaries * sum(len(secret.labels) for secret in read.secrets)
-    if settings.notion.delta > 0.0:  # a row for each ordered pair, and not for each law
+    if settings.notion.delta > 0.0:  # a row for each ordered pair, and not for each distribution
         n_rows = max(n_rows, 2 * n_adversaries * sum(map(len, read.pairs.values())))
     most = most_cells(n_rows, floor=settings.channel.floor is not None)
     if n_cells > most:
@@ -180,29 +184,29 @@ def _check_size(read: TableRead, n_cells: int) -> None:
         )
 
 
-def _further_laws(read: TableRead, known: Known) -> list[Discrete]:
-    """Return the laws that may give mass to rows that `fit` has not seen."""
+def _further_distributions(read: TableRead, known: Known) -> list[Discrete]:
+    """Return the distributions that may give mass to rows that `fit` has not seen."""
     counted = 1 if read.settings.prior is None else 0
     return [
-        law
+        distribution
         for adversary in known.adversaries[counted:]
         for of_secrets in adversary.values()
-        for laws in of_secrets.values()
-        for law in laws.values()
+        for distributions in of_secrets.values()
+        for distribution in distributions.values()
     ]
 
 
-def _codes(law: Discrete, columns: Sequence[Column]) -> Array:
-    """Return the atoms of a law that have mass, as rows of codes."""
-    rows = law.rows[np.asarray(law.counts > 0, dtype=bool)]
+def _codes(distribution: Discrete, columns: Sequence[Column]) -> Array:
+    """Return the atoms of a distribution that have mass, as rows of codes."""
+    rows = distribution.rows[np.asarray(distribution.counts > 0, dtype=bool)]
     axes = zip(columns, rows.T, strict=True)
     return np.stack([np.searchsorted(column.atoms, axis) for column, axis in axes], axis=1)
 
 
-def masses_over(cells: DistinctRows, law: Discrete, columns: Sequence[Column]) -> IntArray:
-    """Return the masses of a law over the cells, whole numbers: of Python beyond a sum of 2^62.
+def masses_over(cells: DistinctRows, distribution: Discrete, columns: Sequence[Column]) -> IntArray:
+    """Return the masses of the cells as whole numbers: of Python beyond a sum of 2^62.
 
-    They are those of the law, or off by less than 2^-54 of themselves: less than what
+    They are those of the distribution, or off by less than 2^-54 of themselves: less than what
     `repeated_losses` leaves room for.
 
     Raises
@@ -212,40 +216,47 @@ def masses_over(cells: DistinctRows, law: Discrete, columns: Sequence[Column]) -
     ValueError
         If it has less mass somewhere than the proof of a channel can tell from none.
     """
-    some = np.asarray(law.counts > 0, dtype=bool)
-    masses = np.zeros(len(cells), dtype=np.int64 if law.total < 2**62 else object)
-    counts = _whole_counts(law, some)
-    places = cells.find(_codes(law, columns))
+    some = np.asarray(distribution.counts > 0, dtype=bool)
+    masses = np.zeros(len(cells), dtype=np.int64 if distribution.total < 2**62 else object)
+    counts = _whole_counts(distribution, some)
+    places = cells.find(_codes(distribution, columns))
     if (places < 0).any():
-        raise LookupError(str(law.rows[some][places < 0][0].tolist()))
+        raise LookupError(str(distribution.rows[some][places < 0][0].tolist()))
     masses[places] = counts
     return masses
 
 
-def _whole_counts(law: Discrete, some: Array) -> list[int]:
-    """Return the positive counts of a law, of which each over the sum is a float, and not tiny."""
-    counts = [int(count) for count in law.counts[some].tolist()]
-    if law.total < _LARGEST:
+def _whole_counts(distribution: Discrete, some: Array) -> list[int]:
+    """Return positive counts, each of which over the sum is a float, and not tiny."""
+    counts = [int(count) for count in distribution.counts[some].tolist()]
+    if distribution.total < _LARGEST:
         return counts
-    scaled = [count * _LARGEST // law.total for count in counts]
+    scaled = [count * _LARGEST // distribution.total for count in counts]
     least = int(np.argmin(scaled))
     if scaled[least] < _LEAST:
         raise ValueError(
-            f"a prior gives the row {law.rows[some][least].tolist()} the probability "
-            f"{counts[least] / law.total:.3g}, which is too small for the proof of a channel; give "
-            f"it 0, or {_LEAST / _LARGEST:.1g} at least."
+            f"a prior gives the row {distribution.rows[some][least].tolist()} the probability "
+            f"{counts[least] / distribution.total:.3g}, which is too small for the proof of a "
+            f"channel; give it 0, or {_LEAST / _LARGEST:.1g} at least."
         )
     return scaled
 
 
-def _secret_laws(read: TableRead, known: Known, cells: DistinctRows) -> Iterator[SecretLaws]:
-    """Yield the laws of each adversary and sensitive column, which must not be told apart."""
+def _secret_distributions(
+    read: TableRead, known: Known, cells: DistinctRows
+) -> Iterator[SecretDistributions]:
+    """Yield the distributions that must not be told apart, by adversary and sensitive column."""
     for number, adversary in enumerate(known.adversaries):
         for secret in read.secrets:
-            [laws] = zip(*(law.values() for law in adversary[secret.name].values()), strict=True)
-            masses = np.stack([masses_over(cells, law, read.columns) for law in laws])
+            [distributions] = zip(
+                *(distribution.values() for distribution in adversary[secret.name].values()),
+                strict=True,
+            )
+            masses = np.stack(
+                [masses_over(cells, distribution, read.columns) for distribution in distributions]
+            )
             pairs = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
-            yield SecretLaws(
+            yield SecretDistributions(
                 masses=masses,
                 pairs=np.array(pairs, dtype=np.intp),
                 adversary=number,
@@ -257,16 +268,20 @@ def _secret_laws(read: TableRead, known: Known, cells: DistinctRows) -> Iterator
 # --------------------------------------------------------------------------------- what is asked
 
 
-def _weights(read: TableRead, counts: Sequence[IntArray], laws: Sequence[SecretLaws]) -> FloatArray:
-    """Return the law of rows that the cost is averaged over.
+def _weights(
+    read: TableRead, counts: Sequence[IntArray], distributions: Sequence[SecretDistributions]
+) -> FloatArray:
+    """Return the distribution of rows that the cost is averaged over.
 
     Rows that a prior knows and `fit` has not seen must not be moved as if they cost nothing: they
     have the weight of the priors, for a half.
     """
-    means = [each.laws.mean(axis=0) for each in laws]
+    means = [each.distributions.mean(axis=0) for each in distributions]
     assert read.settings.channel is not None
     if read.settings.channel.balance == "secrets":
-        fitted = [mean for mean, each in zip(means, laws, strict=True) if each.adversary == 0]
+        fitted = [
+            mean for mean, each in zip(means, distributions, strict=True) if each.adversary == 0
+        ]
         rows: FloatArray = np.mean(fitted, axis=0)
     else:
         total = counts[0].sum(axis=0)
@@ -296,11 +311,11 @@ def units_of_change(read: TableRead, spreads: FloatArray) -> FloatArray:
 
 
 def told_by(
-    rows: IntegerRows, laws: Sequence[SecretLaws], notion: Notion, n_draws: int
+    rows: IntegerRows, distributions: Sequence[SecretDistributions], notion: Notion, n_draws: int
 ) -> tuple[ChannelLoss, ...]:
     """Return the loss of each pair both ways, for all releases together."""
     found = []
-    for each in counted(laws, "laws held against the channel"):
+    for each in counted(distributions, "distributions held against the channel"):
         losses = repeated_losses(rows, each.masses, None, each.pairs, notion, n_draws)
         for (a, b), ends in zip(each.pairs.tolist(), losses.tolist(), strict=True):
             for (s, t), (lower, upper) in zip([(a, b), (b, a)], ends, strict=True):
@@ -322,7 +337,7 @@ def told_by(
 def check_copies(
     read: TableRead,
     counts: Sequence[IntArray],
-    laws: Sequence[SecretLaws],
+    distributions: Sequence[SecretDistributions],
     rows: IntegerRows,
     epsilon: float,
 ) -> None:
@@ -338,8 +353,8 @@ def check_copies(
     secrets = {s.name: own.sum(axis=1) for s, own in zip(read.secrets, counts, strict=True)}
     n_rows = counts[0].sum(axis=0)
     moved = []
-    for each in counted(laws, "laws held against the counts of copies"):
-        readers = Readers(each.laws, secrets[each.sensitive], each.pairs)
+    for each in counted(distributions, "distributions held against the counts of copies"):
+        readers = Readers(each.distributions, secrets[each.sensitive], each.pairs)
         moved.append(moved_by_copies(rows, n_rows, readers, _FURTHER * epsilon))
     share = max(moved) / float(n_rows.sum())
     if share > _MOST_TOLD:
@@ -363,7 +378,7 @@ class LearntChannel:
     known: Known
     cells: DistinctRows
     counts: list[IntArray]  # (n_secrets, n_cells), of each sensitive column
-    laws: list[SecretLaws]
+    distributions: list[SecretDistributions]
     distance: CellDistance
     problem: ChannelProblem
     rows: IntegerRows
@@ -382,7 +397,7 @@ class LearntChannel:
     def pairs(self) -> tuple[ChannelLoss, ...]:
         """The loss of each pair both ways, for all releases together."""
         settings = self.read.settings
-        return told_by(self.rows, self.laws, settings.notion, settings.releases)
+        return told_by(self.rows, self.distributions, settings.notion, settings.releases)
 
     @cached_property
     def floor(self) -> float | None:
@@ -390,8 +405,8 @@ class LearntChannel:
         return None if self.problem.floor is None else channel_floor(self.rows)
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
-        """Return the fitted adversary's laws under the names of the columns."""
-        return named_laws(self.known.adversaries[0], self.read.public)
+        """Return the fitted adversary's distributions under the names of the columns."""
+        return named_distributions(self.known.adversaries[0], self.read.public)
 
     def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
@@ -482,7 +497,7 @@ class LearntChannel:
 
     @cached_property
     def expected_change(self) -> float:
-        """The expected cost of a release, under the law that the problem weighs rows by."""
+        """The expected cost of a release, with rows weighted as the problem weighs them."""
         owners = np.repeat(np.arange(self.rows.n_cells), np.diff(self.rows.starts))
         costs = self.problem.weights[owners] * self.problem.costs[owners, self.rows.targets]
         return float(costs @ (self.rows.shares / WHOLE))
@@ -517,7 +532,7 @@ class LearntChannel:
         first = next(iter(fitted.values()))
         return FittedChannel(
             {name: list(of_secret) for name, of_secret in fitted.items()},
-            sorted({members for laws in first.values() for members in laws}),
+            sorted({members for distributions in first.values() for members in distributions}),
             read.pairs,
             read.groups,
             self.columns,
@@ -609,13 +624,13 @@ class FittedChannel(FittedRelease):
     releases: int = 1
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
-        """Return what is still promised to somebody with another prior: see `FittedNoise`."""
-        laws = [self._laws(*each) for each in self._checked(prior).items()]
+        """Return what is still guaranteed to somebody with another prior: see `FittedNoise`."""
+        distributions = [self._distributions(*each) for each in self._checked(prior).items()]
         pairs = tuple(
             LossUnder(
                 told.sensitive, told.secret, told.against, told.lower, told.upper, "recomputed"
             )
-            for told in told_by(self.rows, laws, self.notion, self.releases)
+            for told in told_by(self.rows, distributions, self.notion, self.releases)
         )
         return Against(
             notion=self.notion,
@@ -629,22 +644,30 @@ class FittedChannel(FittedRelease):
         new: Array = self.cells.find(codes) < 0
         return new
 
-    def _laws(self, name: Name, of_secrets: Mapping[Any, Laws]) -> SecretLaws:
-        """Return the laws of the secrets of one column, over the cells."""
-        laws = [(label, law) for label, of in of_secrets.items() for law in of.values()]
-        labels = [label for label, _ in laws]
+    def _distributions(
+        self, name: Name, of_secrets: Mapping[Any, Distributions]
+    ) -> SecretDistributions:
+        """Return the distributions of the secrets of one column, over the cells."""
+        distributions = [
+            (label, distribution)
+            for label, of in of_secrets.items()
+            for distribution in of.values()
+        ]
+        labels = [label for label, _ in distributions]
         pairs = [[labels.index(label) for label in pair] for pair in self.pairs[name]]
-        return SecretLaws(
-            masses=np.stack([self._masses(law, label) for label, law in laws]),
+        return SecretDistributions(
+            masses=np.stack(
+                [self._masses(distribution, label) for label, distribution in distributions]
+            ),
             pairs=np.array(pairs, dtype=np.intp),
             adversary=0,
             sensitive=name,
             labels=labels,
         )
 
-    def _masses(self, law: Discrete, label: Any) -> Array:
+    def _masses(self, distribution: Discrete, label: Any) -> Array:
         try:
-            return masses_over(self.cells, law, self.columns)
+            return masses_over(self.cells, distribution, self.columns)
         except LookupError as fault:
             raise ValueError(
                 f"prior gives mass to the row {fault} for {quoted(label)}, which was not seen in "

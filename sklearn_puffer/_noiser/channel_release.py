@@ -207,7 +207,7 @@ class Channel:
     cells : pandas.DataFrame of shape (n, n_public)
         The distinct rows.
     matrix : scipy.sparse.csr_array of float of shape (n, n)
-        W(y|x): row x is the law of what is released for cell x.
+        W(y|x): row x is the distribution of what is released for cell x.
     numerators : scipy.sparse.csr_array of int64 of shape (n, n)
         The same as shares of 2^62, which is what is drawn from.
     expected_change : float
@@ -417,6 +417,6 @@ def _new_rows(readers: Sequence[Reader], n_new: int, n_rows: int) -> str:
     return (
         f"{n_new} of {n_rows} rows have values of columns {listed(names)} that fit has not seen "
         f"together; {NEAREST} to release them as their nearest rows of fit (the certificate is "
-        "about rows that follow the fitted law), or fit again: on the rows that are released, or "
-        "with fewer bins (n_bins) or columns."
+        "about rows that follow the fitted distribution), or fit again: on the rows that are "
+        "released, or with fewer bins (n_bins) or columns."
     )

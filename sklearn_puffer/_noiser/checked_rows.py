@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
-from sklearn_puffer._losses import SwapLaws
+from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noiser.drift import ColumnDrift, Drift, Margin, SecretDrift, Seen, margin_of
 from sklearn_puffer._releases import NO_PRIOR
 from sklearn_puffer._tables import (
@@ -56,8 +56,8 @@ class KnownMargins:
         """Return whether rows still look like those of `fit`, by their public columns alone."""
         if sensitive is not None:
             raise ValueError(
-                "sensitive= asks for the laws of the secrets, and a form holds none; leave it out, "
-                "or take the certificate of the fitted PufferfishNoiser."
+                "sensitive= asks for the distributions of the secrets, and a form holds none; "
+                "leave it out, or take the certificate of the fitted PufferfishNoiser."
             )
         return check_rows(self, X, None)
 
@@ -114,7 +114,7 @@ class KnownSwap(KnownMargins):
         return check_rows(self, X, sensitive)
 
     def against(self, prior: Any) -> NoReturn:
-        """Refuse: what is known is counted in cells, and no law of the columns."""
+        """Refuse: what is known is counted in cells, and no distribution of the columns."""
         raise ValueError(
             "prior is held against noise, and a swap against what cells of rows tell; give other "
             "adversaries as classifiers (prior=, adversaries=) and fit again."
@@ -143,8 +143,8 @@ class KnownSwap(KnownMargins):
             for each in found if pairs else ():
                 if not counts[:, each.cells].sum(axis=0).all():
                     return None, "some cell has no row whose secret fit has seen"
-                laws = SwapLaws(counts[:, each.cells], np.array(pairs))
-                worst = max(worst, float(each.losses(laws)[..., 1].max()))
+                distributions = SwapDistributions(counts[:, each.cells], np.array(pairs))
+                worst = max(worst, float(each.losses(distributions)[..., 1].max()))
         return worst, ""
 
 
@@ -291,7 +291,7 @@ def _given_secrets(fitted: Any, given: Mapping[Name, Values]) -> dict[Name, Valu
 def _with_secrets(
     found: Drift, fitted: Any, table: Source, placed: Sequence[Placed], secrets: Sequence[Secret]
 ) -> Drift:
-    """Return the verdict with that on the laws of each secret, and what they would lose."""
+    """Return the verdict with that on each secret's distribution, and what they would lose."""
     swap = isinstance(fitted, KnownSwap)
     margins = fitted.by_secret if swap else fitted.conditional.margins()
     codes = {secret.name: _codes(secret, found.n_rows) for secret in secrets}
@@ -335,26 +335,32 @@ def _of_secret(
 def _estimated(
     fitted: Any, placed: Sequence[Placed], asked: Sequence[tuple[Name, Any, Array]]
 ) -> tuple[float | None, str]:
-    """Return the loss of the release under the laws counted from the rows, or why it has none."""
+    """Return the loss under the distributions counted from the rows, or why it has none."""
     if any(column.free for column in fitted.columns):
-        return None, "the noise is for continuous laws, and rows have none"
+        return None, "the noise is for continuous distributions, and rows have none"
     new = _new_rows(fitted, placed)
     whole = _whole(placed) if new is None else ~new
-    laws: dict[Name, dict[Any, Discrete]] = {}
+    distributions: dict[Name, dict[Any, Discrete]] = {}
     for name, label, rows in asked:
         if (rows & whole).any():
-            laws.setdefault(name, {})[label] = _law(fitted.columns, placed, rows & whole)
-    among = fitted.among({name: list(of) for name, of in laws.items()})
+            distributions.setdefault(name, {})[label] = _distribution(
+                fitted.columns, placed, rows & whole
+            )
+    among = fitted.among({name: list(of) for name, of in distributions.items()})
     if not any(among.pairs.values()):
         return None, "no protected pair of secrets has rows whose values fit has seen"
     try:
-        return float(among.against({n: laws[n] for n in among.secrets}).loss), ""
+        return float(among.against({n: distributions[n] for n in among.secrets}).loss), ""
     except ValueError:  # which names values and secrets of a prior that nobody gave
-        return None, "the release is held against no such laws, as where values were missing in fit"
+        return (
+            None,
+            "the release is held against no such distributions, as where values were missing in "
+            "fit",
+        )
 
 
-def _law(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
-    """Return the law of the values that rows are released from."""
+def _distribution(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
+    """Return the distribution of the values that rows are released from."""
     values = [column.atoms[own.codes[rows]] for column, own in zip(columns, placed, strict=True)]
     cells, counts = np.unique(np.stack(values, axis=1), axis=0, return_counts=True)
     return Discrete.from_counts(cells[:, 0] if len(columns) == 1 else cells, counts)

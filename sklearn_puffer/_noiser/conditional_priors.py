@@ -1,4 +1,4 @@
-"""From codes to priors: the laws that the fitted adversary, and further ones, hold."""
+"""From codes to priors: the distributions that the fitted adversary, and further ones, hold."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from sklearn_puffer._tables import (
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 Members = tuple[int, ...]
-Laws = dict[Members, Any]  # columns that are present -> their joint law, a Prior
+Distributions = dict[Members, Any]  # columns that are present -> their joint distribution, a Prior
 _MOST_PROPAGATED = 16
 
-Adversary = dict[Name, dict[Any, Laws]]  # sensitive column -> secret -> laws
+Adversary = dict[Name, dict[Any, Distributions]]  # sensitive column -> secret -> distributions
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +93,16 @@ def empirical_adversary(
     n_rows: int,
     weights: Array | None,
 ) -> Adversary:
-    """Return the laws counted from the rows, for each pattern of missing values on its own."""
+    """Return the distributions counted from the rows, one for each pattern of missing values."""
     sources, places, patterns = _sources(columns, readers, groups)
     counts = count([secret.coded for secret in secrets], sources, places, n_rows, weights)
     adversary: Adversary = {}
     for secret, of_groups in zip(secrets, counts, strict=True):
-        laws: dict[Any, Laws] = {label: {} for label in secret.labels}
-        adversary[secret.name] = laws
+        distributions: dict[Any, Distributions] = {label: {} for label in secret.labels}
+        adversary[secret.name] = distributions
         for pattern, of_secrets in zip(patterns, of_groups, strict=True):
             for label, cells in zip(secret.labels, of_secrets, strict=True):
-                laws[label].update(pattern.laws(cells))
+                distributions[label].update(pattern.distributions(cells))
     return adversary
 
 
@@ -113,9 +113,10 @@ def weighed_adversary(
     groups: Sequence[Sequence[int]],
     masses: Mapping[Name, Array],
 ) -> Adversary:
-    """Return the laws under which each row has a mass for each secret, whatever its own secret is.
+    """Return distributions that give each row a mass for each secret, whatever its own is.
 
-    ``masses[sensitive]`` has shape (n_secrets, n_rows); a cell that has none is not in the law.
+    ``masses[sensitive]`` has shape (n_secrets, n_rows); a cell that has none is not in the
+    distribution.
     """
     sources, places, patterns = _sources(columns, readers, groups)
     adversary: Adversary = {}
@@ -124,9 +125,9 @@ def weighed_adversary(
         for label, of_rows in zip(secret.labels, masses[secret.name], strict=True):
             everyone = Coded(CodeArray(np.zeros(len(of_rows), dtype=np.int8)), 1)
             [of_groups] = count([everyone], sources, places, len(of_rows), of_rows)
-            laws = adversary[secret.name][label] = {}
+            distributions = adversary[secret.name][label] = {}
             for pattern, [cells] in zip(patterns, of_groups, strict=True):
-                laws.update(pattern.laws(cells))
+                distributions.update(pattern.distributions(cells))
     return adversary
 
 
@@ -143,23 +144,25 @@ def _sources(
 def fitted_adversary(
     counted: Adversary, fit: Any, spreads: Array, columns: Sequence[Column]
 ) -> Adversary:
-    """Return the continuous laws that ``fit`` learns from the counted ones.
+    """Return the continuous distributions that ``fit`` learns from the counted ones.
 
     They are learnt from counts of sorted rows, so that nothing is learnt from the order of rows.
     """
     fitted: Adversary = {}
     for name, of_secrets in counted.items():
         fitted[name] = {label: {} for label in of_secrets}
-        for members in sorted({m for laws in of_secrets.values() for m in laws}):
-            laws = {label: of[members] for label, of in of_secrets.items() if members in of}
+        for members in sorted({m for distributions in of_secrets.values() for m in distributions}):
+            distributions = {
+                label: of[members] for label, of in of_secrets.items() if members in of
+            }
             names = [columns[k].name for k in members]
-            for label, prior in _fitted(fit, laws, spreads[list(members)], names).items():
+            for label, prior in _fitted(fit, distributions, spreads[list(members)], names).items():
                 fitted[name][label][members] = prior
     return fitted
 
 
 def _fitted(
-    fit: Any, laws: Mapping[Any, Any], spread: Array, names: Sequence[Name]
+    fit: Any, distributions: Mapping[Any, Any], spread: Array, names: Sequence[Name]
 ) -> dict[Any, Prior]:
     """Return what ``fit`` makes of the rows of each secret."""
     still = [name for name, of_column in zip(names, spread, strict=True) if not of_column > 0.0]
@@ -169,7 +172,11 @@ def _fitted(
             'out of public=, or use prior="empirical".'
         )
     samples = {
-        label: (law.rows[law.counts > 0], law.counts[law.counts > 0]) for label, law in laws.items()
+        label: (
+            distribution.rows[distribution.counts > 0],
+            distribution.counts[distribution.counts > 0],
+        )
+        for label, distribution in distributions.items()
     }
     try:
         found: dict[Any, Prior] = fit.fit_all(samples, spread)
@@ -185,7 +192,7 @@ def given_adversary(
     groups: Sequence[Sequence[int]],
     columns: Sequence[Column],
 ) -> Adversary:
-    """Return the laws of a mapping of prior objects, {secret: prior} or {column: {secret: prior}}.
+    """Return the priors of a mapping, {secret: prior} or {column: {secret: prior}}.
 
     A prior of rows becomes that of what is released for them, before the noise: a row's value in
     a binned column is that of its bin.
@@ -208,7 +215,7 @@ def given_adversary(
     for secret in secrets:
         own = by_column.get(secret.name, {})
         adversary[secret.name] = {
-            label: _marginal_laws(
+            label: _marginal_distributions(
                 _placed(_prior_of(own, label, argument, secret, len(columns)), columns), groups
             )
             for label in secret.labels
@@ -223,14 +230,17 @@ def given_priors(given: Any) -> list[Prior]:
     return [p for p in [*values, *nested] if isinstance(p, Discrete | GaussianMixture)]
 
 
-def named_laws(
+def named_distributions(
     adversary: Adversary, names: Sequence[Name]
 ) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
-    """Return the laws of an adversary under the names of the columns."""
+    """Return the distributions of an adversary under the names of the columns."""
     return {
         sensitive: {
-            secret: {tuple(names[k] for k in members): law for members, law in laws.items()}
-            for secret, laws in of_secret.items()
+            secret: {
+                tuple(names[k] for k in members): distribution
+                for members, distribution in distributions.items()
+            }
+            for secret, distributions in of_secret.items()
         }
         for sensitive, of_secret in adversary.items()
     }
@@ -255,8 +265,8 @@ def _parts(adversaries: Sequence[Adversary], asked: Sequence[SecretPair], group:
     found: dict[Members, tuple[list[PriorPair], list[int]]] = {}
     within = [_within(adversary, group) for adversary in adversaries]
     for owner, (adversary, sensitive, secret, against) in enumerate(asked):
-        laws = within[adversary][sensitive]
-        p, q = laws[secret], laws[against]
+        distributions = within[adversary][sensitive]
+        p, q = distributions[secret], distributions[against]
         for members in p:
             if members in q:
                 priors, owners = found.setdefault(members, ([], []))
@@ -266,11 +276,15 @@ def _parts(adversaries: Sequence[Adversary], asked: Sequence[SecretPair], group:
 
 
 def _within(adversary: Adversary, group: set[int]) -> Adversary:
-    """Return the laws of columns of one group alone."""
+    """Return the distributions of columns of one group alone."""
     return {
         sensitive: {
-            secret: {members: law for members, law in laws.items() if group.issuperset(members)}
-            for secret, laws in of_secret.items()
+            secret: {
+                members: distribution
+                for members, distribution in distributions.items()
+                if group.issuperset(members)
+            }
+            for secret, distributions in of_secret.items()
         }
         for sensitive, of_secret in adversary.items()
     }
@@ -303,9 +317,9 @@ class _Patterns:
             if gone is not None:
                 out += gone.astype(np.intp) << bit
 
-    def laws(self, cells: CountedRows) -> Laws:
+    def distributions(self, cells: CountedRows) -> Distributions:
         """Split the cells of one secret by pattern, and drop what is missing."""
-        laws: Laws = {}
+        distributions: Distributions = {}
         for pattern in np.unique(cells.codes[:, -1]):
             of_pattern = cells.codes[:, -1] == pattern
             gone = {k for bit, k in enumerate(self.propagated) if pattern >> bit & 1}
@@ -313,11 +327,13 @@ class _Patterns:
             if axes:
                 members = tuple(self.group[axis] for axis in axes)
                 codes = cells.codes[of_pattern][:, axes]
-                laws[members] = self._law(members, codes, cells.counts[of_pattern])
-        return laws
+                distributions[members] = self._distribution(
+                    members, codes, cells.counts[of_pattern]
+                )
+        return distributions
 
-    def _law(self, members: Members, codes: Array, counts: Array) -> Discrete:
-        """Return the law over the whole alphabet: cells without rows have mass zero."""
+    def _distribution(self, members: Members, codes: Array, counts: Array) -> Discrete:
+        """Return the distribution over the whole alphabet: cells without rows have mass zero."""
         alphabets = [self.columns[k].atoms for k in members]
         if len(members) == 1:
             full = np.zeros(len(alphabets[0]), dtype=np.int64)
@@ -359,7 +375,7 @@ def _placed(prior: Prior, columns: Sequence[Column]) -> Prior:
     return prior if np.array_equal(rows, prior.rows) else prior.moved(rows)
 
 
-def _marginal_laws(prior: Prior, groups: Sequence[Sequence[int]]) -> Laws:
+def _marginal_distributions(prior: Prior, groups: Sequence[Sequence[int]]) -> Distributions:
     return {
         tuple(group): prior if len(group) == prior.n_axes else prior.marginal(group)
         for group in groups

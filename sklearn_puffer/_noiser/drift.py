@@ -4,12 +4,13 @@ Of the n rows of `fit` it keeps, for each value in its order, in how many thousa
 column is at most that value, rounded down: enough to find a difference of a thousandth.
 
 *Formal guarantees.* If the rows of `fit` and the new ones are exchangeable, as independent draws of
-one law are, `Watch.verdict` finds a difference with a chance of at most 1 %, whatever that law is.
-Each test bounds the chance of a hypergeometric tail, and their number is fixed
+one distribution are, `Watch.verdict` finds a difference with a chance of at most 1 %, whatever that
+distribution is. Each test bounds the chance of a hypergeometric tail, and their number is fixed
 before anything is counted, but for values that `fit` has not seen, of which each counts as one:
 
 - *ranks.* Let ties be broken at random. Of i fitted and d new rows that come first, if the i-th
-  fitted one ends them, the count of new ones has the negative hypergeometric law, whose tails are
+  fitted one ends them, the count of new ones has the negative hypergeometric distribution, whose
+  tails are
 
   .. math:: P(D_i \le d) = P(H_{i + d} \le d), \qquad P(D_i \ge d) = P(H_{i + d - 1} \ge d),
 
@@ -27,9 +28,9 @@ exchangeable with those of `fit` as all are.
 How surprising it is that rows of two samples share what they have in such proportions.
 
 If the n + m rows of two samples are exchangeable, for instance because all are independent draws of
-one law, then of any c + d of them that are picked without a look at which sample they are in, the
-number X in the second sample has the hypergeometric law. Its masses are log-concave, so that beyond
-the mode the tail is at most a geometric series,
+one distribution, then of any c + d of them that are picked without a look at which sample they are
+in, the number X in the second sample has the hypergeometric distribution. Its masses are
+log-concave, so that beyond the mode the tail is at most a geometric series,
 
 .. math:: P(X \ge d) \le \frac{P(X = d)}{1 - r}, \qquad
           P(X = d) = \frac{\binom{m}{d} \binom{n}{c}}{\binom{n + m}{c + d}}, \qquad
@@ -67,7 +68,7 @@ SCHEMA = "sklearn_puffer.drift/1"
 LEVEL = 0.01
 """The chance of a false alarm, over all columns and values together."""
 LEAST_ROWS = 30
-"""Fewer rows say nothing about their law."""
+"""Fewer rows say nothing about their distribution."""
 _NAMED = 5
 _WORST = 10
 _TINY = 1e-9
@@ -76,10 +77,11 @@ _OF_SECRET = ["sensitive", "secret", "n_rows", "n_fitted"]
 
 
 def counted_loss(loss: float) -> str:
-    """Return what is said of the loss under laws that were counted from some rows.
+    """Return what is said of the loss under distributions that were counted from some rows.
 
-    Such laws differ by chance, which makes it larger, and infinite where some released row comes
-    from one of two secrets alone: that says more of how few rows there are than of the release.
+    Such distributions differ by chance, which makes it larger, and infinite where some released row
+    comes from one of two secrets alone: that says more of how few rows there are than of the
+    release.
     """
     if math.isinf(loss):
         return (
@@ -87,8 +89,8 @@ def counted_loss(loss: float) -> str:
             "of two secrets alone, as happens by chance where rows are few"
         )
     return (
-        f"Under the laws of these rows the loss is {short_number(loss)} (chance makes it too large "
-        "where rows are few), an ESTIMATE"
+        f"Under the distributions of these rows the loss is {short_number(loss)} (chance makes it "
+        "too large where rows are few), an ESTIMATE"
     )
 
 
@@ -105,11 +107,11 @@ class ColumnDrift:
     missing : float
         Share of the rows in which it is missing.
     distance : float
-        Of the two laws: of numbers and ordered values the largest difference of P(X <= x), of
-        others their total variation. As it was seen: chance alone makes it larger than 0.
+        Of the two distributions: of numbers and ordered values the largest difference of P(X <= x),
+        of others their total variation. As it was seen: chance alone makes it larger than 0.
     p : float
-        Largest chance of so large a difference if all rows follow one law, corrected for all
-        values and columns that were looked at.
+        Largest chance of so large a difference if all rows follow one distribution, corrected for
+        all values and columns that were looked at.
     """
 
     name: Name
@@ -168,14 +170,14 @@ class Drift(Document):
     secrets : tuple of SecretDrift
         With the secrets at hand: one for each secret and public column.
     loss : float or None
-        With them: the loss of the release under the laws counted from these rows, an estimate, in
-        the unit of the budget, and infinite where chance makes it so; None where it cannot be
-        computed, and ``why`` says why.
+        With them: the loss of the release under the distributions counted from these rows, an
+        estimate, in the unit of the budget, and infinite where chance makes it so; None where it
+        cannot be computed, and ``why`` says why.
     why : str
     new_secrets : tuple
         Sensitive columns with the values that `fit` has not seen.
     budget : str
-        What is promised, in words.
+        What is guaranteed, in words.
     together : bool
         Whether rows come in groups, so that they are not exchangeable: nothing is tested.
     """
@@ -219,7 +221,7 @@ class Drift(Document):
         more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
         return (
             f"the {self.n_rows} rows do not look like the {self.n_fitted} of fit in column(s) "
-            f"{told}{more}: the promise is about rows that follow the fitted law; "
+            f"{told}{more}: the guarantee is about rows that follow the fitted distribution; "
             "certificate_.check(X) tells more, fit on rows such as these, or pass "
             'on_drift="ignore".'
         )
@@ -259,8 +261,8 @@ class Drift(Document):
     def _lines(self) -> list[str]:
         return [
             f"{self.n_rows} rows, against {self.n_fitted} of fit.",
-            "The promise is about rows that follow the fitted law. That no difference is found "
-            "proves none: it may be small, or lie in several columns together.",
+            "The guarantee is about rows that follow the fitted distribution. That no difference "
+            "is found proves none: it may be small, or lie in several columns together.",
             *self._about_rows(),
             *self._about_secrets(),
         ]
@@ -502,7 +504,8 @@ def check_on_drift(
     if on_drift == "raise" and swap:
         raise ValueError(
             'on_drift="raise" is for columns that noise or a channel releases, and rows are '
-            "swapped as they are, whatever their law; look at certificate_.check(X), and pass "
+            "swapped as they are, whatever their distribution; look at certificate_.check(X), and "
+            "pass "
             'on_drift="ignore".'
         )
     if on_drift == "raise" and not margins:
@@ -562,7 +565,7 @@ class Conditional:
     Parameters
     ----------
     counted : Adversary
-        The laws that were counted; not kept once the margins are made.
+        The distributions that were counted; not kept once the margins are made.
     columns : sequence of Column
     totals : mapping
         The number of rows of each value of each sensitive column.
@@ -578,28 +581,32 @@ class Conditional:
         """Return the margins of the columns, by sensitive column and secret."""
         if self._found is None:
             self._found = {
-                name: {label: self._of(name, label, laws) for label, laws in of_secrets.items()}
+                name: {
+                    label: self._of(name, label, distributions)
+                    for label, distributions in of_secrets.items()
+                }
                 for name, of_secrets in self._counted.items()
             }
             self._counted = None
         return self._found
 
-    def _of(self, name: Name, label: Any, laws: Mapping[Any, Any]) -> list[Margin]:
+    def _of(self, name: Name, label: Any, distributions: Mapping[Any, Any]) -> list[Margin]:
         total = self._totals[name][label]
         return [
-            margin_of(column, *_column_of(laws, k), total) for k, column in enumerate(self._columns)
+            margin_of(column, *_column_of(distributions, k), total)
+            for k, column in enumerate(self._columns)
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        # neither laws nor columns
+        # neither distributions nor columns
         return {"_counted": None, "_columns": [], "_totals": {}, "_found": self.margins()}
 
 
-def _column_of(laws: Mapping[Any, Any], position: int) -> tuple[FloatArray, Array]:
-    """Return the values of one column under the laws of groups of columns, and their counts."""
+def _column_of(distributions: Mapping[Any, Any], position: int) -> tuple[FloatArray, Array]:
+    """Return the values of one column in the priors of groups of columns, and their counts."""
     own = [
-        (law.rows[:, members.index(position)], law.counts)
-        for members, law in laws.items()
+        (distribution.rows[:, members.index(position)], distribution.counts)
+        for members, distribution in distributions.items()
         if position in members
     ]
     if not own:

@@ -66,12 +66,12 @@ class PufferfishNoiser(ReleaseTransformer):
     epsilon : float, default=1.0
         Budget in nats: odds between two secrets move by at most a factor e^epsilon.
     delta : float, default=0.0
-        With delta > 0 the promise is (epsilon, delta)-Pufferfish privacy.
+        With delta > 0 the guarantee is (epsilon, delta)-Pufferfish privacy.
     alpha : float or None, default=None
-        With alpha > 1 the promise bounds the Renyi divergence of that order by epsilon; with a
+        With alpha > 1 the guarantee bounds the Renyi divergence of that order by epsilon; with a
         delta besides, given events of probability 1 - delta.
     releases : int, default=1
-        How often the same rows may be released: the promise is about all these releases together.
+        How often the same rows may be released: the guarantee is about all these releases together.
     sensitive : str, int or list of these, default=None
         The sensitive columns of X, by name or position. They are never released. Without them, pass
         ``sensitive_features`` to `fit`.
@@ -80,8 +80,8 @@ class PufferfishNoiser(ReleaseTransformer):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The pairs (s_i, s_j) to protect, always in both directions.
     prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"
-        What the adversary knows: laws counted from the rows, fitted to them (`fits`), given as
-        {secret: prior object}, or learnt by a classifier.
+        What the adversary knows: distributions counted from the rows, fitted to them (`fits`),
+        given as {secret: prior object}, or learnt by a classifier.
     strategy : name or strategy object, default="exact"
         How the scale is found. "exact" needs the least noise; the others are published mechanisms.
     noise : "laplace", "gaussian", "cauchy", "swap", "optimal" or an object, default="laplace"
@@ -92,7 +92,7 @@ class PufferfishNoiser(ReleaseTransformer):
         "joint" protects the row as a whole. The others trust that columns, or groups of them, are
         independent given the secret.
     adversaries : list, "confidence" or ConfidenceSet, default=None
-        Further priors that the promise holds against; "confidence" stands for all priors that the
+        Further priors that the guarantee holds against; "confidence" stands for all priors that the
         number of rows leaves possible.
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: standard deviations, those of the least expected error,
@@ -120,7 +120,7 @@ class PufferfishNoiser(ReleaseTransformer):
         They stay as they are, and the budget holds given each of their values.
     groups : str or int, default=None
         The column of ids of groups of rows, such as households, that share their secret: the
-        promise is then about all released rows of a group together. It is handed through.
+        guarantee is then about all released rows of a group together. It is handed through.
     max_group : int or "count", default=None
         The most rows of a group, needed with ``groups``; "count" takes that of the table of `fit`,
         where sizes are public.
@@ -136,7 +136,7 @@ class PufferfishNoiser(ReleaseTransformer):
     Attributes
     ----------
     certificate_ : Certificate
-        What is promised and what was checked.
+        What is guaranteed and what was checked.
     utility_ : pandas.DataFrame of shape (n_public, 8)
         How much of each public column survives, beside what the best constant in its place does.
     theta_ : pandas.Series of shape (n_public,)
@@ -148,7 +148,7 @@ class PufferfishNoiser(ReleaseTransformer):
         Of an optimal channel only: cells, matrix, what stays, and ``floor``, the most that a
         further draw tells, if there is one. It is key material: keep it where you keep the table.
     priors_ : dict
-        ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
+        ``priors_[sensitive][secret][columns]``: the distribution of the columns given the secret.
     secret_pairs_ : dict
         The protected pairs of each sensitive column.
     n_features_in_ : int
@@ -314,7 +314,7 @@ class PufferfishNoiser(ReleaseTransformer):
             In memory: a lazy table is fitted on, and released by `transform` with ``row_id``.
         y : array-like of n_rows, default=None
             Never taken for a secret. Of a swap, labels of up to 20 values, which stay with their
-            owners: rows are exchanged among equal ones, and the promise holds for who sees them,
+            owners: rows are exchanged among equal ones, and the guarantee holds for who sees them,
             by the counts of the fitted rows.
         **fit_params : dict
             What `fit` takes besides.

@@ -23,14 +23,14 @@ from sklearn_puffer._noiser.adversaries import (
     conditional_margins,
     draws_of,
     known_to_adversaries,
-    refitted_laws,
+    refitted_distributions,
 )
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     Members,
     empirical_adversary,
     make_groups,
-    named_laws,
+    named_distributions,
 )
 from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
@@ -120,13 +120,15 @@ class Learnt:
 
     @cached_property
     def _members(self) -> list[Members]:
-        """The columns that some law of the fitted adversary is about."""
-        laws = [of for of_secret in self.known.adversaries[0].values() for of in of_secret.values()]
-        return sorted({members for of in laws for members in of})
+        """The columns that some distribution of the fitted adversary is about."""
+        distributions = [
+            of for of_secret in self.known.adversaries[0].values() for of in of_secret.values()
+        ]
+        return sorted({members for of in distributions for members in of})
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
-        """Return the fitted adversary's laws under the names of the columns."""
-        return named_laws(self.known.adversaries[0], self.read.public)
+        """Return the fitted adversary's distributions under the names of the columns."""
+        return named_distributions(self.known.adversaries[0], self.read.public)
 
     def patterns(self) -> Patterns:
         """Return which columns of each group occurred together, where others may be missing."""
@@ -165,8 +167,11 @@ class Learnt:
         ]
         if self.settings.output != "remapped":
             return noisy
-        laws = zip(noisy, self.known.raw, strict=True)
-        return [remapped(release, law.placed(release.column)) for release, law in laws]
+        distributions = zip(noisy, self.known.raw, strict=True)
+        return [
+            remapped(release, distribution.placed(release.column))
+            for release, distribution in distributions
+        ]
 
     def _noise_of(self, theta: float, mixing: Mixing | None) -> Noise | None:
         """Return the noise of a column, or its kernel."""
@@ -216,7 +221,7 @@ class Learnt:
         )
 
     def fitted_noise(self) -> FittedNoise:
-        """Return the noise and what it protects, without the laws."""
+        """Return the noise and what it protects, without the distributions."""
         settings, calibrated, known = self.settings, self.calibrated, self.known
         return FittedNoise(
             {name: list(of_secret) for name, of_secret in known.adversaries[0].items()},
@@ -247,7 +252,10 @@ class Learnt:
         return NoiseOfColumns(
             columns=self.releases,
             least=[(scale_of(each), each.grid, each.remapping) for each in self.releases],
-            laws=[law.kept(c) for law, c in zip(self.known.raw, self.columns, strict=True)],
+            distributions=[
+                distribution.kept(c)
+                for distribution, c in zip(self.known.raw, self.columns, strict=True)
+            ],
         )
 
     def warnings(self) -> list[str]:
@@ -439,7 +447,7 @@ def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
 
 
 def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
-    """Return which sound strategy would do, and its scales, where the promise is broken."""
+    """Return which sound strategy would do, and its scales, where the guarantee is broken."""
     if calibrated.upper.max() <= problem.notion.budget:
         return None
     try:
@@ -452,7 +460,7 @@ def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
         plain(name): float(f"{theta:.6g}")
         for name, theta in zip(problem.names, sound.theta, strict=True)
     }
-    return f'strategy="exact" keeps the promise, with theta = {scales}.'
+    return f'strategy="exact" keeps the guarantee, with theta = {scales}.'
 
 
 def _check_size(read: TableRead) -> None:
@@ -495,7 +503,9 @@ def _around(read: TableRead, known: Known) -> Around:
     alone = draws_of([known.adversaries[0]], read.pairs, read.groups, level)
     if not alone.computable(settings.noise, settings.notion):
         return Unknown("the exact loss of such rows is not computed")
-    drawn = [laws.adversary(read) for laws in refitted_laws(read, N_DRAWS)]
+    drawn = [
+        distributions.adversary(read) for distributions in refitted_distributions(read, N_DRAWS)
+    ]
     return draws_of(drawn, read.pairs, read.groups, level)
 
 
@@ -510,15 +520,15 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
     )
     found = []
     for members in map(tuple, groups):
-        laws = _laws_over(members, counted)
-        if laws is not None:
+        distributions = _distributions_over(members, counted)
+        if distributions is not None:
             names = tuple(fitted.columns[k].name for k in members)
             seen = fitted.restricted(members)
-            loss = seen.against(laws).loss
+            loss = seen.against(distributions).loss
             beyond = None
             if fitted.notion.is_pure and loss > fitted.notion.budget and len(members) == 1:
                 kept = replace(seen, notion=Pufferfish(fitted.notion.epsilon, 0.5))
-                beyond = kept.against(laws).loss  # the delta at which epsilon is kept
+                beyond = kept.against(distributions).loss  # the delta at which epsilon is kept
             found.append(CountedLoss(names, loss, beyond))
     return tuple(found)
 
@@ -535,14 +545,18 @@ def _views(fitted: FittedNoise) -> Iterator[Members]:
                 yield members
 
 
-def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
-    """Return the laws of rows in which none of these columns is missing, if all secrets have one.
+def _distributions_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
+    """Return the priors of rows in which none of these columns is missing, if all secrets have one.
 
-    >>> _laws_over((0,), {"loan": {"no": {(0,): "a law"}, "yes": {}}}) is None
+    >>> _distributions_over((0,), {"loan": {"no": {(0,): "a distribution"}, "yes": {}}}) is None
     True
     """
     found = {
-        name: {label: laws[members] for label, laws in of_secrets.items() if members in laws}
+        name: {
+            label: distributions[members]
+            for label, distributions in of_secrets.items()
+            if members in distributions
+        }
         for name, of_secrets in counted.items()
     }
     whole = all(len(found[name]) == len(counted[name]) for name in counted)

@@ -25,7 +25,7 @@ from sklearn_puffer._noiser.release import (
 )
 from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.swap_release import SwapRelease
-from sklearn_puffer._noiser.utility import RawLaw, utilities
+from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._releases import Certificate
 from sklearn_puffer._tables import Name, Table
 
@@ -57,13 +57,13 @@ class NoiseOfColumns:
     least : list of tuple
         The scale, grid and map of each column that the certificate is about; there may be more
         noise.
-    laws : list of RawLaw
+    distributions : list of RawDistribution
         What copies with more noise need to know of the values; none of a release read from JSON.
     """
 
     columns: list[ColumnRelease]
     least: list[Least]
-    laws: Sequence[RawLaw] = ()
+    distributions: Sequence[RawDistribution] = ()
 
     def fingerprint(self, *about: Any) -> str:
         """Return what tells this noise, and what else counts, from all others."""
@@ -181,7 +181,7 @@ class FittedMechanism:
         return replace(
             self,
             mechanism=replace(self.noise, columns=columns),
-            certificate=_with_noise(self.certificate, columns, factor, self.noise.laws),
+            certificate=_with_noise(self.certificate, columns, factor, self.noise.distributions),
         )
 
 
@@ -189,7 +189,7 @@ def _with_noise(
     certificate: Certificate,
     releases: Sequence[ColumnRelease],
     factor: float,
-    laws: Sequence[RawLaw],
+    distributions: Sequence[RawDistribution],
 ) -> Certificate:
     """Return the certificate of the same release under more noise, which only lowers the losses."""
     columns = tuple(
@@ -210,7 +210,7 @@ def _with_noise(
         utility=tuple(
             known.changed(found)
             for found, known in zip(
-                utilities(releases, laws, [column.spread for column in columns]),
+                utilities(releases, distributions, [column.spread for column in columns]),
                 certificate.utility,
                 strict=True,
             )

@@ -52,8 +52,8 @@ from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
-# the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
-# must keep, the grids (None before there are any), the budget and a tolerance
+# the smallest factor that serves a set of priors, from the problem, the notion that continuous
+# distributions must keep, the grids (None before there are any), the budget and a tolerance
 SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
 # panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
@@ -255,7 +255,7 @@ class Bounds:
         divergence = self.notion.divergence
         if not (isinstance(divergence, HockeyStick) and composable(self.problem, self.notion)):
             return list(shared)  # the certificate would not see it
-        if divergence.epsilon == 0.0:  # laws that differ lose something
+        if divergence.epsilon == 0.0:  # distributions that differ lose something
             return list(shared)
         pure = Pufferfish(divergence.epsilon)
         bounds = [self._of_group(group, pure) for group in self.problem.groups]
@@ -318,7 +318,7 @@ class WorstPart:
 
     @property
     def distances(self) -> FloatArray:
-        """How far apart each pair's laws lie, about: where to look first."""
+        """How far apart each pair's distributions lie, about: where to look first."""
         found = np.zeros(self.n_pairs)
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             if hasattr(bound, "distances"):
@@ -600,7 +600,7 @@ class Grids:
         free = {k for group in groups for part in group if part.is_free for k in part.members}
         moved = [k for k in sorted(free) if not (problem.whole[k] and grids[k] <= 1.0)]
         steps = sum(float(grids[k] / (factor * problem.weights[k])) for k in moved)
-        # under a Renyi promise the mean lies further out: for Gaussian noise by that many scales
+        # under a Renyi guarantee the mean lies further out: for Gaussian noise by that many scales
         divergence = problem.notion.divergence
         alpha = divergence.alpha if isinstance(divergence, PowerMean) else 0.0
         tilt = math.sqrt(2.0 * alpha * problem.notion.epsilon)

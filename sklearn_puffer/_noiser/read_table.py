@@ -633,7 +633,7 @@ def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
 
 
 def _is_continuous(settings: Settings) -> bool:
-    """Return whether the priors are laws of all numbers; they must not be of both kinds."""
+    """Return whether the priors are over all numbers; they must not be of both kinds."""
     learnt = [settings.fit is not None] if settings.prior is None else []
     discrete = [each for each in settings.adversaries if isinstance(each, str)]
     learnt += [False] * len([*settings.models, *discrete])
@@ -642,7 +642,7 @@ def _is_continuous(settings: Settings) -> bool:
     if len(kinds) > 1:
         raise ValueError(
             "prior and adversaries must be of one family, got Discrete and GaussianMixture priors; "
-            "give a mixture for each, or discrete laws for each."
+            "give a mixture for each, or discrete distributions for each."
         )
     return kinds == {True}
 
@@ -690,7 +690,7 @@ def group_codes(table: Source, name: Name) -> Array:
 
 
 def check_sizes(codes: Array, groups: RowGroups) -> int:
-    """Return the rows of the largest group, and refuse groups that are larger than promised.
+    """Return the rows of the largest group, and refuse groups that are larger than guaranteed.
 
     Raises
     ------
@@ -711,7 +711,7 @@ def check_sizes(codes: Array, groups: RowGroups) -> int:
 def fitted_groups(
     groups: RowGroups, table: Source, name: Name, secrets: Mapping[Name, Array]
 ) -> tuple[RowGroups, Array]:
-    """Return groups as they are promised, by name and with their most rows, and the rows' codes.
+    """Return groups as they are guaranteed, by name and with their most rows, and the rows' codes.
 
     Raises
     ------
@@ -726,7 +726,7 @@ def fitted_groups(
 
 
 def check_groups(groups: RowGroups | None, table: Source) -> None:
-    """Refuse rows that the promise for groups is not about, before any is released.
+    """Refuse rows that the guarantee for groups is not about, before any is released.
 
     Raises
     ------
@@ -798,7 +798,7 @@ def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) ->
         if len(torn):
             raise ValueError(
                 f"{len(torn)} group(s) of column {quoted(name)} have rows of different "
-                f"{quoted(sensitive)}, and the promise is about one secret that a group has in "
+                f"{quoted(sensitive)}, and the guarantee is about one secret that a group has in "
                 "common; make the rows of each secret a group, make one secret of theirs (such as "
                 "'mixed'), or leave groups out."
             )

@@ -235,7 +235,7 @@ class TableRules:
     margins : sequence of Margin
         How the values of each column were distributed, where that is known.
     groups : RowGroups or None
-        Which rows are together, and how many of a group are promised.
+        Which rows are together, and how many of a group are guaranteed.
     """
 
     names: Sequence[Name]
@@ -355,7 +355,7 @@ def _released(
 
 
 def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
-    """Refuse rows that lack other values than the rows of fit did: their law is unknown."""
+    """Refuse rows that lack other values than the rows of fit did: their prior is unknown."""
     for group, known in patterns.items():
         gone = [name for name in group if readers[name].propagates]
         masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
@@ -366,7 +366,7 @@ def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
                 lacking = f"that lack {listed(absent)}" if absent else "that lack none"
                 raise ValueError(
                     f"no row of fit had the same values missing as rows {lacking} of columns "
-                    f"{listed(group)}, so nothing is promised for them; fill the missing values, "
+                    f"{listed(group)}, so nothing is guaranteed for them; fill the missing values, "
                     "or fit on data that has such rows."
                 )
 

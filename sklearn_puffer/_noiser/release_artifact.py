@@ -1,4 +1,4 @@
-"""The release artifact: what `transform` needs of a fitted noiser as plain values, and no laws.
+"""The release artifact: what `transform` needs of a fitted noiser as plain values, without priors.
 
 Floats are written in hexadecimal, so that they come back as they were; whole ones as whole numbers.
 What is as by default is left out.
@@ -535,7 +535,7 @@ def _read_margin(own: Fields, column: Column, total: int) -> Margin:
 
 
 def _read_channel(own: Fields, releases: list[ColumnRelease]) -> ChannelRelease:
-    """Return the channel without the laws that it was found for."""
+    """Return the channel without the distributions that it was found for."""
     columns = [release.column for release in releases]
     sizes = tuple(len(column.atoms) for column in columns)
     cells = DistinctRows(_read_codes(own, sizes), sizes)

@@ -46,8 +46,8 @@ class Remapping:
     Attributes
     ----------
     shares : ndarray of shape (n_atoms,)
-        The pooled law of the column's atoms among the rows of `fit`: what the map was made of, and
-        no part of what it does.
+        The pooled distribution of the column's atoms among the rows of `fit`: what the map was made
+        of, and no part of what it does.
     starts : ndarray of int64 of shape (m,)
         Ascending steps of the grid; a new stretch begins at each.
     codes : ndarray of intp of shape (m + 1,)
@@ -70,7 +70,7 @@ class Remapping:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The law of what is drawn for a value, K in steps of the grid.
+    """The distribution of what is drawn for a value, K in steps of the grid.
 
     Attributes
     ----------
@@ -143,14 +143,16 @@ def remapping(atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> Remapping:
     drawn : Drawn
         The noise.
     """
-    law = _Law.of(atoms, shares, drawn)
+    distribution = _Distribution.of(atoms, shares, drawn)
     if drawn.noise.is_exponential:
-        starts, codes = _steps(law, _exponential(law))
+        starts, codes = _steps(distribution, _exponential(distribution))
     elif float(drawn.noise.curvature(0.0, np.inf)[1]) <= 0.0:
-        starts, codes = _steps(law, lambda steps: law.median(steps) > np.arange(len(steps)))
+        starts, codes = _steps(
+            distribution, lambda steps: distribution.median(steps) > np.arange(len(steps))
+        )
     else:
-        starts, codes = _stretches(law)
-    return Remapping(shares, starts, law.codes[codes])
+        starts, codes = _stretches(distribution)
+    return Remapping(shares, starts, distribution.codes[codes])
 
 
 def most_probable(shares: FloatArray, kept: float, drawn: FloatArray) -> Remapping:
@@ -176,7 +178,7 @@ def most_probable(shares: FloatArray, kept: float, drawn: FloatArray) -> Remappi
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
+class _Distribution:
     """The values that occur, in steps of the grid, and their shares."""
 
     places: IntArray
@@ -185,7 +187,7 @@ class _Law:
     drawn: Drawn
 
     @classmethod
-    def of(cls, atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> _Law:
+    def of(cls, atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> _Distribution:
         places = to_steps(atoms, drawn.grid)
         # of values on the same step the most frequent one stands for all
         order = np.lexsort((-shares, places))
@@ -227,15 +229,17 @@ def _parts(n_rows: int, width: int) -> Iterator[slice]:
 # ------------------------------------------------------------------ log-concave noise: a step each
 
 
-def _steps(law: _Law, is_above: Callable[[IntArray], Array]) -> tuple[IntArray, Array]:
+def _steps(
+    distribution: _Distribution, is_above: Callable[[IntArray], Array]
+) -> tuple[IntArray, Array]:
     """Return the map where the ratios of the chances of J are monotone in J, by bisection.
 
     ``is_above`` says of a J for each value but the last whether the median lies beyond the value.
     Where the noise is log-concave, so is what is drawn, and then this is so from some J on.
     """
-    first, last = law.ends
-    low = np.full(len(law.places) - 1, first)
-    high = np.full(len(law.places) - 1, last + 1)
+    first, last = distribution.ends
+    low = np.full(len(distribution.places) - 1, first)
+    high = np.full(len(distribution.places) - 1, last + 1)
     while (low < high).any():
         middle = low + (high - low) // 2
         above = is_above(middle)
@@ -245,14 +249,14 @@ def _steps(law: _Law, is_above: Callable[[IntArray], Array]) -> tuple[IntArray, 
     return starts, np.searchsorted(begins, np.append(first, starts), side="right")
 
 
-def _exponential(law: _Law) -> Callable[[IntArray], Array]:
+def _exponential(distribution: _Distribution) -> Callable[[IntArray], Array]:
     """Return ``is_above`` of `_steps` for K of chances e^(-rate |K|), without sums over values.
 
     The values left of J weigh e^(-rate (J - x)), so that sums over them, seen from one of them, are
     those seen from its neighbour times a factor.
     """
-    places, shares, whole = law.places, law.shares, law.drawn.whole
-    rate = law.drawn.grid / float(law.drawn.noise.axis_scales(1)[0])
+    places, shares, whole = distribution.places, distribution.shares, distribution.drawn.whole
+    rate = distribution.drawn.grid / float(distribution.drawn.noise.axis_scales(1)[0])
     fading = np.exp(-rate * np.diff(places).astype(np.float64))
     left = _faded_sums(shares, fading)
     right = _faded_sums(shares[::-1], fading[::-1])[::-1]
@@ -290,22 +294,22 @@ def _faded_sums(shares: FloatArray, fading: FloatArray) -> FloatArray:
 # -------------------------------------------------------------- other noise: stretch after stretch
 
 
-def _stretches(law: _Law) -> tuple[IntArray, Array]:
+def _stretches(distribution: _Distribution) -> tuple[IntArray, Array]:
     """Return the map by halving stretches of J until the median is the same all over each.
 
     It is looked for in the density of x + N, whose integrals the chances of J are, down to a single
     J, or until two values hardly differ in what either of them would cost.
     """
-    first, last = law.ends
+    first, last = distribution.ends
     # kinks of the density, at values, lie in stretches of their own
-    cuts = np.unique([first, *law.places, *(law.places + 1), last + 1])
+    cuts = np.unique([first, *distribution.places, *(distribution.places + 1), last + 1])
     low, high = cuts[:-1], cuts[1:] - 1
     found: list[tuple[IntArray, Array]] = []
     while low.size:
         middle = low + (high - low) // 2
-        decided, medians = _all_over(law, low, high)
+        decided, medians = _all_over(distribution, low, high)
         alone = low == high
-        medians[alone] = law.median(low[alone])
+        medians[alone] = distribution.median(low[alone])
         decided |= alone
         found.append((low[decided], medians[decided]))
         low, high, middle = low[~decided], high[~decided], middle[~decided]
@@ -317,11 +321,11 @@ def _stretches(law: _Law) -> tuple[IntArray, Array]:
     return starts[new][1:], codes[new]
 
 
-def _all_over(law: _Law, low: IntArray, high: IntArray) -> tuple[Array, Array]:
+def _all_over(distribution: _Distribution, low: IntArray, high: IntArray) -> tuple[Array, Array]:
     """Return of each stretch whether one value is the median all over it, and which."""
     decided, medians = np.empty(len(low), dtype=bool), np.empty(len(low), dtype=np.intp)
-    for part in _parts(len(low), len(law.places)):
-        weights, vary = _weights(law, low[part], high[part])
+    for part in _parts(len(low), len(distribution.places)):
+        weights, vary = _weights(distribution, low[part], high[part])
         least, most = weights * np.exp(-vary), weights * np.exp(vary)
         first, last = _first_half(most, least), _first_half(least, most)
         indifferent = (most - least).sum(axis=1) <= _INDIFFERENT
@@ -330,7 +334,9 @@ def _all_over(law: _Law, low: IntArray, high: IntArray) -> tuple[Array, Array]:
     return decided, medians
 
 
-def _weights(law: _Law, low: IntArray, high: IntArray) -> tuple[FloatArray, FloatArray]:
+def _weights(
+    distribution: _Distribution, low: IntArray, high: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the weights of the values in the middle of stretches, and how far their logs move.
 
     Both are relative to the heaviest value. With L = log K, and by Taylor's theorem, the log of a
@@ -338,12 +344,12 @@ def _weights(law: _Law, low: IntArray, high: IntArray) -> tuple[FloatArray, Floa
     h |L'(y - x) - L'(y - x')| + h^2 / 2 max |L''(y - x) - L''(y - x')|, and the last difference is
     at most |x - x'| max |L'''| where x and x' lie on the same side of y.
     """
-    noise, grid = law.drawn.noise, law.drawn.grid
-    start, stop = (law.drawn.edge(each)[:, None] for each in (low, high + 1))
-    away = 0.5 * (start + stop) - law.places * grid
+    noise, grid = distribution.drawn.noise, distribution.drawn.grid
+    start, stop = (distribution.drawn.edge(each)[:, None] for each in (low, high + 1))
+    away = 0.5 * (start + stop) - distribution.places * grid
     half = 0.5 * (stop - start)
     near, far = np.maximum(np.abs(away) - half, 0.0), np.abs(away) + half
-    logs = noise.log_density(away[..., None]) + np.log(law.shares)
+    logs = noise.log_density(away[..., None]) + np.log(distribution.shares)
     heaviest = logs.argmax(axis=1)[:, None]
 
     def apart(values: FloatArray) -> FloatArray:
@@ -354,7 +360,7 @@ def _weights(law: _Law, low: IntArray, high: IntArray) -> tuple[FloatArray, Floa
     turn = noise.turning(np.minimum(near, np.take_along_axis(near, heaviest, axis=1)))
     one_side = apart(np.sign(away)) == 0.0
     # in whole numbers: far out the differences of floats vanish
-    between = np.abs(law.places - law.places[heaviest]) * grid
+    between = np.abs(distribution.places - distribution.places[heaviest]) * grid
     bends = np.where(one_side, np.minimum(bends, between * turn), bends)
     vary = half * (apart(noise.score(away)) + 0.5 * half * bends)
     np.put_along_axis(vary, heaviest, 0.0, axis=1)

@@ -92,7 +92,7 @@ class Calibrated:
     factor : float
         What the weights were multiplied by.
     groups : sequence of Group
-        The laws of what is released, on the grid.
+        The distributions of what is released, on the grid.
     least : float or None
         Where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed.
     """
@@ -201,7 +201,7 @@ def losses_at(
 ) -> tuple[FloatArray, FloatArray, Array]:
     """Return the interval of each pair's loss at a factor, and whether its upper end is exact.
 
-    Nothing is calibrated, and nothing of the drawing included: it is the continuous law's.
+    Nothing is calibrated, and nothing of the drawing included: it is the continuous distribution's.
     """
     bounds = Bounds(problem, notion).whole()
     return _Certifier(problem, _Solution(factor, bounds, notion, 0.0)).interval(factor)
@@ -210,8 +210,8 @@ def losses_at(
 class _Solution(NamedTuple):
     """The factor that the priors ask for, and the bounds it was found with.
 
-    The continuous law keeps the notion ``inner``, and what is drawn the one that was asked for,
-    because their probabilities differ by e^ratio at most.
+    The continuous distribution keeps the notion ``inner``, and what is drawn the one that was asked
+    for, because their probabilities differ by e^ratio at most.
     """
 
     factor: float
@@ -223,7 +223,7 @@ class _Solution(NamedTuple):
 def _solve(
     problem: Problem, ratio: float, tolerance: float = _TOLERANCE, start: float | None = None
 ) -> _Solution:
-    inner = problem.notion.for_law(ratio)
+    inner = problem.notion.for_distribution(ratio)
     bounds = Bounds(problem, inner).whole()
     if any(isinstance(bound, Composed) for bound in bounds):
         tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
@@ -318,7 +318,7 @@ def _solve_sets(
     """Return the smallest factor that serves every prior of the sets."""
     if problem.sets is None:
         return 0.0
-    inner = problem.notion.for_law(ratio)
+    inner = problem.notion.for_distribution(ratio)
     return problem.sets(problem, inner, grids, _within(inner), tolerance)
 
 
@@ -489,7 +489,7 @@ def _telling_axes(part: Part) -> Sequence[int]:
 
 
 def _told(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
-    """Return twice Bhattacharyya's distance of normal laws with these moments, one a column."""
+    """Return twice Bhattacharyya's distance of normal distributions, one a column."""
     (one, v), (other, w) = _moments(p), _moments(q)
     apart: FloatArray = 0.5 * np.square(one - other) / (v + w)
     return apart + np.log(0.5 * (v + w)) - 0.5 * np.log(v) - 0.5 * np.log(w)
@@ -511,8 +511,10 @@ def _far_apart(pairs: Sequence[PriorPair]) -> Array:
     return np.argsort(-np.abs(moves / spread).sum(axis=1), kind="stable")[:_FEW_VIEWS]
 
 
-def _mean(law: Prior) -> FloatArray:
-    return (law.probabilities if isinstance(law, Discrete) else law.weights) @ law.rows
+def _mean(distribution: Prior) -> FloatArray:
+    return (
+        distribution.probabilities if isinstance(distribution, Discrete) else distribution.weights
+    ) @ distribution.rows
 
 
 def _both_discrete(pair: PriorPair) -> tuple[Discrete, Discrete]:

@@ -56,7 +56,7 @@ from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, Prio
 #: How priors are learnt from rows, by name; "empirical" counts them.
 FITS: dict[str, Any] = {"empirical": None, "gaussian": GaussianFit(), "gmm": MixtureFit()}
 
-#: An adversary who knows the law that is counted from the rows.
+#: An adversary who knows the distribution that is counted from the rows.
 COUNTED = "empirical"
 
 #: Classifiers whose knowledge a prior is: one for all sensitive columns, or one for each.
@@ -91,7 +91,7 @@ class RowGroups:
     column : str or int
         The column of group ids: as it is asked for, and in a fitted noiser its name.
     most : int or None
-        Rows of the largest group that is promised; None where it is yet to be counted.
+        Rows of the largest group that is guaranteed; None where it is yet to be counted.
     within : {"independent", "any"}
     """
 
@@ -313,12 +313,12 @@ class Settings:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the prior is the law that is counted from the rows."""
+        """Whether the prior is the distribution that is counted from the rows."""
         return self.prior is None and self.fit is None and self.model is None
 
     @property
     def counts(self) -> bool:
-        """Whether the law that is counted from the rows is among the adversaries."""
+        """Whether the distribution that is counted from the rows is among the adversaries."""
         return self.is_counted or any(isinstance(each, str) for each in self.adversaries)
 
     @property
@@ -351,8 +351,8 @@ def _pair(
     """Return a pair of priors that a combination is tried on.
 
     Mixtures have covariances that are ``apart`` by that part of them, and ``several`` components.
-    Discrete laws share their ends, unless one lies ``further`` out: for those that share them there
-    is a bound if there is for any.
+    Discrete distributions share their ends, unless one lies ``further`` out: for those that share
+    them there is a bound if there is for any.
     """
     if not mixtures:
         low, high, out = ([end] * n_axes for end in (0.0, 1.0, 1.0 + further))
@@ -398,14 +398,14 @@ def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
     if 0.0 < check_delta(delta, "delta") < _LEAST_DELTA:
         raise ValueError(
             f"delta must be 0 or at least {_LEAST_DELTA:g}, got {delta!r}; less is no different "
-            "from a pure promise, which is delta=0."
+            "from a pure guarantee, which is delta=0."
         )
     if alpha is None:
         return Pufferfish(epsilon, delta)
     if check_above(alpha, 1.0, "alpha") > MOST_ALPHA:
         raise ValueError(
             f"alpha must be at most {MOST_ALPHA:g}, got {quoted(alpha)}; leave it out for the pure "
-            "promise, to which such orders come close."
+            "guarantee, to which such orders come close."
         )
     return RenyiPufferfish(epsilon, alpha, delta)
 
@@ -584,7 +584,7 @@ def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
         )
     if most is None:
         raise ValueError(
-            f"groups={quoted(column)} needs max_group, the most rows of a group that the promise "
+            f"groups={quoted(column)} needs max_group, the most rows of a group that the guarantee "
             f"is for; give a number, such as max_group=5, or max_group={COUNT!r} where the sizes "
             "of groups are public."
         )
@@ -630,12 +630,12 @@ def _conflicts(s: Settings) -> _Conflicts:
         (
             remapped,
             "output='remapped' releases values that the column had in fit, and Gaussian and "
-            "mixture priors are laws of all numbers; use prior='empirical', with n_bins= for "
-            "numbers that hardly repeat, or output='native'.",
+            "mixture priors are distributions of all numbers; use prior='empirical', with n_bins= "
+            "for numbers that hardly repeat, or output='native'.",
         ),
         (
             s.known is not None and (_some_mixtures(s) or s.confidence),
-            f"known={quoted(s.known)} needs laws of rows that are counted, given or a "
+            f"known={quoted(s.known)} needs distributions of rows that are counted, given or a "
             'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
             "with adversaries=None, or leave known out.",
         ),
@@ -695,7 +695,7 @@ def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
 def _against_channel(s: Settings) -> _Conflicts:
     """Return what does not go with a channel."""
     usual = {
-        "alpha": (None, "has no Renyi promise"),
+        "alpha": (None, "has no Renyi guarantee"),
         "strategy": ("exact", "is found for the exact loss"),
         "dependence": ("joint", "protects the released row as a whole"),
         "output": ("native", "releases rows and no noise"),
@@ -706,7 +706,8 @@ def _against_channel(s: Settings) -> _Conflicts:
         *_alone(s, usual),
         (
             _some_mixtures(s),
-            "releases rows that fit saw, and Gaussian and mixture priors are laws of all numbers; "
+            "releases rows that fit saw, and Gaussian and mixture priors are distributions of all "
+            "numbers; "
             'use prior="empirical" with n_bins, or noise="laplace"',
         ),
         (
@@ -721,7 +722,8 @@ def _against_channel(s: Settings) -> _Conflicts:
         ),
         (
             s.confidence,
-            f"is found for one law of each secret, got adversaries={quoted(s.confidence)}; use "
+            "is found for one distribution of each secret, got "
+            f"adversaries={quoted(s.confidence)}; use "
             'noise="swap", whose certificate covers sampling error, or leave it out',
         ),
         (
@@ -732,7 +734,8 @@ def _against_channel(s: Settings) -> _Conflicts:
         ),
         (
             model,
-            f"is found for laws that are counted or given, and {model} is a classifier, which "
+            f"is found for distributions that are counted or given, and {model} is a classifier, "
+            "which "
             f'knows wide rows; use noise="swap", or leave {model} out',
         ),
     ]
@@ -741,7 +744,7 @@ def _against_channel(s: Settings) -> _Conflicts:
 def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
     """Return what does not go with a swap."""
     usual = {
-        "alpha": (None, "has no Renyi promise"),
+        "alpha": (None, "has no Renyi guarantee"),
         "n_bins": (None, "releases the rows as they are"),
         "output": ("native", "releases the rows as they are"),
         "strategy": ("exact", "has an exact loss"),
@@ -786,6 +789,6 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
 
 
 def _some_mixtures(s: Settings) -> bool:
-    """Return whether the prior, or a further one, is a law of all numbers."""
+    """Return whether the prior, or a further one, is a distribution of all numbers."""
     further = [prior for given in s.adversaries for prior in given_priors(given)]
     return s._has_mixtures or any(isinstance(prior, GaussianMixture) for prior in further)

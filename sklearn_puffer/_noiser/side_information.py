@@ -20,7 +20,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, check_pairs, listed, plain, quoted
 from sklearn_puffer._losses import LossTable, bare_ratios
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, Members, Part
+from sklearn_puffer._noiser.conditional_priors import Adversary, Distributions, Members, Part
 from sklearn_puffer._noiser.problems import Problem, known
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import cells_frame
@@ -36,9 +36,10 @@ _Choices = tuple[Adversary, list[list[Values]]]
 def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[Adversary]:
     """Return the adversaries who know columns besides, one for each of their values.
 
-    A secret that does not occur with a value has no law there: the promise is about secrets that
-    are possible. Of columns that are known together some may be missing, which then is what is
-    known of them; and in groups that are taken as independent every value goes with every other.
+    A secret that does not occur with a value has no distribution there: the guarantee is about
+    secrets that are possible. Of columns that are known together some may be missing, which then is
+    what is known of them; and in groups that are taken as independent every value goes with every
+    other.
 
     Raises
     ------
@@ -99,22 +100,24 @@ def _who_know(found: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> lis
 
 
 def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[Values]:
-    """Return the values of some columns of a group that have mass under some law."""
+    """Return the values of some columns of a group that have mass under some distribution."""
     found = {
         values
         for of_secrets in adversary.values()
-        for laws in of_secrets.values()
-        for own, law in laws.items()
+        for distributions in of_secrets.values()
+        for own, distribution in distributions.items()
         if set(own) <= set(group)
-        for values in _held(law, own, members)
+        for values in _held(distribution, own, members)
     }
     in_order = sorted(found, key=lambda row: [(v is None, 0.0 if v is None else v) for v in row])
     return [dict(zip(members, values, strict=True)) for values in in_order]
 
 
-def _held(law: Discrete, own: Members, members: Sequence[int]) -> set[tuple[float | None, ...]]:
-    """Return the values of some columns in the rows of a law that have mass."""
-    rows = law.rows[np.asarray(law.counts > 0, dtype=bool)]
+def _held(
+    distribution: Discrete, own: Members, members: Sequence[int]
+) -> set[tuple[float | None, ...]]:
+    """Return the values of some columns in the rows of a distribution that have mass."""
+    rows = distribution.rows[np.asarray(distribution.counts > 0, dtype=bool)]
     gaps = [None] * len(rows)
     axes = [rows[:, own.index(k)].tolist() if k in own else gaps for k in members]
     return set(zip(*axes, strict=True))
@@ -123,27 +126,32 @@ def _held(law: Discrete, own: Members, members: Sequence[int]) -> set[tuple[floa
 def _given(adversary: Adversary, known: Values, groups: Sequence[Sequence[int]]) -> Adversary:
     """Return what is known given the values of some columns of some groups."""
     return {
-        name: {label: _laws_given(laws, known, groups) for label, laws in of_secrets.items()}
+        name: {
+            label: _distributions_given(distributions, known, groups)
+            for label, distributions in of_secrets.items()
+        }
         for name, of_secrets in adversary.items()
     }
 
 
-def _laws_given(laws: Laws, known: Values, groups: Sequence[Sequence[int]]) -> Laws:
-    """Return the laws of the rows with these values; of groups without any, as they are."""
-    found: Laws = {}
-    for own, law in laws.items():
+def _distributions_given(
+    distributions: Distributions, known: Values, groups: Sequence[Sequence[int]]
+) -> Distributions:
+    """Return the priors of the rows with these values; of groups without any, as they are."""
+    found: Distributions = {}
+    for own, distribution in distributions.items():
         group = next(group for group in groups if own[0] in group)
-        some = _with_values(law, own, {k: known[k] for k in group if k in known})
+        some = _with_values(distribution, own, {k: known[k] for k in group if k in known})
         if some.any():
-            found[own] = Discrete.from_counts(law.atoms[some], law.counts[some])
+            found[own] = Discrete.from_counts(distribution.atoms[some], distribution.counts[some])
     return found
 
 
-def _with_values(law: Discrete, own: Members, known: Values) -> FloatArray:
-    some = np.asarray(law.counts > 0, dtype=bool)
+def _with_values(distribution: Discrete, own: Members, known: Values) -> FloatArray:
+    some = np.asarray(distribution.counts > 0, dtype=bool)
     for column, value in known.items():
         if column in own and value is not None:
-            some &= law.rows[:, own.index(column)] == value
+            some &= distribution.rows[:, own.index(column)] == value
         elif column in own or value is not None:  # there and missing, or the other way round
             some[:] = False
     return some
@@ -195,7 +203,7 @@ def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
     for group in problem.groups:
         for part in group:
             axes = [axis for axis, k in enumerate(part.members) if k in kept]
-            rows = np.concatenate([law.rows[:, axes] for law in part.priors()])
+            rows = np.concatenate([distribution.rows[:, axes] for distribution in part.priors()])
             if axes and np.ptp(rows, axis=0).any():
                 yield part
 
@@ -246,9 +254,9 @@ def _told(problem: Problem, members: Sequence[int]) -> FloatArray:
 
 
 def _seen(part: Part, members: Sequence[int]) -> list[PriorPair]:
-    """Return the laws of some columns of a part."""
+    """Return the distributions of some columns of a part."""
     axes = [axis for axis, k in enumerate(part.members) if k in members]
-    return part.mapped(lambda law: law.marginal(axes), ()).pairs if axes else []
+    return part.mapped(lambda distribution: distribution.marginal(axes), ()).pairs if axes else []
 
 
 def _worst(read: TableRead, problem: Problem, members: Sequence[int], asked: Array) -> str:
@@ -281,6 +289,6 @@ def _out_of_reach(read: TableRead, part: Part) -> str:
     return (
         f"known={quoted(read.settings.known)} keeps columns unchanged, which needs the exact loss "
         f"of rows of {listed(names, 10)}, and under {read.settings.noise_name} noise and this "
-        "promise it is not computed for so many columns, values or secrets; use fewer of them, "
+        "guarantee it is not computed for so many columns, values or secrets; use fewer of them, "
         "bins (n_bins), Laplace noise without delta and alpha, or noise='swap'."
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, Notion, counted, digest, task
-from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules
 from sklearn_puffer._noiser.swap_rows import (
@@ -53,10 +53,10 @@ class Counted:
     pairs: Array
     boxes: FloatArray
 
-    def laws(self, cells: Array, *, boxes: bool) -> SwapLaws:
+    def distributions(self, cells: Array, *, boxes: bool) -> SwapDistributions:
         """Return what some cells tell."""
         own = self.boxes[:, :, cells] if boxes else None
-        return SwapLaws(self.counts[:, cells], self.pairs, own)
+        return SwapDistributions(self.counts[:, cells], self.pairs, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +68,13 @@ class Solved:
     flows: IntArray
     problem: SwapProblem
 
-    def losses(self, laws: SwapLaws) -> FloatArray:
+    def losses(self, distributions: SwapDistributions) -> FloatArray:
         """Return proven ends of the loss of each pair, both ways."""
-        return swap_losses(self.flows, self.problem.sizes, laws, self.problem.notion)
+        return swap_losses(self.flows, self.problem.sizes, distributions, self.problem.notion)
 
-    def laws_of(self, place: int, counted: Counted, *, boxes: bool) -> SwapLaws:
+    def distributions_of(self, place: int, counted: Counted, *, boxes: bool) -> SwapDistributions:
         """Return what these cells tell of the sensitive column at a place."""
-        return counted.laws(self.cells, boxes=boxes)
+        return counted.distributions(self.cells, boxes=boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +132,8 @@ class SwapRelease:
 
     def fingerprint(self, *about: object) -> str:
         """Return what tells this swap, and what else counts, from all others."""
-        laws = [(each.sensitive, each.counts, each.pairs) for each in self.counted]
-        own = (self.public, self.strata, laws, self.costs, self.notion)
+        distributions = [(each.sensitive, each.counts, each.pairs) for each in self.counted]
+        own = (self.public, self.strata, distributions, self.costs, self.notion)
         rules = (self.over_boxes, self.by_secret, self.shuffle, self.cells.count)
         return digest("sklearn_puffer.swap/1", own, rules, *about)
 
@@ -214,25 +214,25 @@ class SwapRelease:
 
     def _solved(self, stratum: int, sizes: IntArray) -> Solved:
         cells = np.flatnonzero(sizes)
-        laws = [each.laws(cells, boxes=self.over_boxes) for each in self.counted]
+        distributions = [each.distributions(cells, boxes=self.over_boxes) for each in self.counted]
         problem = SwapProblem(
             sizes[cells],
-            laws,
+            distributions,
             self.costs[np.ix_(cells, cells)],
-            self.weights(laws, sizes[cells]),
+            self.weights(distributions, sizes[cells]),
             self.notion,
         )
         return Solved(stratum, cells, mean_flows(problem), problem)
 
-    def weights(self, laws: Sequence[SwapLaws], sizes: IntArray) -> FloatArray:
+    def weights(self, distributions: Sequence[SwapDistributions], sizes: IntArray) -> FloatArray:
         """Return how much a row of each cell counts in the cost."""
         if not self.by_secret:
             return np.ones(len(sizes))
         found = np.zeros(len(sizes))
-        for each in laws:
+        for each in distributions:
             totals = np.maximum(each.shares @ sizes, 1e-300)
             found += (each.shares / totals[:, None]).mean(axis=0) * sizes.sum()
-        return found / len(laws)
+        return found / len(distributions)
 
     def prove(self, found: Sequence[Solved]) -> None:
         """Refuse flows that do not keep the budget.
@@ -243,7 +243,12 @@ class SwapRelease:
             If the flows of some stratum lose more.
         """
         for solved in found:
-            loss = np.max([solved.losses(laws)[..., 1].max() for laws in solved.problem.laws])
+            loss = np.max(
+                [
+                    solved.losses(distributions)[..., 1].max()
+                    for distributions in solved.problem.distributions
+                ]
+            )
             if not loss <= self.notion.budget:
                 raise UncertifiedError(
                     f"a swap of these rows would lose {loss:.6g}, more than the budget "

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, listed, quoted, task
-from sklearn_puffer._losses import SwapLaws
+from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Entropy, NotCopied, Stream
 from sklearn_puffer._noiser.checked_rows import _margin, column_of
 from sklearn_puffer._noiser.drift import Seen
@@ -74,9 +74,9 @@ class Served(Solved):
     homes : ndarray of int of shape (n_all_cells,)
         The place in ``cells`` of the cell that each counts with. A row of a cell that is not among
         ``cells`` is never released.
-    counted, boxed : sequence of SwapLaws
-        For each sensitive column: the shares counted, and boxes around the laws of cells given
-        each secret, of which :math:`N_a q_s(a) \propto P(a \mid s)`.
+    counted, boxed : sequence of SwapDistributions
+        For each sensitive column: the shares counted, and boxes around the distributions of cells
+        given each secret, of which :math:`N_a q_s(a) \propto P(a \mid s)`.
     most : int
         How many rows are released.
     moved_loss : float
@@ -86,13 +86,13 @@ class Served(Solved):
     """
 
     homes: Array
-    counted: Sequence[SwapLaws]
-    boxed: Sequence[SwapLaws]
+    counted: Sequence[SwapDistributions]
+    boxed: Sequence[SwapDistributions]
     most: int
     moved_loss: float
     unchanged: float
 
-    def laws_of(self, place: int, counted: Any, *, boxes: bool) -> SwapLaws:
+    def distributions_of(self, place: int, counted: Any, *, boxes: bool) -> SwapDistributions:
         """Return what cells tell of one sensitive column."""
         return (self.boxed if boxes else self.counted)[place]
 
@@ -241,8 +241,8 @@ def _served_strata(found: SwapFound, strata: Array, cells: Array, donor: Array) 
     donors = np.zeros_like(reserve)
     np.add.at(donors, (strata[donor], cells[donor]), 1)
     level = 1.0 - 0.05 / len(found.tried)
-    n_laws = sum(len(each.labels) for each in found.release.counted) + 1
-    share = cell_share(level, [n_cells] * (n_laws * n_strata))
+    n_distributions = sum(len(each.labels) for each in found.release.counted) + 1
+    share = cell_share(level, [n_cells] * (n_distributions * n_strata))
     return [_served(found, k, reserve[k], donors[k], share) for k in range(n_strata)]
 
 
@@ -264,17 +264,19 @@ def _served(found: SwapFound, stratum: int, reserve: Array, donors: Array, share
         tallies_of = tallies(
             read.codes[each.sensitive][own], at, weights, len(each.labels), len(sizes)
         )
-        counted.append(SwapLaws(_joined_counts(each.counts, sizes, joined), each.pairs))
-        low, high = _law_boxes(tallies_of, share)
+        counted.append(SwapDistributions(_joined_counts(each.counts, sizes, joined), each.pairs))
+        low, high = _distribution_boxes(tallies_of, share)
         ends = np.stack([low @ joined.T, np.minimum(high @ joined.T, 1.0)])
         ends = np.nextafter(np.nextafter(ends / together, [[[0.0]], [[1.0]]]), [[[0.0]], [[1.0]]])
-        boxed.append(SwapLaws(counted[-1].counts, each.pairs, ends))
-    laws = [*counted, *boxed] if release.over_boxes else counted
+        boxed.append(SwapDistributions(counted[-1].counts, each.pairs, ends))
+    distributions = [*counted, *boxed] if release.over_boxes else counted
     costs = release.costs[np.ix_(cells, cells)]
-    problem = SwapProblem(together, laws, costs, release.weights(counted, together), release.notion)
+    problem = SwapProblem(
+        together, distributions, costs, release.weights(counted, together), release.notion
+    )
     flows = mean_flows(problem)
     takes = _takes(flows, homes, cells)
-    _, most_often = _law_boxes(sizes[None], share)
+    _, most_often = _distribution_boxes(sizes[None], share)
     most = most_rows((most_often @ takes)[0], donors[cells], RUNS_OUT / release.strata.count)
     for each in release.counted:
         shares = each.counts / np.maximum(each.counts.sum(axis=0), 1)
@@ -290,11 +292,11 @@ def _takes(flows: IntArray, homes: Array, cells: Array) -> FloatArray:
     return np.asarray(takes)
 
 
-def moved_loss(laws: FloatArray, takes: FloatArray, pairs: Array) -> float:
+def moved_loss(distributions: FloatArray, takes: FloatArray, pairs: Array) -> float:
     """Return how far odds move for who knows that a row is no longer with its owner."""
-    masses = laws @ takes
+    masses = distributions @ takes
     some = masses.sum(axis=0) > 0.0
-    return largest_gap(masses[:, some], laws.sum(axis=1), pairs)
+    return largest_gap(masses[:, some], distributions.sum(axis=1), pairs)
 
 
 def _joined_counts(counts: IntArray, sizes: IntArray, joined: Array) -> IntArray:
@@ -307,7 +309,7 @@ def _joined_counts(counts: IntArray, sizes: IntArray, joined: Array) -> IntArray
     return found
 
 
-def _law_boxes(counts: IntArray, share: float) -> FloatArray:
+def _distribution_boxes(counts: IntArray, share: float) -> FloatArray:
     """Return ends of the probabilities of cells under each secret, shape (2, n_secrets, n)."""
     boxes = np.zeros((2, *counts.shape))
     boxes[1] = 1.0

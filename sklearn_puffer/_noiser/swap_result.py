@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, __version__, shown, utc_now
-from sklearn_puffer._losses import SwapLaws
+from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.checked_rows import KnownSwap
 from sklearn_puffer._noiser.settings import RowGroups, Settings
@@ -30,7 +30,7 @@ from sklearn_puffer._noiser.swap_fit import (
 )
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import Distance, Points, WideRows, size_of
-from sklearn_puffer._noiser.utility import RawLaw, utility_of, utility_without_order
+from sklearn_puffer._noiser.utility import RawDistribution, utility_of, utility_without_order
 from sklearn_puffer._releases import (
     ColumnUtility,
     Draws,
@@ -217,8 +217,8 @@ class LearntSwap:
         for solved in self.found.solved:
             pairs = zip(self.found.release.counted, found, strict=True)
             for place, (own, worst) in enumerate(pairs):
-                laws = solved.laws_of(place, own, boxes=boxes)
-                np.maximum(worst, solved.losses(laws), out=worst)
+                distributions = solved.distributions_of(place, own, boxes=boxes)
+                np.maximum(worst, solved.losses(distributions), out=worst)
         return found
 
     def _pairs(self) -> tuple[PairLoss, ...]:
@@ -280,8 +280,8 @@ class LearntSwap:
             # of rows that are shuffled one of the cell's comes back to its owner
             stay = 1.0 / solved.problem.sizes if self.found.release.shuffle else 1.0
             flows[np.diag_indices_from(flows)] *= 1.0 - stay
-            for laws in solved.problem.laws:
-                worst = max(worst, _odds_moved(flows, solved, laws))
+            for distributions in solved.problem.distributions:
+                worst = max(worst, _odds_moved(flows, solved, distributions))
         return worst
 
     def _strata_loss(self) -> float:
@@ -292,7 +292,7 @@ class LearntSwap:
         for place, own in enumerate(self.found.release.counted):
             for solved in self.found.solved:
                 prior = own.counts.sum(axis=1)
-                shares = solved.laws_of(place, own, boxes=False).shares
+                shares = solved.distributions_of(place, own, boxes=False).shares
                 masses = shares @ (solved.flows / ROW)
                 worst = max(worst, largest_gap(masses, prior, own.pairs))
         return worst
@@ -348,11 +348,11 @@ class LearntSwap:
         return said
 
 
-def _odds_moved(flows: Array, solved: Solved, laws: SwapLaws) -> float:
-    shares = laws.shares
+def _odds_moved(flows: Array, solved: Solved, distributions: SwapDistributions) -> float:
+    shares = distributions.shares
     some = flows.sum(axis=0) > 0
     masses = shares @ (flows[:, some] / ROW)
-    return largest_gap(masses, shares @ solved.problem.sizes, laws.pairs)
+    return largest_gap(masses, shares @ solved.problem.sizes, distributions.pairs)
 
 
 def largest_gap(masses: FloatArray, prior: FloatArray, pairs: Array) -> float:
@@ -374,20 +374,22 @@ def _utility(
     if numbers is None:
         ranks = ranks_of(values)
         some = ranks >= 0
-        law = RawLaw.of(*_law(ranks[some].astype(float), weights[some]), total, values)
-        return utility_without_order(name, law, float((ranks[rows] == ranks[gets]).mean()))
+        distribution = RawDistribution.of(
+            *_distribution(ranks[some].astype(float), weights[some]), total, values
+        )
+        return utility_without_order(name, distribution, float((ranks[rows] == ranks[gets]).mean()))
     there = ~np.isnan(numbers)
-    law = RawLaw.of(*_law(numbers[there], weights[there]), total, values)
+    distribution = RawDistribution.of(*_distribution(numbers[there], weights[there]), total, values)
     both = there[rows] & there[gets]
     moves = np.abs(numbers[rows] - numbers[gets])[both]
     same = float(((numbers[rows] == numbers[gets]) | ~(there[rows] | there[gets])).mean())
     spread = distance.units[name]
     change = float(moves.mean()) if moves.size else 0.0
     median = float(np.median(moves)) if moves.size else 0.0
-    return utility_of(name, law, spread, change, same, median)
+    return utility_of(name, distribution, spread, change, same, median)
 
 
-def _law(values: FloatArray, weights: Array) -> tuple[FloatArray, Array]:
+def _distribution(values: FloatArray, weights: Array) -> tuple[FloatArray, Array]:
     distinct, places = np.unique(values, return_inverse=True)
     return distinct, np.bincount(places.ravel(), weights, len(distinct))
 
@@ -419,7 +421,7 @@ def label_codes(y: Any, n_rows: int, X: Any, wide: WideRows | None = None) -> Ar
         raise ValueError(
             f"y has a label with {counts.min()} {what}(s), and {what}s are exchanged among those "
             f"whose labels are equal, {LEAST_STRATUM} at least; merge rare labels, or call fit(X) "
-            "and transform(X), which promise nothing about labels that are joined later."
+            "and transform(X), which guarantee nothing about labels that are joined later."
         )
     return np.asarray(codes)
 
@@ -494,7 +496,9 @@ class SwapCurve:
 
 def _loss(solved: Sequence[Solved]) -> float:
     losses: list[FloatArray] = [
-        each.losses(laws)[..., 1] for each in solved for laws in each.problem.laws
+        each.losses(distributions)[..., 1]
+        for each in solved
+        for distributions in each.problem.distributions
     ]
     return float(max(own.max() for own in losses))
 
@@ -533,7 +537,11 @@ def held_swap(noiser: Any, table: Table, given: Any, tested: Array) -> HeldSwap 
         for cell, flows in zip(each.cells, each.flows.T, strict=True):
             rows = (strata == each.stratum) & (cells == cell)
             slack[rows] = (
-                max(_rounded(flows, laws.shares) for laws in each.problem.laws) / rows.sum()
+                max(
+                    _rounded(flows, distributions.shares)
+                    for distributions in each.problem.distributions
+                )
+                / rows.sum()
             )
     return HeldSwap(
         strata=_from_strata(noiser._fitted.swap.counted, found),

@@ -123,13 +123,12 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         on_drift : {"warn", "raise", "ignore"}, default="warn"
             What is done where the values of some column are distributed otherwise than in `fit`,
             so that the certificate is about other rows than these: a test of all columns together,
-            which rows of the fitted law fail once in a hundred calls at most, whatever that law is.
-            Of 262,144 rows or more it counts 131,072 at least, spread evenly and chosen by their
-            places alone; missing and unseen values are counted in all. Of fewer than 30 rows
-            nothing is said, and nothing of a lazy table or of rows in ``groups``, of which "raise"
-            is refused. It looks at
-            each column by itself;
-            ``certificate_.check(X)`` has the figures.
+            which rows of the fitted distribution fail once in a hundred calls at most, whatever
+            that distribution is. Of 262,144 rows or more it counts 131,072 at least, spread evenly
+            and chosen by their places alone; missing and unseen values are counted in all. Of fewer
+            than 30 rows nothing is said, and nothing of a lazy table or of rows in ``groups``, of
+            which "raise" is refused. It looks at each column by itself; ``certificate_.check(X)``
+            has the figures.
 
         Returns
         -------
@@ -153,23 +152,23 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
 
         Notes
         -----
-        *Formal guarantees.* Under a key that stays secret, a release of distinct ids has the law of
-        one fresh release, up to what a computer can do to tell AES-256 (or keyed blake2b) from a
-        random function. Fitting anew, `noisier`, another ``dataset`` or ``release`` give bits that
-        are independent in the same sense. A row whose public values changed is drawn anew, as a
-        whole: that it changed, and that it changed back, is seen, and not protected, and each
-        different row of an id is one more release of that person, also of the columns that stayed
-        as they were. They add up as releases of one row do (``releases=``) if the changes tell
-        nothing about the secret and the first row, and can tell twice as much otherwise; an optimal
-        channel without a floor promises nothing for a second one. No call sees earlier ones, but a
-        `PersonLedger` does. Who has the key takes all noise away. Fit once, and save the noiser:
-        what is fitted anew, on another processor or with other versions of numpy and scipy, need
-        not be the same to the last bit, and its keyed noise is then another release.
+        *Formal guarantees.* Under a key that stays secret, a release of distinct ids has the
+        distribution of one fresh release, up to what a computer can do to tell AES-256 (or keyed
+        blake2b) from a random function. Fitting anew, `noisier`, another ``dataset`` or ``release``
+        give bits that are independent in the same sense. A row whose public values changed is drawn
+        anew, as a whole: that it changed, and that it changed back, is seen, and not protected, and
+        each different row of an id is one more release of that person, also of the columns that
+        stayed as they were. They add up as releases of one row do (``releases=``) if the changes
+        tell nothing about the secret and the first row, and can tell twice as much otherwise; an
+        optimal channel without a floor guarantees nothing for a second one. No call sees earlier
+        ones, but a `PersonLedger` does. Who has the key takes all noise away. Fit once, and save
+        the noiser: what is fitted anew, on another processor or with other versions of numpy and
+        scipy, need not be the same to the last bit, and its keyed noise is then another release.
 
         *Swaps.* Rows are exchanged among those of X: its cells are counted, flows are solved for
         it, and held to the budget before anything is released. Their secrets are taken to be as
         frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is
-        all that is promised: under a key the same table is the same release.
+        all that is guaranteed: under a key the same table is the same release.
 
         With ``RecordSwap(donors=)`` each row is released by itself, by the counts of `fit`: it
         stays as it is or becomes a donor, which is given once; more rows than the donors are for
@@ -271,9 +270,9 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
 
         Notes
         -----
-        Rows are drawn independently of each other, so that the law is that of `transform` on the
-        whole table, and under a key so is every bit. Beside 65,536 rows there are 16 bytes for
-        each id in memory, and beyond some millions of ids in an unnamed file. With a
+        Rows are drawn independently of each other, so that the distribution is that of `transform`
+        on the whole table, and under a key so is every bit. Beside 65,536 rows there are 16 bytes
+        for each id in memory, and beyond some millions of ids in an unnamed file. With a
         ``random_state`` each piece has noise of its own. What `transform` warns of is warned of
         once, when the last row was read.
 
@@ -329,7 +328,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         str
             The form: names and rules, and of each public column its values (or the ends and medians
             of its bins, or its categories), noise and scale; the certificate; and what tells it
-            from all others. It holds no law of a secret. But it still tells
+            from all others. It holds no distribution of a secret. But it still tells
             which values occur, and in how many thousandths of all rows (of fewer than a thousand
             rows, in how many), so that rows can be seen to differ from them; of categories without
             an order also their exact shares, from which they are drawn anew; and what the
@@ -768,7 +767,7 @@ class PufferfishRelease(ReleaseTransformer):
         )
 
     def noisier(self, factor: float) -> NoReturn:
-        """Refuse: what more noise does to the values is computed from their laws.
+        """Refuse: what more noise does to the values is computed from their distributions.
 
         Parameters
         ----------
@@ -782,8 +781,8 @@ class PufferfishRelease(ReleaseTransformer):
         """
         raise ValueError(
             f"factor={quoted(factor)} asks for more noise, and what that does to the values is "
-            "computed from laws that a form does not hold; take the noiser, and write the form of "
-            "noiser.noisier(factor)."
+            "computed from distributions that a form does not hold; take the noiser, and write the "
+            "form of noiser.noisier(factor)."
         )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

@@ -9,9 +9,9 @@ since K is symmetric: both sides are sums over :math:`P(K > t)`. Where noisy val
 the column, the change is a sum over the stretches that become the same one. A value of an unordered
 column has changed by 1, or not.
 
-For a picture each row is in a state (its atom, or its cell of a channel), and each state has a law
-of what is released. Both are summed up over groups: values, or stretches of numbers. A fresh draw
-would be another release of the same rows; this is none.
+For a picture each row is in a state (its atom, or its cell of a channel), and each state has a
+distribution of what is released. Both are summed up over groups: values, or stretches of numbers. A
+fresh draw would be another release of the same rows; this is none.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
 
 
 @dataclass(frozen=True, eq=False)
-class RawLaw:
+class RawDistribution:
     """How often each value of a column stood in the table, before binning.
 
     Attributes
@@ -86,8 +86,8 @@ class RawLaw:
     high: float
 
     @classmethod
-    def of(cls, values: FloatArray, counts: Array, n_rows: int, read: Values) -> RawLaw:
-        """Return the law of counted values, in any order; ``read`` has the column's type."""
+    def of(cls, values: FloatArray, counts: Array, n_rows: int, read: Values) -> RawDistribution:
+        """Return the distribution of counted values in any order, read as ``read``."""
         low, high = _type_range(read)
         if not (values[1:] > values[:-1]).all():
             values, places = np.unique(values, return_inverse=True)
@@ -106,8 +106,8 @@ class RawLaw:
         np.add.at(shares, column.places_of_ascending(self.values), self.shares)
         return shares
 
-    def kept(self, column: Column) -> RawLaw:
-        """Return what a fitted noiser keeps of the law, for copies with more noise.
+    def kept(self, column: Column) -> RawDistribution:
+        """Return what a fitted noiser keeps of the distribution, for copies with more noise.
 
         No rows of continuous columns, whose changes are the noise alone, and of the values in a bin
         the means of a few groups; the representative, which is released, is a group of its own.
@@ -147,20 +147,22 @@ def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Arr
 
 
 def utilities(
-    releases: Sequence[ColumnRelease], laws: Sequence[RawLaw], spreads: Sequence[float]
+    releases: Sequence[ColumnRelease],
+    distributions: Sequence[RawDistribution],
+    spreads: Sequence[float],
 ) -> tuple[ColumnUtility, ...]:
     """Return what survives of each column."""
     return tuple(
-        _utility(release, law, float(spread))
-        for release, law, spread in zip(releases, laws, spreads, strict=True)
+        _utility(release, distribution, float(spread))
+        for release, distribution, spread in zip(releases, distributions, spreads, strict=True)
     )
 
 
-def _utility(release: ColumnRelease, law: RawLaw, spread: float) -> ColumnUtility:
+def _utility(release: ColumnRelease, distribution: RawDistribution, spread: float) -> ColumnUtility:
     if release.column.unordered:
-        kept = 1.0 if release.mixing is None else _kept(release, release.mixing, law)
-        return utility_without_order(release.column.name, law, kept)
-    return utility_of(release.column.name, law, spread, *_changes(release, law))
+        kept = 1.0 if release.mixing is None else _kept(release, release.mixing, distribution)
+        return utility_without_order(release.column.name, distribution, kept)
+    return utility_of(release.column.name, distribution, spread, *_changes(release, distribution))
 
 
 def changes_of(errors: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
@@ -171,80 +173,85 @@ def changes_of(errors: FloatArray, shares: FloatArray) -> tuple[float, float, fl
 
 
 def utility_of(
-    name: Name, law: RawLaw, spread: float, change: float, same: float, median: float
+    name: Name,
+    distribution: RawDistribution,
+    spread: float,
+    change: float,
+    same: float,
+    median: float,
 ) -> ColumnUtility:
     """Return what survives of a column, given its mean change, the chance of none, and the median.
 
     Parameters
     ----------
     name : str or int
-    law : RawLaw
+    distribution : RawDistribution
     spread : float
         Its standard deviation.
     change, same, median : float
         Where the value is not missing.
     """
-    sums = law.sums
-    errors = law.values - _median(law.values, sums)
+    sums = distribution.sums
+    errors = distribution.values - _median(distribution.values, sums)
     np.abs(errors, out=errors)
-    alike = float(law.shares[errors == 0.0].sum())
-    mean = float(law.shares @ errors)
+    alike = float(distribution.shares[errors == 0.0].sum())
+    mean = float(distribution.shares @ errors)
     return ColumnUtility(
         name=name,
         change=change,
         change_sd=_in_spreads(change, spread),
         median_change=median,
-        unchanged=_among_all(same, law.present),
+        unchanged=_among_all(same, distribution.present),
         constant=mean,
         constant_sd=_in_spreads(mean, spread),
         constant_median=_median_of_two_sides(errors, sums),
-        constant_unchanged=_among_all(alike, law.present),
+        constant_unchanged=_among_all(alike, distribution.present),
     )
 
 
-def utility_without_order(name: Name, law: RawLaw, kept: float) -> ColumnUtility:
+def utility_without_order(name: Name, distribution: RawDistribution, kept: float) -> ColumnUtility:
     """Return what survives where a value is another one or is not: by how much means nothing.
 
     ``kept`` is the chance that it comes out as it was, where it is not missing.
     """
-    change, mode = max(1.0 - kept, 0.0), float(law.shares.max(initial=0.0))
+    change, mode = max(1.0 - kept, 0.0), float(distribution.shares.max(initial=0.0))
     return ColumnUtility(
         name=name,
         change=change,
         change_sd=change,
         median_change=float(kept < 0.5),
-        unchanged=_among_all(kept, law.present),
+        unchanged=_among_all(kept, distribution.present),
         constant=1.0 - mode,
         constant_sd=1.0 - mode,
         constant_median=float(mode < 0.5),
-        constant_unchanged=_among_all(mode, law.present),
+        constant_unchanged=_among_all(mode, distribution.present),
     )
 
 
-def _kept(release: ColumnRelease, mixing: Mixing, law: RawLaw) -> float:
+def _kept(release: ColumnRelease, mixing: Mixing, distribution: RawDistribution) -> float:
     """Return the chance that a value comes out as it was: it stays, or is drawn again."""
-    places = mixing.places(law.values)
+    places = mixing.places(distribution.values)
     become = np.arange(len(mixing.shares))
     if release.remapping is not None:
         become = release.remapping.at(become)
     again = np.bincount(become, mixing.probabilities, len(become))[places]
     stays = kept_numerator(scale_of(release)) / WHOLE
-    return float(law.shares @ (stays * (become[places] == places) + (1.0 - stays) * again))
+    return float(distribution.shares @ (stays * (become[places] == places) + (1.0 - stays) * again))
 
 
-def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:
+def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
     """Return the mean change, the chance of none, and the median change, where not missing."""
-    column, raw = release.column, law.values
+    column, raw = release.column, distribution.values
     atoms, runs = raw, None
     if column.edges is not None:
         atoms, runs = column.atoms, column.runs_of_ascending(raw)
     if release.noise is None:
-        return changes_of(np.abs(_repeated(atoms, runs) - raw), law.shares)
+        return changes_of(np.abs(_repeated(atoms, runs) - raw), distribution.shares)
     if release.remapping is not None:
-        remapped = _Remapped(release, law, _repeated(atoms, runs))
+        remapped = _Remapped(release, distribution, _repeated(atoms, runs))
         return *remapped.mean_and_unchanged(), remapped.median()
     on_grid: FloatArray = to_steps(atoms, release.grid) * np.float64(release.grid)
-    noisy = _Noisy(release, law, _repeated(on_grid, runs))
+    noisy = _Noisy(release, distribution, _repeated(on_grid, runs))
     return noisy.mean(), noisy.unchanged(), noisy.median()
 
 
@@ -256,15 +263,17 @@ def _repeated(atoms: FloatArray, runs: Array | None) -> FloatArray:
 class _Noisy:
     """The change of each raw value under noise."""
 
-    def __init__(self, release: ColumnRelease, law: RawLaw, atoms: FloatArray) -> None:
+    def __init__(
+        self, release: ColumnRelease, distribution: RawDistribution, atoms: FloatArray
+    ) -> None:
         assert release.noise is not None
         self.noise, self.step, self.whole = release.noise, release.grid, release.whole
-        self.raw, self.shares = law.values, law.shares
+        self.raw, self.shares = distribution.values, distribution.shares
         self.low, self.high = -math.inf, math.inf
         if release.last_code is not None:
             self.low, self.high = 0.0, float(release.last_code)
         elif release.whole:
-            self.low, self.high = law.low, law.high
+            self.low, self.high = distribution.low, distribution.high
         self.atoms = atoms
         # rounding down moves what is no whole number by half a step
         self.moved = self.raw - atoms
@@ -340,11 +349,13 @@ class _Noisy:
 class _Remapped:
     """The change of each raw value where noisy values become values of the column."""
 
-    def __init__(self, release: ColumnRelease, law: RawLaw, atoms: FloatArray) -> None:
+    def __init__(
+        self, release: ColumnRelease, distribution: RawDistribution, atoms: FloatArray
+    ) -> None:
         assert release.noise is not None
         assert release.remapping is not None
         self.drawn = Drawn(release.noise, release.grid, release.whole)
-        self.raw, self.shares = law.values, law.shares
+        self.raw, self.shares = distribution.values, distribution.shares
         self.places = to_steps(atoms, release.grid)
         self.starts = release.remapping.starts
         self.values = release.column.atoms[release.remapping.codes]
@@ -620,7 +631,8 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
     if noiser._fitted.swap is not None:
         raise ValueError(
             "noiser is a swap, which exchanges whole rows: every column as a whole stays what it "
-            "was, and its values have no law by which they move; look at SwapDisplay and utility_."
+            "was, and its values have no distribution by which they move; look at SwapDisplay and "
+            "utility_."
         )
     read = next_table(noiser, table)
     place, release = release_of(noiser, name)
@@ -635,10 +647,10 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
     atoms = raw if column.free else column.atoms[placed.codes[there]]
     if channel is None:
         states, kept = np.unique(atoms, return_inverse=True)
-        laws = _laws(release, states, groups)
+        distributions = _distributions(release, states, groups)
     else:
-        kept, laws = cells[there], _channel_laws(channel, place, groups)
-    joint = _joint(groups.before(raw), kept, laws, groups.size)
+        kept, distributions = cells[there], _channel_distributions(channel, place, groups)
+    joint = _joint(groups.before(raw), kept, distributions, groups.size)
     return ColumnMoves(column.name, groups, joint, 1.0 - float(there.mean()))
 
 
@@ -744,17 +756,17 @@ def _edges(low: float, high: float, whole: bool, n_bins: int) -> FloatArray:
     return edges
 
 
-def _joint(before: Array, states: Array, laws: Any, size: int) -> FloatArray:
+def _joint(before: Array, states: Array, distributions: Any, size: int) -> FloatArray:
     """Return the shares of rows by group and by what they become."""
     ones = np.full(len(before), 1.0 / len(before))
-    rows = coo_array((ones, (before, states)), shape=(size, laws.shape[0])).tocsr()
-    joint = rows @ laws
+    rows = coo_array((ones, (before, states)), shape=(size, distributions.shape[0])).tocsr()
+    joint = rows @ distributions
     dense: FloatArray = joint if isinstance(joint, np.ndarray) else joint.toarray()
     return dense
 
 
-def _laws(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
-    """Return the law of the group that each atom is released in."""
+def _distributions(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
+    """Return the distribution of the group that each atom is released in."""
     if release.mixing is not None:
         return _mixed(release, atoms, groups)
     length = max(1, _ENTRIES // _width(release, groups))
@@ -781,15 +793,15 @@ def _noisy(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatAr
 
 
 def _mixed(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
-    """Return the law of values that stay or are drawn anew."""
+    """Return the distribution of values that stay or are drawn anew."""
     assert release.mixing is not None
     alphabet = np.array(release.mixing.values)
     kept = kept_numerator(scale_of(release)) / WHOLE
-    laws = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
-    laws[np.arange(len(atoms)), release.mixing.places(atoms)] += kept
+    distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
+    distributions[np.arange(len(atoms)), release.mixing.places(atoms)] += kept
     if release.remapping is not None:
         alphabet = release.column.atoms[release.remapping.codes]
-    return laws @ np.eye(groups.n_released)[groups.after(alphabet)]
+    return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]
 
 
 def _cells(channel: ChannelRelease, table: Table) -> Array:
@@ -800,8 +812,8 @@ def _cells(channel: ChannelRelease, table: Table) -> Array:
     return np.where(np.any(strange, axis=0), -1, found)
 
 
-def _channel_laws(channel: ChannelRelease, place: int, groups: Groups) -> Any:
-    """Return the law of the group that each cell is released in."""
+def _channel_distributions(channel: ChannelRelease, place: int, groups: Groups) -> Any:
+    """Return the distribution of the group that each cell is released in."""
     atoms = channel.columns[place].column.atoms[channel.cells.codes[:, place]]
     ends, n = groups.after(atoms), len(channel.cells)
     onto = coo_array((np.ones(n), (np.arange(n), ends)), shape=(n, groups.n_released))

@@ -94,14 +94,14 @@ class LossUnder:
 
 @dataclass(frozen=True)
 class Against:
-    """What is promised to somebody who holds one further prior, and nobody else.
+    """What is guaranteed to somebody who holds one further prior, and nobody else.
 
     Where columns may be known (``known=``), that is also whoever knows a value of them besides.
 
     Attributes
     ----------
     notion : Notion
-        What the release promises under the fitted prior.
+        What the release guarantees under the fitted prior.
     loss : float
         Proven upper end of the loss of the worst pair under this prior, in the unit of the
         notion's budget, the error of the sampler included.
@@ -190,8 +190,8 @@ class FittedRelease:
     secrets : dict of list
         The values of each sensitive column.
     members : collection of tuple of int
-        Positions of the columns that fitted laws are over: several to a group, where a row may be
-        incomplete.
+        Positions of the columns that fitted distributions are over: several to a group, where a row
+        may be incomplete.
     pairs : dict of list
         The protected pairs of each sensitive column.
     groups : sequence of sequence of int
@@ -234,14 +234,16 @@ class FittedRelease:
         return replace(self, secrets=secrets, pairs=some)
 
     def _checked(self, prior: Any) -> Adversary:
-        """Return the laws of a prior, by the rules of ``adversaries=``."""
+        """Return the distributions of a prior, by the rules of ``adversaries=``."""
         self._check_names(prior)
         further = given_adversary(prior, "prior", self._secrets(), self.groups, self.columns)
         self._check_complete()
         for of_secrets in further.values():
-            for label, laws in of_secrets.items():
-                for members, law in laws.items():
-                    laws[members] = self._checked_law(law, members, label)
+            for label, distributions in of_secrets.items():
+                for members, distribution in distributions.items():
+                    distributions[members] = self._checked_distribution(
+                        distribution, members, label
+                    )
         return further
 
     def _check_names(self, prior: Any) -> None:
@@ -268,34 +270,36 @@ class FittedRelease:
             if parts:
                 gone = next(k for k in group if k not in parts[0])
                 raise ValueError(
-                    f"prior gives no law for rows in which {self.columns[gone].name!r} is missing; "
-                    "fit with its missing values filled, or with the column as a group of its own "
-                    "in dependence=."
+                    f"prior gives no distribution for rows in which {self.columns[gone].name!r} is "
+                    "missing; fit with its missing values filled, or with the column as a group of "
+                    "its own in dependence=."
                 )
 
-    def _checked_law(self, law: Prior, members: tuple[int, ...], label: Any) -> Prior:
-        """Return the law without atoms of mass zero, all of whose values can be released."""
+    def _checked_distribution(
+        self, distribution: Prior, members: tuple[int, ...], label: Any
+    ) -> Prior:
+        """Return the prior without atoms of mass zero, all of whose values can be released."""
         columns = [self.columns[k] for k in members]
-        if isinstance(law, GaussianMixture) != columns[0].free:
+        if isinstance(distribution, GaussianMixture) != columns[0].free:
             kind = "GaussianMixture" if columns[0].free else "Discrete"
             raise ValueError(
-                f"prior holds {law!r} for {quoted(label)}, and the noiser was fitted with "
+                f"prior holds {distribution!r} for {quoted(label)}, and the noiser was fitted with "
                 f"{kind} priors; give {kind} priors."
             )
-        if isinstance(law, GaussianMixture):
-            return law
-        some = law.counts > 0
-        for column, values in zip(columns, law.rows[some].T, strict=True):
+        if isinstance(distribution, GaussianMixture):
+            return distribution
+        some = distribution.counts > 0
+        for column, values in zip(columns, distribution.rows[some].T, strict=True):
             _check_known(column, values, label)
-        return Discrete.from_counts(law.atoms[some], law.counts[some])
+        return Discrete.from_counts(distribution.atoms[some], distribution.counts[some])
 
 
 @dataclass(frozen=True, eq=False)
 class FittedNoise(FittedRelease):
     """The noise of a fitted release, and whom and what it protects: all but the priors.
 
-    It holds columns and no rows, and of laws only those of single columns, in thousandths when it
-    is saved, so it is small, and can be pickled.
+    It holds columns and no rows, and of distributions only those of single columns, in thousandths
+    when it is saved, so it is small, and can be pickled.
 
     Attributes
     ----------
@@ -330,7 +334,7 @@ class FittedNoise(FittedRelease):
         object.__setattr__(self, "columns", columns)
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
-        """Return what is still promised to somebody with another prior.
+        """Return what is still guaranteed to somebody with another prior.
 
         Parameters
         ----------
@@ -359,8 +363,8 @@ class FittedNoise(FittedRelease):
         ...     np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
         ...     Laplace(), Pufferfish(0.5),
         ... )
-        >>> law = Discrete([0, 1], [0.25, 0.75])
-        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": law})
+        >>> distribution = Discrete([0, 1], [0.25, 0.75])
+        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": distribution})
         >>> round(told.loss, 6), told.holds
         (0.827989, False)
         """
@@ -400,13 +404,15 @@ class FittedNoise(FittedRelease):
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
         """Return the interval of the loss of each pair as drawn, and whether it is exact."""
         noisy, ratio = bool(self._noisy.any()), self._drawing_loss()
-        lower, upper, recomputed = self._of_law(groups, n_pairs, self.notion.for_law(ratio))
+        lower, upper, recomputed = self._of_distribution(
+            groups, n_pairs, self.notion.for_distribution(ratio)
+        )
         if noisy:
             upper = np.nextafter(self.notion.of_samples(upper, ratio), np.inf)
         return np.maximum(lower, 0.0), upper, recomputed
 
-    def _of_law(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
-        """Return the same for the continuous law of the release."""
+    def _of_distribution(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
+        """Return the same for the continuous distribution of the release."""
         problem = self._problem(groups, n_pairs, notion)
         if any(self._varies_bare(part) for group in groups for part in group):
             # noise on the other columns takes nothing but information away
@@ -478,23 +484,26 @@ class FittedNoise(FittedRelease):
         return bool(np.ptp(rows, axis=0).any())
 
     def _on_grid(self, adversary: Adversary) -> Adversary:
-        """Return the laws of the values as they are rounded before the noise."""
+        """Return the distributions of the values as they are rounded before the noise."""
         return {
             name: {
-                label: {members: self._rounded(law, members) for members, law in laws.items()}
-                for label, laws in of_secrets.items()
+                label: {
+                    members: self._rounded(distribution, members)
+                    for members, distribution in distributions.items()
+                }
+                for label, distributions in of_secrets.items()
             }
             for name, of_secrets in adversary.items()
         }
 
-    def _rounded(self, law: Prior, members: Members) -> Prior:
+    def _rounded(self, distribution: Prior, members: Members) -> Prior:
         steps = self.grids[list(members)]
         noisy = steps > 0.0
-        if isinstance(law, GaussianMixture) or not noisy.any():
-            return law
-        rows = law.rows.copy()
+        if isinstance(distribution, GaussianMixture) or not noisy.any():
+            return distribution
+        rows = distribution.rows.copy()
         rows[:, noisy] = on_steps(rows[:, noisy], steps[noisy])
-        return law if np.array_equal(rows, law.rows) else law.moved(rows)
+        return distribution if np.array_equal(rows, distribution.rows) else distribution.moved(rows)
 
 
 def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
@@ -671,7 +680,7 @@ class SetPart:
 
 @dataclass(frozen=True, eq=False)
 class CountedSets:
-    """Simultaneous confidence sets around counted laws.
+    """Simultaneous confidence sets around counted distributions.
 
     Attributes
     ----------
@@ -753,7 +762,7 @@ class CountedSets:
     def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
         """Return the loss over the sets at some scales, sampler included."""
         ratio = problem.drawing_loss
-        inner = problem.notion.for_law(ratio)
+        inner = problem.notion.for_distribution(ratio)
         bounds = self.bounds(problem, inner, grids if factor > 0.0 else None)
         losses = np.sum([bound.losses(factor) for bound in bounds], axis=0)
         if factor > 0.0:
@@ -820,7 +829,7 @@ def priors_around(
     ----------
     settings : Settings
     counted : Adversary
-        The laws counted from the rows.
+        The distributions counted from the rows.
     pairs : mapping
         The protected pairs of each sensitive column.
     columns : sequence of Column
@@ -854,15 +863,17 @@ def _sets_of(
     level: float,
 ) -> Sets:
     """Return the sets of the secrets that a pair names, at a level for those of all together."""
-    laws = [law for of_secret in counted.values() for law in of_secret.values()]
-    cells = [prod(_shape(members, columns)) for of in laws for members in of]
+    distributions = [
+        distribution for of_secret in counted.values() for distribution in of_secret.values()
+    ]
+    cells = [prod(_shape(members, columns)) for of in distributions for members in of]
     share = error_share(level, cells)
     named = {name: {label for pair in of for label in pair} for name, of in pairs.items()}
     return {
         name: {
             label: {
-                members: set_around(law, share, [columns[k].atoms for k in members])
-                for members, law in of.items()
+                members: set_around(distribution, share, [columns[k].atoms for k in members])
+                for members, distribution in of.items()
             }
             for label, of in of_secret.items()
             if label in named[name]
@@ -924,8 +935,8 @@ def _set_sizes(counted: Adversary) -> dict[Members, int]:
     """Return how many sets there are over each combination of columns."""
     n_sets: dict[Members, int] = {}
     for of_secret in counted.values():
-        for laws in of_secret.values():
-            for members in laws:
+        for distributions in of_secret.values():
+            for members in distributions:
                 n_sets[members] = n_sets.get(members, 0) + 1
     return n_sets
 

@@ -1,4 +1,4 @@
-"""What is promised: the certificate, how releases add up, and the ledger that counts them."""
+"""What is guaranteed: the certificate, how releases add up, and the ledger that counts them."""
 
 from sklearn_puffer._releases import sentences
 from sklearn_puffer._releases.certificate import (

@@ -65,7 +65,7 @@ class UncertifiedError(ValueError):
 
     Examples
     --------
-    A published mechanism that breaks its promise is caught, and nothing is released:
+    A published mechanism that breaks its guarantee is caught, and nothing is released:
 
     >>> import pandas as pd
     >>> from sklearn_puffer import PufferfishNoiser, UncertifiedError
@@ -98,7 +98,7 @@ class Awaited(Protocol):
 
 @dataclass(frozen=True)
 class Certificate(Document):
-    """What a fitted noiser promises, and the evidence.
+    """What a fitted noiser guarantees, and the evidence.
 
     Parameters
     ----------
@@ -112,20 +112,20 @@ class Certificate(Document):
     columns : tuple of ColumnNoise
         The noise of each released column.
     assumptions : list of str
-        Under which conditions the promise holds, in sentences.
+        Under which conditions the guarantee holds, in sentences.
     strategy, noise, dependence : str
         How the scale was chosen.
     n_rows : int
         Rows the prior was learnt from.
     delta : float
-        What the promise adds to the probability of any event; with alpha, the probability of the
+        What the guarantee adds to the probability of any event; with alpha, the probability of the
         events left out.
     alpha : float or None
-        Renyi order, where the promise is about that divergence.
+        Renyi order, where the guarantee is about that divergence.
     remedy : str or None
         Where the certificate does not hold: the sound strategy and the scale it needs.
     releases : int
-        How many releases of the same rows the promise is for, all of them together.
+        How many releases of the same rows the guarantee is for, all of them together.
     rule : Precisions, Refused or None
         How releases of the same rows add up, for a ledger.
     fingerprint : str
@@ -133,7 +133,7 @@ class Certificate(Document):
     fitted : FittedNoise or None
         The noise and what it protects, for `against`; not part of ``to_dict``.
     prior : str
-        Whose knowledge the promise is about, such as "the counted prior".
+        Whose knowledge the guarantee is about, such as "the counted prior".
     n_columns : int or None
         Columns of the table that was fitted, the sensitive ones included.
     version, date : str
@@ -158,7 +158,7 @@ class Certificate(Document):
         What the same release loses to whoever counted single columns and pairs of columns; only
         where a classifier is an adversary.
     groups : RowsTogether or None
-        Which rows count together, where the promise is about groups of them: losses are those of
+        Which rows count together, where the guarantee is about groups of them: losses are those of
         a whole group.
 
     Notes
@@ -218,7 +218,7 @@ loan by at most a factor of e^0.5 = 1.649.
 
     @property
     def notion(self) -> Notion:
-        """The notion of privacy that is promised."""
+        """The notion of privacy that is guaranteed."""
         return promised(self.epsilon, self.delta, self.alpha)
 
     @property
@@ -252,7 +252,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return self.around.known
 
     def against(self, prior: Any, *, verbose: int = 0) -> Any:
-        """Return what is still promised to somebody whose prior is another one.
+        """Return what is still guaranteed to somebody whose prior is another one.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ loan by at most a factor of e^0.5 = 1.649.
             return self.fitted.against(prior)
 
     def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> Any:
-        r"""Return whether other rows still look like those of `fit`, which the promise is about.
+        r"""Return whether other rows still look like those of `fit`, which the guarantee is about.
 
         Parameters
         ----------
@@ -290,9 +290,9 @@ loan by at most a factor of e^0.5 = 1.649.
             The rows, with the columns that are released, found by name. Nothing is refused for
             its values: those that `fit` has not seen are counted.
         sensitive : str, int, list of these, or array-like of n_rows, default=None
-            The sensitive columns of the table by name, or their values, one a row: then the laws
-            of the rows of each secret are compared too, and the loss is estimated under the laws
-            that these rows have.
+            The sensitive columns of the table by name, or their values, one a row: then the
+            distributions of the rows of each secret are compared too, and the loss is estimated
+            under the distributions that these rows have.
         verbose : int, default=0
             1 shows after two seconds on standard error what is done, and how much is left.
 
@@ -300,26 +300,25 @@ loan by at most a factor of e^0.5 = 1.649.
         -------
         Drift
             ``drifted``, and in ``table`` for each column the share of values that `fit` has not
-            seen, the distance of the two laws and its p-value; with the secrets, ``by_secret`` and
-            ``loss``.
+            seen, the distance of the two distributions and its p-value; with the secrets,
+            ``by_secret`` and ``loss``.
 
         Raises
         ------
         TypeError, ValueError
             If the certificate was read from JSON, or the table lacks columns; of that of a
-            `PufferfishRelease` with ``sensitive``, as a form holds no law of a secret.
+            `PufferfishRelease` with ``sensitive``, as a form holds no distribution of a secret.
 
         Notes
         -----
         *Formal guarantees.* Rows that are exchangeable with those of `fit`, as further draws of
-        the same law are (and rows of groups are not: of these distances alone are told), are called
-        drifted with a chance of 1 % at most, whatever the law is.
-        Every value, and of columns with an order about a hundred ranks, have a bound on the tail
-        of a hypergeometric law, Fisher's exact test, at an equal part of that (Bonferroni). A
-        difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows passes: 7 points of
-        1,000 new rows against very many. Secrets are compared by the same tests, and not by
-        whether the new shares are in the confidence set of the fitted ones: those of few rows
-        hardly ever are.
+        the same distribution are (and rows of groups are not: of these distances alone are told),
+        are called drifted with a chance of 1 % at most, whatever the distribution is. Every value,
+        and of columns with an order about a hundred ranks, have a bound on the tail of a
+        hypergeometric distribution, Fisher's exact test, at an equal part of that (Bonferroni). A
+        difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows passes: 7 points of 1,000
+        new rows against very many. Secrets are compared by the same tests, and not by whether the
+        new shares are in the confidence set of the fitted ones: those of few rows hardly ever are.
 
         Examples
         --------
@@ -386,19 +385,19 @@ loan by at most a factor of e^0.5 = 1.649.
         epsilon, delta = (_times(times, each) for each in (self.epsilon, self.delta))
         if delta >= 1.0:
             raise ValueError(
-                f"m={quoted(m)} times delta = {self.delta:g} is 1 or more, which promises nothing; "
-                "ask for a smaller m."
+                f"m={quoted(m)} times delta = {self.delta:g} is 1 or more, which guarantees "
+                "nothing; ask for a smaller m."
             )
         unit = "rows" if self.groups is None else "groups"
         return AboutCount(times, promised(epsilon, delta, self.alpha), unit)
 
     def promise(self) -> str:
-        """Return the promise in one sentence.
+        """Return the guarantee in one sentence.
 
         Returns
         -------
         str
-            It says so where nothing is promised.
+            It says so where nothing is guaranteed.
         """
         sensitive = sorted({shown(name) for name in {pair.sensitive for pair in self.pairs}})
         if not self.holds:
@@ -464,7 +463,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return Page(self._headline(), self._lines(), self._sections())
 
     def _headline(self) -> str:
-        """Return the one verdict: under which prior the promise holds, and how far beyond it."""
+        """Return the one verdict: under which prior the guarantee holds, and how far beyond it."""
         of = f" of {shown(self.name)}" if self.name else ""
         return f"Certificate{of}: {self._kept()}{self._beyond()}"
 
@@ -478,7 +477,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return f"{verdict}{self._by()} for {self.prior}"
 
     def _by(self) -> str:
-        """Return by what the promise holds, where that is not the exact loss asked for."""
+        """Return by what the guarantee holds, where that is not the exact loss asked for."""
         if self.least is None or not self.holds:
             return ""
         share = math.floor(100.0 * self.least)
@@ -509,7 +508,7 @@ loan by at most a factor of e^0.5 = 1.649.
         ]
 
     def _told_below(self) -> list[str]:
-        """Return what stands below the promise."""
+        """Return what stands below the guarantee."""
         remapped = self.output == "remapped"
         return [
             *([self.remedy] if self.remedy else []),
@@ -523,9 +522,9 @@ loan by at most a factor of e^0.5 = 1.649.
     def _glossary(self) -> list[str]:
         """Return what the words above mean."""
         return [
-            "The prior is what somebody may know before the release: the law of the released "
-            "columns given each secret, that is how probable each of their values is then. Odds "
-            "are those between two secrets, before and after the release."
+            "The prior is what somebody may know before the release: the distribution of the "
+            "released columns given each secret, that is how probable each of their values is "
+            "then. Odds are those between two secrets, before and after the release."
         ]
 
     def _sections(self) -> list[Section]:
@@ -606,7 +605,7 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
     kept = "the budget is kept for them"
     if over.loss > notion.budget:
         kept = (
-            "the promise is NOT made to adversaries with such a prior "
+            "the guarantee is NOT made to adversaries with such a prior "
             '(adversaries="confidence" makes it)'
         )
     split = ""
@@ -622,7 +621,7 @@ def _about_pairs(notion: Notion) -> str:
     unit = "delta" if notion.is_chance else "nats"
     return (
         f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
-        "without the strategy; theorem: upper is what a theorem promises, and may be far above"
+        "without the strategy; theorem: upper is what a theorem guarantees, and may be far above"
     )
 
 

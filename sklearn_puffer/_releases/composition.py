@@ -2,8 +2,8 @@ r"""Composition: what several releases of the same data may reveal together.
 
 Let X be fixed data, and Y_r = X + N_r releases of it with independent noise on each axis. Given
 outputs y, what they say about X is the weight w(x) = prod_r K_r(y_r - x). The rules below bound the
-loss of the joint law of (Y_1, ..., Y_k), also where k or the scales are chosen on the way from
-earlier outputs.
+loss of the joint distribution of (Y_1, ..., Y_k), also where k or the scales are chosen on the way
+from earlier outputs.
 
 Laplace noise (`Precisions`, power 1). On one axis let sum 1/theta_r <= 1/s, where theta_r may
 depend on y_1, ..., y_(r-1). With h = (log w)', \|h\| <= 1/s, and h falls by 2/theta_r at y_r, so
@@ -23,16 +23,16 @@ So where scales s are certified, for whatever prior, strategy and notion, a hist
 sum 1/theta_r^power <= 1/s^power on every axis loses no more than the certificate says.
 
 Draws from a channel (`Draws`). Without a floor two draws may tell everything: one is allowed. With
-W(y|x) <= e^f W(y|x') within a block, whatever was drawn first, the law of the next draw is a
-mixture of rows of one block under every secret, so that it tells f at most: j draws lose
-epsilon + (j - 1) f, and under (epsilon, delta) the same delta.
+W(y|x) <= e^f W(y|x') within a block, whatever was drawn first, the distribution of the next draw is
+a mixture of rows of one block under every secret, so that it tells f at most: j draws lose epsilon
++ (j - 1) f, and under (epsilon, delta) the same delta.
 
 Rows that change are other data: x_1, x_2, ... with Y_r = x_r + N_r. Given the changes x_r - x_1,
-Y_r less its change is a release of x_1, so the rules for noise hold for the law of secret and x_1
-given the changes, which is the certified one where the changes tell neither. They hold under no
-weaker one: of two rows that are independent given the secret, 0 or 1 with chances 3/4 and 1/4 or
-the other way round, little noise at any scale tells log 3 each, and log 9 together. Draws from a
-channel with a floor add up for any rows of one block, whatever changes.
+Y_r less its change is a release of x_1, so the rules for noise hold for the distribution of secret
+and x_1 given the changes, which is the certified one where the changes tell neither. They hold
+under no weaker one: of two rows that are independent given the secret, 0 or 1 with chances 3/4 and
+1/4 or the other way round, little noise at any scale tells log 3 each, and log 9 together. Draws
+from a channel with a floor add up for any rows of one block, whatever changes.
 
 Of other noise nothing like it is known (`Refused`): every column may be released once. Cauchy
 precisions do not add up: two releases at twice the scale lose 4 asinh(d / (4 s)) over a move of d,
@@ -62,7 +62,7 @@ of one release at the scale s where precisions add up (proofs in `_releases.comp
 .. math:: \frac1s = \sum_r \frac1{\theta_r} \text{ (Laplace)}, \qquad
           \frac1{s^2} = \sum_r \frac1{\theta_r^2} \text{ (Gaussian)},
 
-for any law of X, prior, strategy and notion, column by column. So k releases at k s, or at
+for any distribution of X, prior, strategy and notion, column by column. So k releases at k s, or at
 sqrt(k) s, lose at most what one release at s does, and that one is calibrated and certified. Other
 noise is released once.
 
@@ -388,7 +388,7 @@ class Draws(Rule):
     Parameters
     ----------
     most : int
-        How many draws the promise is for.
+        How many draws the guarantee is for.
     reason : str
         Why not more, as a sentence.
 
@@ -655,7 +655,7 @@ def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
 def composition_rule(
     noise: Noise, scales: Mapping[Axis, float], draws: int, mixings: Mixings = ()
 ) -> Rule:
-    """Return how releases of the same rows add up, where a promise holds.
+    """Return how releases of the same rows add up, where a guarantee holds.
 
     Parameters
     ----------
@@ -671,8 +671,8 @@ def composition_rule(
 
     Notes
     -----
-    *Formal guarantees.* Any history that the rule allows keeps the promise; the planned releases at
-    the scales they are drawn at are one of them. No column may be released more often than
+    *Formal guarantees.* Any history that the rule allows keeps the guarantee; the planned releases
+    at the scales they are drawn at are one of them. No column may be released more often than
     ``draws`` times, however large the scales: each release has the error of the sampler once more.
 
     Examples

@@ -1,7 +1,7 @@
 """What a certificate shows as evidence: losses, noise, what survives, and what classifiers know.
 
-A weak classifier certifies anything, so whoever reads the promise has to see how much it knows, and
-what the same release tells to somebody who simply counts.
+A weak classifier certifies anything, so whoever reads the guarantee has to see how much it knows,
+and what the same release tells to somebody who simply counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PairLoss:
     adversary : int
         0 for the fitted prior, k for the k-th further prior.
     bound : float
-        What the strategy promised at the chosen scale.
+        What the strategy guaranteed at the chosen scale.
     lower, upper : float
         Ends of the interval that holds the exact loss.
     source : {"recomputed", "theorem"}
@@ -99,7 +99,7 @@ class SetLoss:
     Attributes
     ----------
     level : float
-        Confidence with which the set holds the true laws.
+        Confidence with which the set holds the true distributions.
     loss : float
         Of the worst pair under the worst prior of the set, in the unit of the budget; a proven
         bound unless ``estimate``.
@@ -124,7 +124,7 @@ class SetLoss:
 
 @dataclass(frozen=True)
 class RowsTogether:
-    """Which rows the promise counts together, and how they hang together.
+    """Which rows the guarantee counts together, and how they hang together.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class AboutCount:
     m : int
         By how much two counts differ.
     notion : Notion
-        What is promised about them.
+        What is guaranteed about them.
     unit : str
         What is counted: "rows", or "groups" where rows are counted together.
 
@@ -191,7 +191,7 @@ class AboutCount:
     unit: str
 
     def promise(self) -> str:
-        """Return the promise in one sentence."""
+        """Return the guarantee in one sentence."""
         others = "all others having a value that it is protected from"
         counts = f"counts of a sensitive value that differ by {self.m}, {others},"
         told = self.notion.promise().replace("secrets", counts)
@@ -232,7 +232,7 @@ def jsonable(value: Any) -> Any:
 class UtilityWarning(PufferfishWarning):
     """Warns that a release tells less about a column than a constant in its place would.
 
-    Of its own kind, so that it can be filtered apart from warnings about the promise.
+    Of its own kind, so that it can be filtered apart from warnings about the guarantee.
 
     Examples
     --------
@@ -259,10 +259,10 @@ class UtilityWarning(PufferfishWarning):
 class ColumnUtility:
     """How much of one public column survives a release: expectations over rows and noise.
 
-    All of them are computed from the laws, for rows as those of `fit`. A change is the distance
-    between the released value and the original one as it stood in the table, before binning; of
-    categories with an order it is that of their codes, and of others 1. Values left missing do not
-    count in it.
+    All of them are computed from the distributions, for rows as those of `fit`. A change is the
+    distance between the released value and the original one as it stood in the table, before
+    binning; of categories with an order it is that of their codes, and of others 1. Values left
+    missing do not count in it.
 
     Attributes
     ----------
@@ -350,7 +350,7 @@ MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
 """Boosting that some thousand rows do not make surer of itself than it should be."""
 _ROUNDED = (
     "What a classifier says of a row is taken in whole numbers of 2^-32 (2.3e-10), of which a "
-    "positive one is never 0, and the promise is about these: what depends on smaller "
+    "positive one is never 0, and the guarantee is about these: what depends on smaller "
     "probabilities is not covered."
 )
 
@@ -418,12 +418,13 @@ class CountedLoss:
     Attributes
     ----------
     columns : tuple of str or int
-        The columns that are looked at, and whose laws given each secret are counted.
+        The columns that are looked at, and whose distributions given each secret are counted.
     loss : float
         Proven upper end for the worst pair of secrets, in the unit of the budget.
     beyond : float or None
         Where a pure loss is above epsilon: the delta at which epsilon is kept all the same, if
-        that is soon computed. Counted laws have values that one secret alone was seen with.
+        that is soon computed. Counted distributions have values that one secret alone was seen
+        with.
     """
 
     columns: tuple[Name, ...]
@@ -483,7 +484,7 @@ def weak_sentence(model: ModelFacts) -> str:
         return (
             f"{known}, and whoever counts the other rows with the same released values has log "
             f"loss {model.counting_log_loss:.4g}: this adversary knows less than that; add "
-            'the counted law, adversaries=["empirical"], or take a better classifier.'
+            'the counted distribution, adversaries=["empirical"], or take a better classifier.'
         )
     return (
         f"{known}, and HistGradientBoostingClassifier() by default {model.boosted_log_loss:.4g} "
@@ -525,7 +526,7 @@ def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
     cells = [[", ".join(shown(n) for n in each.columns), each.words] for each in worst]
     return [
         Section(
-            f"The same release under counted laws (worst of {len(counted)})",
+            f"The same release under counted distributions (worst of {len(counted)})",
             "what it tells about these columns alone to somebody who counted them in these rows",
             [["columns", "loss"], *cells],
         )

@@ -399,15 +399,15 @@ class Ledger(Account[State]):
 
     Notes
     -----
-    *Formal guarantees.* As long as every release of a dataset was spent here first, the joint law
-    of all its releases loses no more than the noiser's certificate promises for one (or for its
-    planned number); see `_releases.composition` for the rules and proofs.
+    *Formal guarantees.* As long as every release of a dataset was spent here first, the joint
+    distribution of all its releases loses no more than the noiser's certificate guarantees for one
+    (or for its planned number); see `_releases.composition` for the rules and proofs.
 
     The datasets of one ledger have a whole budget each. The loss over all of them is then the
     largest of their losses, not the sum (004, Prop. E.1, for every notion here), provided that the
     datasets are independent of each other, and that each secret is about one of them and
-    independent of all others: what is released of the others then has the same law under both
-    secrets, whatever they are. Rows about the same person in two datasets break this.
+    independent of all others: what is released of the others then has the same distribution under
+    both secrets, whatever they are. Rows about the same person in two datasets break this.
 
     What it cannot see: releases that were never spent, copies of the ledger or of the data, a
     ledger that was put back to an older state, and data that were rounded or binned otherwise than

@@ -539,16 +539,16 @@ class PersonLedger(Account[About]):
     *Formal guarantees.* As long as every release of a person's rows was spent here first:
 
     - A person whose row did not change has had releases of one row, which add up by the noiser's
-      rule: their joint law loses no more than the certificate promises. Sums are exact, a person
-      at a time, over all data sets together.
+      rule: their joint distribution loses no more than the certificate guarantees. Sums are exact,
+      a person at a time, over all data sets together.
     - With ``changes="refuse"`` a person has no other: a row that is not the one on record, as noise
       is drawn for it (values in bins, not columns that are passed), is not released.
     - With ``changes="count"`` a changed row is one more release of its person, of all columns.
       Given whether and how much each row changed, releases less the changes are releases of the
-      first row. So their joint law loses no more than the certificate promises, *if the changes
-      tell nothing about secret and first row*, as when all ages grow by one; what the changes
-      themselves tell is not counted. Two rows that are independent given the secret can tell twice
-      as much. Draws from a channel with a floor add up whatever the changes tell.
+      first row. So their joint distribution loses no more than the certificate guarantees, *if the
+      changes tell nothing about secret and first row*, as when all ages grow by one; what the
+      changes themselves tell is not counted. Two rows that are independent given the secret can
+      tell twice as much. Draws from a channel with a floor add up whatever the changes tell.
 
     *What a changed row reveals.* That and when it changed, and that it changed back (the same
     release as before), is seen in sticky releases and not protected; and its unchanged columns are

@@ -30,7 +30,7 @@ _TOLD = (
     "been done"
 )
 WHOLE_TABLE = (
-    f"Who reads the whole released table counts copies: {_TOLD}. The promise is for a reader of "
+    f"Who reads the whole released table counts copies: {_TOLD}. The guarantee is for a reader of "
     "ONE row, who knows neither the released table nor the fitted rows."
 )
 _NOT_FOR_READERS = "; NOT for who reads the whole released table"
@@ -98,7 +98,7 @@ class RowsCertificate(Certificate):
 
     @abstractmethod
     def conditions(self, *, figures: bool = True) -> list[str]:
-        """Return what the promise takes for granted; without figures nothing is made of rows."""
+        """Return what the guarantee takes for granted; without figures nothing is made of rows."""
 
     @abstractmethod
     def _about_rows(self) -> Section:
@@ -166,7 +166,7 @@ class ChannelCertificate(RowsCertificate):
         return {**told, "second_draw": self._again()}
 
     def _beyond(self) -> str:
-        """Return what the promise takes for granted, for the end of the verdict."""
+        """Return what the guarantee takes for granted, for the end of the verdict."""
         return self._with(
             f", if {self._conditions()}", f"{_NOT_FOR_READERS} and counts copies: {_TOLD}"
         )
@@ -205,11 +205,11 @@ class ChannelCertificate(RowsCertificate):
         if self.facts.floor is None:
             return (
                 "A second draw of the same rows may tell everything (there is no floor): the "
-                "promise is for one, and a ledger allows one."
+                "guarantee is for one, and a ledger allows one."
             )
         return (
             f"One more draw of the same rows tells {short_number(self.facts.floor)} at most; the "
-            f"promise is for {self.releases} of them together, and a ledger allows so many."
+            f"guarantee is for {self.releases} of them together, and a ledger allows so many."
         )
 
     def _about_rows(self) -> Section:
@@ -220,13 +220,13 @@ class ChannelCertificate(RowsCertificate):
         )
 
     def conditions(self, *, figures: bool = True) -> list[str]:
-        """Return the four things that the promise takes for granted: no figure is among them."""
+        """Return the four things that the guarantee takes for granted: no figure is among them."""
         return [
             "the reader sees ONE released row and not the released table, and holds neither the "
             "channel nor the saved noiser nor the list of fitted rows (key material)",
             "the reader knows nothing else about a row, not even one of its public values",
-            "the rows released follow the law of those fitted",
-            "that prior is true, for the promise is as good as the model behind it",
+            "the rows released follow the distribution of those fitted",
+            "that prior is true, for the guarantee is as good as the model behind it",
         ]
 
 
@@ -267,22 +267,22 @@ def channel_assumptions(
     delta: float,
     seed: int | None,
 ) -> list[str]:
-    """Return under which conditions a channel's promise holds, and what it does not cover."""
+    """Return under which conditions a channel's guarantee holds, and what it does not cover."""
     said = [
         about_prior,
         WHOLE_TABLE,
         f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
         "elsewhere), or on binned ones, weakens what such a reader learns.",
-        "Who knows a public value of a row besides learns more than the promise says; "
+        "Who knows a public value of a row besides learns more than the guarantee says; "
         'noise="swap" with known= covers that.',
         'A row that fit has not seen is refused, or (unknown="nearest") released as its nearest '
-        "cell (by its other columns, if a category is new); where such rows follow another law "
-        "than those of fit, they may tell more.",
+        "cell (by its other columns, if a category is new); where such rows follow another "
+        "distribution than those of fit, they may tell more.",
         "Rows are independent of each other: what one person's row tells about another person is "
         "not covered.",
         "The released row as a whole is protected, all its columns together.",
         about_secrets(sensitive),
-        f"The promise is for {releases} release(s) of the same rows"
+        f"The guarantee is for {releases} release(s) of the same rows"
         + (
             "; a second one may tell everything."
             if floor is None
@@ -300,7 +300,8 @@ def channel_assumptions(
     ]
     if binned:
         said.append(
-            f"{_every(binned)} are released as representatives of bins; the promise is about these."
+            f"{_every(binned)} are released as representatives of bins; the guarantee is about "
+            "these."
         )
     if passed:
         said.append(about_passed(passed))
@@ -321,7 +322,7 @@ def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float) -> str:
         f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
         f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
         f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
-        "the fitted law, and certificate_.check(X) compares these with it."
+        "the fitted distribution, and certificate_.check(X) compares these with it."
     )
 
 
@@ -449,7 +450,7 @@ class SwapCertificate(RowsCertificate):
     rows to come and their secrets lie in cells as those of `fit` did. Then whoever sees any number
     of released rows, and has neither the rows of the reserve nor the list of those that came in,
     moves the odds of the secret of whoever holds one by no more than the budget; ``over_set`` is
-    the loss over all laws of cells within sampling error.
+    the loss over all distributions of cells within sampling error.
     """
 
     _recomputed = "mean flows and counts, both whole numbers, without the solver"
@@ -472,13 +473,13 @@ class SwapCertificate(RowsCertificate):
         return proven and super().holds
 
     def promise(self) -> str:
-        """Return the promise in one sentence."""
+        """Return the guarantee in one sentence."""
         if not self.holds:
             return super().promise()
         return self._promised()
 
     def _promised(self, *, figures: bool = True) -> str:
-        """Return what is promised; without figures it is made of settings and names alone."""
+        """Return what is guaranteed; without figures it is made of settings and names alone."""
         sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
         whose = f"secrets of {' or of '.join(sensitive)}"
         if self.facts.groups is not None:
@@ -519,14 +520,14 @@ class SwapCertificate(RowsCertificate):
         return f"{self._to_come()}, if {self._conditions()}" if self.holds else ""
 
     def _to_come(self) -> str:
-        """Return what is promised for rows to come."""
+        """Return what is guaranteed for rows to come."""
         over = self.known_over_set
         if over is None:
             return ""
         kept = over.loss <= self.notion.budget
         whose = "for rows to come, over all posteriors"
         if self.reserve is not None:
-            whose = "over all laws of their cells"
+            whose = "over all distributions of their cells"
         return (
             f"{'; and' if kept else '; but NOT'} {whose} within "
             f"sampling error ({over.level:.0%}): {short_number(over.loss)}"
@@ -557,7 +558,7 @@ class SwapCertificate(RowsCertificate):
         )
 
     def conditions(self, *, figures: bool = True) -> list[str]:
-        """Return the four things that the promise takes for granted, in plain words."""
+        """Return the four things that the guarantee takes for granted, in plain words."""
         facts = self.facts
         nothing = "no fact of a person besides"
         if facts.strata:
@@ -631,8 +632,8 @@ def _stay(facts: SwapFacts) -> str:
 def _about_strata(facts: SwapFacts) -> str:
     return (
         f"{facts.what.capitalize()}s are exchanged within {facts.n_strata} classes of "
-        f"{listed(facts.strata, len(facts.strata))}, which the promise takes as known before; who "
-        "learns them from the release moves odds by up to "
+        f"{listed(facts.strata, len(facts.strata))}, which the guarantee takes as known before; "
+        "who learns them from the release moves odds by up to "
         f"e^{short_number(facts.strata_loss)} in all."
     )
 
@@ -690,7 +691,7 @@ def swap_assumptions(
     one_by_one: bool = False,
     groups: Name | None = None,
 ) -> list[str]:
-    """Return under which conditions a swap's promise holds, and what it does not cover."""
+    """Return under which conditions a swap's guarantee holds, and what it does not cover."""
     said = [
         "People are exchangeable given the list of their rows: who they are, in which order they "
         "stand and what their ids are tells nothing of their rows.",

@@ -58,7 +58,7 @@ class Facts:
 
 
 KEYED = (
-    "With row_id= noise is keyed: the promise then takes the key to be secret, and AES-256 (or "
+    "With row_id= noise is keyed: the guarantee then takes the key to be secret, and AES-256 (or "
     "keyed blake2b) to be indistinguishable from a random function; that a row changed is seen, "
     "and each different row of an id is a further release of all its columns, which adds up with "
     "the others only if the changes tell nothing about the secret and the first row (PersonLedger "
@@ -68,7 +68,7 @@ KEYED = (
 
 
 def assumptions_of(facts: Facts) -> list[str]:
-    """Return under which conditions the promise holds, and what it does not cover."""
+    """Return under which conditions the guarantee holds, and what it does not cover."""
     said = [
         about_prior(
             given=facts.given_prior,
@@ -81,7 +81,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         ),
         *_about_rows(facts.rows),
         "theta, this table and the priors are functions of the same rows as the release; nothing "
-        "is promised about what these numbers themselves reveal.",
+        "is guaranteed about what these numbers themselves reveal.",
         _about_columns(facts),
         about_secrets(facts.sensitive),
         _about_releases(facts.noise, facts.releases) + _about_kernels(facts),
@@ -96,16 +96,16 @@ def assumptions_of(facts: Facts) -> list[str]:
     said += model_sentences(facts.models)
     if facts.known:
         said.append(
-            f"The promise is also made to who knows {_either(facts.known)} of a row besides, given "
-            f"each of their values (adversaries {facts.n_adversaries} and above of the table); who "
-            "knows another value of a row may learn more, and so may who knows these and another "
-            "prior, within sampling error or not."
+            f"The guarantee is also made to who knows {_either(facts.known)} of a row besides, "
+            f"given each of their values (adversaries {facts.n_adversaries} and above of the "
+            "table); who knows another value of a row may learn more, and so may who knows these "
+            "and another prior, within sampling error or not."
         )
         said.append(_about_kept(facts))
     if facts.binned:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
-            "the promise is about that representative."
+            "the guarantee is about that representative."
         )
     noisy = [column.name for column in facts.columns if column.theta > 0.0]
     if facts.remapped and noisy:
@@ -122,7 +122,7 @@ def assumptions_of(facts: Facts) -> list[str]:
     if facts.propagated:
         said.append(
             f"Which values of {_all(facts.propagated)} are missing is released as it is and NOT "
-            "protected; the promise is about what the values add to that pattern."
+            "protected; the guarantee is about what the values add to that pattern."
         )
     if facts.theorem:
         said.append(
@@ -156,7 +156,7 @@ def about_seed(seed: int, drawn: str, undone: str) -> str:
     """Return what is said where ``drawn`` can be repeated."""
     return (
         f"random_state={seed} makes the {drawn} reproducible, so whoever knows the seed can "
-        f"{undone}: NOTHING is promised outside tests."
+        f"{undone}: NOTHING is guaranteed outside tests."
     )
 
 
@@ -176,12 +176,13 @@ def _about_rows(rows: RowsTogether | None) -> list[str]:
             "(within_group='any' counts on nothing)"
         )
     return [
-        f"Rows with the same {ids} share their secret; given it each of them has the prior's law, "
-        f"whatever its place in the group and how large that is, and {hang}. Rows of different "
-        "groups are independent of each other: what one group tells about another is not covered.",
-        f"The promise is for at most {most} row(s) of a group in all, whenever and from whichever "
-        "table they are released: further rows of a group in a later call of transform, which "
-        "counts those of one call alone, are not covered beyond that number, and a row that "
+        f"Rows with the same {ids} share their secret; given it each of them has the prior's "
+        f"distribution, whatever its place in the group and how large that is, and {hang}. Rows of "
+        "different groups are independent of each other: what one group tells about another is not "
+        "covered.",
+        f"The guarantee is for at most {most} row(s) of a group in all, whenever and from "
+        "whichever table they are released: further rows of a group in a later call of transform, "
+        "which counts those of one call alone, are not covered beyond that number, and a row that "
         "changed counts as a further one.",
         f"Which rows have the same {ids}, how many they are and what their ids are is released as "
         "it is: it is taken to be public, or to tell nothing about the secret.",
@@ -207,7 +208,7 @@ _NEW_VALUES = (
     "A value that fit has not seen and that has no bin is refused, or (unknown=) read as one that "
     "it has seen, by a rule that is the same for every row: a number as the nearest one, a "
     "category as the one that is named, or as the commonest one. Such rows are outside of the "
-    "fitted law, and where it depends on the secret which rows are, they may tell more."
+    "fitted distribution, and where it depends on the secret which rows are, they may tell more."
 )
 
 
@@ -289,12 +290,12 @@ def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
     )
 
 
-OCCUR_ONCE = "occur once, so that the law counted from them is this table"
+OCCUR_ONCE = "occur once, so that the distribution counted from them is this table"
 """What `single_rows_sentence` says, for whoever looks for it among warnings."""
 
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
-    """Return the warning about a counted law that is the list of rows."""
+    """Return the warning about a counted distribution that is the list of rows."""
     # few rows make boosting by default surer of itself than it should be
     boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
@@ -449,9 +450,7 @@ def _why_theorem(facts: Facts) -> str:
     counted = facts.model is None and not facts.given_prior
     if counted and facts.noise == "laplace" and notion.is_pure:
         return "The joint grid is too large to recompute the loss"
-    return (
-        f"Under {facts.noise} noise and this promise the loss of such joint rows is not recomputed"
-    )
+    return f"Under {facts.noise} noise and this guarantee that loss is not recomputed"
 
 
 def _all(names: Sequence[Name]) -> str:
@@ -466,7 +465,7 @@ def prior_of(
     models: Sequence[ModelFacts] = (),
     known: Sequence[Sequence[Name]] = (),
 ) -> str:
-    """Return whose knowledge a promise is about, for the certificate's verdict."""
+    """Return whose knowledge a guarantee is about, for the certificate's verdict."""
     own = "the given prior" if given else "the counted prior"
     learnt = [each for each in models if each.argument == "prior"]
     if learnt:
@@ -492,30 +491,30 @@ def about_prior(
     models: Sequence[ModelFacts] = (),
     covered: bool = False,
 ) -> str:
-    """Return whose knowledge the promise is about; ``covered`` is whether sampling error is."""
+    """Return whose knowledge the guarantee is about; ``covered`` is whether sampling error is."""
     further = f", and the {n_further} further prior(s) of adversaries=" if n_further else ""
     learnt = [each for each in models if each.argument == "prior"]
     if learnt:
         kinds = ", ".join(dict.fromkeys(f"{each.model}, {each.way}" for each in learnt))
         return (
-            "The adversary's prior, the law of the released columns given each secret, is what "
-            f"a classifier says of these {n_rows} rows ({kinds}), by Bayes' rule on these "
-            f"rows{further}: the promise is about an adversary who knows as much as it, and "
+            "The adversary's prior, the distribution of the released columns given each secret, is "
+            f"what a classifier says of these {n_rows} rows ({kinds}), by Bayes' rule on these "
+            f"rows{further}: the guarantee is about an adversary who knows as much as it, and "
             "whoever knows more may learn more."
         )
     if given:
         return f"The adversary's prior is the one given in prior={further}."
     if model is not None:
         return (
-            "The adversary's prior, the law of the released columns given each secret, is "
+            "The adversary's prior, the distribution of the released columns given each secret, is "
             f"{model} fitted to these {n_rows} rows{further}; it is a model: the "
-            "promise is about an adversary who believes it, and the rarest secret has "
+            "guarantee is about an adversary who believes it, and the rarest secret has "
             f"{fewest_rows} rows."
         )
     return (
-        "The adversary's prior, the law of the released columns given each secret, is the one "
-        f"counted from these {n_rows} rows{further}; the rarest secret has "
-        f"{fewest_rows} rows, and an adversary who knows another law"
+        "The adversary's prior, the distribution of the released columns given each secret, is the "
+        f"one counted from these {n_rows} rows{further}; the rarest secret has "
+        f"{fewest_rows} rows, and an adversary who knows another distribution"
         f"{', outside the confidence set,' if covered else ''} may learn more."
     )
 
@@ -525,9 +524,9 @@ def _about_delta(notion: Notion) -> str:
     if not notion.is_chance:
         return (
             f"delta = {notion.delta:g} is the probability of the events about which nothing is "
-            f"promised, for every row and every pair of secrets; {low}"
+            f"guaranteed, for every row and every pair of secrets; {low}"
         )
-    # the converse holds: odds that move by more with a chance of delta at most keep the promise
+    # the converse holds: odds that move by more with a chance of delta at most keep the guarantee
     return (
         f"delta = {notion.delta:g} is what the probability of any set of rows may exceed e^epsilon "
         "times its probability under the other secret by, for every row and every pair of "
@@ -567,29 +566,29 @@ _LEDGERS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
 
 
 def _about_releases(noise: str, releases: int) -> str:
-    promised = "The promise is for one release."
+    guaranteed = "The guarantee is for one release."
     if noise not in _LEDGERS:
         return (
-            f"{promised} A second one of the same rows tells more, and how such releases add up "
+            f"{guaranteed} A second one of the same rows tells more, and how such releases add up "
             f"under {noise} noise is not known: each column may be released once. Laplace and "
             "Gaussian noise have releases=k."
         )
     if releases > 1:
-        promised = (
-            f"The promise is for {releases} releases of the same rows together, by this noiser; "
-            "nothing is promised about a further one."
+        guaranteed = (
+            f"The guarantee is for {releases} releases of the same rows together, by this noiser; "
+            "nothing is guaranteed about a further one."
         )
     precision, times = _LEDGERS[noise]
     if releases > 1:
         return (
-            f"{promised} Noisy releases of the same rows add up: their precisions {precision} are "
-            f"summed, column by column, and {releases} times {precision} of this certificate is "
-            "what the promise allows. That is proven for releases of the same values on the same "
-            "grid: other bins or another grid start no new budget, and this sum does not cover "
-            "them."
+            f"{guaranteed} Noisy releases of the same rows add up: their precisions "
+            f"{precision} are summed, column by column, and {releases} times {precision} of this "
+            "certificate is what the guarantee allows. That is proven for releases of the same "
+            "values on the same grid: other bins or another grid start no new budget, and this sum "
+            "does not cover them."
         )
     return (
-        f"{promised} Noisy releases of the same rows add up: their precisions "
+        f"{guaranteed} Noisy releases of the same rows add up: their precisions "
         f"{precision} are summed, column by column, and the budget is spent when the sum exceeds "
         f"{precision} of this certificate; k releases need {times} times the noise. That is proven "
         "for releases of the same values on the same grid: other bins or another grid start no new "

@@ -27,7 +27,7 @@ from sklearn_puffer._base import Array, FloatArray, counted, quoted
 from sklearn_puffer._noiser import RowByRow, WideRows, of_place
 from sklearn_puffer._review.exact_tests import (
     Exchanged,
-    Promise,
+    Guarantee,
     Whole,
     findable,
     least_p,
@@ -94,7 +94,7 @@ class Attack:
     n, n_against : int
         Test rows of the two.
     auc, auc_low, auc_high, auc_allowed : float
-        Area under the ROC curve, its interval (Hoeffding's), and what the promise allows.
+        Area under the ROC curve, its interval (Hoeffding's), and what the guarantee allows.
     advantage, advantage_low, advantage_high, advantage_allowed : float
         Difference of the chances of the event that seemed best for it on other rows.
     log_odds, low, high, allowed : float
@@ -105,7 +105,7 @@ class Attack:
     share : float
         Chance of the event given ``against``.
     p : float
-        p-value of "the promise is kept"; ``p_all`` is corrected for all tests of the view.
+        p-value of "the guarantee is kept"; ``p_all`` is corrected for all tests of the view.
     p_all : float
     findable : float
         The smallest loss that this event would have shown with a chance of 80 %.
@@ -144,7 +144,7 @@ class Field:
     codes: Array
     parts: Parts
     questions: Sequence[Question]
-    promise: Promise
+    guarantee: Guarantee
     certified: Mapping[tuple[Any, Any], float]
     level: float
     tests: int
@@ -161,7 +161,7 @@ class Field:
         """Return how many rows have either secret, if events may depend on all that is released."""
         if self.exchanged is not None:
             return self.exchanged
-        if self.promise.alpha is not None:  # under an order alpha there is no such test
+        if self.guarantee.alpha is not None:  # under an order alpha there is no such test
             return None
         return int((self.codes == asked.i).sum()), int((self.codes == asked.j).sum())
 
@@ -172,7 +172,7 @@ def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str)
     He sees all of them, and so how often each occurs: that is one more column, where it differs.
     """
     found = []
-    more = rows if field.promise.alpha is not None else with_copies(rows)
+    more = rows if field.guarantee.alpha is not None else with_copies(rows)
     asked = {code for each in field.questions for code in (each.i, each.j)}
     train = field.parts.train[np.isin(field.codes[field.parts.train], list(asked))]
     for name, attacker in counted(list(attackers.items()), "attackers"):
@@ -208,12 +208,12 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
         for part in (field.parts.choose, field.parts.test)
     )
     a, b, x, y = (scored(model, rows.iloc[part], asked.i, asked.j) for part in [*chosen, *tested])
-    event, edge = _thresholds(a, b, field.promise, field.level)
+    event, edge = _thresholds(a, b, field.guarantee, field.level)
     n, m = len(x), len(y)
     k, h = int((x >= event).sum()), int((y >= event).sum())
     auc = float(twice_below(x, y).mean() / (2.0 * m))
     off = math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
-    promise, corrected = field.promise, field.level / field.tests
+    guarantee, corrected = field.guarantee, field.level / field.tests
     inside = [part[own >= event] for part, own in zip(tested, (x, y), strict=True)]
     whole = field.event(asked, np.concatenate(inside))
     (e, low, high), (f, least, most) = (_chance(part >= edge, field.level) for part in (x, y))
@@ -231,30 +231,30 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
         auc=auc,
         auc_low=max(0.0, auc - off),
         auc_high=min(1.0, auc + off),
-        auc_allowed=promise.auc(),
+        auc_allowed=guarantee.auc(),
         advantage=e - f,
         advantage_low=low - most,
         advantage_high=high - least,
-        advantage_allowed=promise.advantage(),
-        log_odds=_ratio(p - promise.delta, q),
-        low=_ratio(p_low - promise.delta, q_high),
-        high=_ratio(p_high - promise.delta, q_low),
-        allowed=promise.epsilon,
+        advantage_allowed=guarantee.advantage(),
+        log_odds=_ratio(p - guarantee.delta, q),
+        low=_ratio(p_low - guarantee.delta, q_high),
+        high=_ratio(p_high - guarantee.delta, q_low),
+        allowed=guarantee.epsilon,
         certified=field.certified[asked.secret, asked.against],
         share=h / m,
-        p=p_value(promise, k, n, h, m, whole),
-        findable=findable(promise, max(h, 1) / m, n, m, corrected, whole),
+        p=p_value(guarantee, k, n, h, m, whole),
+        findable=findable(guarantee, max(h, 1) / m, n, m, corrected, whole),
     )
 
 
 def _thresholds(
-    a: FloatArray, b: FloatArray, promise: Promise, level: float
+    a: FloatArray, b: FloatArray, guarantee: Guarantee, level: float
 ) -> tuple[float, float]:
     """Return from which score on the proven log odds are largest, and the difference of chances."""
     scores = np.unique(np.concatenate([a, b]))
     edges = scores[np.linspace(0, len(scores) - 1, min(_THRESHOLDS, len(scores))).astype(int)]
     k, h = _beyond(a, edges), _beyond(b, edges)
-    least = np.maximum(lower(k, len(a), level) - promise.delta, 0.0)
+    least = np.maximum(lower(k, len(a), level) - guarantee.delta, 0.0)
     odds = least / upper(h, len(b), level)
     return float(edges[odds.argmax()]), float(edges[(k / len(a) - h / len(b)).argmax()])
 
@@ -296,7 +296,7 @@ def enough_rows(field: Field, asked: Question) -> bool:
     """Return whether there are rows enough for an attack that is always right to be significant."""
     own = field.codes[field.parts.test]
     n, m = int((own == asked.i).sum()), int((own == asked.j).sum())
-    return least_p(field.promise, n, m, field.whole(asked)) <= field.level / field.tests
+    return least_p(field.guarantee, n, m, field.whole(asked)) <= field.level / field.tests
 
 
 MOST_LEVELS = 250

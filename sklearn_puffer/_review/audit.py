@@ -24,14 +24,14 @@ INTERNAL = (
 )
 NO_PROOF = (
     "That nothing is found proves nothing: other attackers, or more rows, may find more. What is "
-    "promised stands in the certificate."
+    "guaranteed stands in the certificate."
 )
 _MOST_LINES = 12
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An attack that tells more than was promised, beyond what chance explains.
+    """An attack that tells more than was guaranteed, beyond what chance explains.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Finding:
     n_tests : int
         Over which its p-value is corrected.
     exact : float or None
-        The loss under the laws counted from these rows, an estimate.
+        The loss under the distributions counted from these rows, an estimate.
     """
 
     attack: Attack
@@ -52,9 +52,10 @@ class Finding:
         return (
             f"{own.attacker} finds {shown(own.sensitive)} = {shown(own.secret)} against "
             f"{shown(own.against)} with log odds of {own.log_odds:.2f} "
-            f"({_ends(own.low, own.high)}), where {short_number(own.allowed)} was promised: "
+            f"({_ends(own.low, own.high)}), where {short_number(own.allowed)} was guaranteed: "
             f"p = {own.p_all:.2g} over {self.n_tests} tests. Either the release loses more than "
-            f"its certificate says, or these rows do not follow the law that was fitted.{told}"
+            "its certificate says, or these rows do not follow the distribution that was "
+            f"fitted.{told}"
         )
 
 
@@ -67,7 +68,7 @@ class Peer:
     name : str
     attacks : tuple of Attack
         By the same attackers on the same rows. What is allowed is what the audited release
-        promised, and not they: there is no p-value, and no certified loss.
+        guaranteed, and not they: there is no p-value, and no certified loss.
     survived : tuple of Survived
         What its rows were good for before, and are after.
     """
@@ -89,8 +90,8 @@ class Audit(Document):
         The same on rows without noise.
     level : float
         The chance of a false alarm, and of each interval to miss.
-    promise : str
-        What was promised.
+    guarantee : str
+        What was guaranteed.
     n_rows, n_given : int
         Rows that were released, and rows of the table.
     n_train, n_choose, n_test : int
@@ -98,11 +99,11 @@ class Audit(Document):
     survived : tuple of Survived
         What the rows were good for before, and are after.
     others : tuple of Attack
-        By readers whom the promise does not cover.
+        By readers whom the guarantee does not cover.
     peers : tuple of Peer
         Other ways to hide the secrets, attacked alike.
     exact : float or None
-        The loss under the laws counted from these rows, an estimate; None where unknown.
+        The loss under the distributions counted from these rows, an estimate; None where unknown.
     drifted : bool
         Whether rows differ from those of `fit` by more than chance.
     fitted : bool
@@ -156,7 +157,7 @@ class Audit(Document):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The attacks beyond the promise, at the level over all tests, the surest first."""
+        """The attacks beyond the guarantee, at the level over all tests, the surest first."""
         beyond = sorted((a for a in self.attacks if a.p_all <= self.level), key=lambda a: a.p_all)
         return tuple(Finding(a, len(self.attacks), self.exact) for a in beyond)
 
@@ -169,7 +170,7 @@ class Audit(Document):
     def table(self) -> Any:
         """The attacks as a DataFrame: a row for each pair in each direction, and each attacker.
 
-        Rows whose ``view`` begins with "peer:" are of peers, which have no such promise: what is
+        Rows whose ``view`` begins with "peer:" are of peers, which have no such guarantee: what is
         allowed there is that of the release, and there is no p-value.
         """
         return _frame([*self.attacks, *(each for peer in self.peers for each in peer.attacks)])
@@ -181,7 +182,7 @@ class Audit(Document):
 
     @property
     def readers(self) -> Any:
-        """The same of readers whom the promise does not cover; ``view`` says what they see."""
+        """The same of readers whom the guarantee does not cover; ``view`` says what they see."""
         return _frame(self.others)
 
     @property
@@ -251,7 +252,7 @@ class Audit(Document):
             return f"Audit{about}: {told} MORE THAN WAS PROMISED."
         if not self.caught:
             return f"Audit{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT."
-        return f"Audit{about}: no attack tells more than was promised, as far as it can see."
+        return f"Audit{about}: no attack tells more than was guaranteed, as far as it can see."
 
     def _lines(self) -> list[str]:
         part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
@@ -260,7 +261,7 @@ class Audit(Document):
             f"{self.n_rows:,} rows{part} were released: attackers learnt from {self.n_train:,}, "
             f"chose events on {self.n_choose:,}, and were judged on {self.n_test:,}. "
             f"False alarms have a chance of {self.level:.0%} at most, over all "
-            f"{len(self.attacks)} tests, if rows are independent and the promise is kept.",
+            f"{len(self.attacks)} tests, if rows are independent and the guarantee is kept.",
             *self._power_lines(),
             *self._about_rows(),
         ]
@@ -276,12 +277,12 @@ class Audit(Document):
             "losses may be there."
         ]
         if self.caught:
-            lines.append("Control: without noise the same attacks tell more than was promised.")
+            lines.append("Control: without noise the same attacks tell more than was guaranteed.")
         else:
             lines.append(
-                "Control: the same attacks tell no more than was promised from rows WITHOUT noise, "
-                "so what they do not find means nothing: the attackers are too weak, the rows too "
-                "few, or the columns hardly tell the secrets."
+                "Control: the same attacks tell no more than was guaranteed from rows WITHOUT "
+                "noise, so what they do not find means nothing: the attackers are too weak, the "
+                "rows too few, or the columns hardly tell the secrets."
             )
         return lines if self.findings else [*lines, NO_PROOF]
 
@@ -290,13 +291,13 @@ class Audit(Document):
         if self.fitted:
             lines.append(
                 "These look like the very rows of fit: such an audit asks whether the noise does "
-                "what it should under the fitted law, and cannot see how other rows differ from "
-                "it. Hold rows out for that."
+                "what it should under the fitted distribution, and cannot see how other rows "
+                "differ from it. Hold rows out for that."
             )
         else:
             lines.append(
                 "It supposes that none of these rows was in fit: where some were, differences "
-                "between the fitted law and the true one are hidden."
+                "between the fitted distribution and the true one are hidden."
             )
         if self.exact is not None:
             lines.append(f"{counted_loss(self.exact)}.")
@@ -334,8 +335,8 @@ class Audit(Document):
 
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
         note = (
-            f"intervals at {1.0 - self.level:.0%}, each by itself; p is that of the promise, over "
-            "all tests; findable is the loss that the event would have shown with a chance of "
+            f"intervals at {1.0 - self.level:.0%}, each by itself; p is that of the guarantee, "
+            "over all tests; findable is the loss that the event would have shown with a chance of "
             f"{POWER:.0%}"
         )
         if len(attacks) > _MOST_LINES:
@@ -367,7 +368,7 @@ def _readers_section(others: Sequence[Attack]) -> list[Section]:
     """Return for each reader the pair that he tells best."""
     if not others:
         return []
-    note = "whom the promise does not cover; of each the pair that he tells best"
+    note = "whom the guarantee does not cover; of each the pair that he tells best"
     views = dict.fromkeys(each.view for each in others)
     head = ["reader", "secret", "against", "AUC", "advantage", "log odds", "interval"]
     cells = [_best_cells(view, [o for o in others if o.view == view]) for view in views]

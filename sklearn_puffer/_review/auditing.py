@@ -1,6 +1,6 @@
 """From a fitted noiser and rows held out to an audit: release, split, attack, judge, sum up.
 
-Readers whom the promise does not cover, and peers, which have none, come last: what is found of
+Readers whom the guarantee does not cover, and peers, which have none, come last: what is found of
 them is no finding.
 """
 
@@ -58,7 +58,7 @@ from sklearn_puffer._review.attack import (
     seen,
 )
 from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, Peer, pair_names
-from sklearn_puffer._review.exact_tests import Exchanged, Promise, findable, rows_needed
+from sklearn_puffer._review.exact_tests import Exchanged, Guarantee, findable, rows_needed
 from sklearn_puffer._review.measured import (
     Secrets,
     Survived,
@@ -113,7 +113,8 @@ def audit(
     Parameters
     ----------
     noiser : PufferfishNoiser or PufferfishRelease
-        Fitted, or read from its form. A form holds no laws: what needs these is left out, and said.
+        Fitted, or read from its form. A form holds no distributions: what needs these is left out,
+        and said.
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released. Rows must be independent of each other, or groups of
@@ -139,7 +140,7 @@ def audit(
         that are released, an empty list for none.
     peers : {name: DataFrame}, default=None
         The rows of ``table`` as other ways released them, as many and in the same order: the same
-        attackers learn from these. They have no such promise, and no findings.
+        attackers learn from these. They have no such guarantee, and no findings.
     groups : str or int, default=None
         The column of groups of rows that hang together. A noiser with ``groups=`` has one, and
         then attackers see all released rows of a group, and one adds up what single rows tell; of
@@ -160,37 +161,37 @@ def audit(
     ------
     TypeError, ValueError
         Naming the argument, its value and the way out; of rows that `transform` refuses; and if so
-        few rows have the secrets that no attack could be found to exceed the promise.
+        few rows have the secrets that no attack could be found to exceed the guarantee.
     UncertifiedError
         If the certificate does not hold.
 
     Notes
     -----
-    *Formal guarantees.* If the rows with their secrets are independent draws of one law, and if the
-    release of each keeps the promise under it, there is a finding with a chance of ``level`` at
-    most, whatever the attackers do: of the tested rows in an event that was chosen on other rows,
-    so many have the one secret as draws at the best odds allowed, also where the event depends on
-    the whole release; the p-value holds at any number of rows, and those of all pairs, directions
-    and attackers are corrected together (S. Holm, 1979). Intervals of p and q are those of C.
-    Clopper and E. Pearson (1934), the log odds combine the two with half the error each, and the
-    area under the ROC curve has W. Hoeffding's interval (1963, section 5) for two samples. Each
+    *Formal guarantees.* If the rows with their secrets are independent draws of one distribution,
+    and if the release of each keeps the guarantee under it, there is a finding with a chance of
+    ``level`` at most, whatever the attackers do: of the tested rows in an event that was chosen on
+    other rows, so many have the one secret as draws at the best odds allowed, also where the event
+    depends on the whole release; the p-value holds at any number of rows, and those of all pairs,
+    directions and attackers are corrected together (S. Holm, 1979). Intervals of p and q are those
+    of C. Clopper and E. Pearson (1934), the log odds combine the two with half the error each, and
+    the area under the ROC curve has W. Hoeffding's interval (1963, section 5) for two samples. Each
     interval misses with a chance of ``level`` at most by itself, not all together, and if equal
     rows are few.
 
     A table is released as a whole, so attackers know how often each row occurs in it (but for
-    promises of an order alpha, of which no such test is known). Additive noise makes that
+    guarantees of an order alpha, of which no such test is known). Additive noise makes that
     worthless. Of a channel whose cells hold one row each it tells which rows were not moved: its
-    promise is for a reader of one row alone, and does not cover them.
+    guarantee is for a reader of one row alone, and does not cover them.
 
-    The certificate is about the law that was fitted, and held-out rows follow the true one. So a
-    finding says that *either* the release loses more than was certified, *or* these rows follow
-    another law; the loss under the laws counted from them stands beside it, an estimate. What is
-    allowed for a pair: an area under the ROC curve of
+    The certificate is about the distribution that was fitted, and held-out rows follow the true
+    one. So a finding says that *either* the release loses more than was certified, *or* these rows
+    follow another distribution; the loss under the distributions counted from them stands beside
+    it, an estimate. What is allowed for a pair: an area under the ROC curve of
     :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)`, and a difference of chances of
     :math:`1 - 2 (1 - \delta)/(1 + e^\varepsilon)`.
 
     Further readers: one averages ``repeats`` fresh releases of the same rows, with the first
-    attacker, and the other knows a column as it was, with boosted trees. Nobody promised anything
+    attacker, and the other knows a column as it was, with boosted trees. Nobody guaranteed anything
     about them (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
     what they find out is shown and never a finding.
 
@@ -428,10 +429,10 @@ def _fields(
 ) -> tuple[list[Field], list[_Few]]:
     """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
     certificate, parts = rows.noiser.certificate_, rows.units
-    promise = Promise(certificate.epsilon, certificate.delta, certificate.alpha)
+    guarantee = Guarantee(certificate.epsilon, certificate.delta, certificate.alpha)
     exchanged, slack, pairs = None, None, _pairs(rows.noiser)
     if held is not None:  # who sees all strata learns what they tell, too
-        promise = replace(promise, epsilon=promise.epsilon + held.strata)
+        guarantee = replace(guarantee, epsilon=guarantee.epsilon + held.strata)
         two = all(len({*each.labels, *sum(pairs[each.name], ())}) == 2 for each in secrets)
         exchanged = Exchanged(float(held.slack.sum()), two)
         slack = np.zeros(len(rows.frame if rows.groups is None else rows.groups))
@@ -441,7 +442,7 @@ def _fields(
     for secret in secrets:
         codes = secret.codes if rows.groups is None else secret.codes[rows.groups.wide.first]
         losses = _certified(certificate.pairs, secret.name)
-        field = Field(codes, parts, (), promise, losses, level, tests, exchanged, slack)
+        field = Field(codes, parts, (), guarantee, losses, level, tests, exchanged, slack)
         questions = []
         for question in _questions(secret, pairs[secret.name]):
             n, m = (_usable(parts, codes, code) for code in (question.i, question.j))
@@ -452,8 +453,8 @@ def _fields(
         if questions:
             fields.append(replace(field, questions=questions))
     if not fields:
-        share = None if promise.alpha is not None else exchanged or 1.0 - TRAIN - CHOOSE
-        needed = rows_needed(promise, level / tests, share)
+        share = None if guarantee.alpha is not None else exchanged or 1.0 - TRAIN - CHOOSE
+        needed = rows_needed(guarantee, level / tests, share)
         raise ValueError(_too_few(few, needed, tests, level))
     return fields, few
 
@@ -507,7 +508,7 @@ def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
 
 
 def _drift(noiser: Any, frame: Any, secrets: Sequence[Secrets]) -> Any:
-    """Return how the rows differ from those of `fit`, with the loss under their own laws."""
+    """Return how the rows differ from those of `fit`, with the loss under their own counts."""
     if isinstance(noiser, PufferfishRelease):
         return noiser.certificate_.check(frame)
     names = [each.name for each in secrets]
@@ -534,7 +535,7 @@ def _best(field: Field) -> float:
     sizes = {q: (int((own == q.i).sum()), int((own == q.j).sum())) for q in field.questions}
     best = max(field.questions, key=lambda q: min(sizes[q]))
     level = field.level / field.tests
-    return findable(field.promise, None, *sizes[best], level, field.whole(best))
+    return findable(field.guarantee, None, *sizes[best], level, field.whole(best))
 
 
 def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> list[str]:
@@ -543,7 +544,7 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
     if passed:
         notes.append(
             f"Attackers did not look at {listed(passed)}, which the release passes on as they are "
-            "and no promise covers: they may tell everything."
+            "and no guarantee covers: they may tell everything."
         )
     if noiser.random_state is not None:
         notes.append(
@@ -552,8 +553,9 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
         )
     if isinstance(noiser, PufferfishRelease):
         notes.append(
-            "This is a release that was read from its form, which holds no laws of secrets: what "
-            "it loses under the laws counted from these rows needs the noiser."
+            "This is a release that was read from its form, which holds no distributions of "
+            "secrets: what it loses under the distributions counted from these rows needs the "
+            "noiser."
         )
     keyed = same_when_keyed(noiser, part)
     if keyed is not None:
@@ -567,8 +569,8 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
 
 COUNTING = (
     "These attackers read the whole release, and know how often each row occurs in it; a channel's "
-    "promise is for who reads one row alone. Where they find more, merge values (n_bins=, fewer "
-    "columns) until most rows occur often. Nor does the promise cover a reader who holds the "
+    "guarantee is for who reads one row alone. Where they find more, merge values (n_bins=, fewer "
+    "columns) until most rows occur often. Nor does the guarantee cover a reader who holds the "
     "channel and the list of fitted rows: fit computes what he would learn, and refuses too much; "
     "keep both secret."
 )
@@ -584,7 +586,7 @@ def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
     ]
     if held.strata > 0.0:
         notes.append(
-            "Attackers see the columns whose values rows keep, which the promise takes as known: "
+            "Attackers see the columns whose values rows keep, which the guarantee takes as known: "
             f"so what they tell by themselves, up to e^{short_number(held.strata)}, is allowed "
             "beside epsilon."
         )
@@ -606,7 +608,7 @@ def _within_note(certificate: Any, within: Any) -> str:
     return (
         f"Within cells: a fresh model finds {within.gain:.3f} nats a row of the secret in these "
         f"rows beyond its cell ({ends}), and {certificate.facts.within[1]:.3f} in those of fit: "
-        "the promise takes for granted that there is nothing to find."
+        "the guarantee takes for granted that there is nothing to find."
     )
 
 
@@ -682,7 +684,7 @@ def _chosen(
     [asked] = resolve(own if groups is None else groups, source.names, "groups")
     if own not in (None, asked):
         raise ValueError(
-            f"groups={quoted(asked)}, and noiser promises groups of {quoted(own)}; leave groups "
+            f"groups={quoted(asked)}, and noiser guarantees groups of {quoted(own)}; leave groups "
             "out."
         )
     codes = group_codes(source, asked)
@@ -697,7 +699,7 @@ def _chosen(
 
 
 def _chosen_groups(noiser: Any, own: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
-    """Return the rows of groups, of as many rows each where no promise is about their sizes."""
+    """Return the rows of groups, of as many rows each where no guarantee is about their sizes."""
     sizes, told = units.wide.sizes, ""
     kept = np.arange(len(units))
     if not hasattr(noiser, "swap_") and len(np.unique(sizes)) > 1:

@@ -1,8 +1,8 @@
-r"""What counts of an event say about a promise, exactly and at any number of rows.
+r"""What counts of an event say about a guarantee, exactly and at any number of rows.
 
 An attacker's event E, fixed before the test rows are looked at, occurs in k of n rows with one
 secret and in h of m rows with the other. Rows that are independent given their secrets make these
-binomial, with chances p and q. A promise allows p at most some increasing function of q.
+binomial, with chances p and q. A guarantee allows p at most some increasing function of q.
 
 Whether a row is in an event may also depend on the whole release, as on how often it occurs there.
 Then rows are in it together, and what is counted is how many of those in it have the one secret:
@@ -42,15 +42,15 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class Promise:
+class Guarantee:
     r"""How probable an event may be under one secret, given how probable it is under the other.
 
     Pure or with a delta :math:`p \le e^\varepsilon q + \delta`. Under Renyi privacy of order alpha
     an event is a release of one bit, so :math:`p^\alpha q^{1 - \alpha} \le e^{(\alpha - 1)
     \varepsilon}`, and :math:`p \le (e^\varepsilon q)^{(\alpha - 1)/\alpha}`; with a delta besides
-    that holds of the parts of both laws of mass 1 - delta.
+    that holds of the parts of both distributions of mass 1 - delta.
 
-    >>> round(float(Promise(math.log(3.0)).most(0.25)), 9)
+    >>> round(float(Guarantee(math.log(3.0)).most(0.25)), 9)
     0.75
     """
 
@@ -133,19 +133,20 @@ class Exchanged:
     a symmetrised product of linear forms, which is stable, and so is a sum of independent coins of
     unlike chances (J. Borcea, P. Braenden and T. Liggett, 2009); cells are independent. So k and h
     given the flows, and n and m given the rows, are such sums each, whose tails are below those of
-    the binomial and the Poisson law of the same mean, but within 1 of that (W. Hoeffding, 1956; T.
-    Anderson and S. Samuels, 1967). Drawn flows differ from mean ones by less than 1, and nothing on
-    balance, so that the mean of k or h is off by half a row at most for each that is broken. The
-    promise is about mean flows: :math:`E k / E n` is allowed by it, given :math:`E h / E m`. Of two
-    secrets k + h and n + m are known, and bounds of two means, each with half of the level, tell
-    all four; of more, four do, each with a quarter, however k, h, n and m depend on each other.
+    the binomial and the Poisson distribution of the same mean, but within 1 of that (W. Hoeffding,
+    1956; T. Anderson and S. Samuels, 1967). Drawn flows differ from mean ones by less than 1, and
+    nothing on balance, so that the mean of k or h is off by half a row at most for each that is
+    broken. The guarantee is about mean flows: :math:`E k / E n` is allowed by it, given :math:`E h
+    / E m`. Of two secrets k + h and n + m are known, and bounds of two means, each with half of the
+    level, tell all four; of more, four do, each with a quarter, however k, h, n and m depend on
+    each other.
     """
 
     slack: float
     two: bool
 
-    def beyond(self, promise: Promise, k: Any, n: Any, h: Any, m: Any, level: float) -> Any:
-        """Return whether the promise is kept by no means that are likely at a level."""
+    def beyond(self, guarantee: Guarantee, k: Any, n: Any, h: Any, m: Any, level: float) -> Any:
+        """Return whether the guarantee is kept by no means that are likely at a level."""
         k, h = np.asarray(k), np.asarray(h)
         if self.two:
             event, whole = k + h, n + m
@@ -160,16 +161,16 @@ class Exchanged:
             least = np.minimum(gammaincinv(max(m, 1), level / 4.0), m - 1.0)
         first = np.maximum(own - self.slack, 0.0) / most
         second = np.minimum((other + self.slack) / max(float(least), 1e-9), 1.0)
-        return first > promise.most(second)
+        return first > guarantee.most(second)
 
-    def p_value(self, promise: Promise, k: int, n: int, h: int, m: int) -> float:
+    def p_value(self, guarantee: Guarantee, k: int, n: int, h: int, m: int) -> float:
         """Return the least level at which that is so."""
         low, high = -600.0, 0.0
-        if not self.beyond(promise, k, n, h, m, 1.0):
+        if not self.beyond(guarantee, k, n, h, m, 1.0):
             return 1.0
         for _ in range(_STEPS):
             middle = (low + high) / 2.0
-            found = self.beyond(promise, k, n, h, m, math.exp(middle))
+            found = self.beyond(guarantee, k, n, h, m, math.exp(middle))
             low, high = (low, middle) if found else (middle, high)
         return math.exp(high)
 
@@ -218,12 +219,14 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
 
 
 @lru_cache(maxsize=_KEPT)  # pairs of secrets often have as many rows as each other
-def p_value(promise: Promise, k: int, n: int, h: int, m: int, whole: Whole | None = None) -> float:
-    r"""Return a p-value of "the promise is kept", which may be too large but never too small.
+def p_value(
+    guarantee: Guarantee, k: int, n: int, h: int, m: int, whole: Whole | None = None
+) -> float:
+    r"""Return a p-value of "the guarantee is kept", which may be too large but never too small.
 
     Parameters
     ----------
-    promise : Promise
+    guarantee : Guarantee
     k, n, h, m : int
         Tested rows in the event and in all, of either secret.
     whole : (int, int) or Exchanged, optional
@@ -240,28 +243,29 @@ def p_value(promise: Promise, k: int, n: int, h: int, m: int, whole: Whole | Non
     the true p, and so each of the two is below x with a chance of x at most, and twice the smaller
     one, too.
 
-    With ``whole`` let rows and their secrets be independent draws of one law, and the tested ones
-    chosen whatever they hold. Given the release, and the secrets of the rows that the event was
-    chosen by, each tested row has the one secret by itself, at odds of at most e^epsilon times
-    q/(1 - q), q being the share of that secret among the two. So A(q) is that k or more of the
-    k + h rows in the event have it, of chance `Promise.tilted`, and B(q) that so few or fewer of
-    the whole release have it. With a delta both laws are pure ones in all but a part delta (P.
-    Kairouz, S. Oh and P. Viswanath, 2015): `Promise.spared` rows, which may be of it, come off k.
+    With ``whole`` let rows and their secrets be independent draws of one distribution, and the
+    tested ones chosen whatever they hold. Given the release, and the secrets of the rows that the
+    event was chosen by, each tested row has the one secret by itself, at odds of at most e^epsilon
+    times q/(1 - q), q being the share of that secret among the two. So A(q) is that k or more of
+    the k + h rows in the event have it, of chance `Guarantee.tilted`, and B(q) that so few or fewer
+    of the whole release have it. With a delta both distributions are pure ones in all but a part
+    delta (P. Kairouz, S. Oh and P. Viswanath, 2015): `Guarantee.spared` rows, which may be of it,
+    come off k.
 
     Examples
     --------
-    >>> p_value(Promise(1.0), 95, 100, 5, 100) < 1e-6, p_value(Promise(1.0), 70, 100, 30, 100)
+    >>> p_value(Guarantee(1.0), 95, 100, 5, 100) < 1e-6, p_value(Guarantee(1.0), 70, 100, 30, 100)
     (True, 1.0)
     """
     if whole is None:
-        return _worst(lambda q: at_least(k, n, promise.most(q)), lambda q: at_most(h, m, q))
+        return _worst(lambda q: at_least(k, n, guarantee.most(q)), lambda q: at_most(h, m, q))
     if isinstance(whole, Exchanged):
-        return whole.p_value(promise, k, n, h, m)
-    own, total = k - promise.spared(n + m), sum(whole)
+        return whole.p_value(guarantee, k, n, h, m)
+    own, total = k - guarantee.spared(n + m), sum(whole)
     found = _worst(
-        lambda q: at_least(own, own + h, promise.tilted(q)), lambda q: at_most(whole[0], total, q)
+        lambda q: at_least(own, own + h, guarantee.tilted(q)), lambda q: at_most(whole[0], total, q)
     )
-    return min(1.0, found + _SPARED * (promise.delta > 0.0))
+    return min(1.0, found + _SPARED * (guarantee.delta > 0.0))
 
 
 def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> float:
@@ -273,23 +277,23 @@ def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> f
     return min(1.0, 2.0 * float(max(rising(high), falling(low))))
 
 
-def least_p(promise: Promise, n: int, m: int, whole: Whole | None = None) -> float:
+def least_p(guarantee: Guarantee, n: int, m: int, whole: Whole | None = None) -> float:
     """Return the p-value of an attack that is always right: no other is smaller."""
-    return p_value(promise, n, n, 0, m, whole)
+    return p_value(guarantee, n, n, 0, m, whole)
 
 
-def rows_needed(promise: Promise, level: float, share: float | Exchanged | None = None) -> int:
+def rows_needed(guarantee: Guarantee, level: float, share: float | Exchanged | None = None) -> int:
     """Return of how many rows of each secret an attack that is always right is significant.
 
     Of events of the whole release these are a ``share`` of all rows, unless rows are exchanged.
 
-    >>> rows_needed(Promise(1.0), 0.05)
+    >>> rows_needed(Guarantee(1.0), 0.05)
     12
     """
 
     def least(n: int) -> float:
         whole = (round(n / share),) * 2 if isinstance(share, float) else share
-        return least_p(promise, n, n, whole)
+        return least_p(guarantee, n, n, whole)
 
     n = 1
     while least(n) > level:
@@ -304,7 +308,7 @@ def rows_needed(promise: Promise, level: float, share: float | Exchanged | None 
 
 
 def power(
-    promise: Promise,
+    guarantee: Guarantee,
     p: float,
     q: float,
     n: int,
@@ -314,13 +318,13 @@ def power(
 ) -> float:
     """Return the chance that an event of chances p and q is significant at a level.
 
-    >>> round(power(Promise(1.0), 0.99, 0.01, 100, 100, 0.05), 3)
+    >>> round(power(Guarantee(1.0), 0.99, 0.01, 100, 100, 0.05), 3)
     1.0
     """
     counts = np.arange(m + 1)
     masses = np.diff(at_most(counts, m, q), prepend=0.0)
     counts, masses = (each[masses > _NOTHING] for each in (counts, masses))
-    tail = _tails(promise, counts, n, m, level, whole)
+    tail = _tails(guarantee, counts, n, m, level, whole)
     low, high = np.zeros(len(counts), dtype=int), np.full(len(counts), n + 1)
     while (high - low > 1).any():
         middle = (low + high) // 2
@@ -330,22 +334,22 @@ def power(
 
 
 def _tails(
-    promise: Promise, counts: Array, n: int, m: int, level: float, whole: Whole | None
+    guarantee: Guarantee, counts: Array, n: int, m: int, level: float, whole: Whole | None
 ) -> Callable[[Array], Any]:
     """Return the chances of so many rows in the event, for each count of the other secret."""
     if whole is None:
-        most = promise.most(upper(counts, m, level / 2.0))
+        most = guarantee.most(upper(counts, m, level / 2.0))
         return lambda k: at_least(k, n, most)
     if isinstance(whole, Exchanged):
-        return lambda k: 1.0 - whole.beyond(promise, k, n, counts, m, level)
-    share = promise.tilted(upper(whole[0], sum(whole), level / 2.0))
-    own, spared = promise.spared(n + m), _SPARED * (promise.delta > 0.0)
+        return lambda k: 1.0 - whole.beyond(guarantee, k, n, counts, m, level)
+    share = guarantee.tilted(upper(whole[0], sum(whole), level / 2.0))
+    own, spared = guarantee.spared(n + m), _SPARED * (guarantee.delta > 0.0)
     return lambda k: at_least(k - own, k - own + counts, share) + spared / 2.0
 
 
 @lru_cache(maxsize=_KEPT)
 def findable(
-    promise: Promise,
+    guarantee: Guarantee,
     q: float | None,
     n: int,
     m: int,
@@ -357,16 +361,16 @@ def findable(
     The loss is that of the event: log p/q, above the delta. Without a q it is that of randomised
     response, :math:`p = 1 - q = e^\lambda/(1 + e^\lambda)`, the best case for an attacker.
 
-    >>> 1.0 < findable(Promise(1.0), None, 500, 500, 0.05) < 1.6
+    >>> 1.0 < findable(Guarantee(1.0), None, 500, 500, 0.05) < 1.6
     True
     """
 
     def enough(loss: float) -> bool:
         own = 1.0 / (1.0 + math.exp(loss)) if q is None else q
-        p = min(1.0, promise.delta + own * math.exp(loss))
-        return power(promise, p, own, n, m, level, whole) >= POWER
+        p = min(1.0, guarantee.delta + own * math.exp(loss))
+        return power(guarantee, p, own, n, m, level, whole) >= POWER
 
-    low, high = promise.epsilon, _most_loss(promise, q)
+    low, high = guarantee.epsilon, _most_loss(guarantee, q)
     if high <= low or not enough(high):
         return math.inf
     while high - low > 4e-3:
@@ -375,7 +379,7 @@ def findable(
     return high
 
 
-def _most_loss(promise: Promise, q: float | None) -> float:
+def _most_loss(guarantee: Guarantee, q: float | None) -> float:
     if q is None:
-        return promise.epsilon + _MOST_LOSS
+        return guarantee.epsilon + _MOST_LOSS
     return -math.log(q) if q > 0.0 else 0.0

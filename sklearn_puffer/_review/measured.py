@@ -1,4 +1,4 @@
-"""What released rows tell and what they are still good for: figures, without a test of a promise.
+"""What released rows tell and what they are still good for: figures, without a test of a guarantee.
 
 `attacked` cuts rows in two halves. Attackers learn on the first and are judged on the second, and
 which attacker and pair of secrets is reported is chosen within the first: so choosing adds nothing.

@@ -23,7 +23,7 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._noiser import SwapCurve
-from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.exact_tests import Guarantee
 from sklearn_puffer._review.measured import Attacked
 from sklearn_puffer._tables import (
     Name,
@@ -225,8 +225,8 @@ class Candidate:
     epsilon : float
     label : str
         What it is, in words.
-    promise : str
-        Whom the promise is for.
+    guarantee : str
+        Whom the guarantee is for.
     params : mapping
         Of `PufferfishNoiser`, but ``epsilon``.
     """
@@ -238,7 +238,7 @@ class Candidate:
 
     @property
     def is_channel(self) -> bool:
-        """Whether the promise is for who reads one row, and counts no copies."""
+        """Whether the guarantee is for who reads one row, and counts no copies."""
         return optimal_channel(self.params.get("noise")) is not None
 
     @property
@@ -348,7 +348,7 @@ class Row:
     attack : Attacked or None
         The best attack that was found; None where there is nothing to attack.
     allowed : float
-        The AUC that the promise allows.
+        The AUC that the guarantee allows.
     task : float
         Score on true rows; NaN without a task.
     payer : tuple
@@ -395,7 +395,7 @@ class Row:
 
     @property
     def promise(self) -> str:
-        """Whom the promise is for; nobody where there is none."""
+        """Whom the guarantee is for; nobody where there is none."""
         return "" if self.candidate is None else self.candidate.promise
 
     @property
@@ -490,7 +490,7 @@ class Plan(Document):
         """The settings as a DataFrame, numbered by rank, below the rows as they are and constants.
 
         ``attack`` is the AUC of the best attack found, ``low`` and ``high`` its 95 % interval,
-        ``allowed`` what the promise allows; ``payer`` the secret whose rows change most, and
+        ``allowed`` what the guarantee allows; ``payer`` the secret whose rows change most, and
         ``payer_kept`` the share of them that do not; ``unique`` and ``smallest`` say how many rows
         no other one equals, and how many the smallest group of equal rows has (k). The two rows
         above have the index "".
@@ -621,7 +621,7 @@ class Plan(Document):
             told = f"{row.label}: {self._figures(row)} (estimates)"
             return f"Release with row {self.proposed}, {told}.{self._doubt()}"
         ways = "; ".join(self.out) or "neither a column less nor twice the epsilon does"
-        return f"No setting keeps both the promise and the rows: {ways}."
+        return f"No setting keeps both the guarantee and the rows: {ways}."
 
     def _doubt(self) -> str:
         """Return a warning where the estimate lies above what is allowed, and the interval not."""
@@ -680,8 +680,8 @@ class Plan(Document):
     def _at(self, row: Row, epsilon: float) -> tuple[Any, ...]:
         candidate, own = row.candidate, self.measurer
         assert candidate is not None
-        promise = Promise(epsilon, row.noiser.delta, row.noiser.alpha)
-        own = replace(own, allowed=promise.auc())
+        guarantee = Guarantee(epsilon, row.noiser.delta, row.noiser.alpha)
+        own = replace(own, allowed=guarantee.auc())
         if candidate.is_swap:
             curve = SwapCurve.of(row.noiser, frame_table(own.held[own.names_of(row.noiser)]))
             gets, loss = curve.at(epsilon)
@@ -691,7 +691,7 @@ class Plan(Document):
             found = own.tried(replace(candidate, epsilon=epsilon))
             loss = found.loss
         told = (found.change, found.equal, found.rows_equal, *found.ends)
-        return (epsilon, *told, promise.auc(), found.task, loss)
+        return (epsilon, *told, guarantee.auc(), found.task, loss)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.

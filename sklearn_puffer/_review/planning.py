@@ -37,7 +37,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.attack import Groups, attackers_of, boosted, seen
-from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.exact_tests import Guarantee
 from sklearn_puffer._review.measured import Attacked, Secrets, Task, in_memory, known_rows, task_of
 from sklearn_puffer._review.plan import (
     Candidate,
@@ -70,8 +70,8 @@ _DRIFT = 0.55  # an AUC between table and hold-out, above which they are told ap
 class Measurer:
     """The rows that settings are fitted to, those that they are measured on, and what is asked.
 
-    Rows of a group lie in one half; where the promise is for ``whole`` groups, these are attacked.
-    ``lone`` has one row of each group, of those fitted and of those held out.
+    Rows of a group lie in one half; where the guarantee is for ``whole`` groups, these are
+    attacked. ``lone`` has one row of each group, of those fitted and of those held out.
     """
 
     fitted: Any
@@ -207,7 +207,7 @@ def plan(
 
     Every setting is fitted for real and releases the rows that were held out. Attackers learn on
     one half of these, and are judged on the other. Their figure is the area under the ROC curve
-    (AUC) between the two secrets of the worst pair, beside what a promise allows:
+    (AUC) between the two secrets of the worst pair, beside what a guarantee allows:
 
     .. math:: \mathrm{AUC} \le 1 - \frac{(1 - \delta)^2}{1 + e^\varepsilon}.
 
@@ -232,7 +232,7 @@ def plan(
         Rows of one group are all fitted or all held out, and learnt from or judged: visits of a
         patient, say.
     max_group : int or "count", default=None
-        As in `PufferfishNoiser`: then settings promise, and attackers see, whole groups, of which
+        As in `PufferfishNoiser`: then settings guarantee, and attackers see, whole groups, of which
         ``groups`` names the column, and not single rows.
     lookup : str, int or list of these, default=None
         Columns by which people can be found: swaps are also tried with all of them known.
@@ -442,11 +442,11 @@ def _is_name(groups: Any) -> bool:
 
 
 def _check_whole(fixed: Mapping[str, Any], groups: Any, holdout: Any) -> None:
-    """Refuse groups that are to be promised or held out and have no name."""
+    """Refuse groups that are to be guaranteed or held out and have no name."""
     if "max_group" in fixed and not _is_name(groups):
         raise ValueError(
-            f"max_group={quoted(fixed['max_group'])} asks for a promise about whole groups, whose "
-            "column groups= must name; name it, or leave max_group out."
+            f"max_group={quoted(fixed['max_group'])} asks for a guarantee about whole groups, "
+            "whose column groups= must name; name it, or leave max_group out."
         )
     if groups is not None and not _is_name(groups) and not isinstance(holdout, Real):
         raise ValueError(
@@ -515,8 +515,8 @@ def _measurer(
     )
 
 
-def _promised(epsilon: float, params: Mapping[str, Any]) -> Promise:
-    return Promise(epsilon, params.get("delta", 0.0), params.get("alpha"))
+def _promised(epsilon: float, params: Mapping[str, Any]) -> Guarantee:
+    return Guarantee(epsilon, params.get("delta", 0.0), params.get("alpha"))
 
 
 def _of_table(n_rows: int, codes: Array | None) -> Groups:
@@ -668,12 +668,12 @@ def _of_groups(measurer: Measurer) -> list[str]:
         return []
     if measurer.whole:
         return [
-            "promises and attacks are about all rows of a group together, and changes about "
+            "guarantees and attacks are about all rows of a group together, and changes about "
             "single rows; attackers see how many rows a group has, which no setting hides."
         ]
     return [
-        "groups= keeps the rows of a group on one side, and figures and promises are those of "
-        "single rows; give max_group=, too, for a promise about all rows of a group together."
+        "groups= keeps the rows of a group on one side, and figures and guarantees are those of "
+        "single rows; give max_group=, too, for a guarantee about all rows of a group together."
     ]
 
 
@@ -712,9 +712,9 @@ def _drift(measurer: Measurer) -> list[str]:
     }
     worst = max(alone, key=lambda name: alone[name])
     return [
-        f"holdout follows another law than table: a model tells them apart (AUC {found.auc:.2f}), "
-        f"best by {quoted(worst)} ({alone[worst]:.2f}); figures are of the rows in holdout, and "
-        "the promise is about rows as those of table."
+        "holdout follows another distribution than table: a model tells them apart (AUC "
+        f"{found.auc:.2f}), best by {quoted(worst)} ({alone[worst]:.2f}); figures are of the rows "
+        "in holdout, and the guarantee is about rows as those of table."
     ]
 
 

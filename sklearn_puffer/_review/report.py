@@ -51,7 +51,7 @@ _WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 
 @dataclass(frozen=True)
 class Report(Document):
-    """What a release promises and costs, for the person who signs it.
+    """What a release guarantees and costs, for the person who signs it.
 
     Made by `report`; as text it is the page that ``html`` and ``markdown`` are.
 
@@ -92,7 +92,7 @@ class Report(Document):
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
     >>> told = report(noiser, kind="external", name="loans")
     >>> print(told.markdown.splitlines()[0])
-    # Report of loans, for recipients: the promise holds
+    # Report of loans, for recipients: the guarantee holds
     >>> told.to_dict()["schema"], told.holds
     ('sklearn_puffer.report/1', True)
     """
@@ -274,34 +274,35 @@ _GROUPS = (
     "another is not covered."
 )
 _NOT_PROMISED = (
-    "Nothing is promised about what the released columns tell of the population: that whoever "
+    "Nothing is guaranteed about what the released columns tell of the population: that whoever "
     "works long hours is often of one department can still be learnt.",
-    "Nothing is promised about any other column, or about whether a person is in the table at all.",
-    "Nothing is promised to hold against a reader whose knowledge is not that named above: who "
-    "knows another law of the columns, or more about a row, may learn more.",
+    "Nothing is guaranteed about any other column, or about whether a person is in the table at "
+    "all.",
+    "Nothing is guaranteed to hold against a reader whose knowledge is not that named above: who "
+    "knows another distribution of the columns, or more about a row, may learn more.",
     "Combinations of several sensitive columns are not secrets; each is protected by itself.",
-    "Further releases of the same rows tell more than the promise says, unless they are counted in "
-    "it or by a ledger.",
+    "Further releases of the same rows tell more than the guarantee says, unless they are counted "
+    "in it or by a ledger.",
     "The number of rows, their order, their index and the types of columns are released as they "
     "are, and whether a release is refused, and its warnings, may depend on the rows.",
 )
 
 
 def not_promised(certificate: Any) -> tuple[str, ...]:
-    """Return what no settings promise: of rows, or of groups of them where these are protected."""
+    """Return what no settings guarantee: of rows, or of groups where these are protected."""
     grouped = getattr(certificate, "groups", None) is not None
-    about = f"The promise is about one {'group of rows' if grouped else 'row'}."
+    about = f"The guarantee is about one {'group of rows' if grouped else 'row'}."
     return about, *_NOT_PROMISED, _GROUPS if grouped else _ONE_ROW
 
 
 def best_guess(notion: Notion) -> float:
     r"""Return how often a guess between two secrets of even chance is right at most.
 
-    Of laws :math:`P, Q` it is :math:`(1 + TV)/2`. Under (epsilon, delta),
+    Of distributions :math:`P, Q` it is :math:`(1 + TV)/2`. Under (epsilon, delta),
     :math:`TV \le (e^\epsilon - 1 + 2 \delta)/(e^\epsilon + 1)`; a divergence of an order above 1 is
     no less than that of Kullback and Leibler, so that Pinsker's bound :math:`\sqrt{\epsilon/2}` and
     that of Bretagnolle and Huber, :math:`\sqrt{1 - e^{-\epsilon}}`, hold; what is left out with a
-    chance of delta under either law adds 2 delta to TV.
+    chance of delta under either distribution adds 2 delta to TV.
     """
     epsilon, delta, alpha = _numbers(notion)
     if alpha is None:
@@ -326,7 +327,7 @@ def percent_at_most(share: float) -> str:
 
 
 def example(notion: Notion) -> str:
-    """Return what the promise comes to for who cannot tell two secrets apart beforehand."""
+    """Return what the guarantee comes to for who cannot tell two secrets apart beforehand."""
     most = percent_at_most(best_guess(notion))
     _, delta, alpha = _numbers(notion)
     if delta == 0.0 and alpha is None:
@@ -342,7 +343,7 @@ def example(notion: Notion) -> str:
 
 
 def promise_picture(notion: Notion) -> Bars:
-    """Return what a promise leaves of not knowing which of two secrets it is."""
+    """Return what a guarantee leaves of not knowing which of two secrets it is."""
     most = best_guess(notion)
     rows = [
         Bar("before the release", 0.5, percent_at_most(0.5)),
@@ -352,22 +353,22 @@ def promise_picture(notion: Notion) -> Bars:
 
 
 _PRIORS = {
-    "the counted prior": "the law of the released columns that is counted from the rows",
-    "the given prior": "a law of the released columns that was given beforehand",
+    "the counted prior": "the distribution of the released columns that is counted from the rows",
+    "the given prior": "a distribution of the released columns that was given beforehand",
     "the prior of": "what a classifier learns about the secrets from the released columns",
-    "the fitted Gaussian prior": "normal laws fitted to the rows",
+    "the fitted Gaussian prior": "normal distributions fitted to the rows",
 }
 _ABOUT_NOISE = (
-    "as much noise is added as the promise needs, which may be none; values without an order are "
+    "as much noise is added as the guarantee needs, which may be none; values without an order are "
     "drawn anew with some chance"
 )
-_ABOUT_CHANNEL = "a channel draws a row from the law that changes rows least"
+_ABOUT_CHANNEL = "a channel draws a row from the distribution that changes rows least"
 _ABOUT_SWAP = "a swap exchanges whole rows among their owners"
 _LEFT_OUT = (
     "What is a function of the raw rows is left out: the size of the noise and the grid it is "
-    "drawn on, exact losses, how much survives, laws, numbers of rows, values of columns (pairs of "
-    "secrets too, unless they were declared), the classifiers' figures, the fingerprint, the plan, "
-    "the audit and the ledger. They stand in the internal report.",
+    "drawn on, exact losses, how much survives, distributions, numbers of rows, values of columns "
+    "(pairs of secrets too, unless they were declared), the classifiers' figures, the fingerprint, "
+    "the plan, the audit and the ledger. They stand in the internal report.",
     "That this report exists tells that the fit succeeded and that its certificate holds, which "
     "depends on the rows.",
 )
@@ -379,7 +380,7 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
     Raises
     ------
     UncertifiedError, ValueError
-        If nothing is promised that they could be told of.
+        If nothing is guaranteed that they could be told of.
     """
     _check_promised(noiser)
     certificate, channel = noiser.certificate_, noiser._fitted.channel is not None
@@ -388,7 +389,7 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
     return Report(
         kind="external",
         holds=True,
-        verdict=f"the promise holds{taken}",
+        verdict=f"the guarantee holds{taken}",
         lines=(
             _promise(noiser, certificate.notion),
             *[WHOLE_TABLE] * channel,
@@ -396,7 +397,7 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         ),
         front=(
             _glance(certificate.notion),
-            Section("What the promise takes for granted", sentences=granted(noiser)),
+            Section("What the guarantee takes for granted", sentences=granted(noiser)),
         ),
         sections=tuple(_sections(noiser)),
         about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
@@ -417,13 +418,13 @@ def _check_promised(noiser: Any) -> None:
     if noiser.random_state is not None or seeded(certificate):
         raise ValueError(
             f"random_state={quoted(noiser.random_state)} now, or another one in fit, makes the "
-            "noise reproducible, and nothing is promised outside tests; fit again without one."
+            "noise reproducible, and nothing is guaranteed outside tests; fit again without one."
         )
 
 
 def seeded(certificate: Any) -> bool:
     """Return whether the certificate is of a noiser that was fitted with a seed."""
-    return any("NOTHING is promised outside tests" in said for said in certificate.assumptions)
+    return any("NOTHING is guaranteed outside tests" in said for said in certificate.assumptions)
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
@@ -436,7 +437,7 @@ def _promise(noiser: Any, notion: Notion) -> str:
 
 
 def _about_swap(certificate: Any) -> str:
-    """Return of which rows a swap promises something, as far as it was asked for."""
+    """Return of which rows a swap guarantees something, as far as it was asked for."""
     to_come = " Of other tables that are released by it nothing is said here."
     if certificate.asked_of_set:
         to_come = " It is kept, as asked, for other rows, too, within the sampling error of counts."
@@ -457,25 +458,27 @@ def _reader(noiser: Any) -> str:
         return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
     found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
-    own = found[0] if found else "a law that was fitted to the rows"
+    own = found[0] if found else "a distribution that was fitted to the rows"
     also, because = "", ", for instance because the rows are a sample,"
     if _has_set(noiser):
-        also = ", and every law within sampling error of it, by the confidence set asked for"
+        also = (
+            ", and every distribution within sampling error of it, by the confidence set asked for"
+        )
         because = ""
     if isinstance(getattr(noiser, "adversaries", None), list):
         also += "; the further ones that the noiser was given are covered as well"
     sample = (
-        " The laws were learnt from a sample of the rows, chosen by the values of the columns that "
-        "are released, and the promise is about rows with values like theirs alone."
+        " The distributions were learnt from a sample of the rows, chosen by the values of the "
+        "columns that are released, and the guarantee is about rows with values like theirs alone."
     )
     return (
-        f"The reader's knowledge that this is about is {own}{also}. Who knows another law"
+        f"The reader's knowledge that this is about is {own}{also}. Who knows another distribution"
         f"{because} may learn more.{sample * (OF_A_SAMPLE in prior)}"
     )
 
 
 def _has_set(noiser: Any) -> bool:
-    """Return whether the promise is kept, as asked, for all laws around the counted one."""
+    """Return whether the guarantee holds for all distributions around the counted one."""
     given, certificate = getattr(noiser, "adversaries", None), noiser.certificate_
     asked = given if isinstance(given, list) else [given]
     sets = [each for each in asked if isinstance(each, ConfidenceSet) or each == "confidence"]
@@ -485,7 +488,7 @@ def _has_set(noiser: Any) -> bool:
 
 
 def granted(noiser: Any, *, figures: bool = False) -> list[str]:
-    """Return what the promise takes for granted; without figures nothing is made of the rows."""
+    """Return what the guarantee takes for granted; without figures nothing is made of the rows."""
     certificate = noiser.certificate_
     times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
     told = [
@@ -515,7 +518,8 @@ def _sections(noiser: Any) -> list[Section]:
     settings = ", ".join(f"{key}: {shown(value)}" for key, value in settings_of(noiser).items())
     return [
         Section(
-            "What is not promised", sentences=[*caveats(noiser), *not_promised(noiser.certificate_)]
+            "What is not guaranteed",
+            sentences=[*caveats(noiser), *not_promised(noiser.certificate_)],
         ),
         _columns(noiser),
         _secrets(noiser),
@@ -597,7 +601,7 @@ def _declared(declared: Any, sensitive: Sequence[str]) -> list[list[str]]:
 
 
 def caveats(noiser: Any) -> list[str]:
-    """Return what is not promised by these settings in particular."""
+    """Return what is not guaranteed by these settings in particular."""
     certificate, rules = noiser.certificate_, noiser._fitted.rules
     said = {
         f"{', '.join(map(shown, rules.passed))}: passed through and NOT protected; whatever they "

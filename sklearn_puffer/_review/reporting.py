@@ -144,7 +144,7 @@ def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
     promise = noiser.certificate_.promise()
     if audit is not None and audit.promise != promise:
         raise ValueError(
-            f"audit is of a noiser with another promise, {audit.promise!r}, and that of this one "
+            f"audit is of a noiser with another guarantee, {audit.promise!r}, and that of this one "
             f"is {promise!r}; audit this one, or leave it out."
         )
     if plan is None:
@@ -185,7 +185,7 @@ def _internal(
         holds=certificate.holds,
         verdict=_verdict(noiser, certificate),
         lines=(
-            *([] if audit is None else [audit._page().headline]),  # above what is only promised
+            *([] if audit is None else [audit._page().headline]),  # above what is only guaranteed
             certificate.promise(),
             *([example(certificate.notion)] if certificate.holds else []),
             INTERNAL,
@@ -197,7 +197,7 @@ def _internal(
             *_audit_sections(audit),
             *_plan_sections(plan),
             *_ledger_sections(ledger, certificate),
-            Section("What is not promised", sentences=not_promised(certificate)),
+            Section("What is not guaranteed", sentences=not_promised(certificate)),
             Section("Assumptions", sentences=certificate.assumptions),
             _corrections_section(certificate),
             _settings_section(noiser),
@@ -222,12 +222,12 @@ def _verdict(noiser: Any, certificate: Any) -> str:
 
 
 def _conditions(noiser: Any, certificate: Any) -> list[Section]:
-    """Return what the promise takes for granted, and what it leaves open, a line each."""
+    """Return what the guarantee takes for granted, and what it leaves open, a line each."""
     if not certificate.holds:
         asked = certificate.notion.budget_name()
         told = (
-            f"Nothing is promised by these settings; what was asked for is {asked}. Fit again, and "
-            "make this report anew."
+            f"Nothing is guaranteed by these settings; what was asked for is {asked}. Fit again, "
+            "and make this report anew."
         )
         return [Section("Conditions", sentences=[told])]
     taken = Section("Conditions", sentences=granted(noiser, figures=True))
@@ -313,13 +313,13 @@ def _audit_sections(audit: Any) -> list[Section]:
     page, frame, kept = audit._page(), audit.table, audit.utility
     said = [line for line in page.lines if line not in (OF_THE_AUDIT, f"Promised: {audit.promise}")]
     peer = frame["view"].astype(str).str.startswith("peer:")
-    note = f"the smallest p of {len(audit.attacks)}; p is that of the promise, over all tests"
+    note = f"the smallest p of {len(audit.attacks)}; p is that of the guarantee, over all tests"
     of_several = ~kept["what"].astype(str).str.startswith(_OF_A_COLUMN)
     return [
         Section("Audit", sentences=[page.headline, *map(str, audit.findings), *said]),
         *_table("Audit: attacks", frame[~peer].sort_values("p"), _ATTACK, note),
-        *_table("Audit: readers whom the promise does not cover", _best(audit.readers), _READER),
-        *_table("Audit: peers, which promise no such thing", _best(frame[peer]), _READER),
+        *_table("Audit: readers whom the guarantee does not cover", _best(audit.readers), _READER),
+        *_table("Audit: peers, which guarantee no such thing", _best(frame[peer]), _READER),
         *_table("Audit: what survives", kept[of_several], list(kept.columns)),
         *([Section("Audit: too few rows", sentences=audit.untested)] if audit.untested else []),
     ]
@@ -457,7 +457,7 @@ def _attack_picture(audit: Any, attack: Any) -> Bars:
     rows += [("the best attack on the rows as they are", max(same))] if same else []
     title = (
         f"How well attackers tell {shown(attack.secret)} from {shown(attack.against)}: area under "
-        f"the ROC curve; the line is what the promise allows, {attack.auc_allowed:.3f}"
+        f"the ROC curve; the line is what the guarantee allows, {attack.auc_allowed:.3f}"
     )
     bars = [Bar(label, share, f"{share:.3f}") for label, share in rows]
     return Bars(title, bars, attack.auc_allowed)
@@ -497,7 +497,7 @@ _USED: tuple[tuple[Applies, str], ...] = (
     ),
     (
         lambda c: c.delta > 0.0 and c.alpha is None,
-        "004, Def. 2.1: (epsilon, delta) is promised by sets of outcomes, and not outcome by "
+        "004, Def. 2.1: (epsilon, delta) is guaranteed by sets of outcomes, and not outcome by "
         "outcome.",
     ),
     (
@@ -508,7 +508,7 @@ _USED: tuple[tuple[Applies, str], ...] = (
     (
         lambda c: any(each.whole and each.theta > 0.0 for each in c.columns),
         "Common practice: noisy values are rounded half up and never redrawn until they are in "
-        "range; both can cost the promise otherwise.",
+        "range; both can cost the guarantee otherwise.",
     ),
     (
         lambda c: c.releases > 1 and bool(c.columns),

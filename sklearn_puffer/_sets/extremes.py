@@ -12,14 +12,14 @@ vertices of the grid, around which the order of the cells is the same at any fac
 so that a category is as far from all others, as a distance is, by what keeping it tells. The
 extremes are again those of filling, the nearest cells first; only which cells are nearest now
 depends on the factor, so they are ordered anew for each. And vertices still suffice: for fixed
-laws and categories the argument of the numbers holds, and categories are points.
+distributions and categories the argument of the numbers holds, and categories are points.
 
 *Layers.* For each combination a of released categories what is released of the number has the
 density
 
 .. math:: h_p(a, y) = \prod_k K_k(a_k, a_k) \sum_x p(x) e^{-\kappa_a(x)} K(y - x_B)
 
-with kappa as above: a line like that of one column, of masses that are no law but
+with kappa as above: a line like that of one column, of masses that are no distribution but
 part of one. At each point y the cells are filled in the order of their likelihoods.
 """
 
@@ -57,7 +57,7 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 class LineSets(ABC):
-    """Sets of laws of one number, or of the parts of laws that go with released categories.
+    """Sets of distributions of one number, or of their parts that go with released categories.
 
     Attributes
     ----------
@@ -109,7 +109,10 @@ class ColumnSets(LineSets):
         self.atoms = sets[0].axes[0]
         self.masses = np.concatenate(interval_masses(sets[0].tree, *bounds_of(sets)))
         self.n_sets = len(sets)
-        self.offsets, self.log_mass = np.zeros((len(sets), len(sets))), 0.0  # these are laws
+        self.offsets, self.log_mass = (
+            np.zeros((len(sets), len(sets))),
+            0.0,
+        )  # these are distributions
         self.points_at_once = max(1, _NUMBERS_AT_ONCE // (2 * len(sets) * len(self.atoms)))
 
     def cell_logs(self) -> FloatArray:
@@ -135,8 +138,8 @@ class ColumnSets(LineSets):
         sums = np.einsum("bpk,pk->bp", masses, np.exp(kernel - top))
         with np.errstate(divide="ignore"):
             logs = np.log(sums) + top[:, 0]
-        for law, point in np.argwhere(sums < TINY_SUM):
-            logs[law, point] = log_weighted_sum(masses[law, point], kernel[point])
+        for distribution, point in np.argwhere(sums < TINY_SUM):
+            logs[distribution, point] = log_weighted_sum(masses[distribution, point], kernel[point])
         return self._outwards(logs, noise).reshape(2, -1, len(points))
 
     def _outwards(self, logs: FloatArray, noise: Noise) -> FloatArray:
@@ -196,12 +199,14 @@ class Extremes:
 
 
 def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
-    """Return log sum m e^-x for each law and vertex, shape (2, n_sets, n_vertices)."""
+    """Return log sum m e^-x for each distribution and vertex, shape (2, n_sets, n_vertices)."""
     sums = np.matmul(masses, np.exp(-exponents)[:, :, None])[:, :, 0]
     with np.errstate(divide="ignore"):
         logs = np.log(sums)
-    for vertex, law in np.argwhere(sums < _SMALLEST_SUM):
-        logs[vertex, law] = log_weighted_sum(masses[vertex, law], -exponents[vertex])
+    for vertex, distribution in np.argwhere(sums < _SMALLEST_SUM):
+        logs[vertex, distribution] = log_weighted_sum(
+            masses[vertex, distribution], -exponents[vertex]
+        )
     return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
 
 
@@ -432,7 +437,7 @@ class SetLayers:
 
 
 class LayerSets(LineSets):
-    """The parts of the laws of some sets that go with released categories.
+    """The parts of the distributions of some sets that go with released categories.
 
     Parameters
     ----------
@@ -488,8 +493,10 @@ class LayerSets(LineSets):
         sums = np.matmul(masses, np.exp(top - exponents)[:, :, None])[:, :, 0]
         with np.errstate(divide="ignore"):
             logs = np.log(sums) - top
-        for point, law in np.argwhere(sums < TINY_SUM):
-            logs[point, law] = log_weighted_sum(masses[point, law], -exponents[point])
+        for point, distribution in np.argwhere(sums < TINY_SUM):
+            logs[point, distribution] = log_weighted_sum(
+                masses[point, distribution], -exponents[point]
+            )
         return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
 
     def _outwards(self, logs: FloatArray, height: float) -> FloatArray:

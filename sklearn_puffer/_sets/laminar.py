@@ -1,8 +1,8 @@
 r"""How much mass a set of cells may hold when the masses of nested groups of cells are bounded.
 
-The groups form a binary tree over the cells. A law p is allowed when its mass is one and every
-node A of the tree has :math:`l_A \le p(A) \le u_A`. Masses are integers in units of 2^-60, so that
-nothing here is rounded: the extremes are exact, and zero is zero.
+The groups form a binary tree over the cells. A distribution p is allowed when its mass is one and
+every node A of the tree has :math:`l_A \le p(A) \le u_A`. Masses are integers in units of 2^-60, so
+that nothing here is rounded: the extremes are exact, and zero is zero.
 
 Distances along a column are whole numbers. Within a block of neighbouring values those from a
 released one, up to a constant, are those from a ``view``: there are few of them, and each block is
@@ -110,18 +110,17 @@ Axis = Line | Jumps
 # At the root l = u = 1, and s+ is the largest mass of S. The least mass is the same with signs
 # turned: min p(S) = -max (-p)(S), where -u_A <= (-p)(A) <= -l_A.
 #
-# Why a chain of sets S_1 < S_2 < ... may be treated set by set: the allowed laws are the bases of
-# a submodular function S -> max p(S) (flows in a tree), so one law attains all of them at once.
-# Bounds from the chain hold without that; it is what makes them exact.
-#
-# Why the cells nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of
-# the grid. Within it, distances from a vertex outside are those from the vertex clipped to the
-# block, plus one constant: so the block's cells have as many orders as there are cells, and each
-# is treated once. (Along an unordered axis one more: that of a value outside, from which all are
-# equally far.) Distances are integers, for equal ones must stay equal.
+# Why a chain of sets S_1 < S_2 < ... may be treated set by set: the allowed distributions are the
+# bases of a submodular function S -> max p(S) (flows in a tree), so one distribution attains all of
+# them at once. Bounds from the chain hold without that; it is what makes them exact.  Why the cells
+# nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of the grid.
+# Within it, distances from a vertex outside are those from the vertex clipped to the block, plus
+# one constant: so the block's cells have as many orders as there are cells, and each is treated
+# once. (Along an unordered axis one more: that of a value outside, from which all are equally far.)
+# Distances are integers, for equal ones must stay equal.
 
 ONE = 2**60
-"""The mass of a whole law: sums of two masses fit 64 bits."""
+"""The mass of a whole distribution: sums of two masses fit 64 bits."""
 
 _CHUNK = 2**20  # numbers treated at a time, so that they stay near the processor
 
@@ -218,7 +217,7 @@ class Tree:
         return totals
 
     def tightened(self, lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
-        """Return the range of each node's mass over all allowed laws, exactly."""
+        """Return the range of each node's mass over all allowed distributions, exactly."""
         lower, upper = lower.copy(), upper.copy()
         lower[..., 0] = upper[..., 0] = ONE
         for nodes in reversed(self.levels):

@@ -1,4 +1,4 @@
-r"""Simultaneous confidence sets for the law of the public columns given a secret.
+r"""Simultaneous confidence sets for the distribution of the public columns given a secret.
 
 The set bounds the mass of every cell of a declared grid, and of nested groups of cells, by
 two-sided Clopper-Pearson intervals:
@@ -36,7 +36,7 @@ _OUTWARDS = 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class SimultaneousSet:
-    """All laws on a grid whose masses of cells, and of groups of cells, lie within bounds.
+    """All distributions on a grid whose masses of cells, and of groups of cells, lie within bounds.
 
     Made by `set_around` or `set_around_counts`.
 
@@ -75,7 +75,7 @@ class SimultaneousSet:
         return low, high
 
     def contains(self, masses: ArrayLike, tolerance: float = 1e-12) -> bool:
-        """Return whether a law, given by the masses of the cells, lies in the set."""
+        """Return whether a distribution, given by the masses of the cells, lies in the set."""
         sums = np.append(0.0, np.cumsum(np.asarray(masses, dtype=float).ravel()[self.tree.cells]))
         held = sums[self.tree.stop] - sums[self.tree.start]
         above = held >= self.lower / ONE - tolerance
@@ -136,8 +136,9 @@ def set_around(
 
     Notes
     -----
-    *Formal guarantees.* If the rows are independent draws of the true law and that law is on the
-    grid, then the set holds it with probability 1 - n_events(n_cells) * share at least.
+    *Formal guarantees.* If the rows are independent draws of the true distribution and that
+    distribution is on the grid, then the set holds it with probability 1 - n_events(n_cells) *
+    share at least.
 
     Raises
     ------
@@ -353,9 +354,9 @@ def cell_bounds(counts: IntArray, share: float) -> CellBounds:
 
     Notes
     -----
-    *Formal guarantees.* If the rows are independent draws of the true law and that law is on the
-    cells, all bounds hold with a probability of at least one minus the sum of the shares. The
-    observed law always keeps them.
+    *Formal guarantees.* If the rows are independent draws of the true distribution and that
+    distribution is on the cells, all bounds hold with a probability of at least one minus the sum
+    of the shares. The observed distribution always keeps them.
 
     Examples
     --------

@@ -9,14 +9,14 @@ and both inner extremes are linear programs over a tree of bounds, which filling
 largest density the atoms nearest to y first, for the smallest the farthest.
 
 *Between points* of one column, for any noise, the extremes are bounded by curvature. For fixed
-laws, with z = y - x over all atoms,
+distributions, with z = y - x over all atoms,
 
 .. math:: c_- \le (\log h)'' = E[(\log K)''(z)] + \mathrm{Var}[(\log K)'(z)] \le c_+ + r^2/4,
 
 where c_-, c_+ bound the curvature of log K and r is the range of its slope over the z of a panel.
 A function with g'' >= -C lies below its chord plus C/2 times (y - a)(b - y), one with g'' <= C
-above its chord minus that. Both pass to the extremes over the laws, since chords grow with the
-values at their ends. (A function of slope at most M is below its chord plus M h / 2 as well, h
+above its chord minus that. Both pass to the extremes over the distributions, since chords grow with
+the values at their ends. (A function of slope at most M is below its chord plus M h / 2 as well, h
 being the width: 2 M h t (1 - t) at the share t of the way.)
 """
 
@@ -152,9 +152,9 @@ def integral(
 
     Notes
     -----
-    *Formal guarantees.* No law in the sets loses more, since the extremes bound each law at each
-    point, both integrands grow with the first and fall with the second. It is not the supremum:
-    the extremes at different points belong to different laws.
+    *Formal guarantees.* No distribution in the sets loses more, since the extremes bound each
+    distribution at each point, both integrands grow with the first and fall with the second. It is
+    not the supremum: the extremes at different points belong to different distributions.
     """
     if column.span == 0.0:
         return np.zeros(len(first))
@@ -262,7 +262,7 @@ def _log_tail(column: LineSets, noise: Noise, notion: Notion, distance: float) -
     r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
 
     There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest, each
-    times its whole mass, 1 of a law. The
+    times its whole mass, 1 of a distribution. The
     hockey stick is at most the mass of the first, and zero where log K(y - x) / K(y - x') <=
     epsilon. For Renyi the ratio's largest value serves, or where it has none Cauchy and Schwarz:
     :math:`\int_B K^\alpha K'^{1-\alpha} \le K(B)^{1/2} (\int K^{2\alpha-1} K'^{2-2\alpha})^{1/2}`.
@@ -477,23 +477,20 @@ def _log_expm1(x: FloatArray) -> FloatArray:
 #   h_p(y) = sum_k (K_k - K_(k+1)) p(W_k),   with K_k - K_(k+1) >= 0 and K_(n+1) = 0,
 #
 # so that max p(W_k) and min p(W_k) in the place of p(W_k) give an upper and a lower bound, and one
-# law attains all of them at once (`_sets.laminar`): they are the extremes. As sums over k they read
-# sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.
-#
-# Laplace noise. For fixed p and q the supremum over all real y is attained at a vertex of the grid
-# of atoms (header of `accounting`), so the supremum over p, q and y is the largest over the
-# vertices of the two extremes. And the order of the atoms does not depend on the factor: the masses
-# of the extreme laws are computed once, and a factor costs one kernel and one row sum.
-#
-# Unordered columns count as distances too, but those of the two kinds do not grow alike with the
-# factor: see `MixedExtremes`. Where no number varies, what is released has no density, and sums
-# of the extremes over all released cells stand in the place of integrals; where one does, there is
-# an integral for each combination of released categories (`SetLayers`), and these add up.
-#
-# That no bound grows with the factor is clear of suprema. An integral of extremes is that of f(s,
-# t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
-# More noise is a kernel R from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise
-# for t, and by Jensen f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
+# distribution attains all of them at once (`_sets.laminar`): they are the extremes. As sums over k
+# they read sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.  Laplace noise. For fixed p
+# and q the supremum over all real y is attained at a vertex of the grid of atoms (header of
+# `accounting`), so the supremum over p, q and y is the largest over the vertices of the two
+# extremes. And the order of the atoms does not depend on the factor: the masses of the extreme
+# distributions are computed once, and a factor costs one kernel and one row sum.  Unordered columns
+# count as distances too, but those of the two kinds do not grow alike with the factor: see
+# `MixedExtremes`. Where no number varies, what is released has no density, and sums of the extremes
+# over all released cells stand in the place of integrals; where one does, there is an integral for
+# each combination of released categories (`SetLayers`), and these add up.  That no bound grows with
+# the factor is clear of suprema. An integral of extremes is that of f(s, t), s = sup h_p(y) and t =
+# inf h_q(y), with f convex, homogeneous, growing in s and falling in t. More noise is a kernel R
+# from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise for t, and by Jensen
+# f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
 
 MAX_CELLS = 4096
 """Most cells of a grid whose sets are looked through."""
@@ -528,8 +525,8 @@ def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) 
     -------
     bool
         One column, unordered ones alone, and few of them beside one number: any noise and notion.
-        Other rows: Laplace noise and a pure promise. At most ``MAX_CELLS`` cells, and ``MAX_WORK``
-        numbers to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
+        Other rows: Laplace noise and a pure guarantee. At most ``MAX_CELLS`` cells, and
+        ``MAX_WORK`` numbers to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
 
     Examples
     --------
@@ -584,11 +581,11 @@ class SetLosses:
     Notes
     -----
     *Formal guarantees.* With probability ``level`` (see `simultaneous_sets.error_share`) no true
-    loss exceeds ``losses``. Pure promise: the supremum over the sets, up to rounding outwards for
+    loss exceeds ``losses``. Pure guarantee: the supremum over the sets, up to rounding outwards for
     Laplace noise and unordered columns and within 1e-6 of itself for others (infinite for Gaussian
     noise, unless the outermost atoms have a least mass). With delta or alpha it is an upper bound
     only: the integral (of unordered columns the sum) of the extremes at each point, which belong to
-    different laws. Never above the loss of a shift across the grid.
+    different distributions. Never above the loss of a shift across the grid.
 
     Raises
     ------
@@ -597,7 +594,8 @@ class SetLosses:
 
     Examples
     --------
-    The Student table at level 0.95: no noise would be needed if its counts were the law itself.
+    The Student table at level 0.95: no noise would be needed if its counts were the distribution
+    itself.
 
     >>> from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
     >>> from sklearn_puffer.noise import Laplace
@@ -647,7 +645,7 @@ class SetLosses:
         return np.minimum(self._worst(factor), np.minimum(self._most, self._caps(factor)))
 
     def decided(self, factor: float, within: float = 0.05) -> NDArray[np.bool_]:
-        """Return for each pair whether the loss is all but ``within`` of what no law exceeds."""
+        """Return for each pair whether the loss is all but ``within`` of what no prior exceeds."""
         caps = self._caps(factor).max(axis=1)
         losses = self.losses(factor).max(axis=1)
         decided: NDArray[np.bool_] = (losses >= (1.0 - within) * caps) & (caps > 0.0)
@@ -706,7 +704,7 @@ class _PairsOnGrid(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Vertices(_PairsOnGrid):
-    """A pure promise where the worst is at a vertex of the grid."""
+    """A pure guarantee where the worst is at a vertex of the grid."""
 
     extremes: Extremes | MixedExtremes
 

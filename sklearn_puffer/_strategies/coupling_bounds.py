@@ -7,8 +7,8 @@ Let pi be a coupling of p and q with masses w at moves from x to x', and K the n
 so the loss between the two is at most what the losses of the single moves amount to: their maximum
 for the max-divergence (a ratio of sums is at most the largest ratio), their mean for the hockey
 stick, and log E[e^((alpha - 1) D)] / (alpha - 1) for Renyi divergences (both are convex in the pair
-of laws). K is even in each column, so a move and its way back lose the same, and the bounds hold in
-both directions. Whatever the noise, more of a move in any column loses no less.
+of distributions). K is even in each column, so a move and its way back lose the same, and the
+bounds hold in both directions. Whatever the noise, more of a move in any column loses no less.
 
 `Relaxed` takes conditional means, log E[e^(cost/f)] given an atom, for all atoms and pairs.
 """

@@ -672,8 +672,8 @@ def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
     Notes
     -----
-    *Formal guarantees.* Say sigma_i >= sigma_j. Then X_i has the law of X_j + G with G independent
-    of X_j, a coupling under which |X_i - X_j| = |G| given any value of X_j: the mean of
+    *Formal guarantees.* Say sigma_i >= sigma_j. Then X_i has the distribution of X_j + G with G
+    independent of X_j, a coupling under which |X_i - X_j| = |G| given any value of X_j: the mean of
     `bounds.Relaxed`, which bounds the loss in both directions. The odds of two mixtures with the
     same weights are at most the largest odds of their components, so of a coupling between
     components the largest mean counts. Two couplings are tried: the shortest one, and the one with
@@ -717,8 +717,8 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
 
     Notes
     -----
-    *Formal guarantees.* Both divergences are convex in the pair of laws (004, Thm 4.5; the soft
-    form of 003, Thm 2). Under the second, infinite where the mean does not exist: for Gaussian
+    *Formal guarantees.* Both divergences are convex in the pair of distributions (004, Thm 4.5; the
+    soft form of 003, Thm 2). Under the second, infinite where the mean does not exist: for Gaussian
     noise unless alpha (alpha - 1) s^2 is below its variance. Never above `approximate` under
     (epsilon, delta), but for roundings: a hockey stick rises with the move, and is at most 1.
     """
@@ -779,7 +779,8 @@ def _of_translations(
 def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentCoupling]]:
     """Return the couplings that are tried, each kind for all pairs: the shortest, and translations.
 
-    For rows only couplings of translations count, as the law of other moves has no closed form.
+    For rows only couplings of translations count, as the distribution of other moves has no closed
+    form.
     """
     shortest = [shortest_coupling(p, q) for p, q in pairs]
     still = [_translations(pair, noise) for pair in pairs]

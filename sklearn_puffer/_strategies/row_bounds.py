@@ -1,7 +1,8 @@
 r"""Bounds for rows: of Gaussian mixtures, and of rows that depend on each other.
 
 *Two Gaussian rows*, under noise along each column. In units of the noise: m the difference of the
-means, A and B the covariances, D = A - B, s a vector of signs. Released laws :math:`p_t` along
+means, A and B the covariances, D = A - B, s a vector of signs. Released distributions :math:`p_t`
+along
 :math:`N(\mu_q + t m, B + t D)` obey
 
 .. math:: \frac{d}{dt} \log p_t = -m \cdot \frac{\nabla p_t}{p_t}
@@ -19,9 +20,9 @@ A delta, or the Renyi divergence, is at most its mean over a coupling of the com
 convex), and at most that of two likelihood ratios at the ends of the pure losses.
 
 *Rows that share their secret* and depend on each other in any way. Let rows :math:`X_1, ..., X_g`
-have any joint law given the secret, under which each has the law p under one secret and q under the
-other, and let each be released on its own through the kernel k. By Hoelder's inequality, and by
-Jensen's,
+have any joint distribution given the secret, under which each has the distribution p under one
+secret and q under the other, and let each be released on its own through the kernel k. By Hoelder's
+inequality, and by Jensen's,
 
 .. math:: E_p \prod_r k(y_r | X_r) \le \prod_r \bigl( E_p k(y_r | X)^g \bigr)^{1/g}, \qquad
           \log E_q \prod_r k(y_r | X_r) \ge \sum_r E_q \log k(y_r | X),
@@ -31,9 +32,9 @@ so that the log ratio of the two is at most
 .. math:: g \sup_y \Bigl[ \tfrac1g \log E_p k(y | X)^g - E_q \log k(y | X) \Bigr] .
 
 *Where the supremum is.* Under Laplace noise, along one column and between two neighbouring values
-of either law, the first term is the log of :math:`A e^{gy/\theta} + B e^{-gy/\theta}` over g, which
-is convex, and the second one is linear; beyond all values their slopes cancel. So the supremum is
-at a row of values. A column without an order has finitely many outputs.
+of either distribution, the first term is the log of :math:`A e^{gy/\theta} + B e^{-gy/\theta}` over
+g, which is convex, and the second one is linear; beyond all values their slopes cancel. So the
+supremum is at a row of values. A column without an order has finitely many outputs.
 
 *More noise, less loss.* In :math:`u = 1/\theta` the bracket at y is a log moment generating
 function, over g, plus a linear term: convex, and 0 at u = 0. So where it is positive it grows with
@@ -42,32 +43,28 @@ u. A kernel of categories with a larger rho is that with the smaller one, follow
 
 # Why the bounds hold.
 #
-# Laplace, pure. The first and the mixed quotients are means of -s_i and s_i s_j over one law of
-# signs, so their sum is at most max_s (s.m + sum_{i<j} D_ij s_i s_j). As k'' is k less a point mass
-# of 1, in units of the noise, p_ii / p is at most 1; and at least 1 - h(sqrt v)/sqrt v, h the
-# normal hazard, v the variance of X_i given the other columns: for N(mu, v) plus noise the ratio of
-# density and smoothed density is greatest at mu, and given the others every law is such a one.
-# Along the path v = 1/(C^-1)_ii is concave in t, hence above the chord from b to a, and that bound
-# falls with v. Its mean over the chord is (G(b) - G(a))/(b - a), twice, with G(v) = -log
-# erfcx(sqrt(v/2)). With diag(D) >= 0 the bound is max_s (s.m + s'Ds/2), and attained as y goes to
-# infinity along s.
-#
-# Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and k''/k = (c/4)(1 + cos psi)(c - (c + 2)
-# cos psi) at x = tan(psi/2), so each column has its own maximum over psi, and mixed terms (c/2)^2.
-#
-# For small scales, through a common part N(c, C), C <= A and C <= B: p is it plus W, so log p/r is
-# at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and Minkowski c sum asinh(|W_i|_n/2) with the
-# n-norms of W_i, n = c d or more and at least 2; and log r/q at most the mean c sum
-# asinh(|W_i|_1/2) (Jensen), as asinh is concave.
-#
-# Moves. Let X - X' ~ N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves
-# by v then has a likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha -
-# 1/2) r v)/cosh(r v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the
-# product of the two cosh on the right is cosh of their sum plus cosh of their difference, the mean
-# of whose squares is ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns
-# is a mean over signs. A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in
-# any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
-# bounds it. Divergences are convex in the pair, so their means over v bound those of the two laws.
+# Laplace, pure. The first and the mixed quotients are means of -s_i and s_i s_j over one
+# distribution of signs, so their sum is at most max_s (s.m + sum_{i<j} D_ij s_i s_j). As k'' is k
+# less a point mass of 1, in units of the noise, p_ii / p is at most 1; and at least 1 - h(sqrt
+# v)/sqrt v, h the normal hazard, v the variance of X_i given the other columns: for N(mu, v) plus
+# noise the ratio of density and smoothed density is greatest at mu, and given the others every
+# distribution is such a one. Along the path v = 1/(C^-1)_ii is concave in t, hence above the chord
+# from b to a, and that bound falls with v. Its mean over the chord is (G(b) - G(a))/(b - a), twice,
+# with G(v) = -log erfcx(sqrt(v/2)). With diag(D) >= 0 the bound is max_s (s.m + s'Ds/2), and
+# attained as y goes to infinity along s.  Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and
+# k''/k = (c/4)(1 + cos psi)(c - (c + 2) cos psi) at x = tan(psi/2), so each column has its own
+# maximum over psi, and mixed terms (c/2)^2.  For small scales, through a common part N(c, C), C <=
+# A and C <= B: p is it plus W, so log p/r is at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and
+# Minkowski c sum asinh(|W_i|_n/2) with the n-norms of W_i, n = c d or more and at least 2; and log
+# r/q at most the mean c sum asinh(|W_i|_1/2) (Jensen), as asinh is concave.  Moves. Let X - X' ~
+# N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves by v then has a
+# likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha - 1/2) r v)/cosh(r
+# v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the product of the two
+# cosh on the right is cosh of their sum plus cosh of their difference, the mean of whose squares is
+# ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns is a mean over signs.
+# A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in any number of columns,
+# and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s bounds it. Divergences
+# are convex in the pair, so their means over v bound those of the two distributions.
 
 from __future__ import annotations
 
@@ -265,7 +262,7 @@ class Parts:
 def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArray:
     r"""Return what a likelihood ratio within e^ahead and e^-back loses at most under a notion.
 
-    Its mean is 1, and what is averaged is convex, so the worst law has those two values:
+    Its mean is 1, and what is averaged is convex, so the worst distribution has those two values:
 
     .. math:: b = \frac{1 - e^{-M}}{e^L - e^{-M}}, \quad \delta \le b (e^L - e^\varepsilon)_+, \quad
               e^{(\alpha - 1) D} \le b e^{\alpha L} + (1 - b) e^{-\alpha M}
@@ -609,7 +606,7 @@ def _programmed(p: GaussianMixture, q: GaussianMixture, losses: FloatArray) -> l
 
 
 MOST_TERMS = 1 << 22
-"""Rows of values times atoms, over all laws: what one factor looks at in about a tenth second."""
+"""Rows of values times atoms, over all priors: what one factor looks at in a tenth second."""
 
 
 def dependent_rows(
@@ -620,7 +617,7 @@ def dependent_rows(
     Parameters
     ----------
     pairs : sequence of PriorPair
-        The laws of one row.
+        The distributions of one row.
     noise : Noise
         At factor 1.
     notion : Notion
@@ -632,21 +629,21 @@ def dependent_rows(
     DependentRows or Impossible
         ``n_rows`` times its losses are those of all rows together.
     """
-    laws, places = numbered(pairs)
+    distributions, places = numbered(pairs)
     what = "rows of a group that depend on each other in any way have a bound"
-    if not all(isinstance(law, Discrete) for law in laws):
+    if not all(isinstance(distribution, Discrete) for distribution in distributions):
         return Impossible(f"{what} under discrete priors alone", len(pairs))
     if not notion.is_pure or not without_mixings(noise).is_exponential:
-        return Impossible(f"{what} under Laplace noise and a pure promise alone", len(pairs))
-    axes = _axes(laws, noise.mixings)
+        return Impossible(f"{what} under Laplace noise and a pure guarantee alone", len(pairs))
+    axes = _axes(distributions, noise.mixings)
     cells = math.prod(map(len, axes))
-    if cells * sum(len(law.rows) for law in laws) > MOST_TERMS:
+    if cells * sum(len(distribution.rows) for distribution in distributions) > MOST_TERMS:
         return Impossible(
             f"{what} up to {MOST_TERMS} terms, and these have more, of {cells} cells; use fewer "
             "bins (n_bins), columns or secrets",
             len(pairs),
         )
-    return DependentRows(laws, places, axes, noise, n_rows)
+    return DependentRows(distributions, places, axes, noise, n_rows)
 
 
 class DependentRows:
@@ -664,29 +661,33 @@ class DependentRows:
 
     def __init__(
         self,
-        laws: Sequence[Discrete],
+        distributions: Sequence[Discrete],
         places: Any,
         axes: Sequence[FloatArray],
         noise: Noise,
         n_rows: int,
     ) -> None:
         self._noise, self._n_rows, self._places, self._axes = noise, n_rows, places, axes
-        self._laws = [(law.rows[law.counts > 0], _positive(law)) for law in laws]
+        self._distributions = [
+            (distribution.rows[distribution.counts > 0], _positive(distribution))
+            for distribution in distributions
+        ]
 
     def losses(self, factor: float) -> FloatArray:
         """Return upper ends for all pairs, forward and backward, shape (n_pairs, 2)."""
         if factor == 0.0:
             return self._without_noise()
         kernels = self._kernels(self._noise.scaled(factor))
-        means = [self._means(kernels, rows, masses) for rows, masses in self._laws]
+        means = [self._means(kernels, rows, masses) for rows, masses in self._distributions]
         pairs = self._places.tolist()
         both = [[_largest(means[p], means[q]), _largest(means[q], means[p])] for p, q in pairs]
         return np.array(both).reshape(-1, 2)
 
     def _without_noise(self) -> FloatArray:
-        """Return 0 of laws with one and the same value, and infinity of all others."""
+        """Return 0 of distributions with one and the same value, and infinity of all others."""
         same = [
-            len(self._laws[p][0]) == 1 and np.array_equal(self._laws[p][0], self._laws[q][0])
+            len(self._distributions[p][0]) == 1
+            and np.array_equal(self._distributions[p][0], self._distributions[q][0])
             for p, q in self._places.tolist()
         ]
         return np.where(np.array(same)[:, None], 0.0, np.full((len(same), 2), math.inf))
@@ -717,13 +718,15 @@ def _largest(p: tuple[FloatArray, FloatArray, float], q: tuple[FloatArray, ...])
     return max(float((p[0] - q[1]).max()) + p[2] + float(q[2]), 0.0)
 
 
-def _positive(law: Discrete) -> FloatArray:
-    return np.maximum(law.probabilities[law.counts > 0], 1e-300)
+def _positive(distribution: Discrete) -> FloatArray:
+    return np.maximum(distribution.probabilities[distribution.counts > 0], 1e-300)
 
 
-def _axes(laws: Sequence[Discrete], mixings: Sequence[Mixing | None]) -> list[FloatArray]:
+def _axes(distributions: Sequence[Discrete], mixings: Sequence[Mixing | None]) -> list[FloatArray]:
     """Return the outputs of each column that have to be looked at, ascending."""
-    columns = np.concatenate([law.rows[law.counts > 0] for law in laws]).T
+    columns = np.concatenate(
+        [distribution.rows[distribution.counts > 0] for distribution in distributions]
+    ).T
     own = mixings or (None,) * len(columns)
     return [
         np.unique(column) if mixing is None else np.array(mixing.values)

@@ -38,8 +38,9 @@ scale; and the mean of a piecewise linear function of a Gaussian is a sum over i
 # two rises to a limit in |z| for all families (negative; 0; (u^2 - 1)/(k u^2)), so its value far
 # out decides. Past the last knot log F has at most the slope (alpha - 1) max |(log K)'|.
 #
-# Rounding. Arguments of the normal law are moved outwards by more than they are off; its tails are
-# good to 1e-13, and `_SLACK` covers them and the sums. A shift's loss is rounded up as in `noise`.
+# Rounding. Arguments of the normal distribution are moved outwards by more than they are off; its
+# tails are good to 1e-13, and `_SLACK` covers them and the sums. A shift's loss is rounded up as in
+# `noise`.
 
 from __future__ import annotations
 
@@ -205,7 +206,7 @@ def laplace_delta(epsilon: float, m: FloatArray, s: FloatArray) -> FloatArray:
     r"""Return E[(1 - e^((epsilon - |m + s Z|)/2))_+], rounded up (the soft form of 003, Thm 2).
 
     Each side of 0 gives, with t = (epsilon -+ m)/s and c = s/2,
-    :math:`Q(t) - e^{t c + c^2/2} Q(t + c)`, Q the tail of the normal law.
+    :math:`Q(t) - e^{t c + c^2/2} Q(t + c)`, Q the tail of the normal distribution.
     """
     s = np.maximum(s, _LEAST_SPREAD * (epsilon + m))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -87,7 +87,7 @@ class Couplings:
 def monotone(pairs: Sequence[PriorPair]) -> Couplings:
     r"""Couple the quantiles of p and q: the north-west corner rule along the sorted atoms.
 
-    .. math:: \pi = \operatorname{law}(F^{-1}(U), G^{-1}(U)), \quad U \text{ uniform}
+    .. math:: \pi = \operatorname{distribution}(F^{-1}(U), G^{-1}(U)), \quad U \text{ uniform}
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What stands behind `PufferfishSum`: laws of sums, reports, scales and certificates."""
+"""What stands behind `PufferfishSum`: distributions of sums, reports, scales and certificates."""
 
 from sklearn_puffer._sums import losses
 from sklearn_puffer._sums.estimator import PrivateAnswer, PufferfishSum

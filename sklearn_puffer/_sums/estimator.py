@@ -106,7 +106,7 @@ class Answers:
         What each condition asks for, for one answer.
     settings : SumSettings
     losses : Losses
-        Of one answer at ``together``, under `SumSettings.notion_for_law`.
+        Of one answer at ``together``, under `SumSettings.notion_for_distribution`.
     """
 
     together: float
@@ -142,7 +142,7 @@ class Answers:
     def is_hardly_above(self) -> bool:
         """Whether a loss exceeds the budget by no more than the width of its interval."""
         budget, losses = self.settings.notion.budget, [self.loss]
-        if self.settings.strategy != "exact":  # most of the others promise the worst case too
+        if self.settings.strategy != "exact":  # most of the others guarantee the worst case too
             losses.append(self.worst)
         return any(budget < loss < budget * _HARDLY for loss in losses)
 
@@ -156,7 +156,7 @@ class Answers:
         }
 
     def of_samples(self, loss: float) -> float:
-        """Return what a loss of the continuous law is at most for the answers as drawn."""
+        """Return what a loss of the continuous distribution is at most for the answers as drawn."""
         if loss == 0.0 and self.theta == 0.0:
             return 0.0
         samples = self.settings.notion.of_samples(np.array(loss), self.drawing)
@@ -169,7 +169,7 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
     sampled = sampler_loss(settings.draws)
     drawing = sampled if system.whole else sampled + 1.01 * FINEST * releases
     while True:
-        inner = settings.notion_for_law(drawing)
+        inner = settings.notion_for_distribution(drawing)
         target = Pufferfish(inner.epsilon * (1.0 - _SLACK))
         if inner.delta > 0.0:
             target = Pufferfish(inner.epsilon, inner.delta * (1.0 - _SLACK_OF_DELTA))
@@ -223,8 +223,8 @@ def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
 
 
 UNCHANGED = (
-    "no noise is needed under these laws (theta is 0), and the answer is released unchanged; that "
-    "trusts the laws most of all."
+    "no noise is needed under these distributions (theta is 0), and the answer is released "
+    "unchanged; that trusts the distributions most of all."
 )
 
 
@@ -241,7 +241,7 @@ class SumCertificate(Certificate):
     worst: float = math.inf
 
     def promise(self) -> str:
-        """Return the promise in one sentence."""
+        """Return the guarantee in one sentence."""
         if not self.holds:
             return super().promise()
         secrets = "secrets about one user"
@@ -252,7 +252,7 @@ class SumCertificate(Certificate):
                 secrets = f"secrets about one user (by {by})"
         told = self.notion.promise().replace("secrets", secrets)
         seen = f"{self.releases} answers together" if self.releases > 1 else "an answer"
-        return f"Whoever sees {seen}, and knows the law of everybody's report, can {told}."
+        return f"Whoever sees {seen}, and knows the distribution of everybody's report, can {told}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
@@ -266,16 +266,16 @@ class SumCertificate(Certificate):
 
     def _glossary(self) -> list[str]:
         return [
-            "The law of a report is how probable each of its values is; all laws together are the "
-            "prior, what somebody may know before the answer. Odds are those between two secrets, "
-            "before and after the answer."
+            "The distribution of a report is how probable each of its values is; all distributions "
+            "together are the prior, what somebody may know before the answer. Odds are those "
+            "between two secrets, before and after the answer."
         ]
 
     def _about_noise(self) -> str:
         return (
             "theta is the scale of the noise in an answer's unit: its mean absolute value; std is "
-            "the standard deviation of the true answer under these laws; grid is the distance "
-            "between neighbouring answers"
+            "the standard deviation of the true answer under these distributions; grid is the "
+            "distance between neighbouring answers"
         )
 
     def _further_sections(self) -> list[Section]:
@@ -305,7 +305,7 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
         n_rows=who.n_reports,
         releases=settings.releases,
         rule=_rule(answers, column.name),
-        prior="the given laws" if who.source is None else "the counted laws",
+        prior="the given distributions" if who.source is None else "the counted distributions",
         version=__version__,
         date=utc_now(),
         worst=answers.worst,
@@ -347,7 +347,7 @@ def _rule(answers: Answers, name: str | int) -> Rule:
 def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
     settings, who = answers.settings, system.reports
     said = [
-        _about_laws(who, system.whole),
+        _about_distributions(who, system.whole),
         _about_presence(who),
         _about_others(answers),
         _about_unit(system, answers),
@@ -376,29 +376,32 @@ def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
     if settings.seed is not None:
         said.append(
             f"random_state={settings.seed} makes the noise reproducible, so whoever knows the seed "
-            "can remove it: NOTHING is promised outside tests."
+            "can remove it: NOTHING is guaranteed outside tests."
         )
     return said
 
 
-def _about_laws(who: Reporters, whole: bool) -> str:
+def _about_distributions(who: Reporters, whole: bool) -> str:
     if not whole:
         return (
-            "The adversary's prior of each user's report is the Gaussian law given for that user. "
-            "It trusts that the laws are Gaussian: the central limit theorem is no proof of it."
+            "The adversary's prior of each user's report is the Gaussian distribution given for "
+            "that user. It trusts that the distributions are Gaussian: the central limit theorem "
+            "is no proof of it."
         )
     if who.source is None:
-        return "The adversary's prior of each user's report is the law given for that user."
+        return (
+            "The adversary's prior of each user's report is the distribution given for that user."
+        )
     return (
-        "The adversary's prior of each report is the law of its class, counted from these "
-        f"{who.n_reports} rows; an adversary who knows another law may learn more. theta, this "
-        "table and the laws are functions of the same rows as the answer; nothing is promised "
-        "about what these numbers themselves reveal."
+        "The adversary's prior of each report is the distribution of its class, counted from these "
+        f"{who.n_reports} rows; an adversary who knows another distribution may learn more. theta, "
+        "this table and the distributions are functions of the same rows as the answer; nothing is "
+        "guaranteed about what these numbers themselves reveal."
     )
 
 
 def _about_presence(who: Reporters) -> str:
-    known = "who the users are, and with which laws and presences"
+    known = "who the users are, and with which distributions and presences"
     if who.source is not None:
         known = "how many rows there are of each class"
     independent = f"What is public is {known}. The reports are independent of each other."
@@ -425,7 +428,7 @@ def _about_refusals(who: Reporters, whole: bool) -> str:
     """Return which refusals depend on what is protected."""
     wrong = "a report that is not finite"
     if whole:
-        wrong = "a report that the law of its user (or class) does not have"
+        wrong = "a report that the distribution of its user (or class) does not have"
     absent = "; a missing report is never refused"
     if who.there.any():
         wrong += ", and a missing report of a user whose presence is 1"
@@ -447,7 +450,7 @@ def _about_others(answers: Answers) -> str:
     unit = " nats" if notion.delta == 0.0 else ""
     kept = "so that the budget is kept for them too"
     if answers.worst > notion.budget:
-        kept = 'so that the promise is NOT made to them (strategy="worst_case" makes it)'
+        kept = 'so that the guarantee is NOT made to them (strategy="worst_case" makes it)'
     return (
         "To whoever knows other users' reports, or is told them by users who collude, "
         f"{loss} {answers.worst:.6g}{unit}, whatever the other users report, {kept}."
@@ -457,8 +460,9 @@ def _about_others(answers: Answers) -> str:
 def _about_unit(system: SumOfUsers, answers: Answers) -> str:
     if not answers.settings.together:
         return (
-            "A user is one report, drawn once from its law: this is no promise about all the users "
-            "of a class at once, who may lose as many times as much as there are of them."
+            "A user is one report, drawn once from its distribution: this is no guarantee about "
+            "all the users of a class at once, who may lose as many times as much as there are of "
+            "them."
         )
     if not system.bounded:
         return (
@@ -468,7 +472,7 @@ def _about_unit(system: SumOfUsers, answers: Answers) -> str:
     if answers.losses.recomputed.all():
         kind = "and that is the loss itself"
     else:
-        kind = "which is a bound where the reports of a class have both signs, or two laws"
+        kind = "which is a bound where the reports of a class have both signs, or two distributions"
     return (
         "All the users of a class leave or change together; the loss stated is their number times "
         f"that of one of them in the worst case, {kind}."
@@ -495,12 +499,12 @@ def _about_releases(releases: int) -> str:
     )
     if releases > 1:
         return (
-            f"The promise is for {releases} answers from the same reports, all of them together; "
-            "nothing is promised about a further one. Their precisions 1/theta are summed, and "
-            f"{releases} times 1/theta of this certificate is what the promise allows. {same}"
+            f"The guarantee is for {releases} answers from the same reports, all of them together; "
+            "nothing is guaranteed about a further one. Their precisions 1/theta are summed, and "
+            f"{releases} times 1/theta of this certificate is what the guarantee allows. {same}"
         )
     return (
-        "The promise is for one release. Noisy releases of the same reports add up: their "
+        "The guarantee is for one release. Noisy releases of the same reports add up: their "
         "precisions 1/theta are summed, and the budget is spent when the sum exceeds 1/theta of "
         f"this certificate; k releases need k times the noise, and releases=k plans for them. "
         f"{same}"
@@ -516,7 +520,7 @@ _calls: WeakKeyDictionary[PufferfishSum, Iterator[int]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class PrivateAnswer:
-    """A private answer, with its promise and its utility.
+    """A private answer, with its guarantee and its utility.
 
     Attributes
     ----------
@@ -525,7 +529,7 @@ class PrivateAnswer:
     theta : float
         Scale of the noise in ``value``, in its unit.
     certificate : Certificate
-        What is promised and what was checked.
+        What is guaranteed and what was checked.
     error : float
         Expected distance of ``value`` from the true answer, E|N| = theta.
 
@@ -570,9 +574,9 @@ class PufferfishSum(CertifiedEstimator):
         For Gaussian users: what the probability of any set of answers may exceed that factor by.
     secrets : str, default="distribution-absence"
         What is protected about a user: "value" (which value was reported), "value-absence" (a value
-        against absence), "distribution-absence" (presence) or "distribution" (which of two laws
-        the report follows). Where absence is a secret, anybody may be absent: a presence of 1 is
-        refused, and the noise is what each user needs alone.
+        against absence), "distribution-absence" (presence) or "distribution" (which of two
+        distributions the report follows). Where absence is a secret, anybody may be absent: a
+        presence of 1 is refused, and the noise is what each user needs alone.
     query : {"sum", "mean", "count"}, default="sum"
         The mean is the sum divided by the number of reports, which is public; a count is a sum of
         reports that are 0 or 1.
@@ -588,9 +592,9 @@ class PufferfishSum(CertifiedEstimator):
     by : str, int or list of these, default=None
         For tables: the columns whose values are the classes of users; None for one class.
     unit : {"row", "class"}, default="row"
-        Whether one row is a user, who reports one draw from the law of its class, or all the rows
-        of a class leave or change together. A promise about one draw is no promise about all the
-        rows of a class: those lose up to as many times as much as there are rows.
+        Whether one row is a user, who reports one draw from the distribution of its class, or all
+        the rows of a class leave or change together. A guarantee about one draw is no guarantee
+        about all the rows of a class: those lose up to as many times as much as there are rows.
     alternatives : "all" or mapping, default=None
         For tables with ``secrets="distribution"``: {class: another class, or a prior object}, or
         every class against every other.
@@ -607,7 +611,7 @@ class PufferfishSum(CertifiedEstimator):
         common, such as 1 or 0.01. Gaussian users have none: their sum is rounded to the grid of the
         noise.
     releases : int, default=1
-        How often the same reports may be answered about: the promise is then kept by all these
+        How often the same reports may be answered about: the guarantee is then kept by all these
         answers together, and each has that many times the noise. `Ledger` keeps count.
     on_uncertified : {"raise", "warn"}, default="raise"
         What `release` does where the certificate does not hold.
@@ -624,7 +628,7 @@ class PufferfishSum(CertifiedEstimator):
     scales_ : pandas.Series
         The same for each condition: "exact", "worst_case" and the published ones.
     certificate_ : Certificate
-        What is promised and what was checked; its ``rule`` and ``fingerprint`` are for a
+        What is guaranteed and what was checked; its ``rule`` and ``fingerprint`` are for a
         `Ledger`.
     users_ : tuple of User
         The users, class by class.
@@ -645,29 +649,30 @@ class PufferfishSum(CertifiedEstimator):
     Notes
     -----
     *Formal guarantees.* All of ``releases`` calls of `release` together, on the same independent
-    reports, which follow the laws of ``users_``, are (epsilon, delta)-Pufferfish private for all
-    pairs of the certificate (001, Eq. 1), for every set of absent users who may be absent, known to
-    the adversary or not, given that all others are present and their reports unknown to the
-    adversary, the error of the sampler included. The proof is recomputed without the strategy.
+    reports, which follow the distributions of ``users_``, are (epsilon, delta)-Pufferfish private
+    for all pairs of the certificate (001, Eq. 1), for every set of absent users who may be absent,
+    known to the adversary or not, given that all others are present and their reports unknown to
+    the adversary, the error of the sampler included. The proof is recomputed without the strategy.
     Under ``strategy="worst_case"`` and the sound published conditions of 001 it holds whatever the
     other users report or know, because
 
     .. math:: \frac{\int h_p(y - r) R(dr)}{\int h_q(y - r) R(dr)} \le \sup_z \frac{h_p(z)}{h_q(z)}
 
-    for every law R of the others' sum. Of n rows that leave together (``unit="class"``) the loss is
-    at most n times that of one; where their values have one sign this is the loss itself. Several
-    answers are a post-processing of one with the sum of their precisions (`repeats`).
+    for every distribution R of the others' sum. Of n rows that leave together (``unit="class"``)
+    the loss is at most n times that of one; where their values have one sign this is the loss
+    itself. Several answers are a post-processing of one with the sum of their precisions
+    (`repeats`).
 
     Gaussian users (003, Cor. 1) report any numbers. Their presence, or declared values, may be the
     secrets; with and without a user the sum is Gaussian, so that its loss is known as it stands.
-    That trusts the laws; the central limit theorem is no proof of them.
+    That trusts the distributions; the central limit theorem is no proof of them.
 
-    Laws learnt from a table are trusted as they are: an adversary who knows other laws may learn
-    more.
+    Distributions learnt from a table are trusted as they are: an adversary who knows other
+    distributions may learn more.
 
     Whether there is an answer, its noise and its certificate depend on no report and on nobody's
-    absence, as long as the reports are such as the laws and presences allow. Others are refused,
-    which tells of them.
+    absence, as long as the reports are such as the distributions and presences allow. Others are
+    refused, which tells of them.
 
     References
     ----------
@@ -730,7 +735,7 @@ class PufferfishSum(CertifiedEstimator):
         Parameters
         ----------
         X : sequence of User, or DataFrame of shape (n_rows, n_columns)
-            The users, or the table that their laws are learnt from.
+            The users, or the table that their distributions are learnt from.
         y : ignored
             There is no target.
 

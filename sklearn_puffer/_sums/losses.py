@@ -1,7 +1,8 @@
 r"""The exact privacy loss of a sum over independent users, with Laplace noise and pure epsilon.
 
-User i reports with the law P under one secret and Q under the other, and everybody else adds an
-independent X with the law R. With h(y) = sum_x R(x) e^(-|y - x|/theta), the released densities are
+User i reports with the distribution P under one secret and Q under the other, and everybody else
+adds an independent X with the distribution R. With h(y) = sum_x R(x) e^(-|y - x|/theta), the
+released densities are
 
 .. math:: \sum_t P(t) h(y - t) \quad\text{and}\quad \sum_t Q(t) h(y - t)
 
@@ -54,20 +55,22 @@ _SMALLEST_MASS = 2.0**-900
 
 
 @dataclass(frozen=True, eq=False)
-class Laws:
-    """The two laws of one user, on one stretch of the lattice: masses * 2^exponents."""
+class Distributions:
+    """The two distributions of one user, on one stretch of the lattice: masses * 2^exponents."""
 
     masses: FloatArray  # shape (2, span + 1)
     exponents: IntArray
 
     @classmethod
-    def of(cls, p: Lattice, q: Lattice, p_law: Discrete, q_law: Discrete) -> Laws:
+    def of(
+        cls, p: Lattice, q: Lattice, p_distribution: Discrete, q_distribution: Discrete
+    ) -> Distributions:
         first = min(p.start, q.start)
         size = max(p.start + p.span, q.start + q.span) - first + 1
         masses, exponents = np.zeros((2, size)), np.zeros((2, size), np.int64)
-        for row, (part, law) in enumerate([(p, p_law), (q, q_law)]):
+        for row, (part, distribution) in enumerate([(p, p_distribution), (q, q_distribution)]):
             places = part.start - first + part.atoms
-            masses[row, places], exponents[row, places] = _exact_masses(law)
+            masses[row, places], exponents[row, places] = _exact_masses(distribution)
         return cls(masses, exponents)
 
     @property
@@ -79,16 +82,16 @@ class Laws:
         return int((self.masses > 0.0).sum(axis=1).max())
 
 
-def _exact_masses(law: Discrete) -> tuple[FloatArray, IntArray]:
+def _exact_masses(distribution: Discrete) -> tuple[FloatArray, IntArray]:
     """Return the masses of the atoms that have some, scaled up where floats cannot hold them."""
-    positive = law.counts > 0
-    masses: FloatArray = law.probabilities[positive]
+    positive = distribution.counts > 0
+    masses: FloatArray = distribution.probabilities[positive]
     exponents = np.zeros(len(masses), np.int64)
     if masses.min() >= _SMALLEST_MASS:
         return masses, exponents
-    for k, count in enumerate(law.counts[positive].tolist()):
-        shift = max(law.total.bit_length() - int(count).bit_length(), 0)
-        masses[k], exponents[k] = (int(count) << shift) / law.total, -shift
+    for k, count in enumerate(distribution.counts[positive].tolist()):
+        shift = max(distribution.total.bit_length() - int(count).bit_length(), 0)
+        masses[k], exponents[k] = (int(count) << shift) / distribution.total, -shift
     return masses, exponents
 
 
@@ -103,13 +106,13 @@ def margin(
     return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
 
 
-def suprema(row: Row, laws: Laws, s: float) -> FloatArray:
+def suprema(row: Row, distributions: Distributions, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    width = min(max(laws.span, 32), 512)
-    if laws.exponents.any() or (width + laws.span) * s > _WIDEST:
-        logs = _wide_logs(row, laws)
+    width = min(max(distributions.span, 32), 512)
+    if distributions.exponents.any() or (width + distributions.span) * s > _WIDEST:
+        logs = _wide_logs(row, distributions)
     else:
-        p, q = _window_sums(row, laws.masses, width)
+        p, q = _window_sums(row, distributions.masses, width)
         logs = np.log(p / q)
     found: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
     return found
@@ -134,11 +137,11 @@ def _window_sums(row: Row, masses: FloatArray, width: int) -> tuple[FloatArray, 
     return p.ravel()[:size], q.ravel()[:size]
 
 
-def _wide_logs(row: Row, laws: Laws) -> FloatArray:
+def _wide_logs(row: Row, distributions: Distributions) -> FloatArray:
     """Return log p/q at every place, by sums of mantissas with powers of two of their own."""
     (p, p_top), (q, q_top) = (
         _wide_sum(row, masses, exponents)
-        for masses, exponents in zip(laws.masses, laws.exponents, strict=True)
+        for masses, exponents in zip(distributions.masses, distributions.exponents, strict=True)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(p / q) + (p_top - q_top) * LN2
@@ -187,7 +190,7 @@ class SumLosses:
     Parameters
     ----------
     users : sequence of User
-        Independent, and all present but where the secret says otherwise; discrete laws.
+        Independent, and all present but where the secret says otherwise; discrete distributions.
     pairs : sequence of UserPair
         From `users.user_pairs`. Differences of values are those of the floats: decimals of ten
         and more digits differ from what they stand for, and are better given in whole steps.
@@ -195,7 +198,7 @@ class SumLosses:
     Raises
     ------
     TypeError
-        If a user is no `User`, a pair no `UserPair`, or a law is not discrete.
+        If a user is no `User`, a pair no `UserPair`, or a distribution is not discrete.
     ValueError
         If there is no user or no pair, a pair names a user that is not there, or (on first use)
         values have no common step, or those of one user are more than `MAX_STEPS` steps apart.
@@ -339,10 +342,10 @@ class SumLosses:
         others = self._others(k, FEW)
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
-        laws = self._laws(k)
-        mantissa, exponent = others.numbers(laws.span)
-        losses = suprema(Row(mantissa, exponent, 0.0), laws, inf)
-        further = margin(losses, worst, others.units, 0.0, laws.n_atoms + 5.0)
+        distributions = self._distributions(k)
+        mantissa, exponent = others.numbers(distributions.span)
+        losses = suprema(Row(mantissa, exponent, 0.0), distributions, inf)
+        further = margin(losses, worst, others.units, 0.0, distributions.n_atoms + 5.0)
         return float(np.minimum(losses + further, worst).max())
 
     def _upper(self, k: int, theta: float, worst: FloatArray, steps: int = MANY) -> FloatArray:
@@ -366,13 +369,15 @@ class SumLosses:
         unknown = np.zeros(2) if side < 0.0 else worst
         if not 0.0 < s <= _STEEPEST:
             return unknown
-        others, laws = self._others(k, steps), self._laws(k)
+        others, distributions = self._others(k, steps), self._distributions(k)
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
-        row = row_of(*others.numbers(laws.span), s)
-        losses = suprema(row, laws, s)
-        further = margin(losses, worst, others.units, missed, row.units + laws.n_atoms + 5.0)
+        row = row_of(*others.numbers(distributions.span), s)
+        losses = suprema(row, distributions, s)
+        further = margin(
+            losses, worst, others.units, missed, row.units + distributions.n_atoms + 5.0
+        )
         ends = np.nextafter(losses + side * further, side * inf)
         found: FloatArray = np.maximum(ends, 0.0)
         return found
@@ -385,31 +390,39 @@ class SumLosses:
     @cached_property
     def step(self) -> float:
         """The step that all reports have in common."""
-        laws = [cast(Discrete, user.law) for user in self._users]
-        laws += [law for pair in self._pairs if pair.shift is None for law in prior_pair(pair)]
-        return step_of(np.concatenate([with_mass(law) for law in laws]))
+        distributions = [cast(Discrete, user.law) for user in self._users]
+        distributions += [
+            distribution
+            for pair in self._pairs
+            if pair.shift is None
+            for distribution in prior_pair(pair)
+        ]
+        return step_of(np.concatenate([with_mass(distribution) for distribution in distributions]))
 
     @cached_property
     def _classes(self) -> tuple[list[Discrete], IntArray, IntArray]:
-        """Return the distinct laws, how many users each has, and the place of each user's law."""
+        """Return the distinct distributions, how many users have each, and which each user has."""
         places: dict[object, int] = {}
-        laws = [cast(Discrete, user.law) for user in self._users]
-        keys = [(law.atoms.tobytes(), tuple(law.counts.tolist())) for law in laws]
+        distributions = [cast(Discrete, user.law) for user in self._users]
+        keys = [
+            (distribution.atoms.tobytes(), tuple(distribution.counts.tolist()))
+            for distribution in distributions
+        ]
         of = np.array([places.setdefault(key, len(places)) for key in keys])
         counts = np.bincount(of, weights=[user.count for user in self._users]).astype(np.int64)
         firsts = np.unique(of, return_index=True)[1].tolist()
-        return [laws[first] for first in firsts], counts, of
+        return [distributions[first] for first in firsts], counts, of
 
     @cached_property
     def _spans(self) -> FloatArray:
-        """Steps between the outermost atoms of each distinct law."""
+        """Steps between the outermost atoms of each distinct distribution."""
         return np.array([np.rint(np.ptp(with_mass(x)) / self.step) for x in self._classes[0]])
 
     def _own(self, k: int) -> int:
         return int(self._classes[2][self._pairs[k].user])
 
     def _counted(self, k: int, steps: int) -> IntArray:
-        """Return how many of each law are counted on: all but the user of pair ``k``, or fewer.
+        """Return how many users of each distribution count: all but that of pair ``k``, or fewer.
 
         Where they are too many, they are one of two groups, so that two sums serve all pairs.
         """
@@ -423,7 +436,7 @@ class SumLosses:
         return _short(self._spans, counts - first, float(steps))
 
     def _less(self, k: int) -> IntArray:
-        """Return how many users of each law there are without that of pair ``k``."""
+        """Return how many users of each distribution there are without that of pair ``k``."""
         less = self._classes[1].copy()
         less[self._own(k)] -= 1
         return less
@@ -447,7 +460,7 @@ class SumLosses:
             self._lattices[place] = _lattice(self._classes[0][place], self.step)
         return self._lattices[place]
 
-    def _laws(self, k: int) -> Laws:
+    def _distributions(self, k: int) -> Distributions:
         p, q = prior_pair(self._pairs[k])
         span = reach_of(self._pairs[k]) / self.step
         if span > MAX_STEPS:
@@ -456,11 +469,11 @@ class SumLosses:
                 f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
                 "PufferfishSum), or use the worst case over all other users."
             )
-        return Laws.of(_lattice(p, self.step), _lattice(q, self.step), p, q)
+        return Distributions.of(_lattice(p, self.step), _lattice(q, self.step), p, q)
 
 
 def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
-    """Return how many of each law to take so that their sum is at most so many steps long."""
+    """Return how many users of each distribution make a sum of at most so many steps."""
     length = float(spans @ counts)
     if length <= steps:
         return counts
@@ -482,30 +495,30 @@ def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArr
     return lower, np.where((shifts[:, None] > 0.0) & (losses == 0.0), SMALLEST, upper)
 
 
-def _lattice(law: Discrete, step: float) -> Lattice:
-    atoms = np.rint(with_mass(law) / step).astype(np.int64)
+def _lattice(distribution: Discrete, step: float) -> Lattice:
+    atoms = np.rint(with_mass(distribution) / step).astype(np.int64)
     masses = np.zeros(int(atoms[-1] - atoms[0]) + 1)
-    masses[atoms - atoms[0]] = law.probabilities[law.counts > 0]
+    masses[atoms - atoms[0]] = distribution.probabilities[distribution.counts > 0]
     return Lattice(int(atoms[0]), masses, atoms - atoms[0])
 
 
 def reach_of(pair: UserPair) -> float:
-    """Return how far apart the values lie that the two laws of a pair give mass."""
+    """Return how far apart the values lie that the two distributions of a pair give mass."""
     if pair.shift is not None:
         return abs(pair.shift)
-    ends = np.concatenate([with_mass(law) for law in prior_pair(pair)])
+    ends = np.concatenate([with_mass(distribution) for distribution in prior_pair(pair)])
     return float(ends.max() - ends.min())
 
 
-def with_mass(law: Prior) -> FloatArray:
+def with_mass(distribution: Prior) -> FloatArray:
     """Return the atoms that have mass."""
-    assert isinstance(law, Discrete)
-    atoms: FloatArray = law.atoms[law.counts > 0]
+    assert isinstance(distribution, Discrete)
+    atoms: FloatArray = distribution.atoms[distribution.counts > 0]
     return atoms
 
 
 def prior_pair(pair: UserPair) -> PriorPair:
-    """Return the laws of the one user's report."""
+    """Return the distributions of the one user's report."""
     return PriorPair(pair.p, pair.q)
 
 
@@ -528,13 +541,18 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
                 f"pairs[{k}] is about users[{pair.user}], and there are {len(users)} users; "
                 "pass the users that the pairs were made from."
             )
-    laws = [(f"users[{k}]", user.law) for k, user in enumerate(users)]
-    laws += [(f"pairs[{k}]", law) for k, pair in enumerate(checked) for law in prior_pair(pair)]
-    for where, law in laws:
-        if not isinstance(law, Discrete):
+    distributions = [(f"users[{k}]", user.law) for k, user in enumerate(users)]
+    distributions += [
+        (f"pairs[{k}]", distribution)
+        for k, pair in enumerate(checked)
+        for distribution in prior_pair(pair)
+    ]
+    for where, distribution in distributions:
+        if not isinstance(distribution, Discrete):
             raise TypeError(
-                f"the exact loss of a sum needs Discrete laws, and {where} has {law!r}; round the "
-                "reports to a step, or use the closed forms for Gaussian users."
+                f"the exact loss of a sum needs Discrete distributions, and {where} has "
+                f"{distribution!r}; round the reports to a step, or use the closed forms for "
+                "Gaussian users."
             )
     return checked
 
@@ -545,29 +563,31 @@ def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
     Parameters
     ----------
     pair : UserPair
-        Of discrete laws.
+        Of discrete distributions.
     theta : float
         Scale of the noise, in the unit of the reports.
     n_tilts : int, default=257
-        How many t from -1/theta to 1/theta are tried, or fewer of very long laws; 2 for what is
-        lost far out.
+        How many t from -1/theta to 1/theta are tried, or fewer of very long distributions; 2 for
+        what is lost far out.
     """
-    n_atoms = max(len(with_mass(law)) for law in prior_pair(pair))
+    n_atoms = max(len(with_mass(distribution)) for distribution in prior_pair(pair))
     with np.errstate(over="ignore"):
         tilts = np.linspace(-1.0, 1.0, max(2, min(n_tilts, _MOST_TERMS // n_atoms))) / theta
-    (least_p, most_p), (least_q, most_q) = (_log_means(law, tilts) for law in (pair.p, pair.q))
+    (least_p, most_p), (least_q, most_q) = (
+        _log_means(distribution, tilts) for distribution in (pair.p, pair.q)
+    )
     ends = np.array([(least_p - most_q).max(), (least_q - most_p).max()])
     found: FloatArray = np.maximum(np.nextafter(ends, -inf), 0.0)
     return np.where(np.isfinite(ends), found, 0.0)
 
 
-def _log_means(law: Prior, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return both ends of log M(t)."""
-    assert isinstance(law, Discrete)
-    kept = law.counts > 0
-    masses = law.probabilities[kept]
+    assert isinstance(distribution, Discrete)
+    kept = distribution.counts > 0
+    masses = distribution.probabilities[kept]
     with np.errstate(under="ignore", over="ignore", divide="ignore", invalid="ignore"):
-        exponents = tilts[:, None] * law.atoms[kept]
+        exponents = tilts[:, None] * distribution.atoms[kept]
         tops = exponents.max(axis=1)
         weights = np.exp(exponents - tops[:, None])
         # masses that floats do not hold well are left out, or taken for more than they are
@@ -596,7 +616,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Parameters
     ----------
     users : sequence of User
-        Independent, and all present but where the secret says otherwise; discrete laws.
+        Independent, and all present but where the secret says otherwise; discrete distributions.
     pairs : sequence of UserPair
         From `user_pairs`.
     epsilon : float
@@ -754,7 +774,7 @@ def worst_case_scale(
     Parameters
     ----------
     users : sequence of User
-        Independent, and all present but where the secret says otherwise; discrete laws.
+        Independent, and all present but where the secret says otherwise; discrete distributions.
     pairs : sequence of UserPair
         From `user_pairs`.
     epsilon : float

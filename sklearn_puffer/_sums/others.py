@@ -1,7 +1,7 @@
-r"""The law of a sum of independent lattice laws, known relative to its size wherever that matters.
+r"""The distribution of a sum of independent lattice distributions, to a relative accuracy.
 
 All users but one add up to X, on whole numbers of steps. With s = step/theta, what matters of the
-law R of X are its Laplace sums
+distribution R of X are its Laplace sums
 
 .. math:: h(y) = \sum_x R(x) e^{-s |x - y|}
 
@@ -9,27 +9,26 @@ and those must be known relative to their own size, far out in the tails too. `O
 R' <= R (up to a relative rounding error) and proves how much of h they may miss. `Row` sums them.
 """
 
-# 1. Tilts. For any t the law R_t(x) = R(x) e^(t (x - c) - K(t)) is the convolution of the tilted
-#    laws. It is convolved in floats: all terms are positive, so each number is right relative to
-#    its size, except for what was cut off the ends (to keep arrays short) and what underflowed;
-#    together at most `lost`, an absolute bound, as every law sums to one. A number is trusted
-#    where it is above 2^60 lost. A tilt sees its own part of the line, and several see the whole.
-# 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =: top(x). As
-#    log h' is s-Lipschitz, an atom left out at x adds at most top(x) e^(-s|x-y|) <= h'(y) top(x) /
-#    h'(x) to h(y). So h' <= h <= h' (1 + missed) with missed = sum of top(x) / h'(x) over the atoms
-#    left out. Where that is too much, a tilt is added whose mean is the worst of them. Atoms that
-#    are not in the support (found exactly, by shifting bits) need not be looked at.
-# 3. The bound holds for every smaller s: a wider Laplace law is a narrower one plus something
-#    independent, and h' <= h <= (1 + missed) h' survives an average.
-# 4. Rounding, in units of u = 2^-53, relative to each mass. A product of arrays adds the errors of
-#    both and its own: inner products of length m and one addition for each of their rows. A tilt
-#    costs each mass an exponential of a rounded argument, there and back: 2 |argument| + 8 each.
-#    Masses are counts over totals, 3 each.
-# 5. Rounding of h'. Arguments of exponentials are at most 100 in a block, and are split into whole
-#    powers of two and a rest between blocks: 2u each, relative to the argument, and 8 for each
-#    exponential and product. Cumulative sums of B terms: B, and four additions in the end.
-#    What is left out in a block is below 2^-1000 of its largest mass, which reaches everywhere in
-#    the block with at least e^-100: nothing that one u does not cover.
+# 1. Tilts. For any t the distribution R_t(x) = R(x) e^(t (x - c) - K(t)) is the convolution of the
+# tilted distributions. It is convolved in floats: all terms are positive, so each number is right
+# relative to its size, except for what was cut off the ends (to keep arrays short) and what
+# underflowed; together at most `lost`, an absolute bound, as every distribution sums to one. A
+# number is trusted where it is above 2^60 lost. A tilt sees its own part of the line, and several
+# see the whole. 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =:
+# top(x). As log h' is s-Lipschitz, an atom left out at x adds at most top(x) e^(-s|x-y|) <= h'(y)
+# top(x) / h'(x) to h(y). So h' <= h <= h' (1 + missed) with missed = sum of top(x) / h'(x) over the
+# atoms left out. Where that is too much, a tilt is added whose mean is the worst of them. Atoms
+# that are not in the support (found exactly, by shifting bits) need not be looked at. 3. The bound
+# holds for every smaller s: a wider Laplace distribution is a narrower one plus something
+# independent, and h' <= h <= (1 + missed) h' survives an average. 4. Rounding, in units of u =
+# 2^-53, relative to each mass. A product of arrays adds the errors of both and its own: inner
+# products of length m and one addition for each of their rows. A tilt costs each mass an
+# exponential of a rounded argument, there and back: 2 |argument| + 8 each. Masses are counts over
+# totals, 3 each. 5. Rounding of h'. Arguments of exponentials are at most 100 in a block, and are
+# split into whole powers of two and a rest between blocks: 2u each, relative to the argument, and 8
+# for each exponential and product. Cumulative sums of B terms: B, and four additions in the end.
+# What is left out in a block is below 2^-1000 of its largest mass, which reaches everywhere in the
+# block with at least e^-100: nothing that one u does not cover.
 
 from __future__ import annotations
 
@@ -49,7 +48,9 @@ MASS_ERROR = 3.0
 NOTHING = -(2**61)  # exponent of zero
 
 UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
-LEAST_WEIGHT = 2.0**-900  # of a tilted law: below it the weight is on masses too small for floats
+LEAST_WEIGHT = (
+    2.0**-900
+)  # of a tilted distribution: below it the weight is on masses too small for floats
 _SHALLOW, _DEEP = 2.0**-180, 2.0**-900
 _TRUST = 2.0**60
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
@@ -75,7 +76,7 @@ class Lattice:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A tilted law: its masses from ``start`` on, their relative error, and what was lost."""
+    """A tilted distribution: masses from ``start`` on, their relative error, and what was lost."""
 
     start: int
     masses: FloatArray
@@ -86,7 +87,7 @@ class _Part:
         return len(self.masses) < len(other.masses)
 
     def plus(self, other: _Part, cut: float) -> _Part:
-        """Return the law of the sum, its ends cut off while their mass is at most ``cut``."""
+        """Return the distribution of the sum, without ends of mass at most ``cut``."""
         masses, units = convolved(self.masses, other.masses)
         # the range that is left when ends of a mass of at most `cut` each are cut off
         first = int(np.searchsorted(np.cumsum(masses), 0.99 * cut))
@@ -121,20 +122,24 @@ def convolved(a: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
 
 
 class Others:
-    """The law of the sum of independent lattice laws.
+    """The distribution of the sum of independent lattice distributions.
 
     Parameters
     ----------
-    laws : sequence of Lattice
+    distributions : sequence of Lattice
     counts : sequence of int
         How often each occurs in the sum; zero is allowed.
     """
 
-    def __init__(self, laws: Sequence[Lattice], counts: Sequence[int]) -> None:
-        kept = [(law, count) for law, count in zip(laws, counts, strict=True) if count > 0]
-        self._laws = [law for law, _ in kept]
+    def __init__(self, distributions: Sequence[Lattice], counts: Sequence[int]) -> None:
+        kept = [
+            (distribution, count)
+            for distribution, count in zip(distributions, counts, strict=True)
+            if count > 0
+        ]
+        self._distributions = [distribution for distribution, _ in kept]
         self._counts = [count for _, count in kept]
-        self.size = sum(law.span * count for law, count in kept) + 1
+        self.size = sum(distribution.span * count for distribution, count in kept) + 1
         self._center = 0.5 * (self.size - 1)
         self.units = 0.0
         self._mantissa = np.zeros(self.size)
@@ -202,7 +207,7 @@ class Others:
         return float(f"{found:.6g}")
 
     def _moments(self, tilt: float) -> tuple[float, float, float]:
-        """Return log E e^(tilt (X - center)), and mean and deviation of the tilted law."""
+        """Return log E e^(tilt (X - center)), and mean and deviation of the tilted distribution."""
         places, masses, first, lengths, half, counts = self._flat
         exponents = places * tilt
         tops = np.maximum.reduceat(exponents, first)
@@ -218,14 +223,18 @@ class Others:
 
     @cached_property
     def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
-        """Places and masses of all atoms in a row; where each law begins, how long and how often.
+        """Places and masses of all atoms; where each distribution begins, how long and how often.
 
-        Before the last, half the span of each law.
+        Before the last, half the span of each distribution.
         """
-        lengths = np.array([len(law.atoms) for law in self._laws])
-        places = np.concatenate([law.atoms for law in self._laws]).astype(float)
-        masses = np.concatenate([law.masses[law.atoms] for law in self._laws])
-        half = np.array([0.5 * law.span for law in self._laws])
+        lengths = np.array([len(distribution.atoms) for distribution in self._distributions])
+        places = np.concatenate(
+            [distribution.atoms for distribution in self._distributions]
+        ).astype(float)
+        masses = np.concatenate(
+            [distribution.masses[distribution.atoms] for distribution in self._distributions]
+        )
+        half = np.array([0.5 * distribution.span for distribution in self._distributions])
         counts = np.array(self._counts, dtype=float)
         return places, masses, np.cumsum(lengths) - lengths, lengths, half, counts
 
@@ -249,8 +258,8 @@ class Others:
     def _support(self) -> NDArray[np.bool_]:
         """Whether each place is that of an atom: exactly, by shifts of a long integer."""
         bits = 1
-        for law, count in zip(self._laws, self._counts, strict=True):
-            places = law.atoms.tolist()
+        for distribution, count in zip(self._distributions, self._counts, strict=True):
+            places = distribution.atoms.tolist()
             for _ in range(count):
                 shifted = 0
                 for place in places:
@@ -263,7 +272,10 @@ class Others:
         """Convolve at one tilt; take over what it knows."""
         self._tilts.add(tilt)
         cut = self._cut / (8.0 * sum(self._counts) + 8.0)
-        tilted = [(*_tilted(law, tilt), n) for law, n in zip(self._laws, self._counts, strict=True)]
+        tilted = [
+            (*_tilted(distribution, tilt), n)
+            for distribution, n in zip(self._distributions, self._counts, strict=True)
+        ]
         parts = [_power(part, n, cut) for part, _, _, n in tilted]
         log_norm = fsum(n * log_sum for _, log_sum, _, n in tilted)
         error = fsum(n * its_error for _, _, its_error, n in tilted)
@@ -290,25 +302,25 @@ class Others:
         self.units = max(self.units, units)
 
 
-def _tilted(law: Lattice, tilt: float) -> tuple[_Part, float, float]:
+def _tilted(distribution: Lattice, tilt: float) -> tuple[_Part, float, float]:
     """Return e^(tilt (x - middle)) times masses, of sum one, the log of the sum, and its error."""
     if tilt == 0.0:
-        return _Part(0, law.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0
-    top = float(law.span) if tilt > 0.0 else 0.0
+        return _Part(0, distribution.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0
+    top = float(distribution.span) if tilt > 0.0 else 0.0
     with np.errstate(under="ignore"):
-        weights = law.masses * np.exp(tilt * (np.arange(len(law.masses)) - top))
+        weights = distribution.masses * np.exp(tilt * (np.arange(len(distribution.masses)) - top))
     total = float(weights.sum())
     if total < LEAST_WEIGHT:  # this tilt tells nothing
-        return _Part(0, law.masses, MASS_ERROR, UNDERFLOW), inf, 0.0
-    reach = abs(tilt) * law.span
+        return _Part(0, distribution.masses, MASS_ERROR, UNDERFLOW), inf, 0.0
+    reach = abs(tilt) * distribution.span
     lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
     part = _Part(0, weights / total, MASS_ERROR + 2.0 * reach + 8.0, lost)
-    log_sum = log(total) + tilt * (top - 0.5 * law.span)
+    log_sum = log(total) + tilt * (top - 0.5 * distribution.span)
     return part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0
 
 
 def _power(part: _Part, count: int, cut: float) -> _Part:
-    """Return the law of the sum of ``count`` independent copies."""
+    """Return the distribution of the sum of ``count`` independent copies."""
     result = None
     while True:
         if count & 1:

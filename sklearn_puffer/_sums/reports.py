@@ -1,8 +1,8 @@
 r"""What a `PufferfishSum` is asked: its parameters, who reports what, and the pairs of secrets.
 
 Users are given, or are the classes of a table's rows, and their reports are in whole steps. The
-laws of the users and the reports that are summed go through one rounding, `in_steps`, so that what
-is released is what the promise is about.
+distributions of the users and the reports that are summed go through one rounding, `in_steps`, so
+that what is released is what the guarantee is about.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SumSettings:
             )
         if epsilon > _MOST_EPSILON:
             raise ValueError(
-                f"epsilon must be at most {_MOST_EPSILON:g}, got {epsilon!r}, which promises "
+                f"epsilon must be at most {_MOST_EPSILON:g}, got {epsilon!r}, which guarantees "
                 "nothing; choose a budget in nats, such as 1.0."
             )
         return cls(
@@ -141,15 +141,15 @@ class SumSettings:
         spare = SPARE * self.notion.epsilon / sampler_loss(1)
         return self.releases + math.floor(min(spare, MOST_RELEASES))
 
-    def notion_for_law(self, drawing: float) -> Pufferfish:
-        """Return what the continuous law must keep, where drawing adds this much to a pure loss."""
+    def notion_for_distribution(self, drawing: float) -> Pufferfish:
+        """Return what continuous noise must keep, where drawing adds this much to a pure loss."""
         if not drawing < self.notion.epsilon:
             raise ValueError(
                 f"epsilon={self.notion.epsilon!r} is less than the {drawing:.3g} that drawing the "
                 f"noise of releases={self.releases} may lose; raise epsilon, or plan fewer "
                 "releases."
             )
-        return self.notion.for_law(drawing)
+        return self.notion.for_distribution(drawing)
 
 
 def _strategy(name: Any) -> str:
@@ -177,7 +177,7 @@ def _completed(
     chances = dict.fromkeys(range(len(users)), presence)
     if isinstance(presence, Mapping):
         chances = {_class_of(x, labels, "presence"): chance for x, chance in presence.items()}
-    laws: dict[int, Prior] = {}
+    distributions: dict[int, Prior] = {}
     if alternatives is not None and not settings.crosses_classes:
         if not isinstance(alternatives, Mapping):
             raise TypeError(
@@ -187,9 +187,11 @@ def _completed(
         for label, other in alternatives.items():
             k = _class_of(label, labels, "alternatives")
             given = isinstance(other, Discrete)
-            laws[k] = other if given else users[_class_of(other, labels, "alternatives")].law
+            distributions[k] = (
+                other if given else users[_class_of(other, labels, "alternatives")].law
+            )
     return tuple(
-        replace(user, alternative=laws.get(k), presence=chances.get(k))
+        replace(user, alternative=distributions.get(k), presence=chances.get(k))
         for k, user in enumerate(users)
     )
 
@@ -224,7 +226,7 @@ def read_reports(X: Any, settings: SumSettings) -> Reporters:
     if settings.notion.delta > 0.0:
         raise ValueError(
             f"delta={settings.notion.delta!r} is for Gaussian users: discrete reports keep a pure "
-            "promise; use delta=0."
+            "guarantee; use delta=0."
         )
     if is_frame(X):
         return _on_steps(*_read_table(X, settings), settings)
@@ -282,7 +284,9 @@ def _on_steps(
             f"step={step!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
             f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
         )
-    if made.reach == 0.0 and any(law.atoms.any() for user in users for law in made.laws(user)):
+    if made.reach == 0.0 and any(
+        distribution.atoms.any() for user in users for distribution in made.distributions(user)
+    ):
         raise ValueError(
             f"step={step!r} is too coarse: every report rounds to 0; pass a finer step, or None."
         )
@@ -296,14 +300,16 @@ def _read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianRep
     for k, user in enumerate(users):
         if isinstance(user, User) and isinstance(user.law, Discrete):
             raise ValueError(
-                f"users[{k}] has a discrete law, and other laws are Gaussian: their sums are not "
-                "calibrated together; give all users discrete laws, in whole steps."
+                f"users[{k}] has a discrete distribution, and other distributions are Gaussian: "
+                "their sums are not calibrated together; give all users discrete distributions, in "
+                "whole steps."
             )
     gaussian_classes(users)
     if settings.secrets not in _OF_GAUSSIANS:
         raise ValueError(
             f"secrets={settings.secrets!r} is not for Gaussian users, of whom 003, Corollary 1 "
-            f"knows {list(_OF_GAUSSIANS)}; round the reports to a step, and use discrete laws."
+            f"knows {list(_OF_GAUSSIANS)}; round the reports to a step, and use discrete "
+            "distributions."
         )
     if settings.query == "count":
         raise ValueError(
@@ -320,7 +326,12 @@ def _read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianRep
 
 def _check_binary(who: Reporters) -> None:
     for k, user in enumerate(who.users):
-        strange = [x for law in who.laws(user) for x in law.atoms.tolist() if x not in (0.0, 1.0)]
+        strange = [
+            x
+            for distribution in who.distributions(user)
+            for x in distribution.atoms.tolist()
+            if x not in (0.0, 1.0)
+        ]
         if strange:
             raise ValueError(
                 f"query='count' adds up reports of 0 and 1, and {on_one_line(who.named(k))} may "
@@ -410,7 +421,8 @@ class Reporters:
     source : Source or None
         Where the users were learnt from a table.
     crossed : bool
-        Whether the secret is which class's law a user follows, whatever class the user is of.
+        Whether the secret is which class's distribution a user follows, whatever class the user is
+        of.
     """
 
     users: tuple[User, ...]
@@ -465,48 +477,67 @@ class Reporters:
         return [self._in_steps(user) for user in self.users]
 
     def _in_steps(self, user: User) -> User:
-        law, *others = (
-            law.moved(in_steps(law.atoms, self.step, "laws").astype(float))
-            for law in self.laws(user)
+        distribution, *others = (
+            distribution.moved(in_steps(distribution.atoms, self.step, "laws").astype(float))
+            for distribution in self.distributions(user)
         )
         values = None if user.values is None else self._steps_of(user.values).astype(float)
-        return replace(user, law=law, alternative=others[0] if others else None, values=values)
+        return replace(
+            user,
+            law=distribution,
+            alternative=others[0] if others else None,
+            values=values,
+        )
 
     def _steps_of(self, values: Any) -> IntArray:
         return np.unique(in_steps(values, self.step, "values"))
 
-    def laws(self, user: User) -> list[Discrete]:
-        """Return the laws that a user's report may follow."""
-        return [law for law in (user.law, user.alternative) if isinstance(law, Discrete)]
+    def distributions(self, user: User) -> list[Discrete]:
+        """Return the distributions that a user's report may follow."""
+        return [
+            distribution
+            for distribution in (user.law, user.alternative)
+            if isinstance(distribution, Discrete)
+        ]
 
     def accepted(self, user: User) -> IntArray:
-        """Return the reports, in steps, that a user may hand in: the laws allow no others.
+        """Return the reports, in steps, that a user may hand in: the distributions allow no others.
 
         A report that a protected alternative has must never be refused: that would tell of it.
         """
         if self.crossed:
             return self._of_all_classes
-        about_laws = self.secrets == "distribution"
-        laws = self.laws(user) if about_laws else self.laws(user)[:1]
-        possible = [law.atoms[law.counts > 0] for law in laws]
+        about_distributions = self.secrets == "distribution"
+        distributions = (
+            self.distributions(user) if about_distributions else self.distributions(user)[:1]
+        )
+        possible = [distribution.atoms[distribution.counts > 0] for distribution in distributions]
         if self.secrets.startswith("value"):  # then the reported value is given, and needs no mass
             possible.append(user.protected)
         return self._steps_of(np.concatenate(possible))
 
     @cached_property
     def _of_all_classes(self) -> IntArray:
-        """The reports, in steps, that the law of some class has."""
-        laws = [law for user in self.users for law in self.laws(user)]
-        return self._steps_of(np.concatenate([law.atoms[law.counts > 0] for law in laws]))
+        """The reports, in steps, that the distribution of some class has."""
+        distributions = [
+            distribution for user in self.users for distribution in self.distributions(user)
+        ]
+        return self._steps_of(
+            np.concatenate(
+                [distribution.atoms[distribution.counts > 0] for distribution in distributions]
+            )
+        )
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the sum, in steps."""
         total = 0.0
         for user in self.in_steps:
-            law: Any = user.law
-            mean = float(law.probabilities @ law.atoms)
-            total += user.count * float(law.probabilities @ (law.atoms - mean) ** 2)
+            distribution: Any = user.law
+            mean = float(distribution.probabilities @ distribution.atoms)
+            total += user.count * float(
+                distribution.probabilities @ (distribution.atoms - mean) ** 2
+            )
         return math.sqrt(total)
 
     def parts(self) -> Iterator[bytes]:
@@ -520,7 +551,7 @@ class Reporters:
         Raises
         ------
         TypeError, ValueError
-            If there is not one report for each user, or one is not in the law of its user.
+            If there is not one report for each user, or one is not in the distribution of its user.
         """
         values, classes = self.present(reports)
         steps = in_steps(values, self.step, "values")
@@ -528,8 +559,9 @@ class Reporters:
         if strange.any():
             first = int(strange.argmax())
             raise ValueError(
-                f"{self.called(classes, first)} reports {float(values[first])!r}, which its law "
-                "does not have; correct the report, or fit on a law that has it."
+                f"{self.called(classes, first)} reports {float(values[first])!r}, which its "
+                "distribution does not have; correct the report, or fit on a distribution that has "
+                "it."
             )
         return int(steps.sum())
 
@@ -543,7 +575,7 @@ class Reporters:
         return values[~gone], classes if classes is None else classes[~gone]
 
     def _allowed(self, steps: IntArray, classes: Array | None) -> Array:
-        """Return which reports the laws of their users have, or some law where none is known."""
+        """Return which reports the users' priors have, or some prior where none is known."""
         levels, pairs = self._alphabet
         places = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
         known: Array = levels[places] == steps
@@ -677,22 +709,26 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
     """Return means, standard deviations and counts of users who are Gaussian, and refuse others."""
     columns = []
     for k, user in enumerate(check_users(users)):
-        law = user.law
-        if not (isinstance(law, GaussianMixture) and _is_gaussian(law)):
+        distribution = user.law
+        if not (isinstance(distribution, GaussianMixture) and _is_gaussian(distribution)):
             raise ValueError(
-                f"users must be Gaussian for 003, Corollary 1, got {law!r} for users[{k}]; the "
-                "central limit theorem is no proof of it: round the reports to a step, and use "
-                "Discrete laws."
+                f"users must be Gaussian for 003, Corollary 1, got {distribution!r} for "
+                f"users[{k}]; the central limit theorem is no proof of it: round the reports to a "
+                "step, and use Discrete distributions."
             )
-        columns.append([float(law.means[0]), float(law.scales[0]), float(user.count)])
+        columns.append(
+            [float(distribution.means[0]), float(distribution.scales[0]), float(user.count)]
+        )
     means, sds, counts = np.array(columns).T
     return means, sds, counts
 
 
-def _is_gaussian(law: GaussianMixture) -> bool:
+def _is_gaussian(distribution: GaussianMixture) -> bool:
     """Return whether all components are the same."""
     return (
-        law.n_axes == 1 and len(set(zip(law.means.tolist(), law.scales.tolist(), strict=True))) == 1
+        distribution.n_axes == 1
+        and len(set(zip(distribution.means.tolist(), distribution.scales.tolist(), strict=True)))
+        == 1
     )
 
 
@@ -732,7 +768,7 @@ def _column_of(reports: Any) -> FloatArray:
 
 
 def asked_of(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    """Return the pairs of secrets to protect, in words, and with laws in whole steps.
+    """Return the pairs of secrets to protect, in words, and with distributions in whole steps.
 
     Raises
     ------
@@ -807,13 +843,13 @@ def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) ->
                 f"values holds ({first!r}, {second!r}), and no user has both in the alphabet; "
                 "name values that are reported."
             )
-        laws = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
-        pairs += [UserPair(k, repr(first), repr(second), *laws) for k in found]
+        distributions = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
+        pairs += [UserPair(k, repr(first), repr(second), *distributions) for k in found]
     return pairs
 
 
 def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
-    """Return every class against every other: a user of the one who follows the law of the other.
+    """Return every class against every other: a user of the one who is like the other.
 
     Both orders count: the other users are those left when a user of the first class is taken out.
     """
@@ -835,11 +871,17 @@ def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Us
     secrets = settings.secrets
     name = reporters.named(pair.user, settings.together)
     if secrets.startswith("value"):
-        values = (float(with_mass(law)[0]) for law in (pair.p, pair.q))
+        values = (float(with_mass(distribution)[0]) for distribution in (pair.p, pair.q))
         first, second = (value * reporters.step for value in values)
         against = f"reports {second:g}" if secrets == "value" else "is absent"
         return replace(pair, secret=f"{name} reports {first:g}", against=f"{name} {against}")
     if secrets == "distribution-absence":
         return replace(pair, secret=f"{name} is present", against=f"{name} is absent")
-    other = "its alternative" if pair.against == "alternative" else f"the law of {pair.against}"
-    return replace(pair, secret=f"{name} follows its law", against=f"{name} follows {other}")
+    other = (
+        "its alternative"
+        if pair.against == "alternative"
+        else f"the distribution of {pair.against}"
+    )
+    return replace(
+        pair, secret=f"{name} follows its distribution", against=f"{name} follows {other}"
+    )

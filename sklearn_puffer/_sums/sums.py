@@ -7,13 +7,13 @@ of one of its users in the worst case over all others,
 .. math:: \text{loss of the class} \le n \, w(\theta),
 
 and far to either side the loss tends to n times the difference of log E[e^(x/theta)], or of
-log E[e^(-x/theta)], of the two laws of one user. Where the reports of a class have one sign, or its
-pairs are values, the two are equal.
+log E[e^(-x/theta)], of the two distributions of one user. Where the reports of a class have one
+sign, or its pairs are values, the two are equal.
 
 *Gaussian users* (003, Cor. 1). A pair of secrets about a user k (or about all users of a class)
 changes the sum by a Gaussian: with m and s its mean and deviation (s = 0 where values are the
-secrets), and S the deviation of all others, the laws of the sum are, but for a translation, N(m,
-s^2 + S^2) and N(0, S^2). With Laplace noise of scale theta and G ~ N(m, s^2):
+secrets), and S the deviation of all others, the distributions of the sum are, but for a
+translation, N(m, s^2 + S^2) and N(0, S^2). With Laplace noise of scale theta and G ~ N(m, s^2):
 
 - Pure loss of the first against the second: |m|/theta + s^2/(2 theta^2), whatever S is. It is the
   limit far out, log E[e^(|m| / m G / theta)], and alone (S = 0) the ratio E[e^((|y| - |y - G|) /
@@ -24,14 +24,14 @@ s^2 + S^2) and N(0, S^2). With Laplace noise of scale theta and G ~ N(m, s^2):
   A translation by m has a delta of 1 - e^((epsilon - |m|/theta)/2).
 
 *Published sufficient conditions*, corrected: Laplace noise, pure epsilon. Users report independent
-values, X is their sum, and a pair of secrets changes the law of one user from p to q. Whatever the
-other users do, a scale that keeps the loss of p against q within epsilon keeps that of the sum:
-with R the law of the others,
+values, X is their sum, and a pair of secrets changes the distribution of one user from p to q.
+Whatever the other users do, a scale that keeps the loss of p against q within epsilon keeps that of
+the sum: with R the distribution of the others,
 
 .. math:: \frac{\int h_p(y - r) R(dr)}{\int h_q(y - r) R(dr)} \le \sup_z \frac{h_p(z)}{h_q(z)},
 
 a weighted mean of ratios being at most the largest. So every condition here reads the user's own
-laws only, and the chance that users are present, a factor of both sides, cancels.
+distributions only, and the chance that users are present, a factor of both sides, cancels.
 """
 
 from __future__ import annotations
@@ -224,10 +224,12 @@ class DiscreteSum:
     def _lengths(self) -> tuple[int, int]:
         """Return how many steps apart one user's values lie, and the ends of the sum of all."""
         free = [pair for pair in self.pairs if pair.shift is None]
-        laws = [with_mass(user.law) for user in self.counted_on]
-        further = [with_mass(law) for pair in free for law in (pair.p, pair.q)]
-        step = step_of(np.concatenate([*laws, *further]))
-        sums = [user.count * np.ptp(x) for user, x in zip(self.counted_on, laws, strict=True)]
+        distributions = [with_mass(user.law) for user in self.counted_on]
+        further = [with_mass(distribution) for pair in free for distribution in (pair.p, pair.q)]
+        step = step_of(np.concatenate([*distributions, *further]))
+        sums = [
+            user.count * np.ptp(x) for user, x in zip(self.counted_on, distributions, strict=True)
+        ]
         return int(max(map(reach_of, free), default=0.0) / step), int(sum(sums) / step)
 
     @property
@@ -250,9 +252,9 @@ class DiscreteSum:
 # ----------------------------------------------------------------------------------- Gaussian users
 
 
-# A point mass is given the width w of 1e-20 of the user's own values where a law is needed: for
-# w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <= e^(2u) for
-# u <= 1 and E[e^(-u|Z|)] >= e^-u.
+# A point mass is given the width w of 1e-20 of the user's own values where a distribution is
+# needed: for w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <=
+# e^(2u) for u <= 1 and E[e^(-u|Z|)] >= e^-u.
 
 
 _THIN = 1e-20
@@ -269,8 +271,8 @@ class Change:
     others: float
 
     @property
-    def laws(self) -> PriorPair:
-        """The laws of the sum under the two secrets; a point mass is thin."""
+    def distributions(self) -> PriorPair:
+        """The distributions of the sum under the two secrets; a point mass is thin."""
         if max(self.spread, self.others) == 0.0:
             return PriorPair(Discrete([self.shift], [1.0]), Discrete([0.0], [1.0]))
         sds = math.hypot(self.spread, self.others), self.others or self.thin
@@ -289,11 +291,11 @@ class Change:
         if self.others == 0.0:
             return lowest, worst
         if notion.delta > 0.0 or theta == 0.0:
-            low, high = _table(self.laws, theta, notion)
+            low, high = _table(self.distributions, theta, notion)
             return np.minimum(low, worst), np.minimum(high, worst)
         if self.spread == 0.0:
             return lowest, worst
-        low, high = _table(self.laws, theta, notion)
+        low, high = _table(self.distributions, theta, notion)
         far = self._far_out(theta)  # forwards the others change nothing
         low[0], high[0] = far * (1.0 - 2.0**-48), far * (1.0 + 2.0**-48)
         high = np.minimum(high, worst)
@@ -320,7 +322,7 @@ class Change:
         return float(self.given(theta, notion)[1].max())
 
     def scale(self, notion: Pufferfish) -> float:
-        """Return the smallest scale that keeps the promise, where some noise is needed."""
+        """Return the smallest scale that keeps the guarantee, where some noise is needed."""
         m, s, epsilon = self.shift, self.spread, notion.epsilon
         root = (m + math.hypot(m, math.sqrt(2.0 * epsilon) * s)) / (2.0 * epsilon)
         if notion.delta == 0.0 and self.bound(root * (1.0 + 2.0**-46), notion) <= epsilon:
@@ -357,10 +359,12 @@ class Change:
         ratio = 2.0 * self.thin / theta * (1.0 + _HAIR)
         if not ratio <= 1e-3 * min(notion.epsilon, 1.0):
             return np.zeros(2), np.ones(2)
-        laws = Change(self.shift, self.spread, 0.0).laws
+        distributions = Change(self.shift, self.spread, 0.0).distributions
         wider = Pufferfish(math.nextafter(notion.epsilon + ratio, math.inf), notion.delta)
-        low = _table(laws, theta, wider)[0] * math.exp(-ratio) * (1.0 - _HAIR)
-        high = notion.of_samples(_table(laws, theta, notion.for_law(ratio))[1], ratio)
+        low = _table(distributions, theta, wider)[0] * math.exp(-ratio) * (1.0 - _HAIR)
+        high = notion.of_samples(
+            _table(distributions, theta, notion.for_distribution(ratio))[1], ratio
+        )
         return low, np.minimum(np.nextafter(high, np.inf), 1.0)
 
 
@@ -384,9 +388,11 @@ def largest_scale(changes: Sequence[Change], notion: Pufferfish) -> Calibration:
     return best
 
 
-def _table(laws: PriorPair, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
-    """Return both ends of the losses of a pair of laws, both directions."""
-    table = LossTable([laws], notion)
+def _table(
+    distributions: PriorPair, theta: float, notion: Pufferfish
+) -> tuple[FloatArray, FloatArray]:
+    """Return both ends of the losses of a pair of distributions, both directions."""
+    table = LossTable([distributions], notion)
     if theta == 0.0:
         upper: FloatArray = table.without_noise()[0]
         return upper.copy(), upper
@@ -404,7 +410,7 @@ class GaussianUsers:
     Parameters
     ----------
     corollary_1a : float
-        003, Corollary 1(a); infinite under a pure promise, unless no user has a spread.
+        003, Corollary 1(a); infinite under a pure guarantee, unless no user has a spread.
     equation_11 : float or None
         The same for identical users by 003, Eq. (11), computed apart; None for other users, and
         where ``others`` are given.
@@ -452,7 +458,7 @@ def gaussian_users(
     means, sds : array-like of shape (k,)
         Of what each user reports; a standard deviation of 0 is a known value.
     notion : Pufferfish
-        What is to be promised, with its budget.
+        What is to be guaranteed, with its budget.
     counts : array-like of shape (k,), optional
         How many users there are of each class; one by default.
     others : array-like of shape (k,), optional
@@ -472,11 +478,11 @@ def gaussian_users(
 
     Notes
     -----
-    *Formal guarantees.* ``exact`` is the smallest scale for the two Gaussian laws of the sum, with
-    and without the user. Under a pure promise, unless epsilon is small against the spread of the
-    user's value, it is the root of |mu_k|/theta + sigma_k^2/(2 theta^2) = epsilon, whoever the
-    others are; elsewhere the two standard deviations are the floats nearest to the roots of the
-    sums of variances, and the promise is for these laws.
+    *Formal guarantees.* ``exact`` is the smallest scale for the two Gaussian distributions of the
+    sum, with and without the user. Under a pure guarantee, unless epsilon is small against the
+    spread of the user's value, it is the root of |mu_k|/theta + sigma_k^2/(2 theta^2) = epsilon,
+    whoever the others are; elsewhere the two standard deviations are the floats nearest to the
+    roots of the sums of variances, and the guarantee is for these distributions.
 
     The formula is sound: what the monotone coupling moves further than epsilon theta has a mass
     of at most delta. A point mass, where nobody else reports anything random, is given a width s
@@ -659,7 +665,7 @@ class GaussianSum:
 _LARGEST_PSI = 1e300
 
 
-TwoLaws = UserPair | PriorPair
+TwoDistributions = UserPair | PriorPair
 """What one user reports under two secrets."""
 
 
@@ -683,7 +689,7 @@ class Condition:
     source: str
 
 
-def theorem_1_of_001(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
+def theorem_1_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
     r"""Return the scale for one value of a user against another (001, Thm 1).
 
     .. math:: \theta = \max |a - b| / \varepsilon
@@ -706,7 +712,7 @@ def theorem_1_of_001(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("theorem_1_of_001", _per_epsilon(max(moves), epsilon), "001, Thm 1, Eq. (10)")
 
 
-def theorem_2_of_001(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
+def theorem_2_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
     r"""Return the scale for a value of a user against absence (001, Thm 2).
 
     .. math:: \theta = \max |a| / \varepsilon
@@ -729,8 +735,8 @@ def theorem_2_of_001(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("theorem_2_of_001", _per_epsilon(max(moves), epsilon), "001, Thm 2, Eq. (12)")
 
 
-def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for the law of a user against absence (001, Thm 3, Eq. 13).
+def theorem_3_eq13(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    r"""Return the scale for the distribution of a user against absence (001, Thm 3, Eq. 13).
 
     .. math:: \theta = \min\{\theta : E_p[e^{|D|/\theta}] \le e^\varepsilon \text{ for all p}\}
 
@@ -757,8 +763,8 @@ def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("theorem_3_eq13", scale, "001, Thm 3, Eq. (13)")
 
 
-def theorem_3_eq14(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for a law against absence, from its range (001, Thm 3, Eq. 14).
+def theorem_3_eq14(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    r"""Return the scale for a distribution against absence, from its range (001, Thm 3, Eq. 14).
 
     .. math:: \theta = \max\{|t| : p(t) > 0\} / \varepsilon
 
@@ -780,8 +786,8 @@ def theorem_3_eq14(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("theorem_3_eq14", _per_epsilon(max(moves), epsilon), "001, Thm 3, Eq. (14)")
 
 
-def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for one law of a user against another (001, Thm 4).
+def theorem_4(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    r"""Return the scale for one distribution of a user against another (001, Thm 4).
 
     .. math:: \theta = \max W_\infty(p, q) / \varepsilon, \qquad
               W_\infty = \max_u |F_p^{-1}(u) - F_q^{-1}(u)|
@@ -809,10 +815,10 @@ def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("theorem_4", scale, "001, Thm 4, Eq. (16), corrected")
 
 
-def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for one binary law of a user against another (001, Lemma 1).
+def lemma_1(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    r"""Return the scale for one binary distribution of a user against another (001, Lemma 1).
 
-    .. math:: \theta = 1 / \varepsilon \quad \text{(0 where all pairs hold equal laws)}
+    .. math:: \theta = 1 / \varepsilon \quad \text{(0 where all pairs hold equal distributions)}
 
     Notes
     -----
@@ -832,8 +838,8 @@ def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("lemma_1", _per_epsilon(Fraction(moved), epsilon), "001, Lemma 1, Eq. (18)")
 
 
-def lemma_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the relaxed scale for one binary law against another (001, Lemma 2).
+def lemma_2(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    r"""Return the relaxed scale for one binary distribution against another (001, Lemma 2).
 
     .. math:: \theta = \max \frac{1}{\log(e^\varepsilon + (e^\varepsilon - 1) \psi)}, \qquad
               \psi = \inf_x \psi(x) = \frac{\min(p, q)}{|p - q|}
@@ -874,7 +880,7 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     p, q : float
         Two different chances of a 1.
     others : Discrete
-        R, the law of the sum of the other users.
+        R, the distribution of the sum of the other users.
 
     Returns
     -------
@@ -885,7 +891,7 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     Raises
     ------
     TypeError, ValueError
-        If p or q is no chance, p equals q, or the others have no discrete law.
+        If p or q is no chance, p equals q, or the others have no discrete distribution.
 
     References
     ----------
@@ -899,10 +905,12 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     [1.0, 0.5]
     """
     if not isinstance(others, Discrete) or others.n_axes != 1:
-        raise TypeError(f"others must be a Discrete law of one column, got {others!r}.")
+        raise TypeError(f"others must be a Discrete distribution of one column, got {others!r}.")
     p, q = check_chance(p, "p"), check_chance(q, "q")
     if p == q:
-        raise ValueError(f"p and q must differ, got {p!r} twice; equal laws need no noise.")
+        raise ValueError(
+            f"p and q must differ, got {p!r} twice; equal distributions need no noise."
+        )
     kept = others.counts > 0
     atoms, masses = others.atoms[kept], others.probabilities[kept]
     places = np.minimum(np.searchsorted(atoms, atoms + 1.0), len(atoms) - 1)
@@ -913,7 +921,7 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     return atoms + 1.0, psi
 
 
-def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
+def lemma_2_both_ends(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
     r"""Return the scale of 001, Lemma 2, with the better of the two ends of the coupling.
 
     .. math:: \psi = \frac{\max(\min(p, q), 1 - \max(p, q))}{|p - q|}
@@ -926,7 +934,7 @@ def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     References
     ----------
-    001, Lemma 2, with 000, Eq. (11) and (12) of the user's own laws.
+    001, Lemma 2, with 000, Eq. (11) and (12) of the user's own distributions.
 
     Examples
     --------
@@ -939,8 +947,8 @@ def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("lemma_2_both_ends", _scale_of_psi(psi, epsilon), "001, Lemma 2, both ends")
 
 
-def relaxed(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale of 000, Prop. 3.2, for the user's own laws.
+def relaxed(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    r"""Return the scale of 000, Prop. 3.2, for the user's own distributions.
 
     .. math:: E_\pi[e^{|X - X'|/\theta} \mid X' = x'] \le e^\varepsilon \; \forall x'
               \quad \text{or} \quad
@@ -964,7 +972,7 @@ def relaxed(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     """
     notion = Pufferfish(check_positive(epsilon, "epsilon"))
     scale = calibrate(_checked(pairs), notion, strategy="relaxed").scale
-    return Condition("relaxed", scale, "000, Prop. 3.2, on the user's own laws")
+    return Condition("relaxed", scale, "000, Prop. 3.2, on the user's own distributions")
 
 
 _BY_SECRETS = {
@@ -976,16 +984,16 @@ _BY_SECRETS = {
 _BINARY = (lemma_1, lemma_2, lemma_2_both_ends)
 
 
-def conditions(pairs: Sequence[TwoLaws], secrets: str, epsilon: float) -> list[Condition]:
+def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) -> list[Condition]:
     """Return every published condition that applies to the pairs, and `relaxed`.
 
     Parameters
     ----------
-    pairs : sequence of TwoLaws
-        From `user_pairs`, or of laws ``p`` and ``q``.
+    pairs : sequence of TwoDistributions
+        From `user_pairs`, or of distributions ``p`` and ``q``.
     secrets : {"value", "value-absence", "distribution-absence", "distribution"}
         Which of the four sets of 001 the pairs are from. The lemmas join in for ``"distribution"``
-        where all laws are on 0 and 1.
+        where all distributions are on 0 and 1.
     epsilon : float
         Budget in nats.
 
@@ -1019,7 +1027,7 @@ def _per_epsilon(distance: Fraction, epsilon: float) -> float:
 
 
 def _ratio(part: Fraction, whole: Fraction) -> float | None:
-    """Return a float not above the ratio, or none where the laws are equal."""
+    """Return a float not above the ratio, or none where the distributions are equal."""
     if not whole:
         return None
     ratio = part / whole
@@ -1053,67 +1061,69 @@ def _largest_move(pairs: Sequence[PriorPair]) -> Fraction:
     return max(abs(Fraction(a) - Fraction(b)) for a, b in set(zip(*ends, strict=True)))
 
 
-def _checked(pairs: Sequence[TwoLaws]) -> list[PriorPair]:
-    laws = [PriorPair(pair.p, pair.q) for pair in pairs]
-    if not laws:
-        raise ValueError("pairs must hold at least one pair of laws, got none.")
-    for law in (law for pair in laws for law in pair):
-        if not isinstance(law, Discrete):
+def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
+    distributions = [PriorPair(pair.p, pair.q) for pair in pairs]
+    if not distributions:
+        raise ValueError("pairs must hold at least one pair of distributions, got none.")
+    for distribution in (distribution for pair in distributions for distribution in pair):
+        if not isinstance(distribution, Discrete):
             raise TypeError(
-                f"pairs must hold Discrete laws, got {law!r}; Gaussian users are for "
-                "closed_forms.gaussian_users."
+                f"pairs must hold Discrete distributions, got {distribution!r}; Gaussian users are "
+                "for closed_forms.gaussian_users."
             )
-        if law.n_axes != 1:
-            raise ValueError(f"pairs must be over one column, got {law.n_axes}; sum each apart.")
-    return laws
+        if distribution.n_axes != 1:
+            raise ValueError(
+                f"pairs must be over one column, got {distribution.n_axes}; sum each apart."
+            )
+    return distributions
 
 
-def _against_absence(pairs: Sequence[TwoLaws]) -> list[PriorPair]:
+def _against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
     checked = _checked(pairs)
     for _, q in checked:
         if _support(q) != [0]:
             raise ValueError(
-                f"pairs must hold a law and the point mass at 0 (absence), got {_shown(q)}; use "
-                "secrets='distribution' for two laws."
+                "pairs must hold a distribution and the point mass at 0 (absence), got "
+                f"{_shown(q)}; use secrets='distribution' for two distributions."
             )
     return checked
 
 
-def _support(law: Discrete) -> list[Fraction]:
-    return [Fraction(atom) for atom in law.atoms[law.counts > 0].tolist()]
+def _support(distribution: Discrete) -> list[Fraction]:
+    return [Fraction(atom) for atom in distribution.atoms[distribution.counts > 0].tolist()]
 
 
-def _value(law: Discrete) -> Fraction:
+def _value(distribution: Discrete) -> Fraction:
     """Return the only value of a point mass."""
-    support = _support(law)
+    support = _support(distribution)
     if len(support) > 1:
         raise ValueError(
-            f"pairs must hold point masses here, got a law with mass on {_shown(law)}; use "
-            "secrets='distribution' or 'distribution-absence'."
+            "pairs must hold point masses here, got a distribution with mass on "
+            f"{_shown(distribution)}; use secrets='distribution' or 'distribution-absence'."
         )
     return support[0]
 
 
 def _is_binary(pair: PriorPair) -> bool:
-    return all(value in (0, 1) for law in pair for value in _support(law))
+    return all(value in (0, 1) for distribution in pair for value in _support(distribution))
 
 
-def _chances(pairs: Sequence[TwoLaws]) -> list[tuple[Fraction, Fraction]]:
+def _chances(pairs: Sequence[TwoDistributions]) -> list[tuple[Fraction, Fraction]]:
     """Return the chances of a 1."""
     checked = _checked(pairs)
     for pair in checked:
         if not _is_binary(pair):
             raise ValueError(
-                f"pairs must hold laws of 0 and 1, got {_shown(pair.p)} and {_shown(pair.q)}; use "
-                "theorem_4 or relaxed."
+                f"pairs must hold distributions of 0 and 1, got {_shown(pair.p)} and "
+                f"{_shown(pair.q)}; use theorem_4 or relaxed."
             )
     return [(_chance(p), _chance(q)) for p, q in checked]
 
 
-def _chance(law: Discrete) -> Fraction:
-    return Fraction(int(law.counts[law.atoms == 1.0].sum()), law.total)
+def _chance(distribution: Discrete) -> Fraction:
+    return Fraction(int(distribution.counts[distribution.atoms == 1.0].sum()), distribution.total)
 
 
-def _shown(law: Discrete) -> str:
-    values = law.atoms[law.counts > 0].tolist()
+def _shown(distribution: Discrete) -> str:
+    values = distribution.atoms[distribution.counts > 0].tolist()
     return f"{values[:3]}" if len(values) <= 3 else f"{values[:3]} and {len(values) - 3} more"

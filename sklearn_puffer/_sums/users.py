@@ -65,7 +65,7 @@ class User:
     -----
     Secrets are told apart given who of the other users is present: the probability of that, as in
     001, multiplies both densities alike, and cancels. The user's own presence is part of the
-    secret. So no loss depends on how large ``presence`` is; but `PufferfishSum` keeps its promise
+    secret. So no loss depends on how large ``presence`` is; but `PufferfishSum` keeps its guarantee
     for every set of others who may be present, and so counts on those only whose presence is 1:
     on nobody where absence is a secret, for a refusal of missing reports would tell that secret.
     (`SumLosses` and `sum_scale` are given that all others are there.) To model others who may or

@@ -1,7 +1,7 @@
 """How many rows go from cell to cell on average: a linear program, and its answer made whole.
 
-The program has rows of a sparse matrix for margins, laws and budget. Its answer is not believed:
-whole numbers of parts of a row are held to the budget by the checker.
+The program has rows of a sparse matrix for margins, distributions and budget. Its answer is not
+believed: whole numbers of parts of a row are held to the budget by the checker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, HockeyStick, IntArray, Notion, solved
-from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._losses import SwapDistributions, swap_losses
 
 ROW = 1 << 32
 """Flows are whole numbers of this part of a row."""
@@ -33,7 +33,7 @@ class SwapProblem:
     ----------
     sizes : ndarray of int64 of shape (n_cells,)
         :math:`N_a`: how many of the rows to be released lie in each cell, each at least one.
-    laws : sequence of SwapLaws
+    distributions : sequence of SwapDistributions
         One for each sensitive column and adversary.
     costs : ndarray of shape (n_cells, n_cells)
         What it costs that a row of cell a takes the place of one of cell b.
@@ -44,7 +44,7 @@ class SwapProblem:
     """
 
     sizes: IntArray
-    laws: Sequence[SwapLaws]
+    distributions: Sequence[SwapDistributions]
     costs: FloatArray
     weights: FloatArray
     notion: Notion
@@ -77,7 +77,9 @@ def mean_flows(problem: SwapProblem) -> IntArray:
 
 def keeps(flows: IntArray, problem: SwapProblem) -> bool:
     """Return whether flows are within the budget, as the checker has it."""
-    losses = [swap_losses(flows, problem.sizes, each, problem.notion) for each in problem.laws]
+    losses = [
+        swap_losses(flows, problem.sizes, each, problem.notion) for each in problem.distributions
+    ]
     return all(bool((loss[..., 1] <= problem.notion.budget).all()) for loss in losses)
 
 
@@ -110,13 +112,13 @@ def solved_flows(problem: SwapProblem, inside: float) -> FloatArray | None:
 
     .. math:: \sum_b F(a, b) = N_a, \qquad \sum_a F(a, b) = N_b
 
-    and for each law :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)` within the budget,
-    of which the solver is told all but the share ``inside``, for its own tolerance.
+    and for each distribution :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)` within the
+    budget, of which the solver is told all but the share ``inside``, for its own tolerance.
     """
     rows = _Rows(len(problem.sizes), problem.sizes / problem.sizes.sum())
-    for laws in problem.laws:
-        lower, upper = rows.masses(laws)
-        rows.within(lower, upper, laws.pairs, problem.notion, 1.0 - inside)
+    for distributions in problem.distributions:
+        lower, upper = rows.masses(distributions)
+        rows.within(lower, upper, distributions.pairs, problem.notion, 1.0 - inside)
     return rows.solved(problem.costs * problem.weights[:, None], problem.sizes.sum())
 
 
@@ -142,16 +144,16 @@ class _Rows:
         self.width += count
         return np.arange(self.width - count, self.width).reshape(shape)
 
-    def masses(self, laws: SwapLaws) -> tuple[Array, Array]:
+    def masses(self, distributions: SwapDistributions) -> tuple[Array, Array]:
         """Return variables for the least and the largest probability of each cell, by secret."""
-        n_secrets = len(laws.counts)
-        if laws.boxes is not None:
-            low, high = laws.boxes
+        n_secrets = len(distributions.counts)
+        if distributions.boxes is not None:
+            low, high = distributions.boxes
             return self._ends(low, high, -1.0), self._ends(low, high, 1.0)
         mass = self.new(n_secrets, self.n)
-        totals = laws.shares @ self.shares
+        totals = distributions.shares @ self.shares
         into = self.most_flow.T / self.shares[:, None]
-        for own, shares, total in zip(mass, laws.shares, totals, strict=True):
+        for own, shares, total in zip(mass, distributions.shares, totals, strict=True):
             if total > 0.0:  # no pair asks for a secret that is not there
                 where = np.column_stack([self.flow.T, own])
                 values = np.column_stack([into * (shares / total), np.full(self.n, -1.0)])

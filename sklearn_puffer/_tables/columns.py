@@ -452,7 +452,7 @@ class Column:
         if self.kind not in ("float", "integer"):
             raise TypeError(
                 f"column {self.name!r} is {self.kind}, by its type or by categories=, and Gaussian "
-                'and mixture priors are laws of numbers; make it a number, use prior="empirical", '
+                'and mixture priors are about numbers; make it a number, use prior="empirical", '
                 "or leave it out of public=."
             )
         if self.edges is not None:

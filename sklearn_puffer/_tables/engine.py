@@ -782,7 +782,7 @@ def _check_weight(types: Mapping[str, Any], weight: str) -> None:
 
 
 def _as_whole(values: Values) -> Values:
-    """Return floats as the integers that their type promises: Dask has floats beside gaps."""
+    """Return floats as the integers that their type guarantees: Dask has floats beside gaps."""
     if values.kind == "integer":
         return values
     numbers = values.data if values.missing is None else np.where(values.missing, 0, values.data)

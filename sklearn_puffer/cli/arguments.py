@@ -37,7 +37,7 @@ _A_FILE = "a .parquet, .csv or .tsv file"
 _STATUS = """
 Exit status: 0 where all is well; 1 where a certificate does not hold or a budget is spent, and
 nothing was released, or where rows do not look like those of fit, or an attack tells more than was
-promised; 2 of wrong usage, or of a file that cannot be used; 130 after Ctrl-C.
+guaranteed; 2 of wrong usage, or of a file that cannot be used; 130 after Ctrl-C.
 """
 
 
@@ -198,7 +198,7 @@ def _fit(own: argparse.ArgumentParser) -> None:
     """Learn the noise from a table, and write the form of the release.
 
     Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write
-    the form of the release: all that releasing takes, without the laws of the table.
+    the form of the release: all that releasing takes, without the distributions of the table.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
       puffer fit adult.parquet release.json --settings release.toml
@@ -221,7 +221,7 @@ def _fit(own: argparse.ArgumentParser) -> None:
     """
     own.add_argument("table", metavar="TABLE", help=_A_FILE)
     own.add_argument("form", metavar="FORM", help="the form to write, a .json file")
-    text = "save the whole noiser, too (joblib); it holds the laws of the table: keep it as safe"
+    text = "save the whole noiser, too (joblib); it holds the priors: keep it as safe"
     own.add_argument("--noiser", metavar="FILE", help=text)
     _shared(own)
     own.add_argument("--force", action="store_true", help="replace files that are there")
@@ -245,15 +245,15 @@ def _plan(own: argparse.ArgumentParser) -> None:
 def _check(own: argparse.ArgumentParser) -> None:
     """See whether rows still look like those of fit.
 
-    See whether the rows of TABLE still look like those of fit, which the promise is about; with
+    See whether the rows of TABLE still look like those of fit, which the guarantee is about; with
     --sensitive also those of each secret, and the loss under what is seen, an estimate.
 
       puffer fit adult.csv release.json --sensitive race --public age --noiser noiser.joblib
       puffer check noiser.joblib new.csv
       puffer check noiser.joblib new.csv --sensitive race --out drift.html
 
-    --sensitive takes the saved noiser: a form holds no laws of secrets to compare with. The table
-    is read into memory, and nothing is released. The status is 1 where the rows differ.
+    --sensitive takes the saved noiser: a form holds no distributions of secrets to compare with.
+    The table is read into memory, and nothing is released. The status is 1 where the rows differ.
     """
     _form(own)
     own.add_argument("table", metavar="TABLE", help=_A_FILE)
@@ -267,13 +267,13 @@ def _audit(own: argparse.ArgumentParser) -> None:
     """Attack what would be released of rows that were not in fit.
 
     Attack what would be released of TABLE, rows that were not in fit and have their secrets, and
-    say what attackers find beside what is promised. The releases that it draws are dropped.
+    say what attackers find beside what is guaranteed. The releases that it draws are dropped.
 
       puffer audit release.json held_out.csv --task income
       puffer audit swap.joblib held_out.csv --out audit.html --peer remover=removed.csv
 
     The audit is computed from the raw rows: keep it where you keep the table. The table is read
-    into memory. The status is 1 where an attack tells more than was promised.
+    into memory. The status is 1 where an attack tells more than was guaranteed.
     """
     _form(own)
     own.add_argument("table", metavar="TABLE", help=f"{_A_FILE}, with secrets")
@@ -310,11 +310,11 @@ def _release(own: argparse.ArgumentParser) -> None:
 
 
 def _report(own: argparse.ArgumentParser) -> None:
-    """Show what is promised, for the person who signs.
+    """Show what is guaranteed, for the person who signs.
 
-    Show the report of a form or a saved noiser for the person who signs the release: the promise in
-    plain words, what is not promised, settings, what survives of each column, pairs of secrets, and
-    a field to sign. Or write it to a file (.txt, .html, .md or .json).
+    Show the report of a form or a saved noiser for the person who signs the release: the guarantee
+    in plain words, what is not guaranteed, settings, what survives of each column, pairs of
+    secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json).
 
       puffer report release.json
       puffer report release.json --out report.html --name clients --by "A. Clerk"

@@ -52,7 +52,7 @@ from sklearn_puffer.noise import record_swap
 
 
 def fit(asked: Any) -> int:
-    """Fit on a table, write the form, and say what is promised."""
+    """Fit on a table, write the form, and say what is guaranteed."""
     settings = read_settings(asked.settings)
     noiser = PufferfishNoiser(**_parameters(settings["noiser"], asked))
     swap = record_swap(noiser.noise) is not None
@@ -61,7 +61,7 @@ def fit(asked: Any) -> int:
     _learn(noiser, file)
     say(
         "\n\n".join(str(noiser.certificate_).split("\n\n")[:3])
-    )  # the promise, the noise, what survives
+    )  # the guarantee, the noise, what survives
     check_holds(noiser)
     form = b"" if swap else noiser.to_json().encode()
     saved = asked.form if swap else asked.noiser
@@ -172,8 +172,8 @@ def check(asked: Any) -> int:
     noiser = fitted(asked.form)
     if asked.sensitive and isinstance(noiser, PufferfishRelease):
         raise ValueError(
-            f"{asked.form!r} is a form, which holds no laws of secrets to compare with; leave "
-            "--sensitive out, or give the noiser that `puffer fit --noiser FILE` saved."
+            f"{asked.form!r} is a form, which holds no distributions of secrets to compare with; "
+            "leave --sensitive out, or give the noiser that `puffer fit --noiser FILE` saved."
         )
     file = TableFile(asked.table, layout_of(settings["table"], asked))
     types = {**(file.found_types() if asked.sensitive else {}), **types_of(noiser)}
@@ -195,7 +195,7 @@ def plan(asked: Any) -> int:
 
 
 def audit(asked: Any) -> int:
-    """Show what attackers found; the status says whether it is more than was promised."""
+    """Show what attackers found; the status says whether it is more than was guaranteed."""
     check_out(asked)
     settings = read_settings(asked.settings)
     how = unlisted(merged({}, asked, parameters_of("audit"), PREFIX))

@@ -370,7 +370,8 @@ class ReleaseDisplay(Display):
     Notes
     -----
     Nothing is released to be drawn: ``after`` is the exact mean over all releases of these rows,
-    computed from the law of the noise or the channel, or that of a release that is handed in.
+    computed from the distribution of the noise or the channel, or that of a release that is handed
+    in.
 
     Examples
     --------
@@ -528,7 +529,7 @@ _SEEN = 0.005
 
 @dataclass(eq=False)
 class MovesDisplay(Display):
-    """What the values of a column become: a heat map of the law of each.
+    """What the values of a column become: a heat map of the distribution of each.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ class AuditDisplay(Display):
     auc, low, high : ndarray of shape (n,)
         Of attacks on the release, and the ends of their intervals.
     allowed : ndarray of shape (n,)
-        What the promise allows.
+        What the guarantee allows.
     control : ndarray of shape (n,)
         What the same attack reaches on rows without noise; NaN where it was not made.
     unchanged : float
@@ -280,7 +280,7 @@ class TradeoffDisplay(Display):
     attack, low, high : ndarray of shape (n,)
         What the attack that reached most reached, and the ends of its interval.
     allowed : ndarray of shape (n,)
-        What the promise of the release allows; NaN for a peer, which has none.
+        What the guarantee of the release allows; NaN for a peer, which has none.
     is_peer : ndarray of bool of shape (n,)
         Whether the point is a peer of an audit.
     before : ndarray of shape (m, 2)

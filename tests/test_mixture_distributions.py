@@ -1,4 +1,4 @@
-"""Laws of Gaussian mixtures plus noise: every bound holds eighty digits' truth, and is narrow."""
+"""Gaussian mixtures plus noise: every bound holds the truth of eighty digits, and is narrow."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses.gaussian_mixtures import computable, law_of
+from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.line import loss_interval
-from sklearn_puffer._losses.mixtures import LawPair
+from sklearn_puffer._losses.mixtures import DistributionPair
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture
@@ -54,10 +54,10 @@ def cases(noises):
     ]
 
 
-def assert_expansion(law, prior, noise, points, order=(1e-20, 1e-12)):
+def assert_expansion(distribution, prior, noise, points, order=(1e-20, 1e-12)):
     """Check value, slope and curvature against central differences of the oracle."""
-    found = law.expansion(points, np.zeros_like(points))
-    low, high = law.log_bounds(points, points)
+    found = distribution.expansion(points, np.zeros_like(points))
+    low, high = distribution.log_bounds(points, points)
     step, allowed = mp.mpf(order[0]), order[1]
     for k, y in enumerate(points):
         at = [mp.log(oracle.density(prior, noise, mp.mpf(y) + j * step)) for j in (-1, 0, 1)]
@@ -73,25 +73,27 @@ def assert_expansion(law, prior, noise, points, order=(1e-20, 1e-12)):
 
 @pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
 def test_the_expansion_at_a_point_holds_the_truth(prior, noise):
-    assert_expansion(law_of(prior, noise), prior, noise, POINTS)
+    assert_expansion(distribution_of(prior, noise), prior, noise, POINTS)
 
 
 @pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
 def test_the_expansion_under_cauchy_noise_holds_the_truth(noise):
     points = np.array([0.5, 50.0])
-    assert_expansion(law_of(PRIORS["one"], noise), PRIORS["one"], noise, points, (1e-8, 1e-8))
+    assert_expansion(
+        distribution_of(PRIORS["one"], noise), PRIORS["one"], noise, points, (1e-8, 1e-8)
+    )
 
 
 @pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
 def test_a_mixture_under_cauchy_noise_has_the_density_of_its_integral(noise):
-    law, points = law_of(PRIORS["two"], noise), np.array([3.0, 300.0])
-    low, high = law.log_bounds(points, points)
+    distribution, points = distribution_of(PRIORS["two"], noise), np.array([3.0, 300.0])
+    low, high = distribution.log_bounds(points, points)
     for k, y in enumerate(points):
         assert low[k] <= mp.log(oracle.density(PRIORS["two"], noise, y)) <= high[k]
 
 
 @pytest.mark.parametrize("theta", [0.2, 1.0, 7.0])
-def test_the_oracle_agrees_with_the_definition_of_the_law(theta):
+def test_the_oracle_agrees_with_the_definition_of_the_distribution(theta):
     prior, noise = PRIORS["two"], Laplace(theta)
     for y in (-2.0, 2.9, 5.0):
         exact = oracle.density(prior, noise, y)
@@ -107,11 +109,11 @@ def test_the_oracle_agrees_with_the_definition_of_the_law(theta):
 )
 def test_one_component_with_laplace_noise_of_any_scale(ratio, unit):
     prior, noise = GaussianMixture([1.0], [0.0], [unit]), Laplace(unit / ratio)
-    law = law_of(prior, noise)
+    distribution = distribution_of(prior, noise)
     spots = np.array([0.0, 1e-9, 0.1, 1.0, 3.0, 8.0, 0.5 * ratio, ratio, ratio + 3.0, 4.0 * ratio])
     points = unit * np.unique(np.concatenate([-spots, spots]))
-    low, high = law.log_bounds(points, points)
-    found = law.expansion(points, np.zeros_like(points))
+    low, high = distribution.log_bounds(points, points)
+    found = distribution.expansion(points, np.zeros_like(points))
     t, a = mp.mpf(unit), mp.mpf(unit) / mp.mpf(noise.scale)
     for k, y in enumerate(points):
         exact = oracle.density(prior, noise, y)
@@ -126,12 +128,12 @@ def test_one_component_with_laplace_noise_of_any_scale(ratio, unit):
 
 @pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
 def test_panels_bound_the_density_within_them(prior, noise):
-    law = law_of(prior, noise)
+    distribution = distribution_of(prior, noise)
     edges = np.array([-40.0, -9.0, -4.0, -3.9, -1.0, 0.0, 0.01, 2.8, 2.9, 3.1, 3.11, 9.0, 30.0])
     low, high = edges[:-1], edges[1:]
-    least, most = law.log_bounds(low, high)
+    least, most = distribution.log_bounds(low, high)
     middle, radius = 0.5 * (low + high), 0.5 * (high - low)
-    around = law.expansion(middle, radius)
+    around = distribution.expansion(middle, radius)
     for share in (0.0, 0.25, 0.5, 0.9, 1.0):
         points = low + share * (high - low)
         for k, y in enumerate(points):
@@ -147,12 +149,12 @@ def test_panels_bound_the_density_within_them(prior, noise):
 @pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
 def test_panels_bound_the_density_under_cauchy_noise(noise):
     prior = PRIORS["two"]
-    law, exact = law_of(prior, noise), law_of(prior, noise)
+    distribution, exact = distribution_of(prior, noise), distribution_of(prior, noise)
     edges = np.array([-1e6, -1e3, -9.0, -1.0, 0.0, 0.01, 2.9, 3.1, 3.11, 9.0, 1e4])
     low, high = edges[:-1], edges[1:]
-    least, most = law.log_bounds(low, high)
+    least, most = distribution.log_bounds(low, high)
     middle, radius = 0.5 * (low + high), 0.5 * (high - low)
-    around = law.expansion(middle, radius)
+    around = distribution.expansion(middle, radius)
     for share in np.linspace(0.0, 1.0, 9):
         points = low + share * (high - low)
         value = exact.expansion(points, np.zeros_like(points))  # checked against integrals above
@@ -167,12 +169,12 @@ def test_panels_bound_the_density_under_cauchy_noise(noise):
 
 @pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
 def test_masses_hold_the_truth_in_both_tails_and_over_narrow_panels(prior, noise):
-    law = law_of(prior, noise)
+    distribution = distribution_of(prior, noise)
     low = np.array([-np.inf, -np.inf, -1.0, 0.0, 2.9, 3.0, 3.0, 3.0, 14.0, 6.0, 25.0, -np.inf])
     high = np.array(
         [-30.0, 0.0, 1.0, 1e-9, 3.1, 3.001, 3.0 + 1e-7, 12.0, 14.001, np.inf, 26.0, np.inf]
     )
-    least, most = law.masses(low, high)
+    least, most = distribution.masses(low, high)
     for k in range(len(low)):
         exact = oracle.mass(prior, noise, low[k], high[k])
         assert least[k] <= exact <= most[k]
@@ -181,10 +183,10 @@ def test_masses_hold_the_truth_in_both_tails_and_over_narrow_panels(prior, noise
 
 @pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
 def test_masses_under_cauchy_noise_hold_the_truth(noise):
-    law = law_of(PRIORS["one"], noise)
+    distribution = distribution_of(PRIORS["one"], noise)
     low = np.array([-np.inf, 0.0, 2.0, 50.0, 1e4, -np.inf])
     high = np.array([-3.0, 1e-6, 2.5, 60.0, np.inf, np.inf])
-    least, most = law.masses(low, high)
+    least, most = distribution.masses(low, high)
     for k in range(len(low)):
         exact = oracle.mass(PRIORS["one"], noise, low[k], high[k])
         assert least[k] <= exact <= most[k]
@@ -200,7 +202,7 @@ def tail_pairs():
 @pytest.mark.parametrize("side", [-1, 1])
 def test_no_ratio_in_a_tail_is_outside_of_its_bounds(noise, side):
     for p, q in tail_pairs():
-        first, second = law_of(p, noise), law_of(q, noise)
+        first, second = distribution_of(p, noise), distribution_of(q, noise)
         ends = [*first.anchors()[[0, -1]], *second.anchors()[[0, -1]]]
         edge = float(max(ends) if side > 0 else min(ends))
         for nearer in (edge, side * 10.0):
@@ -216,7 +218,7 @@ def test_no_ratio_in_a_tail_is_outside_of_its_bounds(noise, side):
 
 def test_laplace_tails_converge_to_the_ratio_of_their_constants():
     p, q = GaussianMixture([0.4, 0.6], [0.0, 1.0], [1.0, 0.5]), GaussianMixture([1.0], [0.5], [1.2])
-    first, second = (law_of(prior, Laplace(0.7)) for prior in (p, q))
+    first, second = (distribution_of(prior, Laplace(0.7)) for prior in (p, q))
     edge = float(max(first.anchors()[-1], second.anchors()[-1]))
     low, high = first.beyond(second, edge, 1)
     constants = [
@@ -236,16 +238,18 @@ def test_gaussian_tails_are_bounded_only_where_they_agree():
     base = GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 2.0])
     heavier = GaussianMixture([0.9, 0.1], [0.0, 1.0], [1.0, 2.0])
     wider = GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 2.0 + 1e-12])
-    laws = [law_of(prior, Gaussian(1e6)) for prior in (base, heavier, wider)]
+    distributions = [distribution_of(prior, Gaussian(1e6)) for prior in (base, heavier, wider)]
     edge = 1e9
-    low, high = laws[0].beyond(laws[1], edge, 1)
+    low, high = distributions[0].beyond(distributions[1], edge, 1)
     assert low <= np.log(5.0) <= high
-    assert laws[0].beyond(laws[2], edge, 1)[0] == -np.inf
-    assert laws[2].beyond(laws[0], edge, 1)[1] == np.inf
+    assert distributions[0].beyond(distributions[2], edge, 1)[0] == -np.inf
+    assert distributions[2].beyond(distributions[0], edge, 1)[1] == np.inf
 
 
 def losses(p, q, noise, notion):
-    return loss_interval(LawPair(law_of(p, noise), law_of(q, noise)), notion)
+    return loss_interval(
+        DistributionPair(distribution_of(p, noise), distribution_of(q, noise)), notion
+    )
 
 
 def renyi_integrand(alpha):
@@ -254,7 +258,7 @@ def renyi_integrand(alpha):
 
 def test_tails_of_gaussians_have_the_renyi_integral_of_their_closed_form():
     p, q = GaussianMixture([1.0], [0.0], [1.0]), GaussianMixture([1.0], [1.0], [1.5])
-    first, second = law_of(p, None), law_of(q, None)
+    first, second = distribution_of(p, None), distribution_of(q, None)
     for alpha, edge, side in ((2.0, 9.0, 1), (1.5, -4.0, -1), (30.0, 2.0, 1)):
         stop = mp.inf if side > 0 else -mp.inf
         points = sorted([mp.mpf(edge), mp.mpf(edge) + side * 5, stop])
@@ -266,7 +270,7 @@ def test_tails_of_gaussians_have_the_renyi_integral_of_their_closed_form():
 @pytest.mark.parametrize("noise", [None, Gaussian(0.5), Laplace(1.0), Cauchy(1.0)], ids=repr)
 def test_the_renyi_integral_of_a_tail_is_never_below_that_of_a_part_of_it(noise):
     for p, q in tail_pairs():
-        first, second = law_of(p, noise), law_of(q, noise)
+        first, second = distribution_of(p, noise), distribution_of(q, noise)
         edges = np.linspace(4.0, 12.0, 400)
         masses = first.masses(edges[:-1], edges[1:])[0], second.masses(edges[:-1], edges[1:])[1]
         with np.errstate(divide="ignore"):
@@ -399,18 +403,18 @@ def test_single_gaussians_have_the_closed_renyi_divergence(noise, deviation):
     assert high[0] - low[0] <= 1e-5 * exact
 
 
-def test_laws_under_cauchy_noise_of_absurd_scales_are_refused():
+def test_distributions_under_cauchy_noise_of_absurd_scales_are_refused():
     prior = GaussianMixture([1.0], [0.0], [1.0])
     for noise in (Cauchy(1e-90), Cauchy(1e90), GeneralizedCauchy(1.0, 1e3)):
         assert computable(prior, noise)
     for noise in (Cauchy(1e-110), Cauchy(1e110), GeneralizedCauchy(1.0, 2e3)):
         assert not computable(prior, noise)
         with pytest.raises(ValueError, match="nearer to the deviations"):
-            law_of(prior, noise)
+            distribution_of(prior, noise)
 
 
-def test_rows_have_no_law_on_a_line():
+def test_rows_have_no_distribution_on_a_line():
     rows = GaussianMixture([1.0], [[0.0, 1.0]], [np.eye(2)])
     assert not computable(rows, Laplace(1.0))
     with pytest.raises(ValueError, match="one column"):
-        law_of(rows, Laplace(1.0))
+        distribution_of(rows, Laplace(1.0))
