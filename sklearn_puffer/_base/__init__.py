@@ -52,6 +52,7 @@ from sklearn_puffer._base.numerics import (
 from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown, short_number
 from sklearn_puffer._base.progress import (
     counted,
+    fitting,
     is_listening,
     listening,
     reporting,

@@ -23,6 +23,8 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
 
+from sklearn_puffer._base.arguments import check_verbose
+
 T = TypeVar("T")
 
 EVERY = 2.0
@@ -205,6 +207,28 @@ def listening(verbose: Any, what: str) -> Iterator[None]:
     finally:
         _reporter.reset(before)
         reporter.end()
+
+
+@contextmanager
+def fitting(estimator: Any) -> Iterator[None]:
+    """Show what a fit reports, as ``verbose`` says; one that fails leaves the estimator as it was.
+
+    >>> from types import SimpleNamespace
+    >>> estimator = SimpleNamespace(verbose=0, theta_=1.0)
+    >>> with suppress(ValueError), fitting(estimator):
+    ...     estimator.theta_ = 2.0
+    ...     raise ValueError
+    >>> estimator.theta_
+    1.0
+    """
+    before = dict(vars(estimator))
+    try:
+        with listening(check_verbose(estimator.verbose), "fit"):
+            yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def is_listening() -> bool:

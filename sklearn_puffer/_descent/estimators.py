@@ -27,10 +27,9 @@ from sklearn_puffer._base import (
     check_count,
     check_positive,
     check_seed,
-    check_verbose,
     digest,
+    fitting,
     listed,
-    listening,
     plain,
     quoted,
     refuse_masked,
@@ -187,14 +186,8 @@ class NoisyDescent(CertifiedEstimator):
         TypeError, ValueError
             Naming the argument, its value and the way out; the estimator is left as it was.
         """
-        before = dict(self.__dict__)
-        try:
-            with listening(check_verbose(self.verbose), "fit"):
-                self._fit(X, y)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with fitting(self):
+            self._fit(X, y)
         return self
 
     def _fit(self, X: Any, y: Any) -> None:

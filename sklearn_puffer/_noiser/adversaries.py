@@ -354,7 +354,7 @@ def _certain(masses: Array, cells: Array) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class TablePriors:
     """Who knows what, and what the values of the columns are.
 
     Attributes
@@ -389,7 +389,7 @@ class Known:
         return tuple(facts for model in self.models for facts in model.facts)
 
 
-def known_to_adversaries(read: TableRead) -> Known:
+def table_priors(read: TableRead) -> TablePriors:
     """Return what the adversaries of a table know."""
     settings, rows, secrets = read.settings, read.rows, read.secrets
     columns, readers = read.columns, read.readers
@@ -420,16 +420,16 @@ def known_to_adversaries(read: TableRead) -> Known:
     mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
     margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
     adversaries = list(distributions_of.values())
-    return Known(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
+    return TablePriors(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
 
 
-def conditional_margins(read: TableRead, known: Known) -> Conditional:
+def conditional_margins(read: TableRead, priors: TablePriors) -> Conditional:
     """Return what is kept of the values of each column in the rows of each secret."""
     totals = {
         secret.name: dict(zip(secret.labels, read.rows.tally(secret).tolist(), strict=True))
         for secret in read.secrets
     }
-    return Conditional(known.counted, read.bare_columns, totals)
+    return Conditional(priors.counted, read.bare_columns, totals)
 
 
 def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
@@ -545,10 +545,10 @@ def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
     return np.array_equal(seen, tally(Coded(now, size), len(counts), counts))
 
 
-def about_rows(read: TableRead, known: Known) -> list[str]:
+def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
     """Return what there is to warn of about rows that are known one by one, or too little."""
-    weak = [facts for facts in known.facts if facts.weak]
-    return [*map(weak_sentence, weak), *single_rows(read, known.counted)]
+    weak = [facts for facts in priors.facts if facts.weak]
+    return [*map(weak_sentence, weak), *single_rows(read, priors.counted)]
 
 
 def single_rows(read: TableRead, counted: Adversary) -> list[str]:
@@ -592,7 +592,7 @@ def _share_of_singles(distributions: list[Any], n_rows: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class DrawnPriors:
     """Priors drawn around the fitted ones: what is said of them is an estimate.
 
     The loss over them is that which a share ``level`` of the draws does not exceed.
@@ -679,7 +679,7 @@ class Draws:
 class _Draw:
     """The losses of a single draw, for a search."""
 
-    draws: Draws
+    draws: DrawnPriors
     problem: Problem
     notion: Notion
     draw: int
@@ -696,7 +696,7 @@ def drawn_around(
     pairs: Mapping[Name, Sequence[Pair]],
     groups: Sequence[Sequence[int]],
     level: float,
-) -> Draws:
+) -> DrawnPriors:
     """Return priors drawn around the fitted ones, as adversaries of their own."""
     if settings.fit.covariance == "common":
         raise ValueError(
@@ -715,7 +715,7 @@ def drawn_around(
                 )
                 for k, prior in enumerate(own):
                     drawn[k][name][label][members] = prior
-    draws = draws_of(drawn, pairs, groups, level)
+    draws = as_drawn_priors(drawn, pairs, groups, level)
     if not draws.computable(settings.noise, settings.notion):
         raise ValueError(
             "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
@@ -724,12 +724,12 @@ def drawn_around(
     return draws
 
 
-def draws_of(
+def as_drawn_priors(
     drawn: Sequence[Adversary],
     pairs: Mapping[Name, Sequence[Pair]],
     groups: Sequence[Sequence[int]],
     level: float,
-) -> Draws:
+) -> DrawnPriors:
     """Return adversaries that were drawn, as priors around a fitted one."""
     pairs_drawn, parts = make_groups(drawn, pairs, groups)
-    return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
+    return DrawnPriors(level, parts, np.array([pair.adversary for pair in pairs_drawn]))

@@ -32,7 +32,7 @@ from sklearn_puffer._channels import (
 )
 from sklearn_puffer._losses import Readers, channel_floor, moved_by_copies, repeated_losses
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._noiser.adversaries import Known, conditional_margins, known_to_adversaries
+from sklearn_puffer._noiser.adversaries import TablePriors, conditional_margins, table_priors
 from sklearn_puffer._noiser.channel_release import (
     CellDistance,
     Channel,
@@ -112,11 +112,11 @@ def learn_channel(
     """
     read = read_table(settings, table, given_secrets, sample_weight)
     units_of_change(read, np.zeros(len(read.columns)))  # refused before anything is counted
-    known = known_to_adversaries(read)
-    cells, counts = count_cells(read, known)
-    distributions = [*_secret_distributions(read, known, cells)]
+    priors = table_priors(read)
+    cells, counts = count_cells(read, priors)
+    distributions = [*_secret_distributions(read, priors, cells)]
     assert settings.channel is not None
-    units = units_of_change(read, known.spreads)
+    units = units_of_change(read, priors.spreads)
     values = cells.values(read.columns)
     distance = CellDistance(values, read.unordered, units, settings.channel.cost)
     problem = ChannelProblem(
@@ -129,14 +129,14 @@ def learn_channel(
     )
     rows = whole_rows(problem, find_channel(problem))
     check_copies(read, counts, distributions, rows, problem.epsilon)
-    return LearntChannel(read, known, cells, counts, distributions, distance, problem, rows)
+    return LearntChannel(read, priors, cells, counts, distributions, distance, problem, rows)
 
 
 # ---------------------------------------------------------------------------------- cells and
 # distributions
 
 
-def count_cells(read: TableRead, known: Known) -> tuple[DistinctRows, list[IntArray]]:
+def count_cells(read: TableRead, priors: TablePriors) -> tuple[DistinctRows, list[IntArray]]:
     """Return the cells of a table, and how often each occurs with each secret.
 
     Cells are those of the rows, and those that further priors give mass to. The counts are of shape
@@ -155,7 +155,7 @@ def count_cells(read: TableRead, known: Known) -> tuple[DistinctRows, list[IntAr
     of_columns = [of_secrets for [of_secrets] in counted_rows]
     seen = [of_secret.codes for of_secret in of_columns[0]]
     further = [
-        _codes(distribution, read.columns) for distribution in _further_distributions(read, known)
+        _codes(distribution, read.columns) for distribution in _further_distributions(read, priors)
     ]
     sizes = [len(column.atoms) for column in read.columns]
     cells = DistinctRows.of(np.concatenate([*seen, *further]), sizes)
@@ -184,12 +184,12 @@ def _check_size(read: TableRead, n_cells: int) -> None:
         )
 
 
-def _further_distributions(read: TableRead, known: Known) -> list[Discrete]:
+def _further_distributions(read: TableRead, priors: TablePriors) -> list[Discrete]:
     """Return the distributions that may give mass to rows that `fit` has not seen."""
     counted = 1 if read.settings.prior is None else 0
     return [
         distribution
-        for adversary in known.adversaries[counted:]
+        for adversary in priors.adversaries[counted:]
         for of_secrets in adversary.values()
         for distributions in of_secrets.values()
         for distribution in distributions.values()
@@ -243,10 +243,10 @@ def _whole_counts(distribution: Discrete, some: Array) -> list[int]:
 
 
 def _secret_distributions(
-    read: TableRead, known: Known, cells: DistinctRows
+    read: TableRead, priors: TablePriors, cells: DistinctRows
 ) -> Iterator[SecretDistributions]:
     """Yield the distributions that must not be told apart, by adversary and sensitive column."""
-    for number, adversary in enumerate(known.adversaries):
+    for number, adversary in enumerate(priors.adversaries):
         for secret in read.secrets:
             [distributions] = zip(
                 *(distribution.values() for distribution in adversary[secret.name].values()),
@@ -375,7 +375,7 @@ class LearntChannel:
     """Everything that was found out, and what follows from it."""
 
     read: TableRead
-    known: Known
+    priors: TablePriors
     cells: DistinctRows
     counts: list[IntArray]  # (n_secrets, n_cells), of each sensitive column
     distributions: list[SecretDistributions]
@@ -391,7 +391,7 @@ class LearntChannel:
     @property
     def margins(self) -> list[Margin]:
         """How the values of each column were distributed."""
-        return self.known.margins
+        return self.priors.margins
 
     @cached_property
     def pairs(self) -> tuple[ChannelLoss, ...]:
@@ -406,7 +406,7 @@ class LearntChannel:
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's distributions under the names of the columns."""
-        return named_distributions(self.known.adversaries[0], self.read.public)
+        return named_distributions(self.priors.adversaries[0], self.read.public)
 
     def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
@@ -432,7 +432,7 @@ class LearntChannel:
     def certificate(self) -> ChannelCertificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         settings, read = self.read.settings, self.read
-        n_further = len(self.known.adversaries) - 1
+        n_further = len(self.priors.adversaries) - 1
         loss = max(pair.upper for pair in self.pairs)
         holds = loss <= settings.notion.budget
         return ChannelCertificate(
@@ -528,7 +528,7 @@ class LearntChannel:
         )
 
     def _fitted(self) -> FittedChannel:
-        fitted, read = self.known.adversaries[0], self.read
+        fitted, read = self.priors.adversaries[0], self.read
         first = next(iter(fitted.values()))
         return FittedChannel(
             {name: list(of_secret) for name, of_secret in fitted.items()},
@@ -541,7 +541,7 @@ class LearntChannel:
             read.settings.notion,
             read.settings.releases,
             margins=self.margins,
-            conditional=conditional_margins(read, self.known),
+            conditional=conditional_margins(read, self.priors),
         )
 
     def _assumptions(self, n_further: int) -> list[str]:
@@ -584,9 +584,9 @@ class LearntChannel:
         shares = joint.data / self.read.rows.total
         if column.unordered:
             same = float(shares[before == after].sum())
-            return utility_without_order(column.name, self.known.raw[k], same)
+            return utility_without_order(column.name, self.priors.raw[k], same)
         changes = changes_of(np.abs(column.atoms[after] - raw[before]), shares)
-        return utility_of(column.name, self.known.raw[k], float(self.known.spreads[k]), *changes)
+        return utility_of(column.name, self.priors.raw[k], float(self.priors.spreads[k]), *changes)
 
     def _raw_counts(self, k: int, numbers: FloatArray) -> Any:
         """Return how often each number of a binned column stood in each cell."""

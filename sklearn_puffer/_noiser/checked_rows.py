@@ -40,7 +40,7 @@ _EARLIER = (
 
 
 @dataclass(frozen=True, eq=False)
-class KnownMargins:
+class FittedMargins:
     """What the certificate of a form knows of the fitted rows.
 
     Attributes
@@ -70,7 +70,7 @@ class KnownMargins:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownSwap(KnownMargins):
+class FittedSwap(FittedMargins):
     """What the certificate of a swap knows of the fitted rows: their columns, and their cells.
 
     Attributes
@@ -87,7 +87,7 @@ class KnownSwap(KnownMargins):
     release: Any
 
     @classmethod
-    def of(cls, read: Any, release: Any) -> KnownSwap:
+    def of(cls, read: Any, release: Any) -> FittedSwap:
         """Return what is kept of the rows that were read."""
         columns = [column_of(*each) for each in read.own.items()]
 
@@ -292,7 +292,7 @@ def _with_secrets(
     found: Drift, fitted: Any, table: Source, placed: Sequence[Placed], secrets: Sequence[Secret]
 ) -> Drift:
     """Return the verdict with that on each secret's distribution, and what they would lose."""
-    swap = isinstance(fitted, KnownSwap)
+    swap = isinstance(fitted, FittedSwap)
     margins = fitted.by_secret if swap else fitted.conditional.margins()
     codes = {secret.name: _codes(secret, found.n_rows) for secret in secrets}
     asked = [

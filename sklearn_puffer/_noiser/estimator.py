@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import check_positive, check_verbose, listening
+from sklearn_puffer._base import check_positive, fitting
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import LearntChannel, learn_channel
 from sklearn_puffer._noiser.drift import Watch
@@ -295,14 +295,8 @@ class PufferfishNoiser(ReleaseTransformer):
         self
             The fitted noiser, also where its certificate does not hold.
         """
-        before = dict(self.__dict__)
-        try:
-            with listening(check_verbose(self.verbose), "fit"):
-                self._fit(X, sensitive_features, sample_weight)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with fitting(self):
+            self._fit(X, sensitive_features, sample_weight)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:

@@ -18,12 +18,12 @@ from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import (
     N_DRAWS,
-    Known,
+    TablePriors,
     about_rows,
+    as_drawn_priors,
     conditional_margins,
-    draws_of,
-    known_to_adversaries,
     refitted_distributions,
+    table_priors,
 )
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
@@ -81,7 +81,7 @@ class Learnt:
     Attributes
     ----------
     read : TableRead
-    known : Known
+    priors : TablePriors
         Its kernels leave columns that may be known as they are.
     problem : Problem
     calibrated : Calibrated
@@ -92,7 +92,7 @@ class Learnt:
     """
 
     read: TableRead
-    known: Known
+    priors: TablePriors
     problem: Problem
     calibrated: Calibrated
     around: Around
@@ -111,7 +111,7 @@ class Learnt:
     @property
     def margins(self) -> list[Margin]:
         """What is kept of the values of each column."""
-        return self.known.margins
+        return self.priors.margins
 
     @property
     def propagated(self) -> list[Name]:
@@ -122,13 +122,13 @@ class Learnt:
     def _members(self) -> list[Members]:
         """The columns that some distribution of the fitted adversary is about."""
         distributions = [
-            of for of_secret in self.known.adversaries[0].values() for of in of_secret.values()
+            of for of_secret in self.priors.adversaries[0].values() for of in of_secret.values()
         ]
         return sorted({members for of in distributions for members in of})
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's distributions under the names of the columns."""
-        return named_distributions(self.known.adversaries[0], self.read.public)
+        return named_distributions(self.priors.adversaries[0], self.read.public)
 
     def patterns(self) -> Patterns:
         """Return which columns of each group occurred together, where others may be missing."""
@@ -161,13 +161,13 @@ class Learnt:
                 self.columns,
                 self.calibrated.theta,
                 self.calibrated.grids,
-                self.known.mixings,
+                self.priors.mixings,
                 strict=True,
             )
         ]
         if self.settings.output != "remapped":
             return noisy
-        distributions = zip(noisy, self.known.raw, strict=True)
+        distributions = zip(noisy, self.priors.raw, strict=True)
         return [
             remapped(release, distribution.placed(release.column))
             for release, distribution in distributions
@@ -184,7 +184,7 @@ class Learnt:
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         settings, read, problem = self.settings, self.read, self.problem
-        fitted, models = self.fitted_noise(), self.known.facts
+        fitted, models = self.fitted_noise(), self.priors.facts
         # where a confidence set was asked for and cannot be looked through
         fallen_back = problem.strategy is not settings.strategy
         return Certificate(
@@ -204,7 +204,7 @@ class Learnt:
             prior=say.prior_of(
                 settings.prior is not None,
                 _MODELS.get(type(settings.fit)),
-                len(self.known.adversaries) - 1,
+                len(self.priors.adversaries) - 1,
                 models,
                 read.known_names,
             ),
@@ -222,9 +222,9 @@ class Learnt:
 
     def fitted_noise(self) -> FittedNoise:
         """Return the noise and what it protects, without the distributions."""
-        settings, calibrated, known = self.settings, self.calibrated, self.known
+        settings, calibrated, priors = self.settings, self.calibrated, self.priors
         return FittedNoise(
-            {name: list(of_secret) for name, of_secret in known.adversaries[0].items()},
+            {name: list(of_secret) for name, of_secret in priors.adversaries[0].items()},
             self._members,
             self.read.pairs,
             self.read.groups,
@@ -235,9 +235,9 @@ class Learnt:
             settings.noise,
             settings.notion,
             settings.releases,
-            known.mixings,
-            margins=known.margins,
-            conditional=conditional_margins(self.read, known),
+            priors.mixings,
+            margins=priors.margins,
+            conditional=conditional_margins(self.read, priors),
             known=self.read.known,
             together=self.read.grouped,
         )
@@ -245,7 +245,7 @@ class Learnt:
     @cached_property
     def utility(self) -> tuple[ColumnUtility, ...]:
         """How much of each column survives."""
-        return utilities(self.releases, self.known.raw, self.known.spreads.tolist())
+        return utilities(self.releases, self.priors.raw, self.priors.spreads.tolist())
 
     def mechanism(self) -> NoiseOfColumns:
         """Return how rows are released."""
@@ -254,13 +254,13 @@ class Learnt:
             least=[(scale_of(each), each.grid, each.remapping) for each in self.releases],
             distributions=[
                 distribution.kept(c)
-                for distribution, c in zip(self.known.raw, self.columns, strict=True)
+                for distribution, c in zip(self.priors.raw, self.columns, strict=True)
             ],
         )
 
     def warnings(self) -> list[str]:
         """Return what the user should be warned of."""
-        said = [*self.read.remarks(), *about_rows(self.read, self.known), *self.around.remarks]
+        said = [*self.read.remarks(), *about_rows(self.read, self.priors), *self.around.remarks]
         said += [*self._wide_remarks(), *say.quiet_sentences(self._facts)]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.confidence is not None and over_set and over_set.decided:
@@ -274,7 +274,7 @@ class Learnt:
         ends = np.stack([calibrated.bound, calibrated.lower, calibrated.upper], axis=2).tolist()
         found: list[PairLoss] = []
         for pair, ways, known in zip(
-            self.problem.asked, ends, calibrated.recomputed.tolist(), strict=True
+            self.problem.secret_pairs, ends, calibrated.recomputed.tolist(), strict=True
         ):
             adversary, sensitive, secret, against = pair
             source: Literal["recomputed", "theorem"] = "recomputed" if known else "theorem"
@@ -296,7 +296,7 @@ class Learnt:
                 release.column.unordered,
             )
             for release, theta, spread in zip(
-                self.releases, self.calibrated.theta, self.known.spreads, strict=True
+                self.releases, self.calibrated.theta, self.priors.spreads, strict=True
             )
         )
 
@@ -322,14 +322,14 @@ class Learnt:
             releases=settings.releases,
             given_prior=settings.prior is not None,
             model=_MODELS.get(type(settings.fit)),
-            n_adversaries=len(self.known.adversaries),
+            n_adversaries=len(self.priors.adversaries),
             theorem=not self.calibrated.recomputed.all(),
             least=self.calibrated.least,
             noise=settings.noise_name,
             notion=settings.notion,
             seed=settings.seed,
             remapped=settings.output == "remapped",
-            models=self.known.facts,
+            models=self.priors.facts,
             known=read.known_names,
             over_set=settings.confidence is not None,
             rows=None if read.grouped is None else read.grouped.told(),
@@ -384,32 +384,32 @@ def learn(
     if read.settings.output == "remapped":
         check_remappable(read.columns, read.settings.noise)
     _check_size(read)
-    known = known_to_adversaries(read)
-    around = _around(read, known)
+    priors = table_priors(read)
+    around = _around(read, priors)
     if read.known:
-        known = replace(known, mixings=with_kept(read, known.mixings))
-    problem = _problem(read, known)
+        priors = replace(priors, mixings=with_kept(read, priors.mixings))
+    problem = _problem(read, priors)
     if read.known:
-        check_kept(read, problem, len(known.adversaries))
-    problem = weighted(around.within(problem), read.settings.weights, known.spreads)
+        check_kept(read, problem, len(priors.adversaries))
+    problem = weighted(around.within(problem), read.settings.weights, priors.spreads)
     calibrated = find_scales(problem)
-    return Learnt(read, known, problem, calibrated, around, around.loss(problem, calibrated))
+    return Learnt(read, priors, problem, calibrated, around, around.loss(problem, calibrated))
 
 
-def _problem(read: TableRead, known: Known) -> Problem:
+def _problem(read: TableRead, priors: TablePriors) -> Problem:
     """Return what is to be calibrated."""
-    settings, columns, spreads = read.settings, read.bare_columns, known.spreads
-    knowing = who_know_values(known.adversaries, read) if read.known else []
-    asked, parts = make_groups([*known.adversaries, *knowing], read.pairs, read.groups)
+    settings, columns, spreads = read.settings, read.bare_columns, priors.spreads
+    knowing = who_know_values(priors.adversaries, read) if read.known else []
+    secret_pairs, parts = make_groups([*priors.adversaries, *knowing], read.pairs, read.groups)
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
     weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
     weights = np.where(read.unordered, mixing_weights(columns), weights)
-    kept = [isinstance(mixing, Unchanged) for mixing in known.mixings]
+    kept = [isinstance(mixing, Unchanged) for mixing in priors.mixings]
     return Problem(
         groups=parts,
-        n_pairs=len(asked),
-        asked=asked,
+        n_pairs=len(secret_pairs),
+        secret_pairs=secret_pairs,
         weights=np.where(kept, 0.0, weights),
         whole=np.array([column.whole and settings.output == "native" for column in columns]),
         names=read.public,
@@ -419,7 +419,7 @@ def _problem(read: TableRead, known: Known) -> Problem:
         reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
         releases=settings.releases,
-        mixings=known.mixings if any(known.mixings) else (),
+        mixings=priors.mixings if any(priors.mixings) else (),
         together=read.grouped,
     )
 
@@ -485,12 +485,12 @@ def _check_size(read: TableRead) -> None:
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
 
 
-def _around(read: TableRead, known: Known) -> Around:
+def _around(read: TableRead, priors: TablePriors) -> Around:
     """Return the priors around the fitted ones; of a classifier those of refits, if asked for."""
     settings = read.settings
     if settings.model is None:
         return priors_around(
-            settings, known.counted, read.pairs, read.bare_columns, read.groups, known.mixings
+            settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
         )
     if settings.confidence is None:
         return Unknown()
@@ -500,13 +500,13 @@ def _around(read: TableRead, known: Known) -> Around:
         return Unknown("the prior is that of a classifier which was fitted elsewhere")
     if read.rows.total > _MOST_DRAWN:
         return Unknown(f"more than {_MOST_DRAWN} rows are not drawn again")
-    alone = draws_of([known.adversaries[0]], read.pairs, read.groups, level)
+    alone = as_drawn_priors([priors.adversaries[0]], read.pairs, read.groups, level)
     if not alone.computable(settings.noise, settings.notion):
         return Unknown("the exact loss of such rows is not computed")
     drawn = [
         distributions.adversary(read) for distributions in refitted_distributions(read, N_DRAWS)
     ]
-    return draws_of(drawn, read.pairs, read.groups, level)
+    return as_drawn_priors(drawn, read.pairs, read.groups, level)
 
 
 def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:

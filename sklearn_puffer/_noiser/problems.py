@@ -96,7 +96,7 @@ class Problem:
         Gives the smallest factor that also serves every prior of a set.
     releases : int
         How often the same rows are released.
-    asked : sequence of SecretPair
+    secret_pairs : sequence of SecretPair
         What to call the secret pairs in an error, where they have names.
     mixings : tuple of Mixing or None
         One a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
@@ -117,7 +117,7 @@ class Problem:
     sets: SetSearch | None = None
     n_jobs: int | None = None
     releases: int = 1
-    asked: Sequence[SecretPair] = ()
+    secret_pairs: Sequence[SecretPair] = ()
     mixings: tuple[Mixing | None, ...] = ()
     together: RowGroups | None = None
 
@@ -168,7 +168,7 @@ def noise_of(noise: Noise, mixings: Mixings, members: Sequence[int], weights: Fl
     return MixedNoise(scaled, own) if any(own) else scaled
 
 
-def known(problem: Problem, part: Part, notion: Notion) -> bool:
+def has_exact_loss(problem: Problem, part: Part, notion: Notion) -> bool:
     """Return whether the exact loss of a part is computable, pair by pair, and little work."""
     noise = template(problem, part)
     return all_computable(part.pairs, noise, notion) and (
@@ -200,11 +200,11 @@ def plane_work(pairs: Sequence[PriorPair]) -> float:
 
 def composable(problem: Problem, notion: Notion) -> bool:
     """Return whether the groups' panels are known, with and without noise."""
-    if notion.leaves_events_out:
+    if notion.leaves_events_out or any(len(group) != 1 for group in problem.groups):
         return False
-    parts = [part for group in problem.groups for part in group]
-    one_each = len(parts) == len(problem.groups)
-    return one_each and all(not part.is_free and known(problem, part, notion) for part in parts)
+    return all(
+        not part.is_free and has_exact_loss(problem, part, notion) for [part] in problem.groups
+    )
 
 
 def recompute(
@@ -275,7 +275,7 @@ class Bounds:
         problem, noise = self.problem, template(self.problem, part)
         if problem.hangs_together:
             return dependent_rows(part.pairs, noise, notion, problem.n_rows)
-        if problem.strategy is not exact or known(problem, part, notion):
+        if problem.strategy is not exact or has_exact_loss(problem, part, notion):
             return bound_of(problem.strategy, part.pairs, noise, notion)
         bound = tightest(part.pairs, noise, notion)
         if isinstance(bound, Impossible):

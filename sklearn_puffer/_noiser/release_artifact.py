@@ -28,7 +28,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
 from sklearn_puffer._noiser.channel_release import CellDistance, ChannelRelease, DistinctRows
-from sklearn_puffer._noiser.checked_rows import KnownMargins
+from sklearn_puffer._noiser.checked_rows import FittedMargins
 from sklearn_puffer._noiser.drift import PARTS, Margin, margin_over, n_cells
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, TableRules, scale_of
@@ -383,7 +383,7 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     own.check(told == certificate.groups, "groups")
     own.check(told is None or told.column in rules.passed, "groups.column")
     if margins:
-        known = KnownMargins([release.column for release in releases], margins)
+        known = FittedMargins([release.column for release in releases], margins)
         certificate = replace(certificate, fitted=known)
     cells, unknown = own.inner("channel"), _read_unknown(own)
     channel = None if cells is None else _read_channel(cells, releases)

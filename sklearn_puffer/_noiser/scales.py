@@ -26,7 +26,7 @@ from sklearn_puffer._noiser.problems import (
     Problem,
     WorstPart,
     composable,
-    known,
+    has_exact_loss,
     moving_columns,
     on_grid,
     outwards,
@@ -240,8 +240,8 @@ def refusal_of(problem: Problem) -> str:
     for part, place, reason in _refused(problem):
         columns = listed([problem.names[k] for k in part.members], len(part.members))
         owner, secrets = int(part.owners[place]), f"secret pair {part.owners[place]}"
-        if owner < len(problem.asked):
-            pair = problem.asked[owner]
+        if owner < len(problem.secret_pairs):
+            pair = problem.secret_pairs[owner]
             values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
             secrets = f"secrets {values} of {quoted(pair.sensitive)}"
         where = f"{secrets} in column(s) {columns}"
@@ -302,7 +302,7 @@ def _tried(problem: Problem) -> Callable[[Mapping[str, Any]], bool]:
         if free and rows > 1 and other.notion.is_pure and not has_pure_loss(other.noise, rows):
             return False  # there is a loss, and it is infinite
         # sets around continuous priors are draws, which are held against their exact losses
-        if free and problem.sets and not all(known(other, p, other.notion) for p in parts):
+        if free and problem.sets and not all(has_exact_loss(other, p, other.notion) for p in parts):
             return False
         return not any(map(reason_of, Bounds(other, other.notion).whole()))
 
@@ -387,7 +387,7 @@ class _Certifier:
         return self.problem.n_rows * lower if self.solution.inner.adds_up else lower
 
     def _row_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
-        if not known(self.problem, part, notion):
+        if not has_exact_loss(self.problem, part, notion):
             return self._marginal_lower(part, factor, notion)
         return recompute(part.pairs, template(self.problem, part), notion, factor)[0]
 
@@ -412,7 +412,7 @@ class _Certifier:
         if self.problem.hangs_together:  # and one way to do that is independently
             low = self._row_lower(part, factor, notion)
             return low, bound.losses(factor), np.zeros(len(low), dtype=bool)
-        if known(self.problem, part, notion):
+        if has_exact_loss(self.problem, part, notion):
             low, high = self._exact(part, bound, factor, notion)
             if not notion.leaves_events_out and (
                 high.max() <= notion.budget or not self._is_proven
@@ -461,7 +461,7 @@ class _Certifier:
             return lower  # its loss is not known
         for axis in _telling_axes(part):
             one = part.marginal(axis)
-            if known(problem, one, notion):
+            if has_exact_loss(problem, one, notion):
                 noise = template(problem, one)
                 pairs = [one.pairs[k] for k in some]
                 lower[some] = np.maximum(lower[some], recompute(pairs, noise, notion, factor)[0])

@@ -21,7 +21,7 @@ from sklearn_puffer._base import Array, FloatArray, check_pairs, listed, plain, 
 from sklearn_puffer._losses import LossTable, bare_ratios
 from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.conditional_priors import Adversary, Distributions, Members, Part
-from sklearn_puffer._noiser.problems import Problem, known
+from sklearn_puffer._noiser.problems import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import cells_frame
 from sklearn_puffer.calibration import exact
@@ -185,7 +185,9 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
     kept = _kept(read)
     if not kept:
         return
-    unaware = np.array([pair.adversary < n_adversaries for pair in problem.asked], dtype=bool)
+    unaware = np.array(
+        [pair.adversary < n_adversaries for pair in problem.secret_pairs], dtype=bool
+    )
     _check_told(read, problem, kept, unaware)
     for part in _parts_with(problem, kept):
         if problem.strategy is not exact:
@@ -194,7 +196,7 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
                 f"the exact loss and no other bound, got strategy={read.settings.strategy_name!r}; "
                 "leave it out, or leave out known."
             )
-        if not known(problem, part, problem.notion):
+        if not has_exact_loss(problem, part, problem.notion):
             raise ValueError(_out_of_reach(read, part))
 
 

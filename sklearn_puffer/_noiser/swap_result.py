@@ -16,7 +16,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, __version__, shown, utc_now
 from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Stream
-from sklearn_puffer._noiser.checked_rows import KnownSwap
+from sklearn_puffer._noiser.checked_rows import FittedSwap
 from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.swap_fit import (
     LEAST_STRATUM,
@@ -204,7 +204,7 @@ class LearntSwap:
             date=utc_now(),
             utility=self.utility,
             around=self._over_set(),
-            fitted=KnownSwap.of(self.read, self.mechanism()),
+            fitted=FittedSwap.of(self.read, self.mechanism()),
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
             reserve=self.found.reserve,

@@ -755,7 +755,7 @@ class CountedSets:
         if self.asked or n_numbers <= CHEAP:
             return self.loss_at(problem, calibrated.factor, calibrated.grids, calibrated.share)
         # neither the priors nor what was made of them: only what is asked about
-        asked = replace(problem, groups=(), asked=(), strategy=sensitivity, sets=None)
+        asked = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=None)
         own = calibrated.factor, calibrated.grids, calibrated.share
         return Later(self, asked, *own, loud=is_listening())  # who listens now will then, too
 

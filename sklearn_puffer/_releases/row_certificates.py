@@ -44,7 +44,7 @@ class ChannelLoss(PairLoss):
     Attributes
     ----------
     known : str
-        Empty: the adversary knows nothing else about a row.
+        Empty: only certificates of earlier versions had side information here.
     """
 
     known: str = ""
@@ -78,7 +78,7 @@ class ChannelFacts:
     floor : float or None
         The most that one more draw tells, recomputed.
     known : tuple of str
-        None: columns that the adversary may know are for swaps and noise.
+        Empty: only earlier versions had channels given side information.
     """
 
     n_cells: int
@@ -94,7 +94,6 @@ class RowsCertificate(Certificate):
     """A certificate of whole rows, which holds on four conditions."""
 
     _recomputed: ClassVar[str]
-    _further: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def conditions(self, *, figures: bool = True) -> list[str]:
@@ -115,7 +114,7 @@ class RowsCertificate(Certificate):
             Section(
                 f"Worst pairs of secrets (of {len(self.pairs)})",
                 f"the exact loss lies between lower and upper, recomputed from {self._recomputed}",
-                pair_cells(self._worst(), *self._further),
+                pair_cells(self._worst()),
             ),
             Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in self.conditions()]),
             Section("Assumptions", sentences=self.assumptions),
@@ -139,8 +138,7 @@ class ChannelCertificate(RowsCertificate):
         Whether the prior was counted from the rows, whose sampling error a channel does not cover.
     """
 
-    _recomputed = "the whole numbers that are drawn from; known: what the adversary knows besides"
-    _further = ("known",)
+    _recomputed = "the whole numbers that are drawn from"
 
     channel: ChannelFacts | None = None
     sampled: bool = True
@@ -153,7 +151,7 @@ class ChannelCertificate(RowsCertificate):
 
     @property
     def table(self) -> Any:
-        """The pairs as a DataFrame: a row for each ordered pair, and for what may be known."""
+        """The pairs as a DataFrame: a row for each ordered pair."""
         names = list(ChannelLoss.__dataclass_fields__)
         records = [tuple(getattr(pair, name) for name in names) for pair in self.pairs]
         return records_frame(records, names)

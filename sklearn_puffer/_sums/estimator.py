@@ -28,9 +28,8 @@ from sklearn_puffer._base import (
     as_float,
     check_choice,
     check_seed,
-    check_verbose,
     digest,
-    listening,
+    fitting,
     rounded_up,
     short_number,
     shown,
@@ -744,14 +743,8 @@ class PufferfishSum(CertifiedEstimator):
         self
             The fitted query, also where its certificate does not hold.
         """
-        before = dict(self.__dict__)
-        try:
-            with listening(check_verbose(self.verbose), "fit"):
-                self._fit(X)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with fitting(self):
+            self._fit(X)
         return self
 
     def release(self, values: Any) -> PrivateAnswer:
