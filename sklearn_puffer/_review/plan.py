@@ -287,7 +287,7 @@ def _settings(
     tried: list[tuple[str, dict[str, Any]]] = [
         (f"swap, {number} cells", {"noise": RecordSwap(cells=number)}) for number in CELLS
     ]
-    if "groups" in fixed:  # of which there is no channel
+    if "groups" in fixed or fixed.get("known") is not None:  # a channel refuses either
         pass
     elif _cells(columns, None) <= _NARROW:
         tried.append(("optimal channel", {"noise": OPTIMAL}))
