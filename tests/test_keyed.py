@@ -749,7 +749,7 @@ def test_every_certificate_says_what_keyed_noise_takes_for_granted(noiser, chann
     certificates = [noiser.certificate_, channel[0].certificate_]
     for certificate in certificates:
         [said] = [each for each in certificate.assumptions if "row_id=" in each]
-        assert re.search(r"key to be secret.*AES-256.*random function.*further release", said)
+        assert re.search(r"key is secret.*AES-256.*random function.*further release", said)
     seeded = fitted(table, public=["age"], random_state=0).certificate_
     assert not any("row_id=" in each for each in seeded.assumptions)
 

@@ -654,12 +654,12 @@ def test_the_verdict_names_the_four_conditions_and_the_key_material():
     for words in (
         "neither the channel nor the saved noiser nor the list of fitted rows (key material)",
         "knows nothing else about a row",
-        "follow the distribution of those fitted",
-        "that prior is true, for the guarantee is as good as the model behind it",
+        "follow the distribution of the fitted ones",
+        "that prior is true: the guarantee is as good as the model behind it",
         "NOT for priors within sampling error",
         "sees ONE released row and not the released table",
         "NOT for who reads the whole released table and counts copies: rows that occur once were "
-        "most likely not moved, and their secret is told as if nothing had been done",
+        "most likely not moved, and tell their secret as if nothing had been done",
     ):
         assert words in headline
     text = "\n".join(lines)

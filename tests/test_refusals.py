@@ -47,7 +47,7 @@ def test_certificates_say_which_refusals_are_not_covered():
     X = pd.DataFrame({"x": [1, 2, 3, 1, 2, 3], "s": [0, 0, 1, 0, 1, 1]})
     assumptions = PufferfishNoiser(0.1, sensitive="s").fit(X).certificate_.assumptions
     [line] = [line for line in assumptions if line.startswith("Refusals and warnings")]
-    for cause in ("not seen in fit", "missing", "not finite", "kind of its column", "warning"):
+    for cause in ("not seen in fit", "missing", "not finite", "kind of their column", "warning"):
         assert cause in line
     assert "not covered" in line
     for estimator in (PufferfishSGDClassifier(), PufferfishSGDRegressor(target_bound=1.0)):

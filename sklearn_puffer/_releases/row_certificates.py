@@ -18,20 +18,28 @@ from sklearn_puffer._releases.evidence import (
     survival,
     utility_section,
 )
-from sklearn_puffer._releases.sentences import KEYED, about_passed, about_secrets, about_seed
+from sklearn_puffer._releases.sentences import (
+    INDEPENDENT_ROWS,
+    KEYED,
+    about_delta,
+    about_passed,
+    about_protected,
+    about_secrets,
+    about_seed,
+)
 from sklearn_puffer._tables import Name, records_frame
 
 KEY_MATERIAL = (
     "The channel, the saved noiser and the list of fitted rows are key material: who holds one of "
-    "them can tell of some released rows that they were not moved."
+    "them can tell that some released rows were not moved."
 )
-_TOLD = (
-    "rows that occur once were most likely not moved, and their secret is told as if nothing had "
-    "been done"
+_SINGLE_ROWS = (
+    "rows that occur once were most likely not moved, and tell their secret as if nothing had been "
+    "done"
 )
 WHOLE_TABLE = (
-    f"Who reads the whole released table counts copies: {_TOLD}. The guarantee is for a reader of "
-    "ONE row, who knows neither the released table nor the fitted rows."
+    f"Who reads the whole released table counts copies: {_SINGLE_ROWS}. The guarantee is for a "
+    "reader of ONE row, who knows neither the released table nor the fitted rows."
 )
 _NOT_FOR_READERS = "; NOT for who reads the whole released table"
 _NOT_AROUND = "; NOT for priors within sampling error of it"
@@ -116,7 +124,7 @@ class RowsCertificate(Certificate):
                 f"the exact loss lies between lower and upper, recomputed from {self._recomputed}",
                 pair_cells(self._worst()),
             ),
-            Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in self.conditions()]),
+            Section("Conditions", sentences=[f"{_sentence(c)}." for c in self.conditions()]),
             Section("Assumptions", sentences=self.assumptions),
         ]
 
@@ -166,7 +174,7 @@ class ChannelCertificate(RowsCertificate):
     def _beyond(self) -> str:
         """Return what the guarantee takes for granted, for the end of the verdict."""
         return self._with(
-            f", if {self._conditions()}", f"{_NOT_FOR_READERS} and counts copies: {_TOLD}"
+            f", if {self._conditions()}", f"{_NOT_FOR_READERS} and counts copies: {_SINGLE_ROWS}"
         )
 
     def _verdict(self) -> str:
@@ -190,7 +198,7 @@ class ChannelCertificate(RowsCertificate):
             WHOLE_TABLE,
             KEY_MATERIAL,
             f"{self.facts.unchanged:.1%} of the rows stay in their cells "
-            f"{_kept_shares(self.facts)}, and a guess that a row was not moved is right so often.",
+            f"{_kept_shares(self.facts)}: so often a guess that a row was not moved is right.",
             *([self._again()] if self.holds else []),
             survival(self.utility),
             *self._glossary(),
@@ -202,12 +210,12 @@ class ChannelCertificate(RowsCertificate):
         """Return what a further draw from the channel tells."""
         if self.facts.floor is None:
             return (
-                "A second draw of the same rows may tell everything (there is no floor): the "
+                "A second draw of the same rows may tell everything, as there is no floor: the "
                 "guarantee is for one, and a ledger allows one."
             )
         return (
             f"One more draw of the same rows tells {short_number(self.facts.floor)} at most; the "
-            f"guarantee is for {self.releases} of them together, and a ledger allows so many."
+            f"guarantee is for {self.releases} draws together, and a ledger allows so many."
         )
 
     def _about_rows(self) -> Section:
@@ -223,8 +231,8 @@ class ChannelCertificate(RowsCertificate):
             "the reader sees ONE released row and not the released table, and holds neither the "
             "channel nor the saved noiser nor the list of fitted rows (key material)",
             "the reader knows nothing else about a row, not even one of its public values",
-            "the rows released follow the distribution of those fitted",
-            "that prior is true, for the guarantee is as good as the model behind it",
+            "the released rows follow the distribution of the fitted ones",
+            "that prior is true: the guarantee is as good as the model behind it",
         ]
 
 
@@ -253,6 +261,10 @@ def _every(names: Sequence[Name]) -> str:
     return listed(names, len(names))
 
 
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
 def channel_assumptions(
     *,
     about_prior: str,
@@ -269,15 +281,14 @@ def channel_assumptions(
     said = [
         about_prior,
         WHOLE_TABLE,
-        f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
-        "elsewhere), or on binned ones, weakens what such a reader learns.",
-        "Who knows a public value of a row besides learns more than the guarantee says; "
+        f"{KEY_MATERIAL} Such a reader learns less if fit has other rows than those released "
+        "(prior= and adversaries= from elsewhere), or binned ones.",
+        "Who also knows a public value of a row learns more than the guarantee says; "
         'noise="swap" with known= covers that.',
         'A row that fit has not seen is refused, or (unknown="nearest") released as its nearest '
-        "cell (by its other columns, if a category is new); where such rows follow another "
-        "distribution than those of fit, they may tell more.",
-        "Rows are independent of each other: what one person's row tells about another person is "
-        "not covered.",
+        "cell (by its other columns, if a category is new). Such rows may tell more if their "
+        "distribution is not that of the fitted rows.",
+        INDEPENDENT_ROWS,
         "The released row as a whole is protected, all its columns together.",
         about_secrets(sensitive),
         f"The guarantee is for {releases} release(s) of the same rows"
@@ -287,14 +298,12 @@ def channel_assumptions(
             else f" together; each further one tells {floor:.6g} at most."
         ),
         *([KEYED] if seed is None else []),
-        f"Only column(s) {_every(released)} are protected, and only as released by this noiser "
-        "without a random_state; the number of rows, their order, their index and the types of "
-        "the columns are handed through.",
-        "Refusals and warnings that depend on the rows are not covered: transform refuses values "
-        "and rows that fit has not seen, missing ones without a place and numbers that are not "
-        'finite, and with unknown="nearest" a warning counts the rows that were moved; another one '
-        "(on_drift=) names columns whose values are distributed otherwise than in fit, and how "
-        "far. Whether fit succeeds, and its warnings and certificate, depend on its rows likewise.",
+        about_protected(released),
+        "Refusals and warnings that depend on the rows are not covered. transform refuses values "
+        "and rows that fit has not seen, missing values that fit has not seen, and numbers that "
+        'are not finite. With unknown="nearest" a warning counts the rows that were moved. Another '
+        "one (on_drift=) names columns that are distributed otherwise than in fit, and how far. "
+        "Whether fit succeeds, and its warnings and certificate, depend on its rows, too.",
     ]
     if binned:
         said.append(
@@ -304,11 +313,8 @@ def channel_assumptions(
     if passed:
         said.append(about_passed(passed))
     if delta > 0.0:
-        said.append(
-            f"delta = {delta:g} is what the probability of any set of rows may exceed e^epsilon "
-            "times its probability under the other secret by; it should be far below one over "
-            "the number of rows."
-        )
+        rule = _sentence(about_delta(delta, "rows"))
+        said.append(f"{rule}. Delta should be far below one over the number of rows.")
     if seed is not None:
         said.append(about_seed(seed, "draws", "undo them"))
     return said
@@ -320,7 +326,7 @@ def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float) -> str:
         f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
         f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
         f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
-        "the fitted distribution, and certificate_.check(X) compares these with it."
+        "the fitted distribution, and certificate_.check(X) tests whether these do."
     )
 
 
@@ -328,8 +334,8 @@ def nothing_changes_sentence(n_rows: int, in_bins: bool) -> str:
     """Return the warning where the prior is within the budget as it is."""
     kept = "stays in its bins" if in_bins else "is released as it is"
     return (
-        f"no row needs to change under this prior, and every one {kept}; that trust rests on the "
-        f"prior alone (fitted on {n_rows} rows)."
+        f"no row needs to change under this prior, and every one {kept}; that rests on the prior "
+        f"alone (fitted on {n_rows} rows)."
     )
 
 
@@ -541,12 +547,12 @@ class SwapCertificate(RowsCertificate):
         return [
             f"{_stay(facts)}; the released table has exactly the rows of the original one.",
             *strata,
-            "Who finds his own row with another person moves the odds about that person by up to "
-            f"e^{short_number(facts.moved_loss)}: whoever holds it was moved.",
+            "A person who finds the own row with somebody else knows that this holder was moved, "
+            f"and shifts the odds about the holder by up to e^{short_number(facts.moved_loss)}.",
             *([_about_sample(facts, self.n_rows)] if facts.learnt < self.n_rows else []),
             survival(self.utility),
-            "This certificate is about the fitted rows; transform(table) counts the rows of that "
-            "table, and proves its own flows before anything is released.",
+            "This certificate is about the fitted rows. transform(table) counts the rows of its "
+            "table, and proves its flows before anything is released.",
         ]
 
     def _about_rows(self) -> Section:
@@ -586,31 +592,30 @@ def _stratum(facts: SwapFacts, figures: bool = True) -> str:
 def _about_cells(facts: SwapFacts, figures: bool) -> str:
     what = facts.what
     if facts.shuffle:
-        by_lot = f"{what}s of a cell are exchanged by lot"
-        return f"{by_lot}, so that a released {what} tells its cell alone"
-    told = f"within its cell a {what} tells no more of the secret"
+        return f"{what}s of a cell are shuffled, so that a released {what} tells its cell alone"
+    claim = f"within its cell a {what} tells no more of the secret"
     if not figures:
-        return told
+        return claim
     if facts.within is None:
         return f"{what}s of a cell are equal, so that one tells what its cell tells"
     low, gain, high = facts.within
-    found = f" (a fresh model finds {gain:.3f} nats a {what} there, {low:.3f} to {high:.3f})"
     if isnan(gain):
-        found = f" (NOT MEASURED: too few {what}s of a secret)"
-    return f"{told}{found}"
+        return f"{claim} (NOT MEASURED: too few {what}s of a secret)"
+    return f"{claim} (a fresh model finds {gain:.3f} nats a {what} there, {low:.3f} to {high:.3f})"
 
 
 def _about_reserve(reserve: ReserveFacts, facts: SwapFacts) -> list[str]:
-    """Return what whoever releases rows one by one must know."""
+    """Return what must be known before rows are released one by one."""
     return [
         f"{_stay(facts)}; the others become one of {reserve.n_donors} donors, each given once by "
         "this fit.",
-        "NOT covered is who holds donors' rows, or the list of the rows that came in: he sees that "
-        "the holder of a donor's row was moved, and moves the odds about him by up to "
-        f"e^{short_number(reserve.moved_loss)}; so does a donor who finds his own row.",
-        "Donors' rows are published under the names of others. Nobody of the reserve may be "
-        "released by this noiser, nor the reserve otherwise; erase it when it is done with.",
-        f"{_limits(reserve)}, whatever was drawn. Where rows come as in fit donors run out before "
+        "NOT covered is who holds donors' rows, or the list of the rows that came in: such a "
+        "reader sees that the holder of a donor's row was moved, and shifts the odds about the "
+        f"holder by up to e^{short_number(reserve.moved_loss)}. So does a donor who finds the own "
+        "row.",
+        "Donors' rows are published under the names of others. Release no person of the reserve by "
+        "this noiser, nor the reserve in another way; erase it when it is done with.",
+        f"{_limits(reserve)}, whatever was drawn. If rows come as in fit, donors run out earlier "
         f"with a chance of {reserve.chance:g} at most; then a refusal tells something of cells.",
     ]
 
@@ -630,17 +635,17 @@ def _stay(facts: SwapFacts) -> str:
 def _about_strata(facts: SwapFacts) -> str:
     return (
         f"{facts.what.capitalize()}s are exchanged within {facts.n_strata} classes of "
-        f"{listed(facts.strata, len(facts.strata))}, which the guarantee takes as known before; "
-        "who learns them from the release moves odds by up to "
+        f"{listed(facts.strata, len(facts.strata))}, which the guarantee takes as known before. "
+        "Who learns them from the release shifts odds by up to "
         f"e^{short_number(facts.strata_loss)} in all."
     )
 
 
 def _about_sample(facts: SwapFacts, n_rows: int) -> str:
     return (
-        f"Cells, costs, what a fresh model finds and what survives were learnt from {facts.learnt} "
-        "of these rows, those whose public values have the smallest digests; secrets were counted "
-        f"in the cells of all {n_rows}."
+        "Cells, costs, what a fresh model finds and what survives were learnt from "
+        f"{facts.learnt} of these rows, those whose public values have the smallest digests. "
+        f"Secrets were counted in the cells of all {n_rows}."
     )
 
 
@@ -654,23 +659,23 @@ def _about_swap(facts: SwapFacts, *, one_by_one: bool) -> str:
         what, how = "row", "in a trial"
     return (
         f"{facts.n_cells} cells{tried}, told apart by {facts.model}; the expected change of a "
-        f"{what} is {facts.expected_change:.6g} in units of change, {how}; what columns lose is "
-        "that of one swap drawn for this, and kept nowhere"
+        f"{what} is {facts.expected_change:.6g} in units of change, {how}; what columns lose was "
+        "measured in one swap, drawn for this and kept nowhere"
     )
 
 
 _IN_TABLES = (
-    "Rows to come (transform) are taken to have the secrets of fitted rows of their cell, as "
-    "often as these; over_set says what sampling error may add. Their cells are counted anew, "
-    "so nothing is assumed of how often they come.",
-    "Nothing guards against a second swap of the same people but a ledger: it can tell "
-    "everything. With row_id= and the same key the same table is the same release.",
+    "Rows to come (transform) are taken to have each secret as often as the fitted rows of their "
+    "cell; over_set says what sampling error may add. Their cells are counted anew, so nothing is "
+    "assumed of how often they come.",
+    "A second swap of the same people can tell everything, and only a ledger guards against it. "
+    "With row_id= and the same key the same table is the same release.",
 )
 _ONE_BY_ONE = (
     "Rows to come, given their secret, are taken to lie in each cell as often as fitted ones; "
     "over_set says what sampling error may add. Rows of the reserve are taken to be like rows to "
-    "come of their cell, of which the fitted ones and a test by columns are all that is known.",
-    "Nothing guards against a second release of the same person, which can tell everything: keep "
+    "come of their cell; only the fitted rows and a test of each column speak for that.",
+    "A second release of the same person can tell everything, and nothing guards against it: keep "
     "the first. A further fit with the same donors gives them again.",
     "How long a release takes may tell whether the row was moved: answer after a fixed time.",
     "fit_transform, with a table of donors, swaps the fitted rows as one table, of which all rows "
@@ -691,41 +696,37 @@ def swap_assumptions(
 ) -> list[str]:
     """Return under which conditions a swap's guarantee holds, and what it does not cover."""
     said = [
-        "People are exchangeable given the list of their rows: who they are, in which order they "
-        "stand and what their ids are tells nothing of their rows.",
-        "The rows themselves, without their owners, are published as they are. Where somebody can "
-        "be told by a row that he alone has, it is published whose row it was, though not who "
+        "People are exchangeable given the list of their rows: who they are, their order and their "
+        "ids tell nothing of their rows.",
+        "The rows themselves, without their owners, are published unchanged. Where a person is "
+        "known by a row that nobody else has, the table tells whose row it was, though not who "
         "holds it: name columns by which people are found in known=, or do not swap.",
-        "Who knows other people's rows or secrets learns more, most of all in small tables; of "
-        "each row whose owner is known, its holder is seen to have been moved.",
+        "Who knows other people's rows or secrets learns more, above all in small tables: where "
+        "the owner of a row is known, its holder is seen to have been moved.",
         *(_ONE_BY_ONE if one_by_one else _IN_TABLES),
-        "Values that fit has not seen, and missing ones, are taken as the classifier takes them; "
-        "nothing is refused for them.",
+        "The classifier decides what it makes of missing values and of values that fit has not "
+        "seen; nothing is refused for them.",
         about_secrets(sensitive),
         f"Only column(s) {_every(released)} are exchanged; the number of rows, their order, their "
-        "index and the types of the columns are handed through.",
-        "The fitted noiser holds counts of secrets, and its models were learnt from them: keep it "
-        "where you keep the table. Realised flows are kept nowhere.",
+        "index and the types of the columns are released unchanged.",
+        "The fitted noiser holds counts of secrets and models learnt from them: keep it where you "
+        "keep the table. Realised flows are kept nowhere.",
     ]
     if groups is not None:
         said.append(
-            f"The rows of a group of {shown(groups)} are exchanged as a whole, among groups of as "
-            "many rows, and their order in the table goes with them. How many they are, which ids "
-            "they have and where in the table they stand stays with the owners, and the first is "
-            "taken as known. There is no release by row_id=."
+            f"The rows of a group of {shown(groups)} are exchanged as a whole, in their order, "
+            "among groups of as many rows. The number of rows, which is taken as known, their ids "
+            "and their positions in the table stay with the owners. There is no release by row_id=."
         )
     if missing:
-        said.append(f"{_every(missing)} have missing values, which are exchanged as values are.")
+        said.append(f"{_every(missing)} have missing values, which are exchanged like others.")
     if passed:
         said.append(
             f"{_every(passed)} are passed through, and stay with their owners: rows are exchanged "
             "within their values alone. A column joined later by owner is not covered."
         )
     if delta > 0.0:
-        said.append(
-            f"delta = {delta:g} is what the probability of any set of cells may exceed e^epsilon "
-            "times its probability under the other secret by."
-        )
+        said.append(f"{_sentence(about_delta(delta, 'cells'))}.")
     if seed is not None:
         said.append(about_seed(seed, "swap", "undo it"))
     return said

@@ -58,13 +58,18 @@ class Facts:
 
 
 KEYED = (
-    "With row_id= noise is keyed: the guarantee then takes the key to be secret, and AES-256 (or "
-    "keyed blake2b) to be indistinguishable from a random function; that a row changed is seen, "
-    "and each different row of an id is a further release of all its columns, which adds up with "
+    "With row_id= noise is keyed. The guarantee then assumes that the key is secret, and that "
+    "AES-256 (or keyed blake2b) cannot be told from a random function. Readers see that a row "
+    "changed. Each different row of an id is a further release of all its columns; it adds up with "
     "the others only if the changes tell nothing about the secret and the first row (PersonLedger "
     "counts them, or refuses)."
 )
-"""What keyed noise takes for granted; a certificate is made before anybody asks for it."""
+"""What keyed noise assumes; every certificate says it, since keys come after the fit."""
+
+INDEPENDENT_ROWS = (
+    "Rows are independent of each other: what one person's row tells about another person is not "
+    "covered."
+)
 
 
 def assumptions_of(facts: Facts) -> list[str]:
@@ -80,15 +85,13 @@ def assumptions_of(facts: Facts) -> list[str]:
             covered=facts.over_set,
         ),
         *_about_rows(facts.rows),
-        "theta, this table and the priors are functions of the same rows as the release; nothing "
-        "is guaranteed about what these numbers themselves reveal.",
+        "theta, this table and the priors are computed from the same rows as the release. What "
+        "these numbers themselves reveal is not covered.",
         _about_columns(facts),
         about_secrets(facts.sensitive),
         _about_releases(facts.noise, facts.releases) + _about_kernels(facts),
         *([KEYED] if facts.seed is None else []),
-        f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
-        "released by this noiser without a random_state; the number of rows, their order, their "
-        "index and the types of the columns are handed through.",
+        about_protected([column.name for column in facts.columns]),
         *([] if facts.model else [_NEW_VALUES]),
         _about_refusals(),
     ]
@@ -96,10 +99,10 @@ def assumptions_of(facts: Facts) -> list[str]:
     said += model_sentences(facts.models)
     if facts.known:
         said.append(
-            f"The guarantee is also made to who knows {_either(facts.known)} of a row besides, "
+            f"The guarantee also holds if the adversary knows {_either(facts.known)} of a row, "
             f"given each of their values (adversaries {facts.n_adversaries} and above of the "
-            "table); who knows another value of a row may learn more, and so may who knows these "
-            "and another prior, within sampling error or not."
+            "table). It does not cover other values of a row as side information, nor these values "
+            "together with another prior, within sampling error or not."
         )
         said.append(_about_kept(facts))
     if facts.binned:
@@ -111,18 +114,18 @@ def assumptions_of(facts: Facts) -> list[str]:
     if facts.remapped and noisy:
         said.append(
             f"{_all(noisy)} are released as values of their column: each noisy value becomes the "
-            "median of what it may have come from (of values without an order, the most probable "
-            "one), by the shares of the rows of fit. That is "
-            "post-processing, under which no loss grows, and no other map changes what noise is "
-            "added to by less on average; but it pulls values towards the middle of the column, "
-            "and rare ones hardly come out: sums, means and spreads of them are biased."
+            "median of the values that it may come from, weighted by their shares in the rows of "
+            "fit (without an order, the most probable one). This is post-processing, so no loss "
+            "grows, and no other map comes nearer, on average, to the values that noise was added "
+            "to. But it pulls values towards the middle of the column, and rare ones hardly come out: "
+            "sums, means and spreads are biased."
         )
     if facts.passed:
         said.append(about_passed(facts.passed))
     if facts.propagated:
         said.append(
-            f"Which values of {_all(facts.propagated)} are missing is released as it is and NOT "
-            "protected; the guarantee is about what the values add to that pattern."
+            f"Which values of {_all(facts.propagated)} are missing is released and NOT protected; "
+            "the guarantee is about what the values add to that pattern."
         )
     if facts.theorem:
         said.append(
@@ -144,85 +147,89 @@ def about_secrets(sensitive: Sequence[Name]) -> str:
     )
 
 
+def about_protected(names: Sequence[Name]) -> str:
+    """Return which columns a guarantee covers, and what comes out unchanged beside them."""
+    return (
+        f"Only column(s) {_all(names)} are protected, as released by this noiser without a "
+        "random_state. The number of rows, their order, their index and the types of the columns "
+        "are released unchanged."
+    )
+
+
 def about_passed(names: Sequence[Name]) -> str:
     """Return what is said of columns that come out as they are, row by row."""
     return (
-        f"{_all(names)} are passed through and NOT protected: whatever they tell about a secret is "
-        "told."
+        f"{_all(names)} are passed through and NOT protected: all that they tell about a secret is "
+        "released."
     )
 
 
 def about_seed(seed: int, drawn: str, undone: str) -> str:
     """Return what is said where ``drawn`` can be repeated."""
     return (
-        f"random_state={seed} makes the {drawn} reproducible, so whoever knows the seed can "
-        f"{undone}: NOTHING is guaranteed outside tests."
+        f"random_state={seed} makes the {drawn} reproducible: who knows the seed can {undone}. "
+        "NOTHING is guaranteed outside tests."
     )
 
 
 def _about_rows(rows: RowsTogether | None) -> list[str]:
-    """Return which rows are taken to tell something about each other."""
+    """Return how rows are assumed to depend on each other."""
     if rows is None:
-        return [
-            "Rows are independent of each other: what one person's row tells about another person "
-            "is not covered."
-        ]
+        return [INDEPENDENT_ROWS]
     ids, most = shown(rows.column), rows.max_group
-    hang = "they may depend on each other in any way"
+    within = "they may depend on each other in any way."
     if rows.within_group == "independent":
-        hang = (
-            "they are taken as independent of each other, and where they are not, as copies of "
-            "one value or visits of one person may be, the group may tell more than epsilon "
-            "(within_group='any' counts on nothing)"
+        within = (
+            "they are independent of each other. Where they are not, as copies of one value or "
+            "visits of one person may be, the group may tell more than epsilon (within_group='any' "
+            "assumes nothing)."
         )
     return [
-        f"Rows with the same {ids} share their secret; given it each of them has the prior's "
-        f"distribution, whatever its place in the group and how large that is, and {hang}. Rows of "
-        "different groups are independent of each other: what one group tells about another is not "
-        "covered.",
-        f"The guarantee is for at most {most} row(s) of a group in all, whenever and from "
-        "whichever table they are released: further rows of a group in a later call of transform, "
-        "which counts those of one call alone, are not covered beyond that number, and a row that "
-        "changed counts as a further one.",
-        f"Which rows have the same {ids}, how many they are and what their ids are is released as "
-        "it is: it is taken to be public, or to tell nothing about the secret.",
+        f"Rows with the same {ids} share their secret. Given the secret each of them has the "
+        f"prior's distribution, whatever its position in the group and the group's size, and "
+        f"{within} Rows of different groups are independent: what one group tells about another is "
+        "not covered.",
+        f"The guarantee is for at most {most} row(s) of a group in all, over all releases and "
+        "tables. transform counts the rows of one call alone: further rows of a group in later "
+        "calls are not covered beyond that number. A row that changed counts as a further one.",
+        f"The values of {ids}, and so which rows belong together and how many they are, are "
+        "released unchanged. They are taken to be public, or to tell nothing about the secret.",
     ]
 
 
 def _about_kept(facts: Facts) -> str:
-    names = _all(list(dict.fromkeys(name for each in facts.known for name in each)))
+    names = _all(list(dict.fromkeys(name for names in facts.known for name in names)))
     bins = (
-        f" Of {_all(facts.kept_bins)} it is the representative of the bin that is released and may "
-        "be known; who knows more of the value may learn more."
+        f" Of {_all(facts.kept_bins)} the representative of the bin is released, and may be known; "
+        "who knows the value more finely may learn more."
         if facts.kept_bins
         else ""
     )
     return (
-        f"What may be known, {names}, is released as it is, without noise (theta is 0): what its "
-        "values tell about a secret is part of every loss, once, however often they are released."
+        f"The side information, {names}, is released without noise (theta is 0). What its values "
+        "tell about a secret is part of every loss, once, however often they are released."
         f"{bins}"
     )
 
 
 _NEW_VALUES = (
     "A value that fit has not seen and that has no bin is refused, or (unknown=) read as one that "
-    "it has seen, by a rule that is the same for every row: a number as the nearest one, a "
-    "category as the one that is named, or as the commonest one. Such rows are outside of the "
-    "fitted distribution, and where it depends on the secret which rows are, they may tell more."
+    "fit has seen, by the same rule for every row: a number as the nearest one, a category as the "
+    "one named, or as the commonest one. Such rows are outside of the fitted distribution, and "
+    "may tell more if the secret affects which rows these are."
 )
 
 
 def _about_refusals() -> str:
     return (
-        "Refusals and warnings that depend on the rows are not covered. transform refuses a value "
-        "that has no place: one that was not seen in fit and that unknown= does not move, a "
-        "missing one or a pattern of missing ones that fit does not know, one that is not finite, "
-        "not of the kind of its column or beyond the grid of the noise (in an array without "
-        'missing="propagate" or "category" also in a sensitive column). A refusal names the values '
-        "and counts their rows, a release tells that there are none; a warning counts the values "
-        "that unknown= moves, another one (on_drift=) names columns whose values are distributed "
-        "otherwise than in fit, and how far. Whether fit succeeds, and its warnings, depend on its "
-        "rows likewise."
+        "Refusals and warnings that depend on the rows are not covered. transform refuses values "
+        "not seen in fit that unknown= does not move, missing values (or patterns of them) "
+        "not seen in fit, and values that are not finite, not of the kind of their column or "
+        'beyond the grid of the noise (in an array without missing="propagate" or "category" also '
+        "in a sensitive column). A refusal names the values and counts their rows; a release tells "
+        "that there are none. One warning counts the values that unknown= moves. Another one "
+        "(on_drift=) names columns that are distributed otherwise than in fit, and how far. "
+        "Whether fit succeeds, and its warnings, depend on its rows, too."
     )
 
 
@@ -234,16 +241,15 @@ def quiet_sentences(facts: Facts) -> list[str]:
     }
     return [
         f"Column(s) {_all(names)} need no noise under this prior and are released {way} (theta is "
-        f"0); that trust rests on {facts.n_rows} rows, of which the rarest secret has "
-        f"{facts.fewest_rows}."
+        f"0). That rests on {facts.n_rows} rows; the rarest secret has {facts.fewest_rows}."
         for way, names in ways.items()
         if names
     ]
 
 
 CHANNEL_REMEDY = (
-    "the solver came back with no channel that the proof accepts; use bins (n_bins) or fewer "
-    "columns, so that no cell has next to no mass, merge rare secrets, or use "
+    "the solver found no channel that the proof accepts; use bins (n_bins) or fewer columns, so "
+    "that every cell has some mass, merge rare secrets, or use "
     'noise="swap" or "laplace".'
 )
 """What helps where the certificate of a channel does not hold."""
@@ -258,26 +264,25 @@ _LESS_MOVED = (
 
 
 ONCE = "Other clones of this noiser, as a search makes them, do not repeat this kind of warning."
-"""What a clone adds to a warning."""
 
 
 def worthless_sentence(utility: Sequence[ColumnUtility], *, channel: bool = False) -> str:
     """Return the warning about columns that tell less than a constant would."""
     ways = _LESS_MOVED if channel else _LESS_NOISE
-    told = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
+    worse = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
     return (
-        f"column(s) {', '.join(told)} tell nothing any more about a row: the expected change of a "
-        "released value (in standard deviations) is above that of a constant in its place; protect "
-        f"fewer or merged secrets, {ways}; utility_ has the figures."
+        f"column(s) {', '.join(worse)} tell nothing any more about a row: values change more (in "
+        "standard deviations, on average) than if a constant stood in their place; protect fewer "
+        f"or merged secrets, {ways}; utility_ has the figures."
     )
 
 
 def alike_sentence(names: Sequence[Name]) -> str:
     """Return the warning about columns of which nothing is left."""
     return (
-        f"column(s) {_all(names)} come out as one and the same value for every row: under this "
-        "budget nothing else changes less; protect fewer or merged secrets, use fewer columns or "
-        "column groups (dependence=), or a larger epsilon."
+        f"column(s) {_all(names)} come out as the same value for every row: nothing else changes "
+        "less under this budget; protect fewer or merged secrets, use fewer columns or column "
+        "groups (dependence=), or a larger epsilon."
     )
 
 
@@ -285,8 +290,7 @@ def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
     """Return the warning about a numeric column whose values hardly repeat."""
     return (
         f"column {name!r} has {n_atoms} distinct values in {n_rows} rows: an empirical prior is "
-        "too fine for it and asks for much noise; pass n_bins, for example "
-        f"n_bins={{{name!r}: 5}}."
+        f"too fine for it and asks for much noise; pass n_bins, for example n_bins={{{name!r}: 5}}."
     )
 
 
@@ -300,10 +304,10 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
     boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
         f"{share:.0%} of the {n_rows} rows of columns {listed(names)} {OCCUR_ONCE} and not the "
-        "population: it says which row is whose, and "
-        "noise against that says little about what can be learnt; take as prior what a classifier "
-        f"learns, prior={boosting} of sklearn.ensemble (fits.ClassifierFit has the "
-        'settings), with noise="swap", which changes rows least; or release fewer columns or bins.'
+        "population. It says which row is whose, and noise against that says little about what can "
+        f"be learnt; take a classifier as prior, prior={boosting} of sklearn.ensemble "
+        '(fits.ClassifierFit has the settings), with noise="swap", which changes rows least; or '
+        "release fewer columns or bins."
     )
 
 
@@ -312,7 +316,7 @@ def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str
     count = f"{len(medians)} bins" if len(medians) > 1 else "one bin"
     constant = f" and is released as the constant {medians[0]:g}" if len(medians) == 1 else ""
     return (
-        f"column {name!r} falls into {count} instead of n_bins={n_bins}{constant}: many of its "
+        f"column {name!r} falls into {count} instead of n_bins={n_bins}{constant}, because many "
         "rows share a value, on which several quantiles fall; ask for more bins, merge its values "
         "yourself, or leave it out of n_bins."
     )
@@ -332,8 +336,8 @@ def identifier_sentence(name: Name, n_atoms: int, n_rows: int, *, numeric: bool)
 def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
     """Return the warning about a sensitive column whose values hardly repeat."""
     return (
-        f"sensitive column {name!r} has {n_values} values in {n_rows} rows: with so few rows a "
-        "value, the priors are little more than single rows; group its values first."
+        f"sensitive column {name!r} has {n_values} values in {n_rows} rows, so that "
+        "the priors are little more than single rows; group its values first."
     )
 
 
@@ -342,22 +346,18 @@ def wide_sentence(
 ) -> str:
     """Return the warning about a group of columns too wide for the exact loss.
 
-    ``exact`` says what would be within its reach; it is empty where nothing is known to be.
+    ``exact`` says what would be narrow enough, if that is known.
     """
     ways = f"{exact}; or trust" if exact else "Drop columns, or trust"
     ways = f"{ways} that groups of columns are independent given the secret (dependence=)."
+    amount = f"with noise of {worst.relative:.2f} standard deviations in"
+    if worst.unordered:
+        amount = f"which draws {-math.expm1(-worst.theta):.0%} of all values anew in"
     return (
         f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
-        f"the loss is exact; the tightest proven bound is used instead, {_amount(worst)} "
-        f"column {worst.name!r}. {ways}"
+        f"the loss is exact; the tightest proven bound is used instead, {amount} column "
+        f"{worst.name!r}. {ways}"
     )
-
-
-def _amount(worst: ColumnNoise) -> str:
-    """Return how much noise a column gets, but for its name."""
-    if worst.unordered:
-        return f"which draws {-math.expm1(-worst.theta):.0%} of all values anew in"
-    return f"with noise of {worst.relative:.2f} standard deviations in"
 
 
 def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: str) -> str:
@@ -400,7 +400,7 @@ def no_secret_message(routing: bool) -> str:
 def seed_sentence(seed: Any) -> str:
     """Return the warning of `transform` under an integer seed."""
     return (
-        f"random_state={seed} is for tests only: whoever knows it can remove the noise; use "
+        f"random_state={seed} is for tests only: who knows it can remove the noise; use "
         "random_state=None for a release."
     )
 
@@ -466,18 +466,19 @@ def prior_of(
     known: Sequence[Sequence[Name]] = (),
 ) -> str:
     """Return whose knowledge a guarantee is about, for the certificate's verdict."""
-    own = "the given prior" if given else "the counted prior"
-    learnt = [each for each in models if each.argument == "prior"]
-    if learnt:
-        own = f"the prior of {', and '.join(each.brief for each in learnt)}"
+    prior = "the given prior" if given else "the counted prior"
+    classifiers = [facts.brief for facts in models if facts.argument == "prior"]
+    if classifiers:
+        prior = f"the prior of {', and '.join(classifiers)}"
     if model is not None:
-        own = f"the fitted {model.removeprefix('a ')} prior"
-    own = own if not n_further else f"{own} and {n_further} further prior(s)"
-    return f"{own}, also to who knows {_either(known)}" if known else own
+        prior = f"the fitted {model.removeprefix('a ')} prior"
+    if n_further:
+        prior += f" and {n_further} further prior(s)"
+    return f"{prior}, also to who knows {_either(known)}" if known else prior
 
 
 def _either(known: Sequence[Sequence[Name]]) -> str:
-    """Return columns that may be known, those known together joined."""
+    """Return the alternatives of side information: names of columns known together."""
     return " or ".join(" and ".join(map(shown, names)) for names in known)
 
 
@@ -493,45 +494,48 @@ def about_prior(
 ) -> str:
     """Return whose knowledge the guarantee is about; ``covered`` is whether sampling error is."""
     further = f", and the {n_further} further prior(s) of adversaries=" if n_further else ""
-    learnt = [each for each in models if each.argument == "prior"]
-    if learnt:
-        kinds = ", ".join(dict.fromkeys(f"{each.model}, {each.way}" for each in learnt))
-        return (
-            "The adversary's prior, the distribution of the released columns given each secret, is "
-            f"what a classifier says of these {n_rows} rows ({kinds}), by Bayes' rule on these "
-            f"rows{further}: the guarantee is about an adversary who knows as much as it, and "
-            "whoever knows more may learn more."
-        )
-    if given:
+    if given and not any(facts.argument == "prior" for facts in models):
         return f"The adversary's prior is the one given in prior={further}."
+    prior = "The adversary's prior, the distribution of the released columns given each secret, is"
+    kinds = dict.fromkeys(f"{m.model}, {m.way}" for m in models if m.argument == "prior")
+    if kinds:
+        return (
+            f"{prior} what a classifier says of these {n_rows} rows ({', '.join(kinds)}), by "
+            f"Bayes' rule on these rows{further}. An adversary who knows more than the classifier "
+            "may learn more."
+        )
     if model is not None:
         return (
-            "The adversary's prior, the distribution of the released columns given each secret, is "
-            f"{model} fitted to these {n_rows} rows{further}; it is a model: the "
-            "guarantee is about an adversary who believes it, and the rarest secret has "
-            f"{fewest_rows} rows."
+            f"{prior} {model} fitted to these {n_rows} rows{further}. The guarantee is about an "
+            f"adversary who believes this model; the rarest secret has {fewest_rows} rows."
         )
     return (
-        "The adversary's prior, the distribution of the released columns given each secret, is the "
-        f"one counted from these {n_rows} rows{further}; the rarest secret has "
-        f"{fewest_rows} rows, and an adversary who knows another distribution"
+        f"{prior} the one counted from these {n_rows} rows{further}; the rarest secret has "
+        f"{fewest_rows} rows. An adversary with another prior"
         f"{', outside the confidence set,' if covered else ''} may learn more."
     )
 
 
 def _about_delta(notion: Notion) -> str:
-    low = "it should be far below one over the number of rows."
     if not notion.is_chance:
         return (
             f"delta = {notion.delta:g} is the probability of the events about which nothing is "
-            f"guaranteed, for every row and every pair of secrets; {low}"
+            "guaranteed, for every row and every pair of secrets. It should be far below one over "
+            "the number of rows."
         )
     # the converse holds: odds that move by more with a chance of delta at most keep the guarantee
     return (
-        f"delta = {notion.delta:g} is what the probability of any set of rows may exceed e^epsilon "
-        "times its probability under the other secret by, for every row and every pair of "
-        "secrets; the odds may move by more than e^epsilon with a chance above delta. "
-        f"{low.capitalize()}"
+        f"For every row and every pair of secrets, {about_delta(notion.delta, 'rows')}; the odds "
+        "may move by more than e^epsilon with a chance above delta. Delta should be far below one "
+        "over the number of rows."
+    )
+
+
+def about_delta(delta: float, what: str) -> str:
+    """Return what delta adds to the probability of a set of rows, or of cells."""
+    return (
+        f"the probability of any set of {what} is at most e^epsilon times its probability under "
+        f"the other secret, plus delta = {delta:g}"
     )
 
 
@@ -540,25 +544,25 @@ def _about_columns(facts: Facts) -> str:
         return "The released row as a whole is protected, all its columns together."
     groups = "; ".join(f"({_all(group)})" for group in facts.groups)
     return (
-        "The adversary takes these groups of columns as independent of each other given the "
-        f"secret: {groups}. If they are not, the row as a whole may reveal more than epsilon."
+        f"These groups of columns are taken as independent given the secret: {groups}. If they are "
+        "not, the row as a whole may reveal more than epsilon."
     )
 
 
 def decided_sentence(secrets: Sequence[Any], level: float) -> str:
     """Return the warning about secrets with too few rows."""
     return (
-        f"secret(s) {_all(secrets)} have so few rows that the {level:.0%} confidence set says next "
-        'to nothing about them, and the noise is that of strategy="sensitivity"; group rare '
-        "secrets, use fewer bins or categories, or fit on more rows."
+        f"secret(s) {_all(secrets)} have too few rows for the {level:.0%} confidence set to say "
+        'much about them, and the noise is that of strategy="sensitivity"; group rare secrets, '
+        "use fewer bins or categories, or fit on more rows."
     )
 
 
 def no_set_sentence(reason: str) -> str:
     """Return the warning where the loss over the confidence set is not computable."""
     return (
-        f"the loss over the confidence set is not computable here ({reason}); the noise is that of "
-        'strategy="sensitivity", which serves every prior over the same values.'
+        f"the loss over the confidence set is not computable here ({reason}); the noise is that "
+        'of strategy="sensitivity", which is sound for every prior over the same values.'
     )
 
 
@@ -566,33 +570,26 @@ _LEDGERS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
 
 
 def _about_releases(noise: str, releases: int) -> str:
-    guaranteed = "The guarantee is for one release."
     if noise not in _LEDGERS:
         return (
-            f"{guaranteed} A second one of the same rows tells more, and how such releases add up "
-            f"under {noise} noise is not known: each column may be released once. Laplace and "
-            "Gaussian noise have releases=k."
-        )
-    if releases > 1:
-        guaranteed = (
-            f"The guarantee is for {releases} releases of the same rows together, by this noiser; "
-            "nothing is guaranteed about a further one."
+            "The guarantee is for one release. A second one of the same rows tells more, and how "
+            f"releases add up under {noise} noise is not known: each column may be released once. "
+            "Laplace and Gaussian noise have releases=k."
         )
     precision, times = _LEDGERS[noise]
+    count = "one release."
+    budget = (
+        f"the budget is spent when the sum exceeds {precision} of this certificate. k releases "
+        f"need {times} times the noise."
+    )
     if releases > 1:
-        return (
-            f"{guaranteed} Noisy releases of the same rows add up: their precisions "
-            f"{precision} are summed, column by column, and {releases} times {precision} of this "
-            "certificate is what the guarantee allows. That is proven for releases of the same "
-            "values on the same grid: other bins or another grid start no new budget, and this sum "
-            "does not cover them."
-        )
+        count = f"{releases} releases of the same rows together, by this noiser, and no more."
+        budget = f"the guarantee allows {releases} times {precision} of this certificate."
     return (
-        f"{guaranteed} Noisy releases of the same rows add up: their precisions "
-        f"{precision} are summed, column by column, and the budget is spent when the sum exceeds "
-        f"{precision} of this certificate; k releases need {times} times the noise. That is proven "
-        "for releases of the same values on the same grid: other bins or another grid start no new "
-        "budget, and this sum does not cover them."
+        f"The guarantee is for {count} Noisy releases of the same rows add up: their precisions "
+        f"{precision} are summed, column by column, and {budget} This is proven for releases of "
+        "the same values on the same grid. Other bins or another grid start no new budget, and "
+        "this sum does not cover them."
     )
 
 
@@ -602,7 +599,7 @@ def _about_kernels(facts: Facts) -> str:
     if not names or facts.noise not in _LEDGERS:
         return ""
     return (
-        f" Of {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead, "
-        "with the smallest share q that a value is drawn anew from: there so many times theta may "
-        "be too little, and releases=k or a ledger finds what is needed."
+        f" For {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead; q "
+        "is the smallest share of a value among those drawn anew. So many times theta may be too "
+        "little there: releases=k or a ledger finds what is needed."
     )
