@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 from _measure import alone
 
-from sklearn_puffer._losses.convolution import Grid
+from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish
@@ -169,7 +169,7 @@ def _largest_error(pair: tuple[Discrete, Discrete], theta: float, samples: int =
     p, q = pair
     counts = np.stack((p.counts, q.counts))
     masses = counts / counts.sum(axis=1, keepdims=True)
-    sums = Grid([p.atoms], masses).wide_sums(np.array([theta]))
+    sums = PriorGrid([p.atoms], masses).wide_sums(np.array([theta]))
     logs = np.log(sums.mantissa)
     ratios = (sums.exponent[0] - sums.exponent[1]) * np.log(2.0) + (logs[0] - logs[1])
     at = np.append(np.random.default_rng(3).integers(0, len(p.atoms), samples), ratios.argmax())

@@ -20,7 +20,7 @@ from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._strategies import (
     Bound,
     ConditionalMeans,
-    Groups,
+    EntryGroups,
     Impossible,
     JointRows,
     MixedMeans,
@@ -208,7 +208,7 @@ class Relaxed:
             costs = noise.max_divergence(coupled.shifts)
             for by_target in sides:
                 atoms = coupled.targets if by_target else coupled.sources
-                conditions.append(Groups.of(coupled, costs, atoms))
+                conditions.append(EntryGroups.of(coupled, costs, atoms))
         return ConditionalMeans.within(conditions, notion.budget)
 
 

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import grid_cells, loss_table
-from sklearn_puffer._losses.convolution import Grid, Wide
+from sklearn_puffer._losses.convolution import PriorGrid, Wide
 from sklearn_puffer.accounting import (
     MAX_CELLS,
     Loss,
@@ -164,7 +164,7 @@ def test_floats_and_wide_numbers_give_the_same_sums():
     rng = np.random.default_rng(6)
     for axes in ([700], [40, 3, 17], [300, 2], [2, 300], [3] * 5, [5, 1, 130], [200, 90]):
         masses = rng.dirichlet(np.ones(math.prod(axes)), size=3)
-        grid = Grid([np.cumsum(rng.exponential(1.0, n)) for n in axes], masses)
+        grid = PriorGrid([np.cumsum(rng.exponential(1.0, n)) for n in axes], masses)
         theta = rng.uniform(3.0, 9.0, len(axes))
         wide = grid.wide_sums(theta)
         expected = np.ldexp(wide.mantissa, wide.exponent.astype(int))
@@ -217,7 +217,7 @@ def test_a_hundred_thousand_atoms_agree_with_50_digits_where_the_loss_is_attaine
     atoms = np.sort(rng.uniform(0.0, 1e5, size))
     counts = rng.integers(1, 100, (2, size))
     p, q = (Discrete.from_counts(atoms, row) for row in counts)
-    sums = Grid([atoms], counts / counts.sum(axis=1, keepdims=True)).sums(np.array([30.0]))
+    sums = PriorGrid([atoms], counts / counts.sum(axis=1, keepdims=True)).sums(np.array([30.0]))
     at = int(np.argmax(sums[0] / sums[1]))
     truth = oracle.log_ratio(p, q, (atoms[at],), 30.0)
     assert abs(best(p, q, 30.0)[0] - truth) <= 1e-13

@@ -23,7 +23,7 @@ from sklearn_puffer._channels import find_channel
 from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer._noiser.drift import Drift
 from sklearn_puffer._review import auditing
-from sklearn_puffer._review.attack import Parts, with_copies
+from sklearn_puffer._review.attack import RowSplit, with_copies
 from sklearn_puffer._review.auditing import averaged, linked
 from sklearn_puffer._review.exact_tests import (
     Exchanged,
@@ -400,7 +400,7 @@ def test_the_area_of_a_task_is_the_mean_over_its_classes_each_against_the_rest(m
     rows = pd.DataFrame({"x": rng.normal(y, 1.5), "z": rng.normal(size=400)})
     target = np.array(names)[y]
     train = np.flatnonzero(target != "only here")[:200]  # a class is met later that was not learnt
-    parts = Parts(train, train[:0], np.arange(200, 400))
+    parts = RowSplit(train, train[:0], np.arange(200, 400))
     task = Task("y", Pipeline([("model", model)]), target, by_column=False)
     area, base = task_figures(task, rows, rows, ["x", "z"], parts)
     test, learnt = rows[200:], clone(model).fit(rows.iloc[train], target[train])
@@ -430,7 +430,7 @@ def looks_like(model, rows, label):
 def test_a_task_with_one_class_among_its_test_rows_has_no_area():
     rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
     task = Task("y", GaussianNB(), np.array(["a", "b", "a", "a"]), by_column=False)
-    parts = Parts(np.array([0, 1]), np.zeros(0, dtype=int), np.array([2, 3]))
+    parts = RowSplit(np.array([0, 1]), np.zeros(0, dtype=int), np.array([2, 3]))
     area, base = task_figures(task, rows, rows, ["x"], parts)
     assert math.isnan(area.before)
     assert (base.what, base.before) == ("base rate of 'a'", 1.0)

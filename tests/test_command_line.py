@@ -25,7 +25,7 @@ from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, audit, p
 from sklearn_puffer._base import progress
 from sklearn_puffer._releases import store
 from sklearn_puffer._review.report import _templates
-from sklearn_puffer._tables import Stream, TableFile, TableWriter, engine, files
+from sklearn_puffer._tables import TableFile, TableStream, TableWriter, engine, files
 from sklearn_puffer.cli import main
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -310,7 +310,7 @@ def is_fitted_by_an_engine(monkeypatch, source, absent, options):
     assert expected[1] == 2
     find = files.find_spec
     monkeypatch.setattr(files, "find_spec", lambda name: None if name == absent else find(name))
-    monkeypatch.setattr(Stream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
     assert form_of(source, *options) == expected
 
 
@@ -343,7 +343,7 @@ def test_gaps_types_and_separators_of_a_csv_file_are_those_of_its_layout_in_an_e
     with monkeypatch.context() as patch:
         patch.setattr(TableFile, "lazy", lambda *_: None)
         expected = fitted()
-    monkeypatch.setattr(Stream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
     assert fitted() == expected
     assert expected[2]["levels"] == ["NA", "a;\nb", "b"]
 
@@ -356,7 +356,7 @@ def test_no_name_of_a_folder_is_a_pattern_or_a_column(folder, monkeypatch, place
         make_table(seed=1).to_parquet(f"{other}/in.parquet", index=False)
     make_table().to_parquet(f"{place}/in.parquet", index=False)
     expected = form_of("in.csv")
-    monkeypatch.setattr(Stream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
     assert form_of(f"{place}/in.parquet") == expected
 
 

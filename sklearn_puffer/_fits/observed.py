@@ -18,7 +18,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray
 
 
-class Rows(Protocol):
+class ModelRows(Protocol):
     """Rows of public columns as a model is given them."""
 
     @property
@@ -40,7 +40,7 @@ class Rows(Protocol):
 class _Taken:
     """Some rows of others, each as often as it is named."""
 
-    of: Rows
+    of: ModelRows
     places: Array
 
     @property
@@ -54,7 +54,7 @@ class _Taken:
     def take(self, rows: Array) -> Any:
         return self.of.take(self.places[rows])
 
-    def chosen(self, names: Any) -> Rows:
+    def chosen(self, names: Any) -> ModelRows:
         return _Taken(self.of.chosen(names), self.places)
 
 
@@ -64,7 +64,7 @@ class Observed:
 
     Attributes
     ----------
-    rows : Rows
+    rows : ModelRows
     codes : ndarray of int of shape (n_rows,)
         The place of the secret of each row in ``labels``.
     labels : sequence
@@ -74,7 +74,7 @@ class Observed:
         Of the sensitive column, as an error shows it.
     """
 
-    rows: Rows
+    rows: ModelRows
     codes: Array
     labels: Sequence[Any]
     weights: Array

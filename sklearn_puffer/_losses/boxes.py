@@ -298,7 +298,7 @@ class _Plane:
         self,
         panels: Panels,
         edges: list[FloatArray],
-        columns: tuple[Column, Column],
+        columns: tuple[AxisNoise, AxisNoise],
         alpha: float,
     ) -> Panels:
         """Put all boxes of unbounded ratio into one panel, with what they can amount to."""
@@ -322,7 +322,7 @@ class _Plane:
         self,
         distributions: tuple[FloatArray, FloatArray],
         edges: list[FloatArray],
-        columns: tuple[Column, Column],
+        columns: tuple[AxisNoise, AxisNoise],
         alpha: float,
     ) -> float:
         tails = [
@@ -358,7 +358,7 @@ def _shares(weights: FloatArray, axis: int, side: int) -> FloatArray:
 
 
 def _log_inside(
-    distributions: tuple[FloatArray, FloatArray], axis: int, column: Column, alpha: float
+    distributions: tuple[FloatArray, FloatArray], axis: int, column: AxisNoise, alpha: float
 ) -> float:
     """Bound log int h_p^alpha h_q^(1 - alpha) of one column, between its outer edges."""
     alone = [
@@ -394,7 +394,9 @@ def _log_tail(
     return float(np.logaddexp(logs[0], logs[1])) + 1e-9 * (1.0 + abs(logs[0]) + abs(logs[1]))
 
 
-def _boxes(p: FloatArray, q: FloatArray, one: Column, two: Column) -> tuple[Panels, FloatArray]:
+def _boxes(
+    p: FloatArray, q: FloatArray, one: AxisNoise, two: AxisNoise
+) -> tuple[Panels, FloatArray]:
     """Return the boxes of two priors row by row, and the first axis' portion of f's moves."""
     margin = one.margin[:, None] + two.margin + 4.0 * ULP * (sum(p.shape) + 8)
     p_mass, q_mass = (one.mass.T @ w @ two.mass for w in (p, q))
@@ -410,7 +412,7 @@ def _boxes(p: FloatArray, q: FloatArray, one: Column, two: Column) -> tuple[Pane
 
 
 def _log_ratios(
-    p_distribution: FloatArray, q_distribution: FloatArray, one: Column, two: Column
+    p_distribution: FloatArray, q_distribution: FloatArray, one: AxisNoise, two: AxisNoise
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return bounds on f in each box, roundings included, and the first axis' portion."""
     p, q = (_values(distribution, one, two) for distribution in (p_distribution, q_distribution))
@@ -430,7 +432,7 @@ def _log_ratios(
     return low, high, portion
 
 
-class _Values(NamedTuple):
+class _Logs(NamedTuple):
     """Logs of one distribution's density at centres and corners, and its slopes at the centres.
 
     NaN where a density is too small to be computed.
@@ -442,13 +444,13 @@ class _Values(NamedTuple):
     corner: FloatArray
 
 
-def _values(weights: FloatArray, one: Column, two: Column) -> _Values:
+def _values(weights: FloatArray, one: AxisNoise, two: AxisNoise) -> _Logs:
     right = weights @ two.kernel
     value = one.kernel.T @ right
     value = np.where(value > _UNKNOWN, value, np.nan)
     corner = one.corner_kernel.T @ weights @ two.corner_kernel
     corner = np.where(corner > _UNKNOWN, corner, np.nan)
-    return _Values(
+    return _Logs(
         np.log(value) + one.top[:, None] + two.top,
         (one.kernel * one.score).T @ right / value + one.middle[:, None],
         one.kernel.T @ (weights @ (two.kernel * two.score)) / value + two.middle,
@@ -456,7 +458,7 @@ def _values(weights: FloatArray, one: Column, two: Column) -> _Values:
     )
 
 
-def _moved(p: _Values, q: _Values, one: Column, two: Column) -> tuple[FloatArray, FloatArray]:
+def _moved(p: _Logs, q: _Logs, one: AxisNoise, two: AxisNoise) -> tuple[FloatArray, FloatArray]:
     """Return how far f moves from each centre, by the ranges of the scores; the first's portion."""
     with np.errstate(invalid="ignore"):
         first = np.abs(p.up - q.up) * one.half[:, None] + one.bend[:, None]
@@ -470,7 +472,7 @@ def _moved(p: _Values, q: _Values, one: Column, two: Column) -> tuple[FloatArray
     return moved, np.where(np.isnan(portion), 0.5, portion)
 
 
-def _highest(p: _Values, q: _Values, one: Column, two: Column) -> FloatArray:
+def _highest(p: _Logs, q: _Logs, one: AxisNoise, two: AxisNoise) -> FloatArray:
     """Return the largest log h_p less the tangent of log h_q, over the corners of each box."""
     up, across = q.up * one.half[:, None], q.across * two.half
     corners = (
@@ -484,7 +486,7 @@ def _highest(p: _Values, q: _Values, one: Column, two: Column) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Column:
+class AxisNoise:
     """What is known of one axis' noise on each interval, for each atom.
 
     Attributes
@@ -521,7 +523,7 @@ class Column:
 
 
 _ZERO, _ONE = np.zeros(1), np.ones(1)
-NOTHING = Column(
+NOTHING = AxisNoise(
     mass=_ONE[:, None],
     kernel=_ONE[:, None],
     score=_ZERO[:, None],
@@ -539,7 +541,7 @@ NOTHING = Column(
 """A column that says nothing."""
 
 
-def column_over(atoms: FloatArray, edges: FloatArray, noise: Noise) -> Column:
+def column_over(atoms: FloatArray, edges: FloatArray, noise: Noise) -> AxisNoise:
     low, high = edges[:-1], edges[1:]
     infinite = np.isinf(low) | np.isinf(high)
     centre = np.where(np.isinf(low), high, np.where(np.isinf(high), low, low / 2.0 + high / 2.0))
@@ -567,7 +569,7 @@ def column_over(atoms: FloatArray, edges: FloatArray, noise: Noise) -> Column:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         per_width = np.where(infinite, 0.0, 1.0 / (high - low))
         margin = 2.0 * ROUNDING + 4.0 * off * (per_width + 2.0 * steep)
-    return Column(
+    return AxisNoise(
         mass=noise.mass(low - atoms[:, None], high - atoms[:, None]),
         kernel=np.exp(logs - top),
         score=score - middle,

@@ -294,7 +294,7 @@ def _as_wide(values: FloatArray) -> Wide:
     return Wide(values, np.zeros(values.shape, np.int64)).normalised()
 
 
-class Grid:
+class PriorGrid:
     """A grid of atoms with the masses of several priors on it.
 
     Parameters

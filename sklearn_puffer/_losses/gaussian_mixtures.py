@@ -36,9 +36,9 @@ from sklearn_puffer._losses.mixtures import (
     SLACK,
     SPECIAL,
     LogConcaveDistribution,
+    LogDensities,
     MixtureDistribution,
     Ranges,
-    Values,
     rounding,
 )
 from sklearn_puffer.noise import Noise
@@ -87,14 +87,14 @@ class CauchyDistribution(MixtureDistribution):
         ]
         return np.unique(np.concatenate([*around, middle - 1.01 * powers, middle + 1.01 * powers]))
 
-    def _values(self, z: FloatArray) -> Values:
+    def _values(self, z: FloatArray) -> LogDensities:
         value, first, second, error = self._moments(z)
         t = z / self.deviations
         slope = 2.0 * t * first / self.deviations
         # (y - m)/sd is off by 4 u relatively, and the slope with it
         moved = ARGUMENT * 2.0 * t * t * first
         bent = slope * (2.0 * error + ARGUMENT * (4.0 + 2.0 * t * t * second / first))
-        return Values(value, error + moved, slope, bent)
+        return LogDensities(value, error + moved, slope, bent)
 
     def _moments(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return log h of each part, the means of theta, and relative errors, in its own unit."""
@@ -323,11 +323,11 @@ class GaussianDistribution(LogConcaveDistribution):
         keys = (side * self.centres[:, 0], self._own[:, 0])
         return int(np.lexsort(keys)[-1])
 
-    def _values(self, z: FloatArray) -> Values:
+    def _values(self, z: FloatArray) -> LogDensities:
         t = np.minimum(z / self.deviations, _FARTHEST)
         value = -0.5 * np.square(t) - np.log(self.deviations * sqrt(2.0 * pi))
         score = t / self.deviations
-        return Values(value, self._error(t), score, 4.0 * ARGUMENT * score)
+        return LogDensities(value, self._error(t), score, 4.0 * ARGUMENT * score)
 
     def _error(self, t: FloatArray) -> FloatArray:
         size = 1.0 + np.abs(np.log(self.deviations))
@@ -472,10 +472,10 @@ class _LaplaceDistribution(LogConcaveDistribution):
         tail = a * (0.5 * a - t) + normal + both - log(2.0 * self.theta)
         return first + both, diff, error, np.where(t <= a, within, tail)
 
-    def _values(self, z: FloatArray) -> Values:
+    def _values(self, z: FloatArray) -> LogDensities:
         return self._both(z)[0]
 
-    def _both(self, z: FloatArray) -> tuple[Values, FloatArray, FloatArray, FloatArray]:
+    def _both(self, z: FloatArray) -> tuple[LogDensities, FloatArray, FloatArray, FloatArray]:
         """Return values, and sech^2(D/2), g/h and the error of both."""
         t = np.minimum(z / self.deviations, _FARTHEST)
         lump, diff, error, value = self._profile(t)
@@ -489,7 +489,7 @@ class _LaplaceDistribution(LogConcaveDistribution):
         slope = np.where(flat, (t - pull) / self.deviations, slope)
         own = (pull * (1.0 + SLACK) + 4.0 * ARGUMENT * t) / self.deviations
         slope_error = np.where(flat, own, slope_error)
-        values = Values(value, self._error(t, value), slope, slope_error)
+        values = LogDensities(value, self._error(t, value), slope, slope_error)
         return values, sech, ratio, error * (sech + ratio)
 
     def _error(self, t: FloatArray, value: FloatArray) -> FloatArray:
@@ -499,7 +499,7 @@ class _LaplaceDistribution(LogConcaveDistribution):
 
     def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
         values, *rest = self._both(np.concatenate([near, far], axis=1))
-        first, last = (Values(*pair) for pair in zip(*_halves(values), strict=True))
+        first, last = (LogDensities(*pair) for pair in zip(*_halves(values), strict=True))
         (first_sech, last_sech), (first_ratio, last_ratio), (first_error, last_error) = _halves(
             rest
         )

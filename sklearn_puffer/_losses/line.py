@@ -1,7 +1,7 @@
 r"""The privacy loss of one released column, as a proven interval, for every notion.
 
-The line is cut into panels. A `Source` (two distributions, released with the same noise) bounds the
-log ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut
+The line is cut into panels. A `LinePair` (two distributions, released with the same noise) bounds
+the log ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut
 again, until the interval is narrow or the work allowed is done; it is valid at every moment,
 because each panel's bounds are. Both directions share the panels: from q to p the log ratio is -f.
 
@@ -101,7 +101,7 @@ def tail_panel(edge: float, side: int) -> Ends:
     return np.array(ends[:1]), np.array(ends[1:])
 
 
-class Source(Protocol):
+class LinePair(Protocol):
     """Two distributions of one released column, p and q. Bounds are proven, rounding included."""
 
     @property
@@ -136,7 +136,7 @@ class Source(Protocol):
         """Return proven ends of the loss both ways, where the source has a better way to it."""
 
 
-def loss_interval(source: Source, notion: Notion, budget: float | None = None) -> Ends:
+def loss_interval(source: LinePair, notion: Notion, budget: float | None = None) -> Ends:
     """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,).
 
     Where a budget is given, and the larger loss is well on one side of it, work may stop once it is
@@ -155,7 +155,7 @@ def loss_interval(source: Source, notion: Notion, budget: float | None = None) -
     assert_never(divergence)
 
 
-def fine_panels(source: Source, notion: Notion, tolerance: float = 1e-4) -> Panels:
+def fine_panels(source: LinePair, notion: Notion, tolerance: float = 1e-4) -> Panels:
     """Return panels that cover the line, on which `divergence_interval` is good to ``tolerance``.
 
     Relative to the loss; finer than what one column needs, so that sums over columns stay good.
@@ -197,7 +197,7 @@ class _Cover:
     ``runs`` the fields of `Slopes`.
     """
 
-    source: Source
+    source: LinePair
     low: FloatArray
     high: FloatArray
     view: View
@@ -205,7 +205,7 @@ class _Cover:
     runs: FloatArray | None
 
     @classmethod
-    def begin(cls, source: Source, weighed: bool = False, followed: bool = False) -> _Cover:
+    def begin(cls, source: LinePair, weighed: bool = False, followed: bool = False) -> _Cover:
         """Return the panels between anchors.
 
         ``weighed`` if their masses are wanted, ``followed`` if how f runs within them is.
@@ -299,7 +299,7 @@ class _Cover:
         )
 
 
-def _runs(source: Source, low: FloatArray, high: FloatArray) -> FloatArray | None:
+def _runs(source: LinePair, low: FloatArray, high: FloatArray) -> FloatArray | None:
     """Return the fields of `Slopes` as rows; NaN for tails."""
     inner = np.isfinite(low) & np.isfinite(high)
     found = source.slopes(low[inner], high[inner])
@@ -358,7 +358,7 @@ def _most_promising(worth: FloatArray, least: float, count: int) -> BoolArray:
     return chosen
 
 
-def _suprema(source: Source, budget: float | None = None) -> Ends:
+def _suprema(source: LinePair, budget: float | None = None) -> Ends:
     """Return bounds on sup f and on sup -f."""
     cover = _Cover.begin(source)
     if budget is not None:
@@ -397,7 +397,7 @@ def _above(view: View, tolerance: float, least: float) -> FloatArray:
     return np.where(view.log_high > settled, view.log_high - best, -inf)
 
 
-def _deltas(source: Source, epsilon: float, budget: float | None = None) -> Ends:
+def _deltas(source: LinePair, epsilon: float, budget: float | None = None) -> Ends:
     """Return bounds on the hockey-stick divergences of both directions."""
     cover = _Cover.begin(source)
     if budget is not None:
@@ -470,7 +470,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return min(lower, upper), upper
 
 
-def _renyi(source: Source, notion: Notion) -> Ends:
+def _renyi(source: LinePair, notion: Notion) -> Ends:
     """Return bounds on the Renyi divergences of both directions, from panels."""
     partly = notion.leaves_events_out
     tolerance = _EVENT_TOLERANCE if partly else _RENYI_TOLERANCE

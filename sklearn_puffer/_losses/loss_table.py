@@ -24,7 +24,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
-from sklearn_puffer._losses.convolution import Grid, Wide
+from sklearn_puffer._losses.convolution import PriorGrid, Wide
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
 from sklearn_puffer._losses.pair_losses import (
@@ -302,13 +302,17 @@ class _Group:
         The places of this group's pairs in the table.
     numbers : ndarray of int of shape (n, 2)
         Which two priors each of them holds.
-    grid : Grid or None
+    grid : PriorGrid or None
         None to build it anew for each evaluation: groups are many, and their grids too large to be
         held together, where one common grid would be.
     """
 
     def __init__(
-        self, priors: Sequence[Discrete], members: IntArray, numbers: IntArray, grid: Grid | None
+        self,
+        priors: Sequence[Discrete],
+        members: IntArray,
+        numbers: IntArray,
+        grid: PriorGrid | None,
     ) -> None:
         self.members = members
         self._priors = priors
@@ -343,7 +347,7 @@ class _Group:
     def without_noise(self) -> FloatArray:
         return self._suprema(self._grid(self._mixings).masses())
 
-    def _grid(self, mixings: Mixings) -> Grid:
+    def _grid(self, mixings: Mixings) -> PriorGrid:
         """Return the grid whose unordered axes are mixed; the last one is kept."""
         if self._held is not None and mixings == self._mixings:
             return self._held
@@ -429,7 +433,7 @@ def _linked(numbers: IntArray) -> list[IntArray]:
     return np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
 
 
-def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> Grid:
+def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> PriorGrid:
     shape = (len(priors), layout.cells)
     masses, exponents = np.zeros(shape), None
     for row, (prior, places) in enumerate(zip(priors, layout.places, strict=True)):
@@ -440,7 +444,7 @@ def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> 
             exponents = np.zeros(shape, np.int64) if exponents is None else exponents
             values, exponents[row, cells] = _scaled(with_mass(prior, prior.counts), prior.total)
         masses[row, cells] = values
-    return Grid(layout.axes, masses, exponents, _shares(layout.axes, mixings))
+    return PriorGrid(layout.axes, masses, exponents, _shares(layout.axes, mixings))
 
 
 def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | None]:

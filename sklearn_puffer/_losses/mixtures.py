@@ -59,7 +59,7 @@ _TINY = 1e-306  # below it floats lose relative accuracy
 _CELLS = 2**20  # parts x panels held at a time
 
 
-class Values(NamedTuple):
+class LogDensities(NamedTuple):
     """Log densities and scores of parts at points, with their errors, shape (parts, points)."""
 
     log: FloatArray
@@ -111,7 +111,7 @@ class MixtureDistribution(ABC):
         return power + SLACK * (1.0 + abs(power)) if np.isfinite(power) else power
 
     @abstractmethod
-    def _values(self, z: FloatArray) -> Values:
+    def _values(self, z: FloatArray) -> LogDensities:
         """Return values at distances z >= 0 from the centres; the score towards the centre."""
 
     @abstractmethod
@@ -447,12 +447,12 @@ class NoiseDistribution(MixtureDistribution):
         outer = _OUTER * s
         return np.unique(np.concatenate((points, atoms[0] - outer, atoms[-1:], atoms[-1] + outer)))
 
-    def _values(self, z: FloatArray) -> Values:
+    def _values(self, z: FloatArray) -> LogDensities:
         value = self._noise.log_density(z[..., None])
         score = self._score(z)
         bent = np.abs(self._noise.curvature(z, z)).max(axis=0)
         error = LOG_ROUNDING * (1.0 + np.abs(value)) + 2.0 * ARGUMENT * z * score
-        return Values(value, error, score, LOG_ROUNDING * score + 2.0 * ARGUMENT * z * bent)
+        return LogDensities(value, error, score, LOG_ROUNDING * score + 2.0 * ARGUMENT * z * bent)
 
     def _score(self, z: FloatArray) -> FloatArray:
         return np.abs(self._noise.score(np.nextafter(z, inf)))  # on its own side of a kink at 0

@@ -32,13 +32,13 @@ import numpy as np
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray
 from sklearn_puffer._losses.boxes import box_panels, boxes_computable
-from sklearn_puffer._losses.convolution import Grid, LaplacePair
+from sklearn_puffer._losses.convolution import LaplacePair, PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.joint_grids import kept_axes, layout_of, on_others, places_of, with_mass
-from sklearn_puffer._losses.line import Source, fine_panels, loss_interval
+from sklearn_puffer._losses.line import LinePair, fine_panels, loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair, NoiseDistribution
 from sklearn_puffer._noise import WHOLE, Mixing, without_mixings
 from sklearn_puffer.noise import Noise
@@ -87,12 +87,12 @@ class DiscreteLine:
     ----------
     atoms : ndarray of shape (n,)
         All atoms with mass, sorted.
-    grid : Grid
+    grid : PriorGrid
         Both priors on them, of whose columns ``axis`` is the one.
     axis : int
     """
 
-    def __init__(self, atoms: FloatArray, grid: Grid, axis: int) -> None:
+    def __init__(self, atoms: FloatArray, grid: PriorGrid, axis: int) -> None:
         self._atoms = _centred(atoms)
         self._grid, self._column, self._n_axes = grid, axis, grid.n_axes
         self._limits: dict[Notion, FloatArray] = {}
@@ -132,7 +132,7 @@ class DiscreteLine:
         span = float(self._atoms[-1] - self._atoms[0])
         return min(max(scale, span * _SHORTEST), _LONGEST_SCALE)
 
-    def _source(self, noise: Noise) -> Source:
+    def _source(self, noise: Noise) -> LinePair:
         if noise.is_normal or noise.power is not None:
             return DiscretePair(self._atoms, self._masses, self._log_masses, noise)
         if not noise.is_exponential:
@@ -167,7 +167,7 @@ class MixtureLine:
     def _is_known(self, noise: Noise) -> bool:
         return computable(self._p, noise) and computable(self._q, noise)
 
-    def _source(self, noise: Noise | None) -> Source:
+    def _source(self, noise: Noise | None) -> LinePair:
         if noise is not None:
             noise = noise.with_scale(float(noise.axis_scales(1)[0]))
         tabulated = noise is not None and noise.power is not None
@@ -475,7 +475,7 @@ class CategoryLayers(_DiscreteRows):
                 p, q = p[some], q[some]
                 masses = np.stack([p / p.sum(), q / q.sum()])
                 atoms = self._atoms[some]
-                line = DiscreteLine(atoms, Grid([atoms], masses), 0)
+                line = DiscreteLine(atoms, PriorGrid([atoms], masses), 0)
                 layers.append(Layer(float(p.sum()), float(q.sum()), line))
         return layers
 

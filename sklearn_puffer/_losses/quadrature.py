@@ -33,7 +33,7 @@ from sklearn_puffer._losses.divergences import (
     renyi_of_terms,
     renyi_terms,
 )
-from sklearn_puffer._losses.line import Ends, Source, cut, tail_panel
+from sklearn_puffer._losses.line import Ends, LinePair, cut, tail_panel
 
 _DEGREE = 20
 REACH = 1.5
@@ -102,7 +102,7 @@ class Densities(NamedTuple):
         return slopes
 
 
-class Analytic(Source, Protocol):
+class Analytic(LinePair, Protocol):
     """Two distributions whose densities are analytic around each panel between anchors."""
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:

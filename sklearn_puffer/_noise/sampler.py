@@ -853,7 +853,7 @@ def sampler(
 # ------------------------------------------------------------------------------------- the release
 
 
-class Source(Protocol):
+class NoiseSource(Protocol):
     """What a release adds: a sampler, or one that draws from the bits of given rows."""
 
     step: float
@@ -865,7 +865,7 @@ class Source(Protocol):
 
 def release(
     steps: IntArray,
-    source: Source,
+    source: NoiseSource,
     out: NDArray[Any],
     *,
     bound: int = MAX_STEPS,
@@ -936,7 +936,7 @@ def release(
             np.multiply(total, factor, out=out[block], casting="unsafe")
 
 
-def noisy_steps(steps: IntArray, source: Source, out: IntArray) -> None:
+def noisy_steps(steps: IntArray, source: NoiseSource, out: IntArray) -> None:
     r"""Write values plus noise into ``out`` as they are drawn, in steps of the grid.
 
     Parameters

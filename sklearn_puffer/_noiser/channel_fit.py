@@ -60,7 +60,7 @@ from sklearn_puffer._releases import (
     nothing_changes_sentence,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import BLOCK_ROWS, Coded, Column, Name, Source, Values, count, nearest
+from sklearn_puffer._tables import BLOCK_ROWS, AnyTable, Coded, Column, Name, Values, count, nearest
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, Prior
 
@@ -96,7 +96,7 @@ class SecretDistributions(Family):
 
 def learn_channel(
     settings: Settings,
-    table: Source,
+    table: AnyTable,
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> LearntChannel:
@@ -105,7 +105,7 @@ def learn_channel(
     Parameters
     ----------
     settings : Settings
-    table : Source
+    table : AnyTable
     given_secrets : mapping of Values, or None
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None

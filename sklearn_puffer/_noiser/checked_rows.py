@@ -13,13 +13,13 @@ from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noiser.drift import ColumnDrift, Drift, Margin, SecretDrift, Seen, margin_of
 from sklearn_puffer._releases import NO_PRIOR
 from sklearn_puffer._tables import (
+    AnyTable,
     Column,
     Faults,
     LazyTable,
     Name,
     Placed,
     Secret,
-    Source,
     Values,
     array_table,
     beside,
@@ -121,7 +121,7 @@ class FittedSwap(FittedMargins):
         )
 
     def estimated(
-        self, table: Source, asked: Sequence[tuple[Name, Any, Array]]
+        self, table: AnyTable, asked: Sequence[tuple[Name, Any, Array]]
     ) -> tuple[float | None, str]:
         """Return what a swap of these rows loses by their own secrets in cells, or why nothing."""
         try:
@@ -195,7 +195,7 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     return _with_secrets(found, fitted, table, placed, secrets) if secrets else found
 
 
-def _values(table: Source, column: Column) -> Values:
+def _values(table: AnyTable, column: Column) -> Values:
     return table.values_in(column) if isinstance(table, LazyTable) else table.values(column.name)
 
 
@@ -213,9 +213,9 @@ def _whole(placed: Sequence[Placed]) -> Array:
     return whole
 
 
-def _table(X: Any, names: Sequence[Name]) -> Source:
+def _table(X: Any, names: Sequence[Name]) -> AnyTable:
     """Return the table of rows that are checked, which has the released columns."""
-    table: Source
+    table: AnyTable
     if is_lazy(X):
         table = lazy_table(X)
     else:
@@ -242,7 +242,7 @@ def _matrix(X: Any) -> Array:
 # ------------------------------------------------------------------------------------ the secrets
 
 
-def _secrets(fitted: Any, table: Source, X: Any, sensitive: Any) -> list[Secret]:
+def _secrets(fitted: Any, table: AnyTable, X: Any, sensitive: Any) -> list[Secret]:
     """Return the secrets of the rows, under the names that `fit` knew them by."""
     if sensitive is None:
         return []
@@ -257,7 +257,7 @@ def _secrets(fitted: Any, table: Source, X: Any, sensitive: Any) -> list[Secret]
     return [read_secret(name, own, "category") for name, own in values.items()]
 
 
-def _named_secrets(fitted: Any, table: Source, sensitive: Any) -> dict[Name, Values] | None:
+def _named_secrets(fitted: Any, table: AnyTable, sensitive: Any) -> dict[Name, Values] | None:
     """Return the columns of the table that are named, or None where none is."""
     names = [sensitive] if isinstance(sensitive, str | int | np.integer) else sensitive
     if not isinstance(names, list | tuple) or not all(isinstance(n, str | int) for n in names):
@@ -289,7 +289,7 @@ def _given_secrets(fitted: Any, given: Mapping[Name, Values]) -> dict[Name, Valu
 
 
 def _with_secrets(
-    found: Drift, fitted: Any, table: Source, placed: Sequence[Placed], secrets: Sequence[Secret]
+    found: Drift, fitted: Any, table: AnyTable, placed: Sequence[Placed], secrets: Sequence[Secret]
 ) -> Drift:
     """Return the verdict with that on each secret's distribution, and what they would lose."""
     swap = isinstance(fitted, FittedSwap)

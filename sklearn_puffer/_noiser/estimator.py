@@ -42,7 +42,7 @@ from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._releases import UtilityWarning
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import LazyTable, Source, Table, is_lazy, known, secret_columns
+from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, known, secret_columns
 from sklearn_puffer.noise import record_swap
 
 # what is left to release rows one by one: in no copy, so that nothing of it is given twice
@@ -431,7 +431,7 @@ class PufferfishNoiser(ReleaseTransformer):
         if service is not None:
             _services[self] = service
 
-    def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: Source) -> None:
+    def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: AnyTable) -> None:
         read = learnt.read
         grouped = learnt.grouped if isinstance(learnt, LearntSwap) else learnt.read.grouped
         ids = [] if grouped is None else [grouped.column]

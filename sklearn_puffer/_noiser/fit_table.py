@@ -56,7 +56,7 @@ from sklearn_puffer._releases import (
     composition_rule,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Column, Name, Source, Values
+from sklearn_puffer._tables import AnyTable, Column, Name, Values
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
@@ -364,7 +364,7 @@ class Learnt:
 
 def learn(
     settings: Settings,
-    table: Source,
+    table: AnyTable,
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> Learnt:
@@ -373,7 +373,7 @@ def learn(
     Parameters
     ----------
     settings : Settings
-    table : Source
+    table : AnyTable
     given_secrets : mapping of Values, or None
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None

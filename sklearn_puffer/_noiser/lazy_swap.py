@@ -21,8 +21,8 @@ from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.out_of_memory import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
 from sklearn_puffer._noiser.read_table import (
+    CountedTable,
     LazyRows,
-    Rows,
     check_size,
     distinct_rows,
     sensitive_of,
@@ -88,7 +88,7 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
     if everything and kept.all():
         return find_swap(whole)
     assert rows.weights is not None
-    read = read_rows(settings, table, None, None, Rows(rows.table, rows.weights * kept))
+    read = read_rows(settings, table, None, None, CountedTable(rows.table, rows.weights * kept))
     secrets = [learn_secret(name, table.values(name), settings.missing) for name in hidden]
     _check_none_lost(secrets, read, table)
     found = find_swap(read)
@@ -102,7 +102,7 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
 
 def _sampled(
     table: LazyTable, secrets: Sequence[Name], public: Sequence[Name], n_rows: int
-) -> tuple[Rows, bool]:
+) -> tuple[CountedTable, bool]:
     """Return the rows whose public values have the smallest digests, and whether these are all.
 
     They have more than `MOST_LEARNT` different public values, if there are so many: those that are

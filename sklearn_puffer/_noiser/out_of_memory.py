@@ -40,8 +40,8 @@ from sklearn_puffer._releases import moved_rows_sentence
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     Name,
-    Stream,
     Table,
+    TableStream,
     arrow,
     column_reader,
     frame_table,
@@ -62,7 +62,7 @@ class StreamRelease:
     fitted : FittedMechanism
     draw : Draw
         How each table is drawn, but for its bits.
-    stream : Stream
+    stream : TableStream
     keying : Keying or None
     verbose : bool
         Whether somebody asks how many rows there are.
@@ -72,7 +72,7 @@ class StreamRelease:
         self,
         fitted: FittedMechanism,
         draw: Draw,
-        stream: Stream,
+        stream: TableStream,
         keying: Keying | None,
         *,
         verbose: bool = False,
@@ -174,7 +174,7 @@ class _Told:
             for name, count in moved.items():
                 self._values[name] = self._values.get(name, 0) + count
 
-    def warn(self, stream: Stream) -> None:
+    def warn(self, stream: TableStream) -> None:
         if not self._some:
             raise ValueError(_NO_ROWS)
         if self._values:
@@ -192,7 +192,7 @@ def _together(rows: Sequence[Moved]) -> Moved:
     return Moved(sum(each.n_rows for each in rows), n_moved, mean)
 
 
-def check_stream(noiser: Any, stream: Stream) -> int:
+def check_stream(noiser: Any, stream: TableStream) -> int:
     """Refuse a stream of which any row would be refused, and return how many rows it has.
 
     Raises
@@ -205,7 +205,7 @@ def check_stream(noiser: Any, stream: Stream) -> int:
     return StreamRelease(noiser._fitted, noiser._draw(), stream, None).check_rows()
 
 
-def rows_of_stream(noiser: Any, stream: Stream, row_id: str | None) -> Iterator[Any]:
+def rows_of_stream(noiser: Any, stream: TableStream, row_id: str | None) -> Iterator[Any]:
     """Yield the rows of a stream as tables of the columns that are released, and the ids.
 
     Rows that are exchanged with each other are one table.
@@ -239,7 +239,7 @@ def types_of(noiser: Any) -> dict[str, str]:
     return {str(column.name): type_of(column) for column in columns}
 
 
-def keying_of_stream(keying: Keying | None, stream: Stream) -> Keying | None:
+def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | None:
     """Return how the noise of a stream is keyed, with the name of the column of ids.
 
     Raises
@@ -258,7 +258,7 @@ def keying_of_stream(keying: Keying | None, stream: Stream) -> Keying | None:
     return Keying(name, keying.key, keying.dataset, keying.release)
 
 
-def _needed(rules: TableRules, stream: Stream, keying: Keying | None) -> list[str]:
+def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> list[str]:
     """Return the columns that are read: those that are released, and the ids."""
     absent = [name for name in rules.order if name not in stream.names]
     if absent and rules.named:
@@ -276,7 +276,7 @@ def _needed(rules: TableRules, stream: Stream, keying: Keying | None) -> list[st
     return [*names, *more]
 
 
-def _no_rows(stream: Stream, names: Sequence[str]) -> Any:
+def _no_rows(stream: TableStream, names: Sequence[str]) -> Any:
     return arrow("a stream").schema([stream.schema.field(name) for name in names]).empty_table()
 
 

@@ -18,6 +18,7 @@ from sklearn_puffer._noiser.conditional_priors import given_priors
 from sklearn_puffer._noiser.settings import RowGroups, Settings, checked_most
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
+    AnyTable,
     Column,
     Faults,
     Kind,
@@ -27,7 +28,6 @@ from sklearn_puffer._tables import (
     Pair,
     Reader,
     Secret,
-    Source,
     Table,
     Unknown,
     Values,
@@ -59,10 +59,10 @@ from sklearn_puffer.priors import Discrete, GaussianMixture
 _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
 
-class Rows:
+class CountedTable:
     """The rows that count, and how often."""
 
-    def __init__(self, table: Source, weights: Array | None) -> None:
+    def __init__(self, table: AnyTable, weights: Array | None) -> None:
         self.table = table
         some = weights is not None and not weights.all()
         self.mask = weights > 0 if weights is not None and some else None
@@ -105,7 +105,7 @@ class Rows:
         return tally(secret.coded, self.n_rows)
 
 
-class LazyRows(Rows):
+class LazyRows(CountedTable):
     """The rows of a lazy table: its columns are distinct values, each of which has a count."""
 
     table: LazyTable
@@ -140,13 +140,13 @@ class _Distinct:
         return self.columns[name]
 
 
-def distinct_rows(table: LazyTable, names: Sequence[Name]) -> Rows:
+def distinct_rows(table: LazyTable, names: Sequence[Name]) -> CountedTable:
     """Return the distinct rows that a lazy table has counted, as often as each of them counts.
 
     What takes rows takes these, so that it does not depend on the engine, or on the order of rows.
     """
     columns, counts = table.rows(names)
-    return Rows(_Distinct(table.names, len(counts), columns), counts)
+    return CountedTable(_Distinct(table.names, len(counts), columns), counts)
 
 
 def check_size(count: int, least: int, what: str) -> None:
@@ -157,11 +157,11 @@ def check_size(count: int, least: int, what: str) -> None:
         )
 
 
-def rows_of(table: Source, sample_weight: Any) -> Rows:
+def rows_of(table: AnyTable, sample_weight: Any) -> CountedTable:
     """Return the rows of a table in memory, or of a lazy one."""
     if isinstance(table, LazyTable):
         return LazyRows(table)
-    return Rows(table, checked_weights(sample_weight, table.n_rows))
+    return CountedTable(table, checked_weights(sample_weight, table.n_rows))
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
@@ -195,7 +195,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
     return numbers.astype(np.int64)
 
 
-def first_table(estimator: Any, X: Any, weight: str | None = None) -> Source:
+def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
     """Return the table of the X of `fit`, and note its columns in the estimator.
 
     Of a lazy table one column may be weights, and is then none that is read.
@@ -366,7 +366,7 @@ class TableRead:
     Attributes
     ----------
     settings : Settings
-    rows : Rows
+    rows : CountedTable
     secrets : list of Secret
     specs, columns, readers
         Of the public columns, in X's order; columns hold their raw numbers where they are binned.
@@ -384,7 +384,7 @@ class TableRead:
     """
 
     settings: Settings
-    rows: Rows
+    rows: CountedTable
     secrets: list[Secret]
     specs: list[ColumnSpec]
     columns: list[Column]
@@ -453,7 +453,7 @@ class TableRead:
 
 def read_table(
     settings: Settings,
-    table: Source,
+    table: AnyTable,
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> TableRead:
@@ -462,7 +462,7 @@ def read_table(
     Parameters
     ----------
     settings : Settings
-    table : Source
+    table : AnyTable
     given_secrets : mapping of Values, or None
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None
@@ -528,7 +528,7 @@ def known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list
 
 
 def _groups_of(
-    settings: Settings, rows: Rows, grouping: Sequence[Name], secrets: Sequence[Secret]
+    settings: Settings, rows: CountedTable, grouping: Sequence[Name], secrets: Sequence[Secret]
 ) -> RowGroups | None:
     """Return which rows are protected together, all of which have one secret."""
     if settings.grouped is None:
@@ -540,7 +540,7 @@ def _groups_of(
 
 def _count_first(
     settings: Settings, rows: LazyRows, hidden: Sequence[Name], groups: Sequence[Sequence[Name]]
-) -> Rows:
+) -> CountedTable:
     """Count the rows of a lazy table by the columns of each group, which tells their values, too.
 
     Rows of bins are counted when these are known, and have fewer groups.
@@ -568,7 +568,7 @@ def _count_first(
 
 
 def sensitive_of(
-    settings: Settings, table: Source, given: Mapping[Name, Values] | None
+    settings: Settings, table: AnyTable, given: Mapping[Name, Values] | None
 ) -> list[Name]:
     """Return the columns of X that are sensitive, those named as in sensitive_features included."""
     if settings.sensitive is not None:
@@ -577,14 +577,14 @@ def sensitive_of(
 
 
 def secret_of(
-    settings: Settings, rows: Rows, given: Mapping[Name, Values] | None, name: Name
+    settings: Settings, rows: CountedTable, given: Mapping[Name, Values] | None, name: Name
 ) -> Secret:
     values = rows.values(name) if given is None else rows.kept(given[name])
     return learn_secret(name, values, settings.missing)
 
 
 def _learn_column(
-    settings: Settings, rows: Rows, spec: ColumnSpec, position: int, *, continuous: bool
+    settings: Settings, rows: CountedTable, spec: ColumnSpec, position: int, *, continuous: bool
 ) -> tuple[Column, Reader]:
     values = rows.values(spec.name)
     column = spec.learnt(values, rows.weights)
@@ -647,7 +647,7 @@ def _is_continuous(settings: Settings) -> bool:
     return kinds == {True}
 
 
-def group_names(groups: RowGroups | None, table: Source, sensitive: Sequence[Name]) -> list[Name]:
+def group_names(groups: RowGroups | None, table: AnyTable, sensitive: Sequence[Name]) -> list[Name]:
     """Return the column of group ids in a list, which is empty where there is none.
 
     Raises
@@ -671,7 +671,7 @@ def group_names(groups: RowGroups | None, table: Source, sensitive: Sequence[Nam
     return [name]
 
 
-def group_codes(table: Source, name: Name) -> Array:
+def group_codes(table: AnyTable, name: Name) -> Array:
     """Return a whole number for each row, from 0, the same for the rows of one group.
 
     Raises
@@ -709,7 +709,7 @@ def check_sizes(codes: Array, groups: RowGroups) -> int:
 
 
 def fitted_groups(
-    groups: RowGroups, table: Source, name: Name, secrets: Mapping[Name, Array]
+    groups: RowGroups, table: AnyTable, name: Name, secrets: Mapping[Name, Array]
 ) -> tuple[RowGroups, Array]:
     """Return groups as they are guaranteed, by name and with their most rows, and the rows' codes.
 
@@ -725,7 +725,7 @@ def fitted_groups(
     return (named if named.most else replace(named, most=checked_most(largest))), codes
 
 
-def check_groups(groups: RowGroups | None, table: Source) -> None:
+def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
     """Refuse rows that the guarantee for groups is not about, before any is released.
 
     Raises

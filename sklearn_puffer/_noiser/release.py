@@ -32,8 +32,8 @@ from sklearn_puffer._noise import (
     ByRow,
     Entropy,
     Mixing,
+    NoiseSource,
     RowWords,
-    Source,
     grid_step,
     kept_numerator,
     noisy_steps,
@@ -508,7 +508,7 @@ class _Worker:
             codes[:] = self.release.remapping.at(codes)
         np.take(self.table, codes, out=out, mode="clip")
 
-    def _add(self, steps: IntArray, source: Source, out: Array) -> None:
+    def _add(self, steps: IntArray, source: NoiseSource, out: Array) -> None:
         if self.release.remapping is not None:
             noisy_steps(steps, source, steps)
             out[:] = self.become[self.release.remapping.at(steps)]

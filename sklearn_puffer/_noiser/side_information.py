@@ -29,8 +29,8 @@ from sklearn_puffer.priors import Discrete, PriorPair
 
 _CLOSE = 1e-9  # of the budget: what no noise could do with
 
-Values = Mapping[int, float | None]  # column -> value, None where it is missing
-_Choices = tuple[Adversary, list[list[Values]]]
+RowValues = Mapping[int, float | None]  # column -> value, None where it is missing
+_Choices = tuple[Adversary, list[list[RowValues]]]
 
 
 def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[Adversary]:
@@ -99,7 +99,7 @@ def _who_know(found: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> lis
     ]
 
 
-def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[Values]:
+def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[RowValues]:
     """Return the values of some columns of a group that have mass under some distribution."""
     found = {
         values
@@ -123,7 +123,7 @@ def _held(
     return set(zip(*axes, strict=True))
 
 
-def _given(adversary: Adversary, known: Values, groups: Sequence[Sequence[int]]) -> Adversary:
+def _given(adversary: Adversary, known: RowValues, groups: Sequence[Sequence[int]]) -> Adversary:
     """Return what is known given the values of some columns of some groups."""
     return {
         name: {
@@ -135,7 +135,7 @@ def _given(adversary: Adversary, known: Values, groups: Sequence[Sequence[int]])
 
 
 def _distributions_given(
-    distributions: Distributions, known: Values, groups: Sequence[Sequence[int]]
+    distributions: Distributions, known: RowValues, groups: Sequence[Sequence[int]]
 ) -> Distributions:
     """Return the priors of the rows with these values; of groups without any, as they are."""
     found: Distributions = {}
@@ -147,7 +147,7 @@ def _distributions_given(
     return found
 
 
-def _with_values(distribution: Discrete, own: Members, known: Values) -> FloatArray:
+def _with_values(distribution: Discrete, own: Members, known: RowValues) -> FloatArray:
     some = np.asarray(distribution.counts > 0, dtype=bool)
     for column, value in known.items():
         if column in own and value is not None:

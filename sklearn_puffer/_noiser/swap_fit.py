@@ -21,7 +21,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
 from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.read_table import (
-    Rows,
+    CountedTable,
     fitted_groups,
     group_names,
     known_columns,
@@ -57,11 +57,11 @@ from sklearn_puffer._releases import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import least_cost
 from sklearn_puffer._tables import (
+    AnyTable,
     FeatureForm,
     Features,
     Name,
     Secret,
-    Source,
     Values,
     public_columns,
     row_digests,
@@ -162,10 +162,10 @@ class Grouped:
 
 def read_rows(
     settings: Settings,
-    table: Source,
+    table: AnyTable,
     given: Mapping[Name, Values] | None,
     sample_weight: Any,
-    rows: Rows | None = None,
+    rows: CountedTable | None = None,
     form: WideForm | None = None,
 ) -> SwapRead:
     """Return the rows of a table that count, or those given, and what is to be protected there.
@@ -201,7 +201,7 @@ def read_rows(
     return _widened(read, table, grouping[0], form) if grouping else read
 
 
-def _widened(read: SwapRead, table: Source, column: Name, form: WideForm | None) -> SwapRead:
+def _widened(read: SwapRead, table: AnyTable, column: Name, form: WideForm | None) -> SwapRead:
     """Return the rows of groups side by side; how many a group has stays with its owners."""
     settings = read.settings
     assert settings.grouped is not None

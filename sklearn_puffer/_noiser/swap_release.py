@@ -27,7 +27,7 @@ from sklearn_puffer._noiser.swap_rows import (
 )
 from sklearn_puffer._releases import UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
-from sklearn_puffer._tables import Finished, Name, Source, Table, alike, row_digests
+from sklearn_puffer._tables import AnyTable, Finished, Name, Table, alike, row_digests
 
 LEAST_ROWS = 50
 """Rows of a table, below which there is hardly anybody to swap with."""
@@ -118,7 +118,7 @@ class SwapRelease:
     shuffle: bool
     form: WideForm | None = None
 
-    def read(self, table: Source) -> tuple[WideRows | None, Columns]:
+    def read(self, table: AnyTable) -> tuple[WideRows | None, Columns]:
         """Return the rows of a table as cells know them, and of which single ones they are made."""
         if self.form is None:
             return None, columns_of(table, self.seen)

@@ -19,7 +19,7 @@ from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Entropy, NotCopied, Stream
 from sklearn_puffer._noiser.checked_rows import _margin, column_of
 from sklearn_puffer._noiser.drift import Seen
-from sklearn_puffer._noiser.read_table import Rows
+from sklearn_puffer._noiser.read_table import CountedTable
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFound, find_swap, read_rows, tallies
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
@@ -37,9 +37,9 @@ from sklearn_puffer._swaps import (
     most_rows,
 )
 from sklearn_puffer._tables import (
+    AnyTable,
     LazyTable,
     Name,
-    Source,
     Table,
     Values,
     array_table,
@@ -102,7 +102,7 @@ class Served(Solved):
 
 def with_reserve(
     settings: Settings,
-    table: Source,
+    table: AnyTable,
     given: Mapping[Name, Values] | None,
     sample_weight: Any,
     entropy: Entropy,
@@ -195,12 +195,12 @@ def _reserve(found: SwapFound, aside: Any, weights: Array | None) -> tuple[Array
     mask = np.ones(aside.n_rows, dtype=np.int64) if weights is None else 1 - weights
     if not mask.any():
         raise ValueError(_too_few(found, 0, "all cells"))
-    columns = columns_of(Rows(aside, mask), found.read.seen)
+    columns = columns_of(CountedTable(aside, mask), found.read.seen)
     cells = found.release.cells
     if isinstance(cells, ValueCells):  # which only have values of fit, in rows to come, too
         own = row_digests({name: columns[name] for name in cells.names})
         mask[np.flatnonzero(mask)[~np.isin(own, cells.digests)]] = 0
-        columns = columns_of(Rows(aside, mask), found.read.seen)
+        columns = columns_of(CountedTable(aside, mask), found.read.seen)
     return np.flatnonzero(mask), columns
 
 

@@ -14,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, listed, quoted
 from sklearn_puffer._fits import posteriors_of
-from sklearn_puffer._noiser.read_table import Rows, check_sizes, group_codes
+from sklearn_puffer._noiser.read_table import CountedTable, check_sizes, group_codes
 from sklearn_puffer._noiser.settings import RowGroups
 from sklearn_puffer._tables import (
+    AnyTable,
     FeatureForm,
     Name,
-    Source,
     Values,
     check_finite,
     present,
@@ -40,7 +40,7 @@ _LEAST_SHARE = 1e-2  # of one of several secrets, below which rows are alike
 Columns = Mapping[Name, Values]
 
 
-def columns_of(table: Source | Rows, names: Sequence[Name]) -> dict[Name, Values]:
+def columns_of(table: AnyTable | CountedTable, names: Sequence[Name]) -> dict[Name, Values]:
     """Return columns of a table by name, none of whose numbers is infinite."""
     found = {name: table.values(name) for name in counted(names, "columns read")}
     for name, values in found.items():
@@ -577,7 +577,7 @@ class WideForm:
     public: list[Name]
     passed: list[Name]
 
-    def read(self, table: Source) -> tuple[WideRows, Columns]:
+    def read(self, table: AnyTable) -> tuple[WideRows, Columns]:
         """Return the wide rows of a table.
 
         Raises

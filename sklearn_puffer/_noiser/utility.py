@@ -563,7 +563,7 @@ class ColumnMoves:
     Attributes
     ----------
     name : str or int
-    groups : Groups
+    groups : ValueGroups
     joint : ndarray of shape (n, m)
         Shares of the rows that have a value: [i, j] of those in group i that are released in j; of
         stretches the first and last of n + 2 columns lie beyond them.
@@ -572,13 +572,13 @@ class ColumnMoves:
     """
 
     name: Name
-    groups: Groups
+    groups: ValueGroups
     joint: FloatArray
     left_out: float
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class ValueGroups:
     """The groups of values of one column: single values, or stretches of numbers.
 
     Attributes
@@ -718,18 +718,18 @@ def _raw(column: Column, placed: Placed) -> FloatArray:
     return column.atoms[placed.codes]
 
 
-def groups_of(release: ColumnRelease, raw: FloatArray, channel: bool, n_bins: int) -> Groups:
+def groups_of(release: ColumnRelease, raw: FloatArray, channel: bool, n_bins: int) -> ValueGroups:
     """Return the values of a column as groups, or stretches of its numbers."""
     column = release.column
     if column.unordered or (column.kind == "category" and release.output != "noisy"):
         some = [False, True, None][: 2 + (column.missing_code is not None)]
-        return Groups(labels=list(column.levels) if column.levels is not None else some)
+        return ValueGroups(labels=list(column.levels) if column.levels is not None else some)
     pad = 0.0 if channel else _pad(release)
     low, high = float(raw.min()), float(raw.max())
     if release.remapping is not None or channel:
         low, high = min(low, float(column.atoms.min())), max(high, float(column.atoms.max()))
     pad = min(pad, high - low) if high > low else pad
-    return Groups(edges=_edges(low - pad, high + pad, column.whole, n_bins))
+    return ValueGroups(edges=_edges(low - pad, high + pad, column.whole, n_bins))
 
 
 def _pad(release: ColumnRelease) -> float:
@@ -765,7 +765,7 @@ def _joint(before: Array, states: Array, distributions: Any, size: int) -> Float
     return dense
 
 
-def _distributions(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
+def _distributions(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
     """Return the distribution of the group that each atom is released in."""
     if release.mixing is not None:
         return _mixed(release, atoms, groups)
@@ -774,11 +774,11 @@ def _distributions(release: ColumnRelease, atoms: FloatArray, groups: Groups) ->
     return np.concatenate([_noisy(release, atoms[at : at + length], groups) for at in starts])
 
 
-def _width(release: ColumnRelease, groups: Groups) -> int:
+def _width(release: ColumnRelease, groups: ValueGroups) -> int:
     return groups.n_released if release.remapping is None else len(release.remapping.codes)
 
 
-def _noisy(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
+def _noisy(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
     if release.noise is None:
         return np.eye(groups.n_released)[groups.after(atoms)]
     drawn = Drawn(release.noise, release.grid, release.whole)
@@ -792,7 +792,7 @@ def _noisy(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatAr
     return chances @ np.eye(groups.n_released)[ends]
 
 
-def _mixed(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
+def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
     """Return the distribution of values that stay or are drawn anew."""
     assert release.mixing is not None
     alphabet = np.array(release.mixing.values)
@@ -812,7 +812,7 @@ def _cells(channel: ChannelRelease, table: Table) -> Array:
     return np.where(np.any(strange, axis=0), -1, found)
 
 
-def _channel_distributions(channel: ChannelRelease, place: int, groups: Groups) -> Any:
+def _channel_distributions(channel: ChannelRelease, place: int, groups: ValueGroups) -> Any:
     """Return the distribution of the group that each cell is released in."""
     atoms = channel.columns[place].column.atoms[channel.cells.codes[:, place]]
     ends, n = groups.after(atoms), len(channel.cells)

@@ -32,7 +32,6 @@ from sklearn_puffer._releases.evidence import (
     PairLoss,
     RowsTogether,
     SetLoss,
-    Source,
     UtilityWarning,
     jsonable,
     plain_record,

@@ -21,7 +21,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._tables import Name, named_frame
 from sklearn_puffer.notions import Notion
 
-Source = Literal["recomputed", "theorem"]
+LossOrigin = Literal["recomputed", "theorem"]
 
 
 _PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
@@ -56,7 +56,7 @@ class PairLoss:
     bound: float
     lower: float
     upper: float
-    source: Source
+    source: LossOrigin
 
 
 @dataclass(frozen=True)

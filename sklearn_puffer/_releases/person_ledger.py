@@ -186,7 +186,7 @@ _DRAW = np.dtype("<u8")
 
 
 @dataclass(frozen=True)
-class Known:
+class PersonRecords:
     """Persons on record: who they are, in ascending order, and all draws of one after the other."""
 
     persons: NDArray[np.void]
@@ -207,7 +207,7 @@ class Known:
         found[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
         return found
 
-    def and_more(self, rows: NDArray[np.void], draws: Marks) -> Known:
+    def and_more(self, rows: NDArray[np.void], draws: Marks) -> PersonRecords:
         """Return what is known when each of these persons has had one more draw."""
         places = matched(rows["mark"], self.persons["mark"])
         is_old, n = places >= 0, len(self.persons)
@@ -219,7 +219,7 @@ class Known:
         order = in_order(persons["mark"])
         rank = np.argsort(order)  # the inverse
         by_owner = np.argsort(rank[np.concatenate([self.owners, own])], kind="stable")
-        return Known(persons[order], np.concatenate([self.draws, draws])[by_owner])
+        return PersonRecords(persons[order], np.concatenate([self.draws, draws])[by_owner])
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Verdict:
         Another form of the person is on record, who may have another release.
     overspent : ndarray of bool
         The person has had all releases.
-    known : Known
+    known : PersonRecords
         Who is on record in the parts of these persons.
     places, histories : ndarray of int
         Where each person is among them, -1 at none, and what each has had.
@@ -243,7 +243,7 @@ class Verdict:
     repeated: BoolArray
     changed: BoolArray
     overspent: BoolArray
-    known: Known
+    known: PersonRecords
     places: IntArray
     histories: IntArray
 
@@ -351,11 +351,11 @@ class Book:
         found: IntArray = next_of[own]
         return found
 
-    def _found(self, persons: Marks) -> Known:
+    def _found(self, persons: Marks) -> PersonRecords:
         """Return who is on record in the parts of some persons."""
         return self._read(np.unique(_parts_of(persons, self._sheet.n_parts)))
 
-    def _read(self, parts: IntArray) -> Known:
+    def _read(self, parts: IntArray) -> PersonRecords:
         pairs = [
             self._sheet.part(part) for part in counted(parts.tolist(), "parts of the ledger read")
         ]
@@ -367,9 +367,9 @@ class Book:
             self.histories[int(persons["history"].max(initial=0))]
         except NONSENSE as fault:
             raise DamagedError("its persons cannot be read") from fault
-        return Known(persons, draws)
+        return PersonRecords(persons, draws)
 
-    def lay(self, known: Known, parts: IntArray) -> None:
+    def lay(self, known: PersonRecords, parts: IntArray) -> None:
         """Write some parts, of which all persons are known."""
         ends = np.concatenate([[0], np.cumsum(known.persons["releases"], dtype=np.int64)])
         where = _parts_of(known.persons["mark"], self._sheet.n_parts)
@@ -405,10 +405,10 @@ def start(
     about: About,
     kinds: Sequence[Mapping[Axis, float]],
     histories: Sequence[tuple[Counts, int]],
-    known: Known | None = None,
+    known: PersonRecords | None = None,
 ) -> None:
     """Begin a ledger in which these persons are known, and everybody has had some releases."""
-    known = known or Known(np.zeros(0, _PERSON), np.zeros(0, _DRAW))
+    known = known or PersonRecords(np.zeros(0, _PERSON), np.zeros(0, _DRAW))
     sheet.divide(_enough(1, len(known.persons)))
     sheet.record = _record(about, kinds, histories)
     Book(sheet).lay(known, np.arange(sheet.n_parts))
@@ -440,7 +440,7 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
     for row, (mark, form, history, draws) in zip(rows, persons, strict=True):
         own = np.frombuffer(mark, dtype=">u8"), form % 2**64, history, len(draws) // _DRAW.itemsize
         row["mark"], row["form"], row["history"], row["releases"] = own
-    known = Known(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
+    known = PersonRecords(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
     sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
     counts = [_counts(json.loads(each), len(kinds)) for _, each in histories]
     for _, *call in calls:

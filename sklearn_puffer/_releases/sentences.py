@@ -117,8 +117,8 @@ def assumptions_of(facts: Facts) -> list[str]:
             "median of the values that it may come from, weighted by their shares in the rows of "
             "fit (without an order, the most probable one). This is post-processing, so no loss "
             "grows, and no other map comes nearer, on average, to the values that noise was added "
-            "to. But it pulls values towards the middle of the column, and rare ones hardly come out: "
-            "sums, means and spreads are biased."
+            "to. But it pulls values towards the middle of the column, and rare ones hardly come "
+            "out: sums, means and spreads are biased."
         )
     if facts.passed:
         said.append(about_passed(facts.passed))

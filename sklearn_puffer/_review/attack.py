@@ -54,7 +54,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Parts:
+class RowSplit:
     """Which rows train, choose and test: drawn by a seed, whatever they hold, secrets included."""
 
     train: Array
@@ -67,10 +67,10 @@ class Parts:
         return self.train, self.choose, self.test
 
     @classmethod
-    def of(cls, n_rows: int, seed: int) -> Parts:
+    def of(cls, n_rows: int, seed: int) -> RowSplit:
         """Return the parts of so many rows.
 
-        >>> parts = Parts.of(100, 0)
+        >>> parts = RowSplit.of(100, 0)
         >>> len(parts.train), len(parts.choose), len(parts.test)
         (40, 20, 40)
         """
@@ -142,7 +142,7 @@ class Field:
     """What all attacks on one sensitive column share."""
 
     codes: Array
-    parts: Parts
+    parts: RowSplit
     questions: Sequence[Question]
     guarantee: Guarantee
     certified: Mapping[tuple[Any, Any], float]

@@ -46,8 +46,8 @@ from sklearn_puffer._review.attack import (
     Attack,
     Field,
     Groups,
-    Parts,
     Question,
+    RowSplit,
     attackers_of,
     attacks_on,
     beside,
@@ -306,8 +306,8 @@ class _AuditedRows:
     noiser: Any
     frame: Any
     attackers: Mapping[str, Any]
-    parts: Parts
-    units: Parts
+    parts: RowSplit
+    units: RowSplit
     groups: Groups | None = None
     task: Task | None = None
 
@@ -317,11 +317,11 @@ class _AuditedRows:
     ) -> _AuditedRows:
         """Return rows in parts, whole groups of them where a column has these."""
         if column is None:
-            parts = Parts.of(len(frame), seed)
+            parts = RowSplit.of(len(frame), seed)
             return cls(noiser, frame, attackers, parts, parts)
         groups = Groups.of(group_codes(frame_table(frame), column))
-        units = Parts.of(len(groups), seed)
-        parts = Parts(*map(groups.rows, units.all))
+        units = RowSplit.of(len(groups), seed)
+        parts = RowSplit(*map(groups.rows, units.all))
         attackers = groups.attackers(attackers, list(noiser.utility_.index))
         return cls(noiser, frame, attackers, parts, units, groups)
 
@@ -459,7 +459,7 @@ def _fields(
     return fields, few
 
 
-def _usable(parts: Parts, codes: Array, code: int) -> int:
+def _usable(parts: RowSplit, codes: Array, code: int) -> int:
     """Return the number of test rows of a secret; 0 if it has none to learn from."""
     own = [int((codes[rows] == code).sum()) for rows in (parts.train, parts.choose, parts.test)]
     return own[-1] if min(own) > 0 else 0

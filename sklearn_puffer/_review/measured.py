@@ -20,7 +20,7 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, quoted
 from sklearn_puffer._review.attack import (
-    Parts,
+    RowSplit,
     encoder,
     looks,
     scored,
@@ -402,7 +402,7 @@ def _default(target: Array) -> Any:
 
 
 def task_figures(
-    task: Task, raw: Any, released: Any, columns: Sequence[Name], parts: Parts
+    task: Task, raw: Any, released: Any, columns: Sequence[Name], parts: RowSplit
 ) -> list[Survived]:
     """Return how well a model does on true rows that learnt from true, or from released rows.
 

@@ -18,7 +18,7 @@ from sklearn_puffer._strategies.bound_types import (
 )
 from sklearn_puffer._strategies.coupling_bounds import (
     ConditionalMeans,
-    Groups,
+    EntryGroups,
     MixedMeans,
     MoveBound,
     Moves,

@@ -287,7 +287,7 @@ _MARGIN = 1e-6  # room for the search beyond either end of its window
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class EntryGroups:
     """Entries of couplings in groups: those that share x', or x; groups sorted by pair."""
 
     costs: FloatArray  # (n_entries,), group by group
@@ -322,7 +322,7 @@ class Groups:
         return np.add.reduceat(self.weights * self.costs, self.starts)
 
     @classmethod
-    def of(cls, coupled: Couplings, costs: FloatArray, atoms: Array) -> Groups:
+    def of(cls, coupled: Couplings, costs: FloatArray, atoms: Array) -> EntryGroups:
         """Group the entries by ``atoms``, without groups that never are a pair's worst.
 
         Those are the groups whose largest cost does not exceed the smallest of another group.
@@ -366,7 +366,7 @@ class Groups:
         ties = np.flatnonzero(values == self.per_group(self.worst(values)))
         return ties[first_of_each(self.owners[ties])]
 
-    def likely(self, scaled: FloatArray, high: float) -> Groups:
+    def likely(self, scaled: FloatArray, high: float) -> EntryGroups:
         """Return the groups whose ``scaled`` log mean is no less than another's at ``high``.
 
         The other one is the group of the largest mean cost.
@@ -382,14 +382,14 @@ class Groups:
         """Repeat values of pairs for their groups."""
         return np.repeat(of_pairs, np.diff(self.pair_starts, append=len(self.starts)))
 
-    def select(self, kept: Array) -> Groups:
+    def select(self, kept: Array) -> EntryGroups:
         """Return the groups at ``kept``, a mask with at least one of each pair."""
         if kept.all():
             return self
         lengths = self.lengths[kept]
         starts = np.cumsum(lengths) - lengths
         entries = np.arange(int(lengths.sum())) + np.repeat(self.starts[kept] - starts, lengths)
-        return Groups(self.costs[entries], self.masses[entries], starts, self.owners[kept])
+        return EntryGroups(self.costs[entries], self.masses[entries], starts, self.owners[kept])
 
     def log_means(self, factor: float) -> FloatArray:
         """Return log E[e^(cost/factor)] of each group, rounded upwards."""
@@ -428,13 +428,13 @@ class ConditionalMeans:
     These few are all that a search needs; any other factor is answered from all groups.
     """
 
-    conditions: Sequence[Groups]
-    likely: Sequence[Groups]
+    conditions: Sequence[EntryGroups]
+    likely: Sequence[EntryGroups]
     window: tuple[float, float]
     guess: float
 
     @classmethod
-    def within(cls, conditions: Sequence[Groups], budget: float) -> ConditionalMeans:
+    def within(cls, conditions: Sequence[EntryGroups], budget: float) -> ConditionalMeans:
         """Prepare the means for factors at which the worst of them is about the budget."""
         least = float(_smallest([groups.worst(groups.means) for groups in conditions]).max())
         if least == 0.0:
@@ -485,10 +485,10 @@ class MixedMeans:
         ]
         return both_ways(_smallest(found))
 
-    def _groups(self, coupled: Couplings, level: Noise) -> Iterator[Groups]:
+    def _groups(self, coupled: Couplings, level: Noise) -> Iterator[EntryGroups]:
         costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
         for by_target in self.sides:
-            yield Groups.of(coupled, costs, coupled.targets if by_target else coupled.sources)
+            yield EntryGroups.of(coupled, costs, coupled.targets if by_target else coupled.sources)
 
 
 def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:

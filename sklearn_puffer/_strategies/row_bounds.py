@@ -98,7 +98,7 @@ _ROOM = 1e-13
 
 
 def joint_computable(noise: Noise) -> bool:
-    """Return whether `Parts` knows the losses of rows under a noise: Laplace and Cauchy kinds.
+    """Return whether `ComponentPairs` knows the losses of rows under this noise.
 
     >>> from sklearn_puffer.noise import Gaussian, Laplace
     >>> joint_computable(Laplace(1.0)), joint_computable(Gaussian(1.0))
@@ -108,7 +108,7 @@ def joint_computable(noise: Noise) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ComponentPairs:
     """All pairs of components of p and q, in units of noise at factor 1.
 
     Attributes
@@ -146,7 +146,7 @@ class Parts:
     slack: FloatArray
 
     @classmethod
-    def of(cls, p: GaussianMixture, q: GaussianMixture, noise: Noise) -> Parts:
+    def of(cls, p: GaussianMixture, q: GaussianMixture, noise: Noise) -> ComponentPairs:
         """Return the pairs of components of two priors."""
         scales = noise.axis_scales(p.n_axes)
         first, second = (each.covariances / np.outer(scales, scales) for each in (p, q))
@@ -509,8 +509,8 @@ class JointPair:
         return np.minimum(self._coupled(least), two_points(pure, pure[::-1], self.notion))
 
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts.of(self.p, self.q, self.noise)
+    def _parts(self) -> ComponentPairs:
+        return ComponentPairs.of(self.p, self.q, self.noise)
 
     @cached_property
     def _without_noise(self) -> FloatArray:

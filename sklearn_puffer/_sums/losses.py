@@ -43,7 +43,7 @@ from sklearn_puffer._base import (
     check_positive,
     smallest_within,
 )
-from sklearn_puffer._sums.others import NOTHING, Lattice, Others, Row, row_of
+from sklearn_puffer._sums.others import NOTHING, LaplaceSums, Lattice, Others, row_of
 from sklearn_puffer._sums.users import User, UserPair, check_users, step_of
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
@@ -106,7 +106,7 @@ def margin(
     return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
 
 
-def suprema(row: Row, distributions: Distributions, s: float) -> FloatArray:
+def suprema(row: LaplaceSums, distributions: Distributions, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
     width = min(max(distributions.span, 32), 512)
     if distributions.exponents.any() or (width + distributions.span) * s > _WIDEST:
@@ -118,7 +118,7 @@ def suprema(row: Row, distributions: Distributions, s: float) -> FloatArray:
     return found
 
 
-def _window_sums(row: Row, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+def _window_sums(row: LaplaceSums, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
     """Return both densities at every place, in units that change from window to window."""
     span = masses.shape[1] - 1
     size = len(row.mantissa) - span
@@ -137,7 +137,7 @@ def _window_sums(row: Row, masses: FloatArray, width: int) -> tuple[FloatArray, 
     return p.ravel()[:size], q.ravel()[:size]
 
 
-def _wide_logs(row: Row, distributions: Distributions) -> FloatArray:
+def _wide_logs(row: LaplaceSums, distributions: Distributions) -> FloatArray:
     """Return log p/q at every place, by sums of mantissas with powers of two of their own."""
     (p, p_top), (q, q_top) = (
         _wide_sum(row, masses, exponents)
@@ -151,7 +151,9 @@ def _wide_logs(row: Row, distributions: Distributions) -> FloatArray:
     return np.asarray(logs)
 
 
-def _wide_sum(row: Row, masses: FloatArray, exponents: IntArray) -> tuple[FloatArray, IntArray]:
+def _wide_sum(
+    row: LaplaceSums, masses: FloatArray, exponents: IntArray
+) -> tuple[FloatArray, IntArray]:
     span = len(masses) - 1
     size = len(row.mantissa) - span
     places = np.flatnonzero(masses).tolist()
@@ -344,7 +346,7 @@ class SumLosses:
             return float(worst.max())
         distributions = self._distributions(k)
         mantissa, exponent = others.numbers(distributions.span)
-        losses = suprema(Row(mantissa, exponent, 0.0), distributions, inf)
+        losses = suprema(LaplaceSums(mantissa, exponent, 0.0), distributions, inf)
         further = margin(losses, worst, others.units, 0.0, distributions.n_atoms + 5.0)
         return float(np.minimum(losses + further, worst).max())
 

@@ -6,7 +6,8 @@ distribution R of X are its Laplace sums
 .. math:: h(y) = \sum_x R(x) e^{-s |x - y|}
 
 and those must be known relative to their own size, far out in the tails too. `Others` holds masses
-R' <= R (up to a relative rounding error) and proves how much of h they may miss. `Row` sums them.
+R' <= R (up to a relative rounding error) and proves how much of h they may miss. `LaplaceSums` sums
+them.
 """
 
 # 1. Tilts. For any t the distribution R_t(x) = R(x) e^(t (x - c) - K(t)) is the convolution of the
@@ -342,7 +343,7 @@ def _sum(parts: list[_Part], cut: float) -> _Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class LaplaceSums:
     """Positive numbers mantissa * 2^exponent along the lattice, relative error in units of u."""
 
     mantissa: FloatArray
@@ -350,7 +351,7 @@ class Row:
     units: float
 
 
-def row_of(mantissa: FloatArray, exponent: IntArray, s: float) -> Row:
+def row_of(mantissa: FloatArray, exponent: IntArray, s: float) -> LaplaceSums:
     """Return the Laplace sums h of masses on the lattice, at every place of it."""
     size = len(mantissa)
     width = int(max(1.0, min(_BLOCK_REACH / max(s, 1e-300), max(64.0, 2.0 * sqrt(size)), size)))
@@ -371,7 +372,7 @@ def row_of(mantissa: FloatArray, exponent: IntArray, s: float) -> Row:
     exponents = shifts + best[:, None]
     units = 4.0 * min(width * s, _BLOCK_REACH) + width + 24.0 + 4.0
     units += n_blocks * 12.0 + 4.0 * s * size
-    return Row(mantissas.ravel()[:size], exponents.ravel()[:size], units)
+    return LaplaceSums(mantissas.ravel()[:size], exponents.ravel()[:size], units)
 
 
 def _in_blocks(

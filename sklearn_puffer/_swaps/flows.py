@@ -115,14 +115,14 @@ def solved_flows(problem: SwapProblem, inside: float) -> FloatArray | None:
     and for each distribution :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)` within the
     budget, of which the solver is told all but the share ``inside``, for its own tolerance.
     """
-    rows = _Rows(len(problem.sizes), problem.sizes / problem.sizes.sum())
+    rows = _FlowProgram(len(problem.sizes), problem.sizes / problem.sizes.sum())
     for distributions in problem.distributions:
         lower, upper = rows.masses(distributions)
         rows.within(lower, upper, distributions.pairs, problem.notion, 1.0 - inside)
     return rows.solved(problem.costs * problem.weights[:, None], problem.sizes.sum())
 
 
-class _Rows:
+class _FlowProgram:
     """A program that grows: variables of 0 or more, and rows of equations and bounds.
 
     A variable of flow is a share of the most that can go from a to b, and the probability of a cell

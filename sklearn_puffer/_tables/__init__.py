@@ -32,9 +32,9 @@ from sklearn_puffer._tables.engine import (
     way_to_rows,
 )
 from sklearn_puffer._tables.files import (
-    Layout,
-    Stream,
+    CsvLayout,
     TableFile,
+    TableStream,
     TableWriter,
     arrow,
     kind_of,
@@ -42,8 +42,8 @@ from sklearn_puffer._tables.files import (
     type_of,
 )
 from sklearn_puffer._tables.frame import (
+    AnyTable,
     Finished,
-    Source,
     Table,
     alike,
     array_table,

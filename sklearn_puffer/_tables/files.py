@@ -53,7 +53,7 @@ def arrow(what: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class TableStream:
     """Tables that come one after the other.
 
     Attributes
@@ -74,7 +74,7 @@ class Stream:
         """Column names."""
         return tuple(self.schema.names)
 
-    def with_labels(self, names: Iterable[Name]) -> Stream:
+    def with_labels(self, names: Iterable[Name]) -> TableStream:
         """Return the stream with strings for those of the columns that have no type.
 
         Where all labels of the first piece are missing, Arrow cannot tell what the others are.
@@ -109,7 +109,7 @@ class Stream:
         return pa.concat_tables([self.schema.empty_table(), *self.tables(self.schema.names)])
 
 
-def stream_of(source: Any) -> Stream:
+def stream_of(source: Any) -> TableStream:
     """Return the stream of a source of rows, of which at most the first piece is read.
 
     Parameters
@@ -130,18 +130,20 @@ def stream_of(source: Any) -> Stream:
     >>> stream.names, [table.num_rows for table in stream.tables(["a"])]
     (('a', 'b'), [2])
     """
-    if isinstance(source, Stream):
+    if isinstance(source, TableStream):
         return source
     pa = arrow("a stream of batches")
     datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
     if datasets is not None and isinstance(source, datasets.Dataset):
         scan, count = partial(_scanned, source), partial(_in_dataset, source)
-        return _checked(Stream(source.schema, True, scan, count))
+        return _checked(TableStream(source.schema, True, scan, count))
     if is_frame(source) or isinstance(source, pa.RecordBatch):
         whole = _as_arrow(source)
-        return _checked(Stream(whole.schema, True, lambda names: [whole], lambda: whole.num_rows))
+        return _checked(
+            TableStream(whole.schema, True, lambda names: [whole], lambda: whole.num_rows)
+        )
     if isinstance(source, pa.RecordBatchReader):
-        return _checked(Stream(source.schema, False, lambda names: source))
+        return _checked(TableStream(source.schema, False, lambda names: source))
     if hasattr(source, "__arrow_c_stream__") and not nw.dependencies.is_into_series(source):
         return stream_of(pa.RecordBatchReader.from_stream(source))
     _refuse_others(source)
@@ -183,7 +185,7 @@ def _refuse_others(source: Any) -> None:
         )
 
 
-def _of_pieces(source: Iterable[Any]) -> Stream:
+def _of_pieces(source: Iterable[Any]) -> TableStream:
     """Return the stream of an iterable; a list can be read again, an iterator cannot."""
     again = isinstance(source, list | tuple)
     pieces = iter(source)
@@ -192,9 +194,9 @@ def _of_pieces(source: Iterable[Any]) -> Stream:
         raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
     schema = _as_arrow(first).schema
     if again:
-        return Stream(schema, True, lambda names: source, lambda: sum(map(_n_rows, source)))
+        return TableStream(schema, True, lambda names: source, lambda: sum(map(_n_rows, source)))
     rest = chain([first], pieces)
-    return Stream(schema, False, lambda names: rest)
+    return TableStream(schema, False, lambda names: rest)
 
 
 def _n_rows(piece: Any) -> int:
@@ -234,7 +236,7 @@ def _from_pandas(piece: pd.DataFrame) -> Any:
         ) from error
 
 
-def _checked(stream: Stream) -> Stream:
+def _checked(stream: TableStream) -> TableStream:
     """Return a stream none of whose names stands for two columns."""
     names = stream.schema.names
     doubled = sorted({name for name in names if names.count(name) > 1})
@@ -272,7 +274,7 @@ _NEEDED_BY = "reading and writing files"
 
 
 @dataclass(frozen=True)
-class Layout:
+class CsvLayout:
     """How a CSV file is read and written.
 
     Attributes
@@ -310,11 +312,11 @@ class TableFile:
     ----------
     path : str or Path
         Its suffix says which of them.
-    layout : Layout
+    layout : CsvLayout
     """
 
-    def __init__(self, path: str | Path, layout: Layout | None = None) -> None:
-        self.path, self.layout = Path(path), Layout() if layout is None else layout
+    def __init__(self, path: str | Path, layout: CsvLayout | None = None) -> None:
+        self.path, self.layout = Path(path), CsvLayout() if layout is None else layout
         self.kind = kind_of(self.path)
         self._separator = separator_of(self.path, self.layout)
         self._whole = arrow(_NEEDED_BY)
@@ -328,16 +330,16 @@ class TableFile:
             self.size = max(self.path.stat().st_size, 1)
         self.names = self._found_names()
 
-    def stream(self, types: Mapping[str, str]) -> Stream:
+    def stream(self, types: Mapping[str, str]) -> TableStream:
         """Return the rows; of a CSV file with these types, and text where none is given."""
         if self.kind == "parquet":
             with self._opened_parquet() as file:
                 schema = file.schema_arrow
-            return Stream(schema, True, self._parquet)
+            return TableStream(schema, True, self._parquet)
         told = {**types, **self.layout.types}
         plain = {name: _arrow_type(told.get(name, "string")) for name in self.names}
         schema = self._whole.schema(list(plain.items()))
-        return Stream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
+        return TableStream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
 
     def lazy(self, types: Mapping[str, str]) -> Any:
         """Return the rows as `fit` takes them without reading them into memory.
@@ -511,7 +513,7 @@ def kind_of(path: Path) -> str:
     return SUFFIXES[path.suffix.lower()]
 
 
-def separator_of(path: Path, layout: Layout) -> str:
+def separator_of(path: Path, layout: CsvLayout) -> str:
     """Return what stands between two values."""
     if layout.separator is not None:
         return layout.separator
@@ -549,10 +551,10 @@ class TableWriter:
     path : Path
         Whose suffix says what is written.
     schema : pyarrow.Schema
-    layout : Layout
+    layout : CsvLayout
     """
 
-    def __init__(self, file: BinaryIO, path: Path, schema: Any, layout: Layout) -> None:
+    def __init__(self, file: BinaryIO, path: Path, schema: Any, layout: CsvLayout) -> None:
         self._schema = schema if kind_of(path) == "parquet" else _without_dictionaries(schema)
         if kind_of(path) == "parquet":
             self._own = import_module("pyarrow.parquet").ParquetWriter(file, self._schema)

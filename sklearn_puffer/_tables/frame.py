@@ -39,7 +39,7 @@ from sklearn_puffer._tables.values import (
 )
 
 
-class Source(Protocol):
+class AnyTable(Protocol):
     """What can be learnt from: named or numbered columns."""
 
     @property
@@ -54,7 +54,7 @@ class Source(Protocol):
         """Return one column."""
 
 
-class Table(Source, Protocol):
+class Table(AnyTable, Protocol):
     """A table that is in memory, and the way back to its own type."""
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:

@@ -35,7 +35,7 @@ from sklearn_puffer._noiser import (
 )
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._review import WAYS, check_renders
-from sklearn_puffer._tables import Layout, Stream, TableFile, TableWriter, kind_of
+from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.arguments import (
     FINE,
     NO_PROMISE,
@@ -222,7 +222,7 @@ def _two_parts(text: str, option: str, form: str, example: str) -> tuple[str, st
     return name, value
 
 
-def _rows_of(path: str, layout: Layout, noiser: Any) -> Any:
+def _rows_of(path: str, layout: CsvLayout, noiser: Any) -> Any:
     """Return the rows of a file, whose released columns have the types that were fitted."""
     file = TableFile(path, layout)
     return file.stream({**file.found_types(), **types_of(noiser)}).whole()
@@ -340,7 +340,7 @@ def check_holds(noiser: ReleaseTransformer) -> None:
         )
 
 
-def layout_of(section: Mapping[str, Any], asked: Any) -> Layout:
+def layout_of(section: Mapping[str, Any], asked: Any) -> CsvLayout:
     """Return how CSV files are written, by the settings and the arguments.
 
     Raises
@@ -356,8 +356,8 @@ def layout_of(section: Mapping[str, Any], asked: Any) -> Layout:
         missing = ["", *asked.missing_values]
     types = asked.types or []
     typed = dict(_two_parts(text, "--type", "COLUMN=TYPE", "zip=string") for text in types)
-    known = Layout(types=own.get("types", {})).types
-    return Layout(own.get("separator"), tuple(missing), {**known, **typed})
+    known = CsvLayout(types=own.get("types", {})).types
+    return CsvLayout(own.get("separator"), tuple(missing), {**known, **typed})
 
 
 _TOLD = 5  # warnings: each is of a part of the file
@@ -448,7 +448,7 @@ def _mark(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _released(noiser: Any, stream: Stream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
+def _released(noiser: Any, stream: TableStream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
     """Return types and batches of the release; of a swap, which is made here, as one table."""
     if not hasattr(noiser, "swap_"):
         reader = noiser.transform_batches(stream, **_shown(how))
@@ -459,7 +459,7 @@ def _released(noiser: Any, stream: Stream, how: dict[str, Any]) -> tuple[Any, It
 
 
 def _batches(
-    noiser: Any, stream: Stream, how: dict[str, Any], rows: Iterator[Any]
+    noiser: Any, stream: TableStream, how: dict[str, Any], rows: Iterator[Any]
 ) -> Iterator[Any]:
     """Return the released batches; of a ledger of persons, each on record when it comes."""
     if how.get("persons") is None:
@@ -473,7 +473,7 @@ def _batches(
     return (batch for table in tables for batch in table.combine_chunks().to_batches())
 
 
-def _counted(noiser: Any, stream: Stream, how: dict[str, Any], keying: Any) -> Iterator[Any]:
+def _counted(noiser: Any, stream: TableStream, how: dict[str, Any], keying: Any) -> Iterator[Any]:
     """Yield released tables, each when all of its persons' parts are on record."""
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
@@ -512,7 +512,7 @@ def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
     return n_rows
 
 
-def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:
+def _record(noiser: Any, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
     """Return what puts the release on record, after a look at whether it can be made at all."""
     if how.get("ledger") is None:
         return lambda: None
