@@ -476,13 +476,12 @@ def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notio
 
     def works(new: Mapping[str, Any]) -> bool:
         level = new["noise"].with_scale(noise.scale) if "noise" in new else noise
-        asked, chosen = new.get("notion", notion), new.get("strategy", strategy)
-        if chosen is exact and not within_reach(pairs, level, asked):
-            chosen = tightest
-        return not reason_of(chosen(pairs, level, asked))
+        other = new.get("notion", notion)
+        chosen = in_reach(new.get("strategy", strategy), pairs, level, other)
+        return not reason_of(chosen(pairs, level, other))
 
-    asked = ((k, reason_of(strategy([pair], noise, notion))) for k, pair in enumerate(pairs))
-    k, reason = next(((k, reason) for k, reason in asked if reason), (0, ""))
+    reasons = ((k, reason_of(strategy([pair], noise, notion))) for k, pair in enumerate(pairs))
+    k, reason = next(((k, reason) for k, reason in reasons if reason), (0, ""))
     reason = reason or reason_of(strategy(pairs, noise, notion))
     notions = [(f"notion={new['notion']!r}", new) for _, new in notion_changes(notion)]
     changes = [*noise_changes(noise), *notions, *strategy_changes(strategy)]
@@ -492,17 +491,17 @@ def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notio
 def _choose(
     strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
 ) -> Strategy:
-    """Return the strategy, or the tightest bound where the exact loss of rows is out of reach."""
-    if strategy is not exact or within_reach(pairs, noise, notion):
-        return strategy
-    warnings.warn(
-        f"{_out_of_reach(pairs, noise, notion)}; the tightest bound under a joint coupling is "
-        "used, which asks for more noise. Fewer atoms a column, or fewer columns in one joint "
-        "group, make it exact.",
-        PufferfishWarning,
-        stacklevel=3,
-    )
-    return tightest
+    """Return the strategy that is in reach, and warn where it is not the one asked for."""
+    chosen = in_reach(strategy, pairs, noise, notion)
+    if chosen is not strategy:
+        warnings.warn(
+            f"{_out_of_reach(pairs, noise, notion)}; the tightest bound under a joint coupling is "
+            "used, which asks for more noise. Fewer atoms a column, or fewer columns in one joint "
+            "group, make it exact.",
+            PufferfishWarning,
+            stacklevel=3,
+        )
+    return chosen
 
 
 def bound_of(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -517,11 +516,16 @@ def is_ours(strategy: Strategy) -> bool:
     return strategy in known or isinstance(strategy, Relaxed)
 
 
-def within_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
-    """Return whether `exact` is computed, or says itself why it is not."""
-    if notion.leaves_events_out or pairs[0].p.n_axes == 1:
-        return True
-    return all_computable(pairs, noise, notion)
+def in_reach(
+    strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
+) -> Strategy:
+    """Return the strategy, or the tightest bound where the exact loss of rows is out of reach.
+
+    Elsewhere `exact` is computed, or says itself why it is not.
+    """
+    if strategy is not exact or notion.leaves_events_out or pairs[0].p.n_axes == 1:
+        return strategy
+    return strategy if all_computable(pairs, noise, notion) else tightest
 
 
 def _out_of_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:

@@ -357,7 +357,9 @@ def test_a_change_does_not_show_exactly(noiser, table):
 
 
 def test_bits_of_the_id_alone_would_show_a_change_exactly(noiser, table, monkeypatch):
-    monkeypatch.setattr(releasing._Worker, "told", lambda self, rows, own: np.zeros_like(own))
+    monkeypatch.setattr(
+        releasing._Worker, "entries", lambda self, rows, indices: np.zeros_like(indices)
+    )
     assert exact_differences(noiser, table) == 1.0
 
 

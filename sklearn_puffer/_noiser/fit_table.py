@@ -217,7 +217,7 @@ class Learnt:
             around=self.over_set,
             least=self.calibrated.least,
             output=settings.output,
-            groups=None if read.grouped is None else read.grouped.told(),
+            groups=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
     def fitted_noise(self) -> FittedNoise:
@@ -332,7 +332,7 @@ class Learnt:
             models=self.priors.facts,
             known=read.known_names,
             over_set=settings.confidence is not None,
-            rows=None if read.grouped is None else read.grouped.told(),
+            rows=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
     @property

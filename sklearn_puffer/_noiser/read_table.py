@@ -1,6 +1,6 @@
-"""From the X of `fit` and `transform` to what is read of it: rows, secrets, columns and pairs.
+"""Read the X of `fit` and `transform`: its rows, secrets, columns, pairs and groups of rows.
 
-And which rows are together, such as those of a household, that share their secret.
+Rows of a group, such as a household, share their secret.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import Array, FloatArray, as_array, counted, listed, quoted, real_numbers
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.settings import RowGroups, Settings, checked_most
+from sklearn_puffer._noiser.settings import COUNTED, RowGroups, Settings, checked_most
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     AnyTable,
@@ -60,13 +60,14 @@ _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
 
 class CountedTable:
-    """The rows that count, and how often."""
+    """The rows of positive weight, and their weights."""
 
     def __init__(self, table: AnyTable, weights: Array | None) -> None:
-        self.table = table
-        some = weights is not None and not weights.all()
-        self.mask = weights > 0 if weights is not None and some else None
-        self.weights = weights[self.mask] if weights is not None and some else weights
+        self.table, self.weights = table, weights
+        self.mask = None
+        if weights is not None and not weights.all():
+            self.mask = weights > 0
+            self.weights = weights[self.mask]
         self._tallies: dict[Name, Array] = {}
 
     @property
@@ -84,9 +85,9 @@ class CountedTable:
         if self.mask is None:
             return values
         missing = None if values.missing is None else values.missing[self.mask]
-        some = missing is not None and missing.any()
-        kept = replace(values, data=values.data[self.mask], missing=missing if some else None)
-        return without_unused(kept)
+        if missing is not None and not missing.any():
+            missing = None
+        return without_unused(replace(values, data=values.data[self.mask], missing=missing))
 
     def values(self, name: Name) -> Values:
         """Return a column's values of the rows that count."""
@@ -122,10 +123,6 @@ class LazyRows(CountedTable):
         values = self.values(secret.name)
         return tally(secret.coded, len(values), values.counts)
 
-    def numbers(self, secret: Secret) -> Array:
-        """Return the same."""
-        return self.tally(secret)
-
 
 @dataclass(frozen=True, eq=False)
 class _Distinct:
@@ -141,9 +138,9 @@ class _Distinct:
 
 
 def distinct_rows(table: LazyTable, names: Sequence[Name]) -> CountedTable:
-    """Return the distinct rows that a lazy table has counted, as often as each of them counts.
+    """Return the distinct rows that a lazy table has counted, with their counts as weights.
 
-    What takes rows takes these, so that it does not depend on the engine, or on the order of rows.
+    They do not depend on the engine, nor on the order of the rows.
     """
     columns, counts = table.rows(names)
     return CountedTable(_Distinct(table.names, len(counts), columns), counts)
@@ -198,7 +195,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
 def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
     """Return the table of the X of `fit`, and note its columns in the estimator.
 
-    Of a lazy table one column may be weights, and is then none that is read.
+    ``weight`` names a column of weights in a lazy table, which is not read as data.
     """
     least = 1 if estimator.sensitive is None else 2
     if not (is_frame(X) or is_lazy(X)):
@@ -221,7 +218,7 @@ def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
 
 
 def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
-    """Refuse what stands beside a lazy table: its rows have no order to align anything with.
+    """Refuse arrays beside a lazy table: its rows have no order to align them with.
 
     Raises
     ------
@@ -230,8 +227,8 @@ def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
     """
     several = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
     features = sensitive_features if several else [sensitive_features]
-    for name, given in (("sensitive_features", features), ("sample_weight", [sample_weight])):
-        if not all(each is None or isinstance(each, str) for each in given):
+    for name, values in (("sensitive_features", features), ("sample_weight", [sample_weight])):
+        if not all(value is None or isinstance(value, str) for value in values):
             raise TypeError(
                 f"X is a lazy table ({type(X).__name__}), whose rows have no order, and {name}= is "
                 "aligned by position; make it a column of X and pass its name, or pass "
@@ -275,7 +272,7 @@ def check_rows(n_rows: int) -> None:
 
 
 def _unmerged(X: Any) -> Any:
-    """Return lists as an array in which no two values of theirs are one."""
+    """Return lists as an array in which different values stay different."""
     if not isinstance(X, list | tuple):
         return X
     try:
@@ -286,7 +283,7 @@ def _unmerged(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """What is asked for one public column.
+    """The settings of one public column.
 
     Attributes
     ----------
@@ -295,7 +292,7 @@ class ColumnSpec:
         Its values in their order; None for those of its type.
     n_bins : int or None
     numeric : bool
-        Whether bins are asked for by its name, and so is a column of numbers.
+        Whether ``n_bins`` names it, so that it must be a column of numbers.
     unknown : "error", "nearest" or mapping
     missing : {"error", "category", "propagate"}
     """
@@ -308,7 +305,7 @@ class ColumnSpec:
     missing: Missing
 
     def unknown_rule(self, kind: Kind) -> Unknown:
-        """Return what is done about values that `fit` has not seen, in a column of this kind."""
+        """Return the rule for values that `fit` has not seen, in a column of this kind."""
         return rule_of(self.unknown, self.name, "category" if self.categories is not None else kind)
 
     def learnt(self, values: Values, weights: Array | None) -> Column:
@@ -335,24 +332,24 @@ class ColumnSpec:
 
 
 def _column_specs(settings: Settings, public: Sequence[Name]) -> list[ColumnSpec]:
-    """Return what is asked for each of the public columns, and refuse what names no other."""
-    categories, n_bins, unknown = settings.categories, settings.n_bins, settings.unknown
-    for argument, given in (("categories", categories), ("n_bins", n_bins), ("unknown", unknown)):
-        for name in given if isinstance(given, Mapping) else ():
+    """Return the settings of each public column, and refuse those of other columns."""
+    for argument in ("categories", "n_bins", "unknown"):
+        value = getattr(settings, argument)
+        for name in value if isinstance(value, Mapping) else ():
             if name not in public:
                 raise ValueError(
                     f"{argument} names column {name!r}, which is not public; "
                     f"the public columns are {listed(list(public), 10)}."
                 )
-    named = n_bins if isinstance(n_bins, Mapping) else None
-    bins = dict.fromkeys(public, n_bins) if named is None else named
+    named = isinstance(settings.n_bins, Mapping)
+    bins = settings.n_bins if named else dict.fromkeys(public, settings.n_bins)
     return [
         ColumnSpec(
             name,
-            categories.get(name),
+            settings.categories.get(name),
             bins.get(name),
-            named is not None and name in named,
-            unknown,
+            named and name in bins,
+            settings.unknown,
             settings.missing,
         )
         for name in public
@@ -369,7 +366,7 @@ class TableRead:
     rows : CountedTable
     secrets : list of Secret
     specs, columns, readers
-        Of the public columns, in X's order; columns hold their raw numbers where they are binned.
+        Of the public columns, in X's order; binned columns keep their raw numbers.
     groups : list of list of int
         Positions of the public columns that are protected together.
     pairs : dict of list of Pair
@@ -378,9 +375,9 @@ class TableRead:
     n_columns : int
         Of the table, the sensitive ones included.
     grouped : RowGroups or None
-        Which rows are protected together, and the most of them.
+        Groups of rows, by the name of their column and with the rows of the largest one.
     known : list of list of int
-        Positions of the public columns that may be known, those known together in one list.
+        Side information: positions of public columns, those known together in one list.
     """
 
     settings: Settings
@@ -404,8 +401,8 @@ class TableRead:
 
     @property
     def known_names(self) -> list[tuple[Name, ...]]:
-        """The names of the columns that may be known."""
-        return [tuple(self.public[k] for k in each) for each in self.known]
+        """The names of the columns that may be side information."""
+        return [tuple(self.public[k] for k in positions) for positions in self.known]
 
     @property
     def public(self) -> list[Name]:
@@ -422,7 +419,7 @@ class TableRead:
         return np.array([column.unordered for column in self.columns])
 
     def remarks(self, *, fine: bool = True) -> list[str]:
-        """Return what there is to warn of before anything is computed.
+        """Return the warnings that need no computation.
 
         Columns that are too fine for noise are named with ``fine`` only.
         """
@@ -479,7 +476,9 @@ def read_table(
     if isinstance(rows, LazyRows):
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
-        rows = _count_first(settings, rows, hidden, [[public[k] for k in own] for own in groups])
+        rows = _count_first(
+            settings, rows, hidden, [[public[k] for k in group] for group in groups]
+        )
     secrets = faults.of(
         lambda name: secret_of(settings, rows, given_secrets, name),
         list(given_secrets) if given_secrets is not None else hidden,
@@ -511,26 +510,26 @@ def read_table(
 
 
 def known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
-    """Return the positions of the columns that may be known, those known together in one list."""
+    """Return the positions of columns of side information, those known together in one list."""
     if known is None:
         return []
     items = list(known) if isinstance(known, list) else [known]
-    found = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
-    if not found:
+    sets = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
+    if not sets:
         raise ValueError("known is empty; name the columns that may be known, or leave it out.")
-    strange = [name for each in found for name in each if name not in public]
+    strange = [name for columns in sets for name in columns if name not in public]
     if strange:
         raise ValueError(
             f"known names column {strange[0]!r}, which is not public; the public columns are "
             f"{listed(public, 10)}."
         )
-    return [[public.index(name) for name in each] for each in found]
+    return [[public.index(name) for name in columns] for columns in sets]
 
 
 def _groups_of(
     settings: Settings, rows: CountedTable, grouping: Sequence[Name], secrets: Sequence[Secret]
 ) -> RowGroups | None:
-    """Return which rows are protected together, all of which have one secret."""
+    """Return the groups of rows, whose rows must share their secret."""
     if settings.grouped is None:
         return None
     check_one_column(settings.grouped, [secret.name for secret in secrets])
@@ -541,45 +540,43 @@ def _groups_of(
 def _count_first(
     settings: Settings, rows: LazyRows, hidden: Sequence[Name], groups: Sequence[Sequence[Name]]
 ) -> CountedTable:
-    """Count the rows of a lazy table by the columns of each group, which tells their values, too.
+    """Count the rows of a lazy table by the columns of each group, which gives their values, too.
 
-    Rows of bins are counted when these are known, and have fewer groups.
+    Where there are bins, rows are counted later: they are fewer once the bins are known.
     """
     table, names = rows.table, [*hidden, *(name for group in groups for name in group)]
     n_rows = None if table.weight is None else table.check_weights()
     whole = settings.channel is not None or bool(settings.models)
-    found = False
-    if whole:
-        found = table.count(names)
-    elif settings.n_bins is None:
+    counted_whole = whole and table.count(names)
+    if not whole and settings.n_bins is None:
         for group in groups:
             table.count([*hidden, *group])
-    if not found:
+    if not counted_whole:
         table.values(names[0])
     check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
     if not table.n_rows:
         raise ValueError(
             f"sample_weight={table.weight!r} is zero for every row; give some row a positive count."
         )
-    if whole and not found:
+    if whole and not counted_whole:
         what = "classifiers are" if settings.channel is None else 'noise="optimal" is'
         raise ValueError(say.too_many_rows_sentence(names, what))
     return distinct_rows(table, names) if whole else rows
 
 
 def sensitive_of(
-    settings: Settings, table: AnyTable, given: Mapping[Name, Values] | None
+    settings: Settings, table: AnyTable, features: Mapping[Name, Values] | None
 ) -> list[Name]:
-    """Return the columns of X that are sensitive, those named as in sensitive_features included."""
+    """Return the sensitive columns of X, those included that sensitive_features names."""
     if settings.sensitive is not None:
         return resolve(settings.sensitive, table.names, "sensitive")
-    return [name for name in given or () if isinstance(name, str) and name in table.names]
+    return [name for name in features or () if isinstance(name, str) and name in table.names]
 
 
 def secret_of(
-    settings: Settings, rows: CountedTable, given: Mapping[Name, Values] | None, name: Name
+    settings: Settings, rows: CountedTable, features: Mapping[Name, Values] | None, name: Name
 ) -> Secret:
-    values = rows.values(name) if given is None else rows.kept(given[name])
+    values = rows.values(name) if features is None else rows.kept(features[name])
     return learn_secret(name, values, settings.missing)
 
 
@@ -607,13 +604,13 @@ def _looks_like_identifier(settings: Settings, column: Column, values: Values, n
 
 
 def _with_given_atoms(column: Column, settings: Settings, position: int) -> Column:
-    """Return the column over the alphabet of all given priors: what they know can be released.
+    """Return the column over the atoms of all given priors, which can all be released.
 
-    A value that no prior knows is refused or moved, and then the loss is not that of the priors.
+    The column's own values must be among those of ``prior=``: the loss would not cover others.
     """
-    own = _given_atoms(column, settings.prior, position)
-    strange = np.setdiff1d(column.atoms[column.known], own)
-    if own.size and strange.size:
+    atoms = _given_atoms(column, settings.prior, position)
+    strange = np.setdiff1d(column.atoms[column.known], atoms)
+    if atoms.size and strange.size:
         shown = repr(float(strange[0]))
         if column.levels is not None:
             shown = f"{quoted(column.levels[int(strange[0])])} (code {int(strange[0])})"
@@ -622,11 +619,11 @@ def _with_given_atoms(column: Column, settings: Settings, position: int) -> Colu
             "atom; add it to the atoms, with probability zero if it is impossible."
         )
     further = [_given_atoms(column, prior, position) for prior in settings.adversaries]
-    return column.extended(np.concatenate([own, *further]))
+    return column.extended(np.concatenate([atoms, *further]))
 
 
 def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
-    """Return what is released, before the noise, for the values that a given prior knows."""
+    """Return the column's atoms for the values that a given prior knows."""
     discrete = [p for p in given_priors(prior) if isinstance(p, Discrete)]
     axes = [p.rows[:, position] for p in discrete if position < p.n_axes]
     return column.placed(np.concatenate(axes)) if axes else np.empty(0)
@@ -634,11 +631,12 @@ def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
 
 def _is_continuous(settings: Settings) -> bool:
     """Return whether the priors are over all numbers; they must not be of both kinds."""
-    learnt = [settings.fit is not None] if settings.prior is None else []
-    discrete = [each for each in settings.adversaries if isinstance(each, str)]
-    learnt += [False] * len([*settings.models, *discrete])
-    given = [p for prior in (settings.prior, *settings.adversaries) for p in given_priors(prior)]
-    kinds = {*learnt, *(isinstance(p, GaussianMixture) for p in given)}
+    priors = [p for prior in (settings.prior, *settings.adversaries) for p in given_priors(prior)]
+    kinds = {isinstance(p, GaussianMixture) for p in priors}
+    if settings.prior is None:
+        kinds.add(settings.fit is not None)
+    if settings.models or COUNTED in settings.adversaries:
+        kinds.add(False)
     if len(kinds) > 1:
         raise ValueError(
             "prior and adversaries must be of one family, got Discrete and GaussianMixture priors; "
@@ -711,7 +709,7 @@ def check_sizes(codes: Array, groups: RowGroups) -> int:
 def fitted_groups(
     groups: RowGroups, table: AnyTable, name: Name, secrets: Mapping[Name, Array]
 ) -> tuple[RowGroups, Array]:
-    """Return groups as they are guaranteed, by name and with their most rows, and the rows' codes.
+    """Return groups with the name of their column and the rows of the largest, and rows' codes.
 
     Raises
     ------
@@ -726,7 +724,7 @@ def fitted_groups(
 
 
 def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
-    """Refuse rows that the guarantee for groups is not about, before any is released.
+    """Refuse rows that the guarantee for groups does not cover, before any is released.
 
     Raises
     ------
@@ -738,7 +736,7 @@ def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
 
 
 def refuse_parts(groups: RowGroups | None, why: str) -> None:
-    """Refuse a table of which no more than parts are seen, where groups may lie in several."""
+    """Refuse a table that is seen in parts only, where a group may lie in several of them."""
     if groups is not None:
         raise ValueError(
             f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
@@ -747,7 +745,7 @@ def refuse_parts(groups: RowGroups | None, why: str) -> None:
 
 
 def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
-    """Refuse rows that stand for several: of which group these are is not known."""
+    """Refuse rows that stand for several: the groups of these are not known."""
     if groups is not None and sample_weight is not None:
         raise ValueError(
             f"sample_weight counts a row as several, and groups={quoted(groups.column)} counts "
@@ -759,7 +757,7 @@ def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
 def check_one_column(groups: RowGroups, sensitive: Sequence[Name]) -> None:
     """Refuse several sensitive columns of rows that are independent given one of them.
 
-    Given the one, the rows of a group still share what they have of the others, and are dependent.
+    Given one of them, the rows of a group still share the others, and so are dependent.
 
     Raises
     ------
@@ -791,10 +789,10 @@ def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) ->
     ValueError
         Naming the sensitive column.
     """
-    for sensitive, own in secrets.items():
-        of_group = np.zeros(int(codes.max()) + 1, dtype=own.dtype)
-        of_group[codes] = own
-        torn = np.unique(codes[of_group[codes] != own])
+    for sensitive, secret in secrets.items():
+        of_group = np.zeros(int(codes.max()) + 1, dtype=secret.dtype)
+        of_group[codes] = secret
+        torn = np.unique(codes[of_group[codes] != secret])
         if len(torn):
             raise ValueError(
                 f"{len(torn)} group(s) of column {quoted(name)} have rows of different "

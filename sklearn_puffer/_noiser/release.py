@@ -1,7 +1,7 @@
-"""Releasing a table: every value becomes its atom, plus noise on the column's grid.
+"""Release a table: every value becomes its atom, plus noise on the column's grid.
 
-Rows are done in blocks, so that scratch stays in the cache. The output is built beside the input
-and handed over when whole.
+Rows are released in blocks, so that scratch stays in the cache. The output is built beside the
+input, and handed over when whole.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from sklearn_puffer._tables import (
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
-# Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.
-FARTHEST = 2.0**61
+# The largest grid index of a value: sums of larger ones with heavy-tailed noise are saturated.
+_FARTHEST = 2.0**61
 _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leave the cache
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
-_GONE = np.int64(-(2**63))  # neither a step nor a code, nor the bits of a number but -0.0
-Done = Callable[[int], None]  # is told how many values were released
+_GONE = np.int64(-(2**63))  # neither an index nor a code, nor the bits of a number but -0.0
+Done = Callable[[int], None]  # called with the number of values released
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
 
@@ -79,14 +79,14 @@ class ColumnRelease:
     ----------
     column : Column
     noise : Noise or None
-        Noise of one axis, or None for a column that is released unchanged; of an unordered one it
-        is a kernel.
+        Noise of one axis, a kernel for an unordered column, or None for a column that is released
+        unchanged.
     grid : float
         Step of the grid that atoms and noise lie on; 0 without noise.
     output : {"native", "remapped", "noisy"}
         Whether values keep their own type, in which whole numbers stay whole.
     remapping : Remapping or None
-        Which value of the column each noisy one becomes.
+        The value of the column that each noisy value becomes.
     """
 
     column: Column
@@ -114,7 +114,7 @@ class ColumnRelease:
 
     @property
     def mixing(self) -> Mixing | None:
-        """What an unordered column with noise is drawn anew from."""
+        """The distribution from which values of an unordered column are drawn anew."""
         return self.noise.mixings[0] if self.noise is not None and self.noise.mixings else None
 
     @property
@@ -133,7 +133,7 @@ def scale_of(release: ColumnRelease) -> float:
 
 
 def remapped(release: ColumnRelease, shares: FloatArray) -> ColumnRelease:
-    """Return the release whose noisy values become those of the column, which occur so often."""
+    """Return the release that maps noisy values to the column's, whose frequencies are given."""
     if release.noise is None:
         return release
     if release.mixing is not None:
@@ -151,7 +151,7 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
     ------
     ValueError
         If the values do not lie on the grid that noise of that scale is drawn on: rounded to it
-        they would be other values, of which the certificate knows nothing.
+        they would be other values, which the certificate does not cover.
     """
     if release.noise is None:
         return release
@@ -173,10 +173,10 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
 def as_certified(
     release: ColumnRelease, scale: float, grid: float, remapping: Remapping | None
 ) -> ColumnRelease:
-    """Return the release of this scale, grid and map that a release is, or adds noise to.
+    """Return the certified release of this scale, grid and map that a release adds noise to.
 
-    It is the release itself where it has no more noise, or its values do not lie on its grid. Of
-    one with more noise the map is not looked at: whatever it is, it is post-processing.
+    It is the release itself if that has no more noise, or its values do not lie on its grid. The
+    map of a release with more noise does not matter: it is post-processing.
     """
     if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
         return release
@@ -189,17 +189,17 @@ def as_certified(
 
 
 def finer_steps(release: ColumnRelease, grid: float) -> int:
-    """Return how many steps of a grid, at most as coarse, are one step of the release.
+    """Return how many steps of a grid, at most as coarse, make one step of the release.
 
-    It is 1 where rows are not counted in steps.
+    It is 1 where rows have no grid indices.
     """
     return round(release.grid / grid) if release.noise is not None and grid > 0.0 else 1
 
 
 def _lies_on(column: Column, grid: float) -> bool:
     """Return whether all values of a column are known to lie on a grid."""
-    places = column.atoms / grid
-    return not column.free and bool((places == np.rint(places)).all())
+    indices = column.atoms / grid
+    return not column.free and bool((indices == np.rint(indices)).all())
 
 
 def _product_up(scale: float, factor: float) -> float:
@@ -225,17 +225,17 @@ class TableRules:
     named : bool
         Whether these are names, and not positions.
     sensitive : sequence of names
-        Those of them that are secrets.
+        The columns of these that are secrets.
     passed, order : sequence of names
         Columns handed through untouched, and the order of all columns of a release.
     missing : {"error", "category", "propagate"}
         As in `PufferfishNoiser`.
     patterns : mapping
-        For each group of columns which of them may be present together while others are missing.
+        For each group of columns, the sets of them that may be present while others are missing.
     margins : sequence of Margin
-        How the values of each column were distributed, where that is known.
+        The distribution of the values of each column, where that is known.
     groups : RowGroups or None
-        Which rows are together, and how many of a group are guaranteed.
+        Groups of rows, and how large a group the guarantee covers.
     """
 
     names: Sequence[Name]
@@ -355,7 +355,7 @@ def _released(
 
 
 def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
-    """Refuse rows that lack other values than the rows of fit did: their prior is unknown."""
+    """Refuse rows that lack other values than the rows of fit: their prior is unknown."""
     for group, known in patterns.items():
         gone = [name for name in group if readers[name].propagates]
         masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
@@ -383,9 +383,9 @@ def _run(workers: Sequence[_Worker], n_rows: int, done: Done, n_jobs: int | None
     if n_jobs in (None, 1):
         _run_blocks(workers, n_rows, done)
     else:
-        with stopping(done) as told:
+        with stopping(done) as counting:
             Parallel(n_jobs=n_jobs, require="sharedmem")(  # it writes into the released table
-                delayed(_run_blocks)([worker], n_rows, told) for worker in workers
+                delayed(_run_blocks)([worker], n_rows, counting) for worker in workers
             )
 
 
@@ -401,13 +401,13 @@ def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:
 
 def _run_keyed(workers: Sequence[_Worker], n_rows: int, done: Done, keyed: KeyedRows) -> None:
     for rows in _slices(0, n_rows, _BLOCK):
-        placed = [worker.placed(rows) for worker in workers]
-        seen = [w.told(rows, own) for w, own in zip(workers, placed, strict=True)]
-        # which values are missing is shown by every release
-        gone = [] if keyed.noted is None else [(own == _GONE).astype(np.int64) for own in seen]
-        bits = keyed.columns(rows, seen, gone)
-        for worker, own, words in zip(workers, placed, bits, strict=True):
-            worker.run_keyed(rows, own, words)
+        indices = [worker.indices(rows) for worker in workers]
+        entries = [w.entries(rows, column) for w, column in zip(workers, indices, strict=True)]
+        # every release shows which values are missing
+        gone = [] if keyed.noted is None else [(e == _GONE).astype(np.int64) for e in entries]
+        bits = keyed.columns(rows, entries, gone)
+        for worker, column, words in zip(workers, indices, bits, strict=True):
+            worker.run_keyed(rows, column, words)
             done(rows.stop - rows.start)
 
 
@@ -437,17 +437,17 @@ class _Worker:
             return
         if release.noise is not None:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
-            self.steps = np.empty(len(self.codes), dtype=np.int64)
+            self.scratch = np.empty(len(self.codes), dtype=np.int64)
         if release.column.free:
             return
         if release.noise is None:
             self.table = reader.spread(bare_values(atoms, output.dtype))
         else:
-            known = _places(release)
-            self.table = reader.spread(known.places)
-            self.stride = known.stride if self.table is known.places else _stride(self.table)
-            self.reach = known.reach
-            self.as_read = release.remapping is None and known.as_read
+            cached = _grid_indices(release)
+            self.table = reader.spread(cached.indices)
+            self.stride = cached.stride if self.table is cached.indices else _stride(self.table)
+            self.reach = cached.reach
+            self.as_read = release.remapping is None and cached.as_read
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
@@ -461,60 +461,61 @@ class _Worker:
         elif self.sampler is None:
             self._copy(rows, out)
         else:
-            self._add(self._steps(rows), self.sampler, out)
+            self._add(self._block_indices(rows), self.sampler, out)
 
-    def _steps(self, rows: slice) -> IntArray:
-        """Return the values of ``rows`` in steps of the grid, not to be written to but by a map."""
-        steps = self.steps[: rows.stop - rows.start]
-        own = self.reader.whole_numbers(rows, steps) if self.as_read else None
-        if own is None:
-            self._place(rows, steps)
-        return steps if own is None else own
+    def _block_indices(self, rows: slice) -> IntArray:
+        """Return the grid indices of ``rows``, which only a map may write to."""
+        indices = self.scratch[: rows.stop - rows.start]
+        numbers = self.reader.whole_numbers(rows, indices) if self.as_read else None
+        if numbers is not None:
+            return numbers
+        self._write_indices(rows, indices)
+        return indices
 
-    def placed(self, rows: slice) -> IntArray:
-        """Return what the values of ``rows`` are released from: steps, codes, or their own bits."""
+    def indices(self, rows: slice) -> IntArray:
+        """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers."""
         column = self.release.column
         if column.free and self.sampler is None:
             numbers = self._numbers(rows).astype(np.float64) + 0.0  # -0.0 is 0.0
             return numbers.view(np.int64)
         if self.sampler is not None:
-            steps = np.empty(rows.stop - rows.start, dtype=np.int64)
-            self._place(rows, steps)
-            return steps
+            indices = np.empty(rows.stop - rows.start, dtype=np.int64)
+            self._write_indices(rows, indices)
+            return indices
         codes = np.empty(rows.stop - rows.start, dtype=np.intp)
         self.reader.codes(rows, codes)
         return codes.astype(np.int64, copy=False)
 
-    def told(self, rows: slice, placed: IntArray) -> IntArray:
-        """Return what the bits of a row depend on: what is placed, or that it stays missing."""
+    def entries(self, rows: slice, indices: IntArray) -> IntArray:
+        """Return what the bits of a row depend on: its index, or that its value stays missing."""
         gone = self.reader.missing(rows) if self.reader.propagates else None
-        return placed if gone is None else np.where(gone, _GONE, placed)
+        return indices if gone is None else np.where(gone, _GONE, indices)
 
-    def run_keyed(self, rows: slice, placed: IntArray, words: RowWords) -> None:
-        """Release the placed values of a block of rows by the bits of each row."""
+    def run_keyed(self, rows: slice, indices: IntArray, words: RowWords) -> None:
+        """Release a block of rows, given their indices, by the bits of each row."""
         out = self.output[rows]
         if self.mixer is not None:
-            self.mixer.release_from(placed, words)
-            self._write_codes(placed, out)
+            self.mixer.release_from(indices, words)
+            self._write_codes(indices, out)
         elif self.sampler is not None:
-            self._add(placed, ByRow(self.sampler, words), out)
+            self._add(indices, ByRow(self.sampler, words), out)
         elif self.release.column.free:
-            out[:] = self.reader.data(rows)  # which were checked, and counted, when placed
+            out[:] = self.reader.data(rows)  # which `indices` has checked and counted
         else:
-            out[:] = bare_values(self.release.column.atoms, out.dtype)[placed]
+            out[:] = bare_values(self.release.column.atoms, out.dtype)[indices]
 
     def _write_codes(self, codes: Array, out: Array) -> None:
         if self.release.remapping is not None:
             codes[:] = self.release.remapping.at(codes)
         np.take(self.table, codes, out=out, mode="clip")
 
-    def _add(self, steps: IntArray, source: NoiseSource, out: Array) -> None:
+    def _add(self, indices: IntArray, source: NoiseSource, out: Array) -> None:
         if self.release.remapping is not None:
-            noisy_steps(steps, source, steps)
-            out[:] = self.become[self.release.remapping.at(steps)]
+            noisy_steps(indices, source, indices)
+            out[:] = self.become[self.release.remapping.at(indices)]
             return
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
-            add_noise(steps, source, out, reach=self.reach)
+            add_noise(indices, source, out, reach=self.reach)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
 
@@ -527,20 +528,20 @@ class _Worker:
         self.reader.positions(rows, codes)
         out[:] = self.table[codes]
 
-    def _place(self, rows: slice, steps: Array) -> None:
-        """Write the values of ``rows`` in steps of the grid."""
+    def _write_indices(self, rows: slice, indices: Array) -> None:
+        """Write the grid indices of ``rows``."""
         if self.release.column.free:
-            steps[:] = to_steps(self._numbers(rows), self.release.grid)
+            indices[:] = to_steps(self._numbers(rows), self.release.grid)
             return
         if self.stride is None:
-            codes = self.codes[: len(steps)]
+            codes = self.codes[: len(indices)]
             self.reader.positions(rows, codes)
-            np.take(self.table, codes, out=steps, mode="clip")
+            np.take(self.table, codes, out=indices, mode="clip")
             return
-        self.reader.positions(rows, steps)
+        self.reader.positions(rows, indices)
         if self.stride != 1:
-            steps *= self.stride
-        steps += self.table[0]
+            indices *= self.stride
+        indices += self.table[0]
 
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
@@ -554,55 +555,54 @@ class _Worker:
         return finished(self.release, self.output, gone)
 
 
-class _Places(NamedTuple):
-    """Where the atoms of a column lie on the grid of its noise.
+class _GridIndices(NamedTuple):
+    """The atoms of a column on the grid of its noise.
 
     Attributes
     ----------
     atoms, grid
-        Those that it is about.
-    places : ndarray of int64
-        The atoms in steps of the grid.
+    indices : ndarray of int64
+        The atoms as multiples of the grid.
     stride : int or None
         The distance of neighbours as `_stride` returns it.
     reach : int
         The largest distance from 0.
     as_read : bool
-        Whether each value is its own place; a map of noisy values would be written into it.
+        Whether each value is its own index.
     """
 
     atoms: Array
     grid: float
-    places: IntArray
+    indices: IntArray
     stride: int | None
     reach: int
     as_read: bool
 
 
-# of fitted columns, which a row released by itself would wait for
-_known_places: WeakKeyDictionary[ColumnRelease, _Places] = WeakKeyDictionary()
+# of fitted columns: the release of a single row would wait for them
+_cached_indices: WeakKeyDictionary[ColumnRelease, _GridIndices] = WeakKeyDictionary()
 
 
-def _places(release: ColumnRelease) -> _Places:
+def _grid_indices(release: ColumnRelease) -> _GridIndices:
     atoms, grid = release.column.atoms, release.grid
-    found = _known_places.get(release)
-    if found is None or found.atoms is not atoms or found.grid != grid:
-        places = to_steps(atoms, grid)
-        reach = max(-int(places.min(initial=0)), int(places.max(initial=0)))
-        same = np.array_equal(places, atoms)
-        found = _Places(atoms, grid, places, _stride(places), reach, same)
-        _known_places[release] = found
-    return found
+    cached = _cached_indices.get(release)
+    if cached is None or cached.atoms is not atoms or cached.grid != grid:
+        indices = to_steps(atoms, grid)
+        reach = max(-int(indices.min(initial=0)), int(indices.max(initial=0)))
+        same = np.array_equal(indices, atoms)
+        cached = _GridIndices(atoms, grid, indices, _stride(indices), reach, same)
+        _cached_indices[release] = cached
+    return cached
 
 
 def _stride(table: IntArray) -> int | None:
-    """Return the distance between the places of neighbours, if it is the same for all."""
+    """Return the distance between the indices of neighbours, if it is the same for all."""
     apart = np.diff(table)
     return int(apart[0]) if apart.size and (apart == apart[0]).all() else None
 
 
 def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
-    """Return a filled column as its table takes it; ``gone`` is what stays missing in it."""
+    """Return a filled column as its table takes it, with ``gone`` values missing."""
     column, native = release.column, release.output != "noisy"
     if not native or column.kind in ("float", "integer"):
         return Finished(output, gone, native=native)
@@ -614,7 +614,7 @@ def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finis
 
 
 def _check_numbers(block: Array, release: ColumnRelease) -> None:
-    """Refuse numbers that a column which takes any number cannot take."""
+    """Refuse numbers that even a column of any numbers cannot take."""
     column = release.column
     if block.dtype.kind == "f":
         check_finite(block, column.name)
@@ -624,7 +624,7 @@ def _check_numbers(block: Array, release: ColumnRelease) -> None:
                 "held whole numbers in fit; round it, or fit on fractions."
             )
     far = max(abs(float(block.min())), abs(float(block.max())))
-    if release.noise is not None and far > FARTHEST * release.grid:
+    if release.noise is not None and far > _FARTHEST * release.grid:
         raise ValueError(
             f"column {column.name!r} contains a value {far:.6g} away from 0, beyond the reach of "
             f"noise on a grid of {release.grid:.3g}; remove it, or fit on data that has such "
@@ -633,7 +633,7 @@ def _check_numbers(block: Array, release: ColumnRelease) -> None:
 
 
 def bare_values(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return values in a type, those beyond the range of integers cut to it."""
+    """Return values in a type; values beyond the range of its integers are clipped."""
     if dtype.kind == "f":
         return values.astype(dtype)
     info = np.iinfo(dtype)
@@ -643,16 +643,16 @@ def bare_values(values: Array, dtype: np.dtype[Any]) -> Array:
 def fingerprint(
     columns: Sequence[ColumnRelease], notion: Notion, releases: int, *about: Any
 ) -> str:
-    """Return what tells one fitted representation from all others: a SHA-256 digest in hex.
+    """Return the SHA-256 digest, in hex, that identifies a fitted mechanism.
 
     Parameters
     ----------
     columns : sequence of ColumnRelease
-        Their names, kinds, values, bins, grids and noise count.
+        Their names, kinds, values, bins, grids and noise go into it.
     notion : Notion
     releases : int
     *about
-        What else of the release counts, as plain values.
+        What else identifies the release, as plain values.
 
     Notes
     -----

@@ -379,7 +379,7 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     least = [_read_least(*pair) for pair in zip(columns, releases, strict=True)]
     margins = _read_margins(own, columns, releases, certificate.n_rows)
     rules = _read_rules(own, {release.column.name for release in releases}, margins)
-    told = None if rules.groups is None else rules.groups.told()
+    told = None if rules.groups is None else rules.groups.for_certificate()
     own.check(told == certificate.groups, "groups")
     own.check(told is None or told.column in rules.passed, "groups.column")
     if margins:

@@ -36,8 +36,8 @@ from sklearn_puffer._strategies import (
 )
 from sklearn_puffer._tables import Missing, Name
 from sklearn_puffer.accounting import is_computable
-from sklearn_puffer.bounds import Strategy, tightest
-from sklearn_puffer.calibration import STRATEGIES, exact, is_ours, strategy_changes, within_reach
+from sklearn_puffer.bounds import Strategy
+from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours, strategy_changes
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
 from sklearn_puffer.noise import (
     FAMILIES,
@@ -77,29 +77,28 @@ WITHIN: tuple[Within, ...] = ("independent", "any")
 COUNT = "count"
 """The ``max_group`` that is counted from the rows of `fit`, where sizes of groups are public."""
 
-
-MOST_ROWS = 256
-"""Rows of a group, above which noise for all of them leaves nothing of a row."""
+_MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
 
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Which rows are together, how many at most, and how they hang together given the secret.
+    """Which rows form groups, how large groups are, and how their rows depend on each other.
 
     Attributes
     ----------
     column : str or int
-        The column of group ids: as it is asked for, and in a fitted noiser its name.
+        The column of group ids: the argument, and in a fitted noiser its name.
     most : int or None
-        Rows of the largest group that is guaranteed; None where it is yet to be counted.
+        Rows of the largest group that the guarantee covers; None until they are counted.
     within : {"independent", "any"}
+        How rows of a group depend on each other given the secret.
     """
 
     column: Name
     most: int | None
     within: Within
 
-    def told(self) -> RowsTogether | None:
+    def for_certificate(self) -> RowsTogether | None:
         """Return what a certificate says of fitted groups."""
         return None if self.most is None else RowsTogether(self.column, self.most, self.within)
 
@@ -116,9 +115,9 @@ class Settings:
     sensitive: Any
     public: Any
     secret_pairs: Any
-    prior: Mapping[Any, Any] | None  # given beforehand; None where it is learnt
+    prior: Mapping[Any, Any] | None  # None where it is learnt
     fit: Any  # how it is learnt; None for counting
-    model: Model | None  # the classifier whose knowledge it is; None where it is none's
+    model: Model | None  # the classifier that is the adversary, if there is one
     adversaries: Sequence[Any]  # mappings of priors, classifiers, or COUNTED
     confidence: ConfidenceSet | None
     weights: Mapping[Any, float] | str
@@ -132,8 +131,8 @@ class Settings:
     seed: int | None
     n_jobs: int | None
     releases: int
-    channel: OptimalChannel | None = None  # in the place of noise, which then is not used
-    swap: RecordSwap | None = None  # the same
+    channel: OptimalChannel | None = None  # replaces the noise
+    swap: RecordSwap | None = None  # replaces the noise
     known: Any = None
     grouped: RowGroups | None = None
 
@@ -149,17 +148,17 @@ class Settings:
         check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
         prior, fit, model = _checked_prior(params["prior"])
         adversaries, confidence = _checked_adversaries(params["adversaries"])
-        strategy, strategy_name = _named(params["strategy"], "strategy", STRATEGIES)
+        strategy, strategy_name = _checked_strategy(params["strategy"])
         channel = optimal_channel(params["noise"])
         swap = record_swap(params["noise"])
-        noise, noise_name = _noise("laplace" if channel or swap else params["noise"])
+        noise, noise_name = _checked_noise("laplace" if channel or swap else params["noise"])
         if channel or swap:
             noise_name = "optimal channel" if channel else "record swap"
         settings = cls(
             notion=_notion(params["epsilon"], params["delta"], params["alpha"]),
             strategy=strategy,
             strategy_name=strategy_name,
-            noise=noise() if isinstance(noise, type) else noise,
+            noise=noise,
             noise_name=noise_name,
             **{name: params[name] for name in _FOR_THE_TABLE},
             prior=prior,
@@ -168,7 +167,7 @@ class Settings:
             adversaries=adversaries,
             confidence=confidence,
             weights=_checked_weights(params["weights"]),
-            categories=_checked_mapping(params["categories"], "categories"),
+            categories=_checked_categories(params["categories"]),
             n_bins=_checked_bins(params["n_bins"]),
             missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
             unknown=check_unknown(params["unknown"]),
@@ -185,7 +184,7 @@ class Settings:
         return settings
 
     def _check_together(self) -> None:
-        """Refuse what does not go together, whatever the data, with ways out that were tried."""
+        """Refuse combinations that no data make possible, with ways out that were tried."""
         for refused, sentence in _conflicts(self):
             if refused:
                 raise ValueError(sentence)
@@ -195,6 +194,11 @@ class Settings:
             self._check_pair(_pair(1, mixtures=self._has_mixtures))
 
     @property
+    def _common_covariance(self) -> bool:
+        """Whether fitted mixtures of all secrets share one covariance."""
+        return getattr(self.fit, "covariance", "") == "common"
+
+    @property
     def hangs_together(self) -> bool:
         """Whether rows of a group may depend on each other in any way."""
         return self.grouped is not None and self.grouped.within == "any"
@@ -202,10 +206,9 @@ class Settings:
     def check_fitted_rows(self, n_columns: int) -> None:
         """Refuse what no priors fitted to joint columns have, before any is fitted.
 
-        Those of two secrets hardly ever have the same covariance, be they ever so close.
+        Fitted covariances of two secrets may be close, but they are hardly ever the same.
         """
-        alike = getattr(self.fit, "covariance", "") == "common"
-        if self.fit is not None and n_columns > 1 and not alike:
+        if self.fit is not None and n_columns > 1 and not self._common_covariance:
             self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
 
     def _check_pair(self, pair: PriorPair) -> None:
@@ -223,11 +226,7 @@ class Settings:
         raise ValueError(refusal(reason, ways))
 
     def _refusal(self, pair: PriorPair) -> str | None:
-        """Return why a pair of priors has no bound, or None.
-
-        The strategy itself is asked. Of a strategy from elsewhere nothing is asked about priors of
-        ours.
-        """
+        """Return why a pair of priors has no bound, or None."""
         if self.releases > 1 and not adds_up(self.noise):
             return (
                 f"releases={self.releases} is not possible with noise={self.noise_name!r}: how "
@@ -237,20 +236,19 @@ class Settings:
         return self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
 
     def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
-        if not is_ours(self.strategy):
+        if not is_ours(self.strategy):  # which need not know our pair of priors
             return None
         if self.hangs_together:
             return reason_of(dependent_rows([pair], noise, self.notion, 2)) or None
-        beyond = self.strategy is exact and not within_reach([pair], noise, self.notion)
-        strategy = tightest if beyond else self.strategy
+        strategy = in_reach(self.strategy, [pair], noise, self.notion)
         reason = reason_of(strategy([pair], noise, self.notion))
         return reason.partition(", as those of pair")[0] or None  # which are not the caller's
 
     def _why_no_draws(self, pair: PriorPair, noise: Noise) -> str | None:
-        """Return why mixtures cannot be drawn anew for a confidence set, where one is asked for."""
+        """Return why mixtures cannot be drawn anew for a confidence set, if there is one."""
         if self.confidence is None or not self._has_mixtures:
             return None
-        if self.prior is not None or self.fit.covariance == "common":
+        if self.prior is not None or self._common_covariance:
             what = "given" if self.prior is not None else "fitted with covariance='common'"
             return (
                 f"adversaries={self.confidence!r} needs priors that are drawn anew from the rows, "
@@ -264,19 +262,18 @@ class Settings:
         )
 
     def _likely_pairs(self) -> list[PriorPair]:
-        """Return what a change is tried on: priors like those that data may lead to."""
-        given = given_priors(self.prior)
+        """Return pairs on which a change is tried: priors like those that data may lead to."""
+        priors = given_priors(self.prior)
         single = isinstance(self.public, str | Integral)
         single |= isinstance(self.public, Sequence) and len(self.public) == 1
-        n_axes = given[0].n_axes if given else 1 if single else 2
-        several = any(isinstance(p, GaussianMixture) and p.n_components > 1 for p in given)
-        alike = getattr(self.fit, "covariance", "") == "common"
+        n_axes = priors[0].n_axes if priors else 1 if single else 2
+        several = any(isinstance(p, GaussianMixture) and p.n_components > 1 for p in priors)
         most = 1 if self.dependence == "independent" else min(n_axes, 2)
         return [
             _pair(
                 n_axes,
                 mixtures=self._has_mixtures,
-                apart=0.0 if alike else 1.0,
+                apart=0.0 if self._common_covariance else 1.0,
                 several=several or isinstance(self.fit, MixtureFit),
                 further=1.0,
             )
@@ -284,7 +281,7 @@ class Settings:
         ]
 
     def _changes(self) -> tuple[list[Change], list[Change]]:
-        """Return what may be changed, in the order of preference, and what only where need be."""
+        """Return changes in the order of preference, and those for where none of them is enough."""
         notions = notion_changes(self.notion)
         n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
         changes: list[Change] = []
@@ -300,7 +297,7 @@ class Settings:
             changes.append(("dependence='independent'", {"dependence": "independent"}))
         further: list[Change] = []
         if learnt and self.fit is not None:
-            if self.fit.covariance != "common":
+            if not self._common_covariance:
                 alike = replace(self.fit, covariance="common")
                 words = f"prior={type(alike).__name__}(covariance='common')"
                 changes.append((words, {"fit": alike}))
@@ -319,14 +316,14 @@ class Settings:
     @property
     def counts(self) -> bool:
         """Whether the distribution that is counted from the rows is among the adversaries."""
-        return self.is_counted or any(isinstance(each, str) for each in self.adversaries)
+        return self.is_counted or COUNTED in self.adversaries
 
     @property
     def models(self) -> dict[str, Model]:
         """The classifiers among the adversaries, by the argument that gives them."""
-        given: dict[str, Any] = {"prior": self.model}
-        given |= {f"adversaries[{k}]": each for k, each in enumerate(self.adversaries)}
-        return {name: each for name, each in given.items() if is_model(each)}
+        arguments: dict[str, Any] = {"prior": self.model}
+        arguments |= {f"adversaries[{k}]": value for k, value in enumerate(self.adversaries)}
+        return {name: value for name, value in arguments.items() if is_model(value)}
 
     @property
     def at_once(self) -> bool:
@@ -336,8 +333,7 @@ class Settings:
 
     @property
     def _has_mixtures(self) -> bool:
-        given = given_priors(self.prior)
-        return self.fit is not None or any(isinstance(p, GaussianMixture) for p in given)
+        return self.fit is not None or _mixtures_among(self.prior)
 
 
 def _pair(
@@ -350,9 +346,9 @@ def _pair(
 ) -> PriorPair:
     """Return a pair of priors that a combination is tried on.
 
-    Mixtures have covariances that are ``apart`` by that part of them, and ``several`` components.
-    Discrete distributions share their ends, unless one lies ``further`` out: for those that share
-    them there is a bound if there is for any.
+    Covariances of mixtures differ by the factor 1 + ``apart``, and each has one component or
+    ``several``. Discrete distributions share their ends, unless one lies ``further`` out: if any
+    have a bound, then those that share them.
     """
     if not mixtures:
         low, high, out = ([end] * n_axes for end in (0.0, 1.0, 1.0 + further))
@@ -368,24 +364,24 @@ def _pair(
     return PriorPair(mixture(0.0, 1.0), mixture(1.0, 1.0 + apart))
 
 
-def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the object that an argument names, or the object itself, and what to call it."""
+def _checked_strategy(value: Any) -> tuple[Strategy, str]:
+    """Return the strategy, and what to call it."""
     if isinstance(value, str):
-        return known[check_choice(value, argument, known)], value
-    if argument == "noise" and is_family(value):
-        return value, value.name
-    if argument == "strategy" and callable(value) and not isinstance(value, type):
+        return STRATEGIES[check_choice(value, "strategy", STRATEGIES)], value
+    if callable(value) and not isinstance(value, type):
         return value, getattr(value, "__name__", repr(value))
     raise TypeError(
-        f"{argument} must be one of {list(known)} or a {argument} object, got {value!r}."
+        f"strategy must be one of {list(STRATEGIES)} or a strategy object, got {value!r}."
     )
 
 
-def _noise(value: Any) -> tuple[Any, str]:
-    """Return the family that ``noise`` names, or the object of one, and what to call it."""
+def _checked_noise(value: Any) -> tuple[Noise, str]:
+    """Return noise of the family, and what to call it."""
     if isinstance(value, str):
-        check_choice(value, "noise", [*FAMILIES, OPTIMAL, SWAP])
-    return _named(value, "noise", FAMILIES)
+        return FAMILIES[check_choice(value, "noise", [*FAMILIES, OPTIMAL, SWAP])](), value
+    if is_family(value):
+        return value, value.name
+    raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise object, got {value!r}.")
 
 
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
@@ -411,7 +407,7 @@ def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
 
 
 def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | None]:
-    """Return the prior that is given, how it is learnt where it is not, and whose it is."""
+    """Return the prior, how it is learnt where it is not given, and the classifier it is of."""
     if isinstance(prior, str):
         return None, FITS[check_choice(prior, "prior", FITS)], None
     if isinstance(prior, GaussianFit | MixtureFit):
@@ -427,36 +423,35 @@ def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | N
     return prior, None, None
 
 
-def is_model(given: Any) -> bool:
+def is_model(adversary: Any) -> bool:
     """Return whether an adversary is a classifier, or one for each sensitive column."""
-    nested = list(given.values()) if isinstance(given, Mapping) else [given]
-    return bool(nested) and all(isinstance(each, ClassifierFit) for each in nested)
+    models = list(adversary.values()) if isinstance(adversary, Mapping) else [adversary]
+    return bool(models) and all(isinstance(model, ClassifierFit) for model in models)
 
 
-def _model_of(given: Any, argument: str) -> Model | None:
+def _model_of(value: Any, argument: str) -> Model | None:
     """Return classifiers as fits of them; None for anything else."""
-    if not isinstance(given, Mapping):
-        return _classifier_of(given, argument) if _looks_like_classifier(given) else None
-    kinds = [_looks_like_classifier(each) for each in given.values()]
-    if not any(kinds):
+    if not isinstance(value, Mapping):
+        return _classifier_of(value, argument) if _looks_like_classifier(value) else None
+    others = [item for item in value.values() if not _looks_like_classifier(item)]
+    if len(others) == len(value):
         return None
-    if not all(kinds):
-        other = next(each for each in given.values() if not _looks_like_classifier(each))
+    if others:
         raise TypeError(
             f"{argument} must map every sensitive column to a classifier, or every secret to a "
-            f"prior object, and not some of both; got {quoted(other)} beside a classifier."
+            f"prior object, and not some of both; got {quoted(others[0])} beside a classifier."
         )
-    return {name: _classifier_of(each, argument) for name, each in given.items()}
+    return {name: _classifier_of(item, argument) for name, item in value.items()}
 
 
-def _looks_like_classifier(given: Any) -> bool:
-    learns = hasattr(given, "fit") and hasattr(given, "predict")
-    return isinstance(given, ClassifierFit) or hasattr(given, "predict_proba") or learns
+def _looks_like_classifier(value: Any) -> bool:
+    learns = hasattr(value, "fit") and hasattr(value, "predict")
+    return isinstance(value, ClassifierFit) or hasattr(value, "predict_proba") or learns
 
 
-def _classifier_of(given: Any, argument: str) -> ClassifierFit:
+def _classifier_of(value: Any, argument: str) -> ClassifierFit:
     try:
-        return given if isinstance(given, ClassifierFit) else ClassifierFit(given)
+        return value if isinstance(value, ClassifierFit) else ClassifierFit(value)
     except TypeError as error:
         raise TypeError(f"{argument}: {error}") from None
 
@@ -474,22 +469,22 @@ def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | N
             'adversaries must be None, "confidence", a ConfidenceSet, or a list of mappings '
             f"{{secret: prior object}}, classifiers and {COUNTED!r}, got {adversaries!r}."
         )
-    sets = [each for each in adversaries if isinstance(each, ConfidenceSet)]
+    sets = [item for item in adversaries if isinstance(item, ConfidenceSet)]
     if len(sets) > 1:
         raise ValueError(
             f"adversaries may hold one ConfidenceSet, got {sets!r}; the highest level includes "
             "the others."
         )
-    further = [each for each in adversaries if not isinstance(each, ConfidenceSet)]
-    checked = [_checked_adversary(each, f"adversaries[{k}]") for k, each in enumerate(further)]
+    further = [item for item in adversaries if not isinstance(item, ConfidenceSet)]
+    checked = [_checked_adversary(item, f"adversaries[{k}]") for k, item in enumerate(further)]
     return checked, sets[0] if sets else None
 
 
-def _checked_adversary(given: Any, argument: str) -> Any:
-    if isinstance(given, str):
-        return check_choice(given, argument, [COUNTED])
-    model = _model_of(given, argument)
-    return given if model is None else model
+def _checked_adversary(adversary: Any, argument: str) -> Any:
+    if isinstance(adversary, str):
+        return check_choice(adversary, argument, [COUNTED])
+    model = _model_of(adversary, argument)
+    return adversary if model is None else model
 
 
 def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
@@ -503,16 +498,16 @@ def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
     return {name: check_positive(value, f"weights[{name!r}]") for name, value in weights.items()}
 
 
-def _checked_mapping(mapping: Any, argument: str) -> Mapping[Any, Any]:
-    if mapping is None:
+def _checked_categories(categories: Any) -> Mapping[Any, Sequence[Any]]:
+    if categories is None:
         return {}
-    if not isinstance(mapping, Mapping):
-        raise TypeError(f"{argument} must map columns to lists of values, got {mapping!r}.")
-    return mapping
+    if not isinstance(categories, Mapping):
+        raise TypeError(f"categories must map columns to lists of values, got {categories!r}.")
+    return categories
 
 
 def check_unknown(unknown: Any) -> Any:
-    """Return what is done with values that `fit` has not seen, as it is given."""
+    """Return the rule for values that `fit` has not seen, as it is given."""
     if isinstance(unknown, Mapping):
         for name, value in unknown.items():
             if value is None or not isinstance(value, Hashable):
@@ -535,7 +530,7 @@ def _checked_bins(n_bins: Any) -> Any:
 
 
 def epsilon_of_one(settings: Settings) -> float:
-    r"""Return the budget of one draw, where all ``releases`` together have the whole one.
+    r"""Return the budget of one draw, where all ``releases`` together have the whole of it.
 
     .. math:: \varepsilon_1 = \varepsilon - (j - 1) \lambda
 
@@ -547,7 +542,7 @@ def epsilon_of_one(settings: Settings) -> float:
     epsilon, releases = settings.notion.epsilon, settings.releases
     if releases == 1:
         return epsilon
-    floor = settings.channel.floor if settings.channel is not None else None
+    floor = None if settings.channel is None else settings.channel.floor
     if floor is None:
         raise ValueError(
             f'releases={releases} needs a floor with noise="optimal", for a second draw from a '
@@ -565,7 +560,7 @@ def epsilon_of_one(settings: Settings) -> float:
 
 
 def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
-    """Return what the parameters of the estimator say about groups, as far as it needs no data.
+    """Return the groups that the parameters ask for, checked as far as that needs no data.
 
     Raises
     ------
@@ -595,9 +590,9 @@ def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
 
 
 def checked_most(most: int) -> int:
-    if most > MOST_ROWS:
+    if most > _MOST_ROWS:
         raise ValueError(
-            f"max_group must be at most {MOST_ROWS:,}, got {quoted(most)}: noise for so many rows "
+            f"max_group must be at most {_MOST_ROWS:,}, got {quoted(most)}: noise for so many rows "
             "leaves nothing of each; release a sum or mean of each group (PufferfishSum), or fewer "
             "of its rows."
         )
@@ -605,7 +600,7 @@ def checked_most(most: int) -> int:
 
 
 def _refuse_rest(most: Any, within: Within) -> None:
-    """Refuse what says something about groups where there are none."""
+    """Refuse parameters about groups where there are no groups."""
     for name, value, usual in (("max_group", most, None), ("within_group", within, WITHIN[0])):
         if value != usual:
             raise ValueError(
@@ -615,20 +610,19 @@ def _refuse_rest(most: Any, within: Within) -> None:
 
 
 _Conflicts = list[tuple[Any, str]]
-"""What does not go together: what is true where it is asked for, and what is then said."""
+"""What does not go together: a condition, and the sentence with which it is refused."""
 
 
 def _conflicts(s: Settings) -> _Conflicts:
     """Return what is refused whatever the data; sentences name the argument and the way out."""
     if s.swap is not None:
-        return [(asked, f'noise="swap" {why}.') for asked, why in _against_swap(s, s.swap)]
+        return [(refused, f'noise="swap" {why}.') for refused, why in _against_swap(s, s.swap)]
     if s.channel is not None:
-        return [(asked, f'noise="optimal" {why}.') for asked, why in _against_channel(s)]
-    remapped = s.output == "remapped" and s._has_mixtures
+        return [(refused, f'noise="optimal" {why}.') for refused, why in _against_channel(s)]
     return [
         *(_against_groups(s, f"groups={quoted(s.grouped.column)}") if s.grouped else []),
         (
-            remapped,
+            s.output == "remapped" and s._has_mixtures,
             "output='remapped' releases values that the column had in fit, and Gaussian and "
             "mixture priors are distributions of all numbers; use prior='empirical', with n_bins= "
             "for numbers that hardly repeat, or output='native'.",
@@ -676,7 +670,7 @@ def _against_groups(s: Settings, groups: str) -> _Conflicts:
 
 
 def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
-    """Return what is refused where a parameter has any other value than the usual one."""
+    """Return refusals of parameters that have any other value than the usual one."""
     values = {
         "alpha": s.notion.to_dict().get("alpha"),
         "strategy": s.strategy_name,
@@ -707,8 +701,7 @@ def _against_channel(s: Settings) -> _Conflicts:
         (
             _some_mixtures(s),
             "releases rows that fit saw, and Gaussian and mixture priors are distributions of all "
-            "numbers; "
-            'use prior="empirical" with n_bins, or noise="laplace"',
+            'numbers; use prior="empirical" with n_bins, or noise="laplace"',
         ),
         (
             s.weights == "optimal",
@@ -722,9 +715,8 @@ def _against_channel(s: Settings) -> _Conflicts:
         ),
         (
             s.confidence,
-            "is found for one distribution of each secret, got "
-            f"adversaries={quoted(s.confidence)}; use "
-            'noise="swap", whose certificate covers sampling error, or leave it out',
+            f"is found for one distribution of each secret, got adversaries={quoted(s.confidence)};"
+            ' use noise="swap", whose certificate covers sampling error, or leave it out',
         ),
         (
             s.known is not None,
@@ -735,8 +727,7 @@ def _against_channel(s: Settings) -> _Conflicts:
         (
             model,
             f"is found for distributions that are counted or given, and {model} is a classifier, "
-            "which "
-            f'knows wide rows; use noise="swap", or leave {model} out',
+            f'which knows wide rows; use noise="swap", or leave {model} out',
         ),
     ]
 
@@ -750,8 +741,8 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
         "strategy": ("exact", "has an exact loss"),
         "dependence": ("joint", "protects the released row as a whole"),
     }
-    values, learnt = swap.cells == "values", [s.prior, s.fit, *s.adversaries]
-    given = [each for each in learnt if each is not None and each != COUNTED]
+    values = swap.cells == "values"
+    others = [x for x in (s.prior, s.fit, *s.adversaries) if x is not None and x != COUNTED]
     return [
         *_alone(s, usual),
         (
@@ -769,7 +760,7 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
             "with cost= is asked about single rows, and groups= are wider; leave cost out",
         ),
         (
-            not all(map(is_model, given)),
+            not all(map(is_model, others)),
             "counts what cells of rows tell, and a classifier or the default cuts rows into cells; "
             "pass a classifier as prior= and in adversaries=, or leave them out",
         ),
@@ -790,5 +781,8 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
 
 def _some_mixtures(s: Settings) -> bool:
     """Return whether the prior, or a further one, is a distribution of all numbers."""
-    further = [prior for given in s.adversaries for prior in given_priors(given)]
-    return s._has_mixtures or any(isinstance(prior, GaussianMixture) for prior in further)
+    return s._has_mixtures or any(map(_mixtures_among, s.adversaries))
+
+
+def _mixtures_among(priors: Any) -> bool:
+    return any(isinstance(prior, GaussianMixture) for prior in given_priors(priors))

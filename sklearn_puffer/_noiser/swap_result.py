@@ -208,7 +208,7 @@ class LearntSwap:
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
             reserve=self.found.reserve,
-            groups=None if self.grouped is None else self.grouped.told(),
+            groups=None if self.grouped is None else self.grouped.for_certificate(),
         )
 
     def _losses(self, *, boxes: bool) -> list[FloatArray]:

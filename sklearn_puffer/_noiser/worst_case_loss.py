@@ -380,7 +380,7 @@ class FittedNoise(FittedRelease):
             loss=float(upper.max()),
             lower=float(lower.max()),
             pairs=tuple(_losses_under(asked[: len(lower)], lower, upper, recomputed)),
-            groups=None if self.together is None else self.together.told(),
+            groups=None if self.together is None else self.together.for_certificate(),
         )
 
     def restricted(self, members: Members) -> FittedNoise:
