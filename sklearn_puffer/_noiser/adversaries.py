@@ -1,7 +1,7 @@
 """Adversaries: the distributions that they know of the columns of a table.
 
-Counted from the rows, given, fitted, or what a classifier knows: the masses of rows, and how good
-they are. And priors drawn around fitted ones and classifiers, where no set of priors has a proof.
+They are counted from the rows, given, fitted or predicted by classifiers, whose quality is measured
+here. Around fitted and predicted priors others are drawn, where no set of priors has a proof.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from sklearn_puffer.fits import ClassifierFit, bootstrap
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
-_MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not asked
+_MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not fitted
 _MOST_LEVELS = 255  # of a category that it takes for one; codes of more are numbers to it
 _FOLDS = 5
 _LEAST_ROWS = 100  # below which no share of rows tells much
@@ -82,15 +82,15 @@ CLOSE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class ModelDistributions:
-    """What one adversary's classifiers say of the rows.
+    """The masses that one adversary's classifiers give to the rows.
 
     Attributes
     ----------
     argument : str
         Which adversary it is: "prior", or "adversaries[0]".
     masses : dict of ndarray of int64 of shape (n_secrets, n_rows)
-        Of each sensitive column: the mass of each row that counts for each of its values, in units
-        of 2^-32, its weight included; of equal rows the first has the mass of all.
+        By sensitive column: the mass of each row for each secret, times its weight, in units of
+        2^-32. Of equal rows the first has the mass of all.
     facts : tuple of ModelFacts
         One for each sensitive column.
     """
@@ -102,7 +102,7 @@ class ModelDistributions:
     def of_cells(self, sensitive: Name, cells: Array, n_cells: int) -> Array:
         """Return the mass of each cell for each secret, shape (n_secrets, n_cells), int64.
 
-        ``cells`` has the cell of each row; a distribution is a row of this, divided by its sum.
+        ``cells`` has the cell of each row.
         """
         return cell_masses(self.masses[sensitive], cells, n_cells)
 
@@ -112,41 +112,42 @@ class ModelDistributions:
 
 
 def model_distributions(read: TableRead) -> dict[str, ModelDistributions]:
-    """Return what the classifiers among the adversaries say of the rows, by their argument.
+    """Return the distributions of the classifiers among the adversaries, by their argument.
 
     Raises
     ------
     ValueError
-        Naming the argument, the sensitive column and the secret, where a classifier knows too
-        little to be asked.
+        If a classifier knows too little: it names the argument, the sensitive column and the
+        secret.
     """
     models = read.settings.models
     if not models:
         return {}
     by_column = {argument: _by_column(model, argument, read) for argument, model in models.items()}
-    seen = _Seen(read)
-    return {argument: _distributions_of(argument, own, seen) for argument, own in by_column.items()}
+    rows = _ClassifierRows(read)
+    return {
+        argument: _distributions_of(argument, fits, rows) for argument, fits in by_column.items()
+    }
 
 
-def refitted_distributions(read: TableRead, n_draws: int) -> list[ModelDistributions]:
-    """Return what the prior's classifiers say when they are fitted to rows that are drawn again.
+def bootstrapped_distributions(read: TableRead, n_draws: int) -> list[ModelDistributions]:
+    """Return the distributions of the prior's classifiers, fitted to bootstrap samples of the rows.
 
-    An estimate of what sampling error does to them, and no set of priors with a proof. Of the
-    rows that are asked about each counts as before.
+    They estimate the effect of sampling error, and are no set of priors with a proof. The rows that
+    are predicted count as before.
     """
     assert read.settings.model is not None
-    own = _by_column(read.settings.model, "prior", read)
-    seen = _Seen(read)
-    dealt = {name: folds_of(fit.cv, seen.observed[name]) for name, fit in own.items()}
+    fits = _by_column(read.settings.model, "prior", read)
+    rows = _ClassifierRows(read)
+    folds_of_column = {name: folds_of(fit.cv, rows.observed[name]) for name, fit in fits.items()}
     distributions = []
-    for draw in counted(range(n_draws), "refits of the prior"):
+    for draw in counted(range(n_draws), "bootstrap fits of the prior"):
         masses = {}
-        for name, fit in own.items():
-            observed, parts = dealt[name]
-            found = refitted(fit.estimator, observed, parts, draw)
-            masses[name] = seen.masses(
-                name, observed, smoothed(found, observed.shares, fit.smoothing)
-            )
+        for name, fit in fits.items():
+            observed, folds = folds_of_column[name]
+            probabilities = refitted(fit.estimator, observed, folds, draw)
+            probabilities = smoothed(probabilities, observed.shares, fit.smoothing)
+            masses[name] = rows.masses(name, observed, probabilities)
         distributions.append(ModelDistributions("prior", masses, ()))
     return distributions
 
@@ -172,8 +173,8 @@ def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, Class
     return dict(model)
 
 
-class _Seen:
-    """The rows as classifiers see them, and what does not depend on the classifier."""
+class _ClassifierRows:
+    """The rows as classifiers see them, and all that does not depend on the classifier."""
 
     def __init__(self, read: TableRead) -> None:
         rows = read.rows
@@ -208,66 +209,66 @@ class _Seen:
         return cells
 
     def boosted(self, name: Name) -> Quality | None:
-        """Return how much scikit-learn's boosted default knows, cross-fitted, where it is asked."""
+        """Return the quality of scikit-learn's boosted default, cross-fitted; None of many rows."""
         if name not in self._boosted:
-            self._boosted[name] = self._ask_boosted(self.observed[name])
+            self._boosted[name] = self._fit_boosted(self.observed[name])
         return self._boosted[name]
 
-    def _ask_boosted(self, observed: Observed) -> Quality | None:
+    def _fit_boosted(self, observed: Observed) -> Quality | None:
         if int(self.weights.sum()) > _MOST_COMPARED:
             return None
         coded = replace(observed, rows=self.features.without_many_levels(_MOST_LEVELS))
         try:
-            asked, folds = folds_of(_FOLDS, coded)
-            found = cross_fitted(boosted_default(), asked, folds)
+            merged, folds = folds_of(_FOLDS, coded)
+            probabilities = cross_fitted(boosted_default(), merged, folds)
         except ValueError:  # too few rows of a secret for the folds
             return None
-        return quality_of(found, asked)
+        return quality_of(probabilities, merged)
 
-    def masses(self, name: Name, asked: Observed, probabilities: FloatArray) -> Array:
-        """Return the masses of the rows of the table, from what was said of those asked about."""
-        of_asked = whole_masses(probabilities, asked.weights)
-        return spread_masses(of_asked, asked, self.observed[name])
+    def masses(self, name: Name, merged: Observed, probabilities: FloatArray) -> Array:
+        """Return the masses of the rows of the table, from probabilities of merged rows."""
+        of_merged = whole_masses(probabilities, merged.weights)
+        return spread_masses(of_merged, merged, self.observed[name])
 
 
 def _distributions_of(
-    argument: str, own: Mapping[Name, ClassifierFit], seen: _Seen
+    argument: str, fits: Mapping[Name, ClassifierFit], rows: _ClassifierRows
 ) -> ModelDistributions:
     masses, facts = {}, []
-    for name, fit in own.items():
-        said = _said(fit, argument, seen.observed[name])
-        masses[name] = seen.masses(name, said.asked, said.probabilities)
-        facts.append(_facts(argument, name, fit, said, masses[name], seen))
+    for name, fit in fits.items():
+        predictions = _predictions(fit, argument, rows.observed[name])
+        masses[name] = rows.masses(name, predictions.merged, predictions.probabilities)
+        facts.append(_facts(argument, name, fit, predictions, masses[name], rows))
     return ModelDistributions(argument, masses, tuple(facts))
 
 
-class _Said(NamedTuple):
-    """The probabilities of the secrets of the rows asked about, and how many models gave them."""
+class _Predictions(NamedTuple):
+    """The predicted probabilities of the secrets of merged rows, and how many models gave them."""
 
-    asked: Observed
+    merged: Observed
     probabilities: FloatArray
     n_models: int
 
 
-def _said(fit: ClassifierFit, argument: str, observed: Observed) -> _Said:
+def _predictions(fit: ClassifierFit, argument: str, observed: Observed) -> _Predictions:
     try:
         if fit.is_prefit:
-            asked, n_models = observed.merged, 1
-            found = predicted(fit.estimator, asked)
+            merged, n_models = observed.merged, 1
+            probabilities = predicted(fit.estimator, merged)
         else:
-            asked, folds = folds_of(fit.cv, observed)
-            found, n_models = cross_fitted(fit.estimator, asked, folds), len(folds)
+            merged, folds = folds_of(fit.cv, observed)
+            probabilities, n_models = cross_fitted(fit.estimator, merged, folds), len(folds)
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from error
-    found = smoothed(found, asked.shares, fit.smoothing)
-    _check_somewhere(found, fit, argument, observed)
-    return _Said(asked, found, n_models)
+    probabilities = smoothed(probabilities, merged.shares, fit.smoothing)
+    _check_somewhere(probabilities, fit, argument, observed)
+    return _Predictions(merged, probabilities, n_models)
 
 
 def _check_somewhere(
-    found: FloatArray, fit: ClassifierFit, argument: str, observed: Observed
+    probabilities: FloatArray, fit: ClassifierFit, argument: str, observed: Observed
 ) -> None:
-    nowhere = np.flatnonzero(~(found > 0.0).any(axis=0))
+    nowhere = np.flatnonzero(~(probabilities > 0.0).any(axis=0))
     if nowhere.size:
         raise ValueError(
             f"{argument}: {fit.name} gives secret {quoted(observed.labels[nowhere[0]])} of column "
@@ -281,14 +282,14 @@ def _facts(
     argument: str,
     name: Name,
     fit: ClassifierFit,
-    said: _Said,
+    predictions: _Predictions,
     masses: Array,
-    seen: _Seen,
+    rows: _ClassifierRows,
 ) -> ModelFacts:
-    observed, cells = seen.observed[name], seen.cells
+    observed, cells = rows.observed[name], rows.cells
     weights = observed.merged.weights
-    quality = quality_of(said.probabilities, said.asked)
-    boosted = quality if _is_default(fit) else seen.boosted(name)
+    quality = quality_of(predictions.probabilities, predictions.merged)
+    boosted = quality if _is_default(fit) else rows.boosted(name)
     counting = counted_losses(observed, cells)
     return ModelFacts(
         argument=argument,
@@ -296,14 +297,14 @@ def _facts(
         model=shown(fit.name),
         way=fit.way,
         smoothing=fit.smoothing,
-        n_models=said.n_models,
+        n_models=predictions.n_models,
         log_loss=quality.log_loss,
         constant_log_loss=quality.constant_log_loss,
         auc=quality.auc,
         boosted_log_loss=None if boosted is None else boosted.log_loss,
         boosted_auc=None if boosted is None else boosted.auc,
         counting_log_loss=mean_loss(counting, weights),
-        weak=_weak(quality, boosted, None if seen.read.settings.counts else counting, weights),
+        weak=_weak(quality, boosted, None if rows.read.settings.counts else counting, weights),
         n_cells=int(cells.max()) + 1,
         n_certain=_certain(masses, cells),
     )
@@ -312,10 +313,10 @@ def _facts(
 def _weak(
     quality: Quality, boosted: Quality | None, counting: FloatArray | None, weights: Array
 ) -> str:
-    """Return who knows more than the model, or what else is wrong with it; nothing where nothing.
+    """Return who knows more than the model, or how else it is weak; "" if it is not.
 
-    Who counts is None where the counted distribution is among the adversaries anyhow. A model that
-    is too sure of itself has a log loss that says little about who knows more.
+    ``counting`` is None where the counted distribution is an adversary anyhow. The log loss of an
+    overconfident model says little about who knows more.
     """
     constant = quality.constant_losses
     if is_better(constant, quality.losses, weights):
@@ -332,7 +333,7 @@ def _weak(
 
 
 def boosted_default() -> Any:
-    """Return the classifier that others are held against."""
+    """Return the classifier that others are compared with."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
 
     return HistGradientBoostingClassifier(categorical_features="from_dtype")
@@ -343,8 +344,8 @@ def _is_default(fit: ClassifierFit) -> bool:
     default = boosted_default()
     if type(fit.estimator) is not type(default) or fit.cv != _FOLDS or fit.smoothing:
         return False
-    own = {**fit.estimator.get_params(), "random_state": None}
-    return repr(own) == repr(default.get_params())
+    params = {**fit.estimator.get_params(), "random_state": None}
+    return repr(params) == repr(default.get_params())
 
 
 def _certain(masses: Array, cells: Array) -> int:
@@ -355,7 +356,7 @@ def _certain(masses: Array, cells: Array) -> int:
 
 @dataclass(frozen=True, eq=False)
 class TablePriors:
-    """Who knows what, and what the values of the columns are.
+    """The priors of all adversaries of a table, and the values that they are about.
 
     Attributes
     ----------
@@ -364,7 +365,7 @@ class TablePriors:
     adversaries : list of Adversary
         All of them, the fitted one first.
     models : list of ModelDistributions
-        Those of classifiers, also as masses of rows.
+        The classifiers among them, as masses of rows.
     spreads : ndarray of shape (n_columns,)
         Standard deviation of each column, before binning; 1 of an unordered one that varies.
     raw : list of RawDistribution
@@ -385,25 +386,25 @@ class TablePriors:
 
     @property
     def facts(self) -> tuple[ModelFacts, ...]:
-        """What is said of the classifiers."""
+        """The facts about the fits."""
         return tuple(facts for model in self.models for facts in model.facts)
 
 
 def table_priors(read: TableRead) -> TablePriors:
-    """Return what the adversaries of a table know."""
+    """Return the priors of the adversaries of a table."""
     settings, rows, secrets = read.settings, read.rows, read.secrets
     columns, readers = read.columns, read.readers
-    sources = {f"adversaries[{k}]": each for k, each in enumerate(settings.adversaries)}
-    sources = {"prior": COUNTED if settings.prior is None else settings.prior, **sources}
-    sources |= settings.models
-    given = {
+    priors_of = {"prior": COUNTED if settings.prior is None else settings.prior}
+    priors_of |= {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
+    priors_of |= settings.models
+    given_adversaries = {
         name: _given(prior, name, read)
-        for name, prior in sources.items()
+        for name, prior in priors_of.items()
         if name not in settings.models and not isinstance(prior, str)
     }
     models = model_distributions(read)
     # the spread of a column is that of its rows, whatever the prior
-    joint = any(isinstance(prior, str) for prior in sources.values())
+    joint = any(isinstance(prior, str) for prior in priors_of.values())
     counted_groups = read.groups if joint else [[k] for k in range(len(columns))]
     counted = counted_adversary(read, counted_groups)
     distributions = counted[secrets[0].name]
@@ -413,7 +414,7 @@ def table_priors(read: TableRead) -> TablePriors:
         RawDistribution.of(*of, rows.total, reader.values)
         for of, reader in zip(seen, readers, strict=True)
     ]
-    distributions_of = dict.fromkeys(sources, counted) | given
+    distributions_of = dict.fromkeys(priors_of, counted) | given_adversaries
     distributions_of |= {name: model.adversary(read) for name, model in models.items()}
     if settings.fit is not None:
         distributions_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
@@ -424,17 +425,12 @@ def table_priors(read: TableRead) -> TablePriors:
 
 
 def conditional_margins(read: TableRead, priors: TablePriors) -> Conditional:
-    """Return what is kept of the values of each column in the rows of each secret."""
+    """Return the margins of each column in the rows of each secret."""
     totals = {
         secret.name: dict(zip(secret.labels, read.rows.tally(secret).tolist(), strict=True))
         for secret in read.secrets
     }
     return Conditional(priors.counted, read.bare_columns, totals)
-
-
-def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
-    _check_complete(read.readers, read.groups, argument)
-    return given_adversary(prior, argument, read.secrets, read.groups, read.columns)
 
 
 def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
@@ -445,17 +441,16 @@ def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
     return Mixing.of_counts(column.atoms.tolist(), np.rint(totals).astype(np.int64).tolist())
 
 
-def _check_complete(
-    readers: Sequence[Reader], groups: Sequence[Sequence[int]], argument: str
-) -> None:
-    """Refuse a given prior where a row may be incomplete: it says nothing about such rows."""
-    for group in groups:
-        gone = [readers[k].column.name for k in group if readers[k].propagates]
+def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
+    """Return a given prior; refuse it where a row may be incomplete, which it says nothing of."""
+    for group in read.groups:
+        gone = [read.columns[k].name for k in group if read.readers[k].propagates]
         if gone and len(group) > 1:
             raise ValueError(
                 f"{argument} gives no distribution for rows in which {gone[0]!r} is missing; fill "
                 "its missing values, or name it as a group of its own in dependence=."
             )
+    return given_adversary(prior, argument, read.secrets, read.groups, read.columns)
 
 
 def _values_seen(
@@ -470,9 +465,8 @@ def _values_seen(
         for members, distribution in distributions.items()
         if position in members
     ]
-    return np.concatenate([distribution.atoms for distribution in distributions]), np.concatenate(
-        [distribution.counts for distribution in distributions]
-    )
+    values = np.concatenate([distribution.atoms for distribution in distributions])
+    return values, np.concatenate([distribution.counts for distribution in distributions])
 
 
 def _spread(column: Column, values: FloatArray, counts: Array) -> float:
@@ -496,12 +490,12 @@ def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adver
     for secret in read.secrets:
         distributions = adversary[secret.name] = {label: {} for label in secret.labels}
         for group in groups:
-            for label, found in _of_group(read, rows, secret, group).items():
-                placed = {
-                    tuple(group[k] for k in own): distribution
-                    for own, distribution in found.items()
+            for label, of_secret in _of_group(read, rows, secret, group).items():
+                moved = {
+                    tuple(group[k] for k in members): distribution
+                    for members, distribution in of_secret.items()
                 }
-                distributions[label].update(placed)
+                distributions[label].update(moved)
     return adversary
 
 
@@ -514,12 +508,12 @@ def _of_group(
     counts = of_secret.counts
     assert counts is not None
     try:
-        own = learn_secret(secret.name, of_secret, read.settings.missing)
+        now = learn_secret(secret.name, of_secret, read.settings.missing)
         readers = [
             read.specs[k].reader(read.columns[k], values)
             for k, values in zip(group, of_columns, strict=True)
         ]
-        same = _is_same(rows, secret, own, counts) and all(
+        same = _is_same(rows, secret, now, counts) and all(
             _has_counts(read.readers[k], reader, counts)
             for k, reader in zip(group, readers, strict=True)
         )
@@ -528,7 +522,7 @@ def _of_group(
     if not same:
         raise ValueError(CHANGED)
     everything = [list(range(len(group)))]
-    return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
+    return empirical_adversary([now], columns, readers, everything, len(counts), counts)[now.name]
 
 
 def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:
@@ -540,13 +534,13 @@ def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool
 
 def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
     """Return whether the values of groups of rows are those of the rows."""
-    size, own = len(now.column.atoms), before.values.counts
-    seen = tally(Coded(before, size), len(before.values), own)
+    size, weights = len(now.column.atoms), before.values.counts
+    seen = tally(Coded(before, size), len(before.values), weights)
     return np.array_equal(seen, tally(Coded(now, size), len(counts), counts))
 
 
 def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
-    """Return what there is to warn of about rows that are known one by one, or too little."""
+    """Return the warnings of weak classifiers, and of rows that mostly occur once."""
     weak = [facts for facts in priors.facts if facts.weak]
     return [*map(weak_sentence, weak), *single_rows(read, priors.counted)]
 
@@ -578,13 +572,12 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
 def _share_of_singles(distributions: list[Any], n_rows: int) -> float:
     """Return the share of rows that no other row is equal to."""
     rows = [distribution.rows[distribution.counts > 0] for distribution in distributions]
+    counts_of = [distribution.counts[distribution.counts > 0] for distribution in distributions]
     alone = 0
     for width in {part.shape[1] for part in rows}:
         same = [k for k, part in enumerate(rows) if part.shape[1] == width]
         table = np.concatenate([rows[k] for k in same])
-        counts = np.concatenate(
-            [distributions[k].counts[distributions[k].counts > 0] for k in same]
-        )
+        counts = np.concatenate([counts_of[k] for k in same])
         order = np.lexsort(table.T)
         new = np.append(True, (table[order][1:] != table[order][:-1]).any(axis=1))
         alone += int((np.add.reduceat(counts[order], np.flatnonzero(new)) == 1).sum())
@@ -593,9 +586,9 @@ def _share_of_singles(distributions: list[Any], n_rows: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPriors:
-    """Priors drawn around the fitted ones: what is said of them is an estimate.
+    """Priors drawn around the fitted ones: the loss over them is an estimate.
 
-    The loss over them is that which a share ``level`` of the draws does not exceed.
+    It is the loss that a share ``level`` of the draws does not exceed.
     """
 
     level: float
@@ -619,9 +612,9 @@ class DrawnPriors:
         budget: float,
         tolerance: float,
     ) -> float:
-        """Return a factor that serves the share of the draws.
+        """Return a factor that keeps the budget for the share of the draws.
 
-        The draw that just counts is calibrated alone, and again while another one takes its place.
+        The draw of that quantile is calibrated alone, and again while another takes its place.
         """
         close = max(tolerance, CLOSE)
         factor = 0.0
@@ -635,25 +628,25 @@ class DrawnPriors:
         return factor
 
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss:
-        """Return the loss that the share of the draws does not exceed at these scales."""
+        """Return the quantile of the draws' losses at these scales."""
         inner = problem.notion.for_distribution(problem.drawing_loss)
-        found = self._quantile(self.losses(problem, inner, calibrated.factor))
-        return SetLoss(self.level, found, False, True, calibrated.share, ())
+        loss = self._quantile(self.losses(problem, inner, calibrated.factor))
+        return SetLoss(self.level, loss, False, True, calibrated.share, ())
 
     def losses(
         self, problem: Problem, notion: Notion, factor: float, draw: int | None = None
     ) -> FloatArray:
         """Return the loss of the worst pair of each draw, or of a single one."""
-        own = notion if notion.adds_up else notion.shared(len(self.groups))
+        shared = notion if notion.adds_up else notion.shared(len(self.groups))
         total = np.zeros((len(self.draw_of), 2))
         for part in (part for group in self.groups for part in group):
             kept = np.arange(len(part.pairs))
             if draw is not None:
                 kept = kept[self.draw_of[part.owners] == draw]
             noise = template(problem, part)
-            table = LossTable([part.pairs[k] for k in kept], own)
-            found = table.losses(noise.scaled(factor)) if factor > 0.0 else table.without_noise()
-            np.add.at(total, part.owners[kept], found)
+            table = LossTable([part.pairs[k] for k in kept], shared)
+            losses = table.losses(noise.scaled(factor)) if factor > 0.0 else table.without_noise()
+            np.add.at(total, part.owners[kept], losses)
         worst = np.zeros(self.draw_of.max() + 1)
         np.maximum.at(worst, self.draw_of, total.max(axis=1))
         return worst
@@ -668,7 +661,7 @@ class DrawnPriors:
 
     @property
     def _rank(self) -> int:
-        """The place, among sorted losses, of the first that the share does not exceed."""
+        """The index of the quantile among sorted losses."""
         return math.ceil(self.level * (N_DRAWS - 1))
 
     def _quantile(self, losses: FloatArray) -> float:
@@ -686,8 +679,8 @@ class _Draw:
     guess: float = 1.0
 
     def losses(self, factor: float) -> FloatArray:
-        found = self.draws.losses(self.problem, self.notion, factor, self.draw)
-        return np.full((1, 2), found[self.draw])
+        losses = self.draws.losses(self.problem, self.notion, factor, self.draw)
+        return np.full((1, 2), losses[self.draw])
 
 
 def drawn_around(
@@ -709,11 +702,9 @@ def drawn_around(
     for name, of_secrets in counted.items():
         for label, distributions in of_secrets.items():
             for members, distribution in distributions.items():
-                some = distribution.counts > 0
-                own = bootstrap(
-                    settings.fit, distribution.rows[some], distribution.counts[some], N_DRAWS
-                )
-                for k, prior in enumerate(own):
+                positive = distribution.counts > 0
+                rows, counts = distribution.rows[positive], distribution.counts[positive]
+                for k, prior in enumerate(bootstrap(settings.fit, rows, counts, N_DRAWS)):
                     drawn[k][name][label][members] = prior
     draws = as_drawn_priors(drawn, pairs, groups, level)
     if not draws.computable(settings.noise, settings.notion):
@@ -730,6 +721,6 @@ def as_drawn_priors(
     groups: Sequence[Sequence[int]],
     level: float,
 ) -> DrawnPriors:
-    """Return adversaries that were drawn, as priors around a fitted one."""
+    """Return drawn adversaries as priors around a fitted one."""
     pairs_drawn, parts = make_groups(drawn, pairs, groups)
     return DrawnPriors(level, parts, np.array([pair.adversary for pair in pairs_drawn]))

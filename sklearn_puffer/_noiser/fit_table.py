@@ -21,8 +21,8 @@ from sklearn_puffer._noiser.adversaries import (
     TablePriors,
     about_rows,
     as_drawn_priors,
+    bootstrapped_distributions,
     conditional_margins,
-    refitted_distributions,
     table_priors,
 )
 from sklearn_puffer._noiser.conditional_priors import (
@@ -504,7 +504,7 @@ def _around(read: TableRead, priors: TablePriors) -> Around:
     if not alone.computable(settings.noise, settings.notion):
         return Unknown("the exact loss of such rows is not computed")
     drawn = [
-        distributions.adversary(read) for distributions in refitted_distributions(read, N_DRAWS)
+        distributions.adversary(read) for distributions in bootstrapped_distributions(read, N_DRAWS)
     ]
     return as_drawn_priors(drawn, read.pairs, read.groups, level)
 
