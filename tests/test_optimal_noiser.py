@@ -527,7 +527,7 @@ def test_a_row_with_an_unseen_category_becomes_the_nearest_by_its_other_columns(
     readers = channel._readers(frame_table(TABLE.assign(job="pilot")), "nearest", "error")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, moved = channel._found(readers, len(TABLE), True)
+        found, moved = channel._cells_of(readers, len(TABLE), True)
     assert (moved.n_moved, moved.n_rows) == (300, 300)
     spread = table["age"].std(ddof=0)
     for place, age, home in zip(found, TABLE["age"], TABLE["home"], strict=True):

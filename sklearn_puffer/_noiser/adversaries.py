@@ -394,7 +394,7 @@ def table_priors(read: TableRead) -> TablePriors:
     """Return the priors of the adversaries of a table."""
     settings, rows, secrets = read.settings, read.rows, read.secrets
     columns, readers = read.columns, read.readers
-    priors_of = {"prior": COUNTED if settings.prior is None else settings.prior}
+    priors_of: dict[str, Any] = {"prior": COUNTED if settings.prior is None else settings.prior}
     priors_of |= {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
     priors_of |= settings.models
     given_adversaries = {

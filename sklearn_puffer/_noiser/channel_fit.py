@@ -1,4 +1,4 @@
-"""What `PufferfishNoiser.fit` does for a channel: cells are counted, the channel found and proven.
+"""How `PufferfishNoiser.fit` finds a channel: count cells, solve a program, prove the loss.
 
 From the proof follow the certificate, `channel_`, warnings, and the loss under other priors.
 """
@@ -23,13 +23,7 @@ from sklearn_puffer._base import (
     quoted,
     utc_now,
 )
-from sklearn_puffer._channels import (
-    ChannelProblem,
-    Family,
-    find_channel,
-    most_cells,
-    whole_rows,
-)
+from sklearn_puffer._channels import ChannelProblem, Family, find_channel, most_cells, whole_rows
 from sklearn_puffer._losses import Readers, channel_floor, moved_by_copies, repeated_losses
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.adversaries import TablePriors, conditional_margins, table_priors
@@ -65,7 +59,7 @@ from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, Prior
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential
-_FURTHER, _MOST_TOLD = 1.1, 0.01  # times epsilon, and the share of the rows that may be beyond it
+_FURTHER, _MOST_BEYOND = 1.1, 0.01  # times epsilon, and the share of the rows that may be beyond it
 _NOTHING = 1e-6  # of the rows
 
 _LARGEST, _LEAST = 1 << 149, 1 << 55
@@ -100,7 +94,7 @@ def learn_channel(
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> LearntChannel:
-    """Learn the priors of a table, find the channel and prove what it tells.
+    """Learn the priors of a table, find the channel and prove its loss.
 
     Parameters
     ----------
@@ -114,26 +108,25 @@ def learn_channel(
     units_of_change(read, np.zeros(len(read.columns)))  # refused before anything is counted
     priors = table_priors(read)
     cells, counts = count_cells(read, priors)
-    distributions = [*_secret_distributions(read, priors, cells)]
+    families = list(_secret_distributions(read, priors, cells))
     assert settings.channel is not None
     units = units_of_change(read, priors.spreads)
     values = cells.values(read.columns)
     distance = CellDistance(values, read.unordered, units, settings.channel.cost)
     problem = ChannelProblem(
-        families=distributions,
-        weights=_weights(read, counts, distributions),
+        families=families,
+        weights=_weights(read, counts, families),
         costs=distance.between_cells(),
         epsilon=min(epsilon_of_one(settings), _MOST_EPSILON),
         delta=settings.notion.delta,
         floor=settings.channel.floor,
     )
     rows = whole_rows(problem, find_channel(problem))
-    check_copies(read, counts, distributions, rows, problem.epsilon)
-    return LearntChannel(read, priors, cells, counts, distributions, distance, problem, rows)
+    check_copies(read, counts, families, rows, problem.epsilon)
+    return LearntChannel(read, priors, cells, counts, families, distance, problem, rows)
 
 
-# ---------------------------------------------------------------------------------- cells and
-# distributions
+# ------------------------------------------------------------------------ cells and distributions
 
 
 def count_cells(read: TableRead, priors: TablePriors) -> tuple[DistinctRows, list[IntArray]]:
@@ -145,8 +138,7 @@ def count_cells(read: TableRead, priors: TablePriors) -> tuple[DistinctRows, lis
     Raises
     ------
     ValueError
-        If they are more than a program is solved for, before the distributions over them are
-        allocated.
+        If there are too many cells for the program, before distributions are allocated.
     """
     secrets = [secret.coded for secret in read.secrets]
     columns = [Coded(reader, len(reader.column.atoms)) for reader in read.readers]
@@ -186,10 +178,10 @@ def _check_size(read: TableRead, n_cells: int) -> None:
 
 def _further_distributions(read: TableRead, priors: TablePriors) -> list[Discrete]:
     """Return the distributions that may give mass to rows that `fit` has not seen."""
-    counted = 1 if read.settings.prior is None else 0
+    n_counted = 1 if read.settings.prior is None else 0
     return [
         distribution
-        for adversary in priors.adversaries[counted:]
+        for adversary in priors.adversaries[n_counted:]
         for of_secrets in adversary.values()
         for distributions in of_secrets.values()
         for distribution in distributions.values()
@@ -206,8 +198,7 @@ def _codes(distribution: Discrete, columns: Sequence[Column]) -> Array:
 def masses_over(cells: DistinctRows, distribution: Discrete, columns: Sequence[Column]) -> IntArray:
     """Return the masses of the cells as whole numbers: of Python beyond a sum of 2^62.
 
-    They are those of the distribution, or off by less than 2^-54 of themselves: less than what
-    `repeated_losses` leaves room for.
+    They are exact, or off by less than 2^-54 of themselves, which `repeated_losses` allows for.
 
     Raises
     ------
@@ -216,26 +207,26 @@ def masses_over(cells: DistinctRows, distribution: Discrete, columns: Sequence[C
     ValueError
         If it has less mass somewhere than the proof of a channel can tell from none.
     """
-    some = np.asarray(distribution.counts > 0, dtype=bool)
+    positive = np.asarray(distribution.counts > 0, dtype=bool)
     masses = np.zeros(len(cells), dtype=np.int64 if distribution.total < 2**62 else object)
-    counts = _whole_counts(distribution, some)
-    places = cells.find(_codes(distribution, columns))
-    if (places < 0).any():
-        raise LookupError(str(distribution.rows[some][places < 0][0].tolist()))
-    masses[places] = counts
+    counts = _whole_counts(distribution, positive)
+    indices = cells.find(_codes(distribution, columns))
+    if (indices < 0).any():
+        raise LookupError(str(distribution.rows[positive][indices < 0][0].tolist()))
+    masses[indices] = counts
     return masses
 
 
-def _whole_counts(distribution: Discrete, some: Array) -> list[int]:
+def _whole_counts(distribution: Discrete, positive: Array) -> list[int]:
     """Return positive counts, each of which over the sum is a float, and not tiny."""
-    counts = [int(count) for count in distribution.counts[some].tolist()]
+    counts = [int(count) for count in distribution.counts[positive].tolist()]
     if distribution.total < _LARGEST:
         return counts
     scaled = [count * _LARGEST // distribution.total for count in counts]
     least = int(np.argmin(scaled))
     if scaled[least] < _LEAST:
         raise ValueError(
-            f"a prior gives the row {distribution.rows[some][least].tolist()} the probability "
+            f"a prior gives the row {distribution.rows[positive][least].tolist()} the probability "
             f"{counts[least] / distribution.total:.3g}, which is too small for the proof of a "
             f"channel; give it 0, or {_LEAST / _LARGEST:.1g} at least."
         )
@@ -245,19 +236,17 @@ def _whole_counts(distribution: Discrete, some: Array) -> list[int]:
 def _secret_distributions(
     read: TableRead, priors: TablePriors, cells: DistinctRows
 ) -> Iterator[SecretDistributions]:
-    """Yield the distributions that must not be told apart, by adversary and sensitive column."""
+    """Yield the distributions of each adversary and sensitive column."""
     for number, adversary in enumerate(priors.adversaries):
         for secret in read.secrets:
-            [distributions] = zip(
-                *(distribution.values() for distribution in adversary[secret.name].values()),
-                strict=True,
-            )
-            masses = np.stack(
-                [masses_over(cells, distribution, read.columns) for distribution in distributions]
-            )
+            masses = [
+                masses_over(cells, distribution, read.columns)
+                for distributions in adversary[secret.name].values()
+                for distribution in distributions.values()
+            ]
             pairs = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
             yield SecretDistributions(
-                masses=masses,
+                masses=np.stack(masses),
                 pairs=np.array(pairs, dtype=np.intp),
                 adversary=number,
                 sensitive=secret.name,
@@ -265,24 +254,21 @@ def _secret_distributions(
             )
 
 
-# --------------------------------------------------------------------------------- what is asked
+# ------------------------------------------------------------------------------------ the problem
 
 
 def _weights(
-    read: TableRead, counts: Sequence[IntArray], distributions: Sequence[SecretDistributions]
+    read: TableRead, counts: Sequence[IntArray], families: Sequence[SecretDistributions]
 ) -> FloatArray:
     """Return the distribution of rows that the cost is averaged over.
 
-    Rows that a prior knows and `fit` has not seen must not be moved as if they cost nothing: they
-    have the weight of the priors, for a half.
+    Rows that a prior knows and `fit` has not seen must cost something, too: then half of the
+    weight is that of the priors.
     """
-    means = [each.distributions.mean(axis=0) for each in distributions]
+    means = [family.distributions.mean(axis=0) for family in families]
     assert read.settings.channel is not None
     if read.settings.channel.balance == "secrets":
-        fitted = [
-            mean for mean, each in zip(means, distributions, strict=True) if each.adversary == 0
-        ]
-        rows: FloatArray = np.mean(fitted, axis=0)
+        rows: FloatArray = np.mean(means[: len(read.secrets)], axis=0)  # of the fitted prior
     else:
         total = counts[0].sum(axis=0)
         rows = total / total.sum()
@@ -292,9 +278,9 @@ def _weights(
 
 
 def units_of_change(read: TableRead, spreads: FloatArray) -> FloatArray:
-    """Return the unit of change of each column: a large one makes its changes cheap."""
-    given = read.settings.weights if isinstance(read.settings.weights, dict) else {}
-    strange = [name for name in given if name not in read.public]
+    """Return the unit of change of each column: the larger it is, the cheaper its changes."""
+    weights = read.settings.weights if isinstance(read.settings.weights, dict) else {}
+    strange = [name for name in weights if name not in read.public]
     if strange:
         raise ValueError(
             f"weights names {strange[0]!r}, which is not public; the public columns are "
@@ -303,66 +289,58 @@ def units_of_change(read: TableRead, spreads: FloatArray) -> FloatArray:
     units = []
     for column, spread in zip(read.columns, spreads.tolist(), strict=True):
         usual = 1.0 if column.unordered or not spread > 0.0 else spread
-        units.append(float(given.get(column.name, usual)))
+        units.append(float(weights.get(column.name, usual)))
     return np.array(units)
 
 
 # ------------------------------------------------------------------------------------- the proof
 
 
-def told_by(
-    rows: IntegerRows, distributions: Sequence[SecretDistributions], notion: Notion, n_draws: int
+def channel_losses(
+    rows: IntegerRows, families: Sequence[SecretDistributions], notion: Notion, n_draws: int
 ) -> tuple[ChannelLoss, ...]:
     """Return the loss of each pair both ways, for all releases together."""
-    found = []
-    for each in counted(distributions, "distributions held against the channel"):
-        losses = repeated_losses(rows, each.masses, None, each.pairs, notion, n_draws)
-        for (a, b), ends in zip(each.pairs.tolist(), losses.tolist(), strict=True):
-            for (s, t), (lower, upper) in zip([(a, b), (b, a)], ends, strict=True):
-                found.append(
-                    ChannelLoss(
-                        each.sensitive,
-                        each.labels[s],
-                        each.labels[t],
-                        each.adversary,
-                        notion.budget,
-                        lower,
-                        upper,
-                        "recomputed",
-                    )
-                )
-    return tuple(found)
+    losses = []
+    for family in counted(families, "distributions held against the channel"):
+        ends = repeated_losses(rows, family.masses, None, family.pairs, notion, n_draws)
+        for pair, both_ways in zip(family.pairs.tolist(), ends.tolist(), strict=True):
+            for way, (lower, upper) in zip([pair, pair[::-1]], both_ways, strict=True):
+                secret, against = (family.labels[k] for k in way)
+                about = (family.sensitive, secret, against, family.adversary, notion.budget)
+                losses.append(ChannelLoss(*about, lower, upper, "recomputed"))
+    return tuple(losses)
 
 
 def check_copies(
     read: TableRead,
     counts: Sequence[IntArray],
-    distributions: Sequence[SecretDistributions],
+    families: Sequence[SecretDistributions],
     rows: IntegerRows,
     epsilon: float,
 ) -> None:
-    """Refuse a channel whose released values tell too much to a reader who counts their copies.
+    """Refuse a channel whose released values tell too much to a reader who counts copies.
 
-    He has the list of rows, without their owners, and the channel: see `_losses.copies`.
+    The reader has the list of rows, without their owners, and the channel: see `_losses.copies`.
 
     Raises
     ------
     ValueError
-        If more than 1 % of the released rows are expected to be told beyond 1.1 epsilon.
+        If more than 1 % of the released rows are expected to lose more than 1.1 epsilon.
     """
-    secrets = {s.name: own.sum(axis=1) for s, own in zip(read.secrets, counts, strict=True)}
+    tables = zip(read.secrets, counts, strict=True)
+    n_of_secrets = {secret.name: table.sum(axis=1) for secret, table in tables}
     n_rows = counts[0].sum(axis=0)
     moved = []
-    for each in counted(distributions, "distributions held against the counts of copies"):
-        readers = Readers(each.distributions, secrets[each.sensitive], each.pairs)
+    for family in counted(families, "distributions held against the counts of copies"):
+        readers = Readers(family.distributions, n_of_secrets[family.sensitive], family.pairs)
         moved.append(moved_by_copies(rows, n_rows, readers, _FURTHER * epsilon))
     share = max(moved) / float(n_rows.sum())
-    if share > _MOST_TOLD:
+    if share > _MOST_BEYOND:
         raise ValueError(
             f'noise="optimal" needs cells of many rows, and {read.rows.total:,} rows lie in '
             f"{rows.n_cells:,}: who has the list of rows, and counts the copies of a released "
             f"value, would shift his odds by more than {_FURTHER:g} epsilon at {share:.0%} of the "
-            f'released rows ({_MOST_TOLD:.0%} is allowed); use noise="swap", or cells of more '
+            f'released rows ({_MOST_BEYOND:.0%} is allowed); use noise="swap", or cells of more '
             "rows (n_bins, fewer columns, more rows)."
         )
 
@@ -372,7 +350,7 @@ def check_copies(
 
 @dataclass(frozen=True, eq=False)
 class LearntChannel:
-    """Everything that was found out, and what follows from it."""
+    """The channel of a table, its distributions, and what follows from them."""
 
     read: TableRead
     priors: TablePriors
@@ -397,7 +375,7 @@ class LearntChannel:
     def pairs(self) -> tuple[ChannelLoss, ...]:
         """The loss of each pair both ways, for all releases together."""
         settings = self.read.settings
-        return told_by(self.rows, self.distributions, settings.notion, settings.releases)
+        return channel_losses(self.rows, self.distributions, settings.notion, settings.releases)
 
     @cached_property
     def floor(self) -> float | None:
@@ -410,8 +388,8 @@ class LearntChannel:
 
     def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
-        own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
-        return ChannelRelease(own, self.cells, self.rows, self.distance)
+        releases = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
+        return ChannelRelease(releases, self.cells, self.rows, self.distance)
 
     def channel(self) -> Channel:
         """Return the channel as users look at it."""
@@ -490,9 +468,9 @@ class LearntChannel:
     def kept(self) -> tuple[Kept, ...]:
         """The same of the rows with each secret."""
         return tuple(
-            Kept(secret.name, label, float(own @ self._stay / own.sum()))
-            for secret, counts in zip(self.read.secrets, self.counts, strict=True)
-            for label, own in zip(secret.labels, counts, strict=True)
+            Kept(secret.name, label, float(cells @ self._stay / cells.sum()))
+            for secret, counts_of_secrets in zip(self.read.secrets, self.counts, strict=True)
+            for label, cells in zip(secret.labels, counts_of_secrets, strict=True)
         )
 
     @cached_property
@@ -591,17 +569,18 @@ class LearntChannel:
     def _raw_counts(self, k: int, numbers: FloatArray) -> Any:
         """Return how often each number of a binned column stood in each cell."""
         read = self.read
-        owners, places, weights = [], [], []
+        row_weights = read.rows.weights
+        owners, columns, weights = [], [], []
         for start in range(0, read.rows.n_rows, BLOCK_ROWS):
             rows = slice(start, min(start + BLOCK_ROWS, read.rows.n_rows))
             codes = np.empty((len(read.readers), rows.stop - start), dtype=np.intp)
             for reader, out in zip(read.readers, codes, strict=True):
                 reader.codes(rows, out)
             owners.append(self.cells.find(codes.T))
-            places.append(nearest(numbers, read.readers[k].data(rows)))
-            own = read.rows.weights
-            weights.append(np.ones(codes.shape[1]) if own is None else own[rows].astype(float))
-        where = (np.concatenate(owners), np.concatenate(places))
+            columns.append(nearest(numbers, read.readers[k].data(rows)))
+            once = np.ones(codes.shape[1])
+            weights.append(once if row_weights is None else row_weights[rows].astype(float))
+        where = (np.concatenate(owners), np.concatenate(columns))
         return coo_array((np.concatenate(weights), where), shape=(len(self.cells), len(numbers)))
 
 
@@ -625,12 +604,12 @@ class FittedChannel(FittedRelease):
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still guaranteed to somebody with another prior: see `FittedNoise`."""
-        distributions = [self._distributions(*each) for each in self._checked(prior).items()]
+        families = [self._distributions(*of_column) for of_column in self._checked(prior).items()]
         pairs = tuple(
             LossUnder(
-                told.sensitive, told.secret, told.against, told.lower, told.upper, "recomputed"
+                pair.sensitive, pair.secret, pair.against, pair.lower, pair.upper, "recomputed"
             )
-            for told in told_by(self.rows, distributions, self.notion, self.releases)
+            for pair in channel_losses(self.rows, families, self.notion, self.releases)
         )
         return Against(
             notion=self.notion,
@@ -656,16 +635,14 @@ class FittedChannel(FittedRelease):
         labels = [label for label, _ in distributions]
         pairs = [[labels.index(label) for label in pair] for pair in self.pairs[name]]
         return SecretDistributions(
-            masses=np.stack(
-                [self._masses(distribution, label) for label, distribution in distributions]
-            ),
+            masses=np.stack([self._masses(*labelled) for labelled in distributions]),
             pairs=np.array(pairs, dtype=np.intp),
             adversary=0,
             sensitive=name,
             labels=labels,
         )
 
-    def _masses(self, distribution: Discrete, label: Any) -> Array:
+    def _masses(self, label: Any, distribution: Discrete) -> Array:
         try:
             return masses_over(self.cells, distribution, self.columns)
         except LookupError as fault:

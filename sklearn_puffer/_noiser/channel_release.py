@@ -1,7 +1,7 @@
-"""A channel as it releases tables: every row becomes its cell, and then the cell that is drawn.
+"""How a channel releases a table: every row becomes its cell, and then the cell that is drawn.
 
-Cells are the distinct rows of the released columns; a row that is none becomes the nearest one.
-`channel_` is the channel that was fitted, to be looked at, and kept as safe as the table.
+Cells are the distinct rows of the released columns; a row that is no cell becomes the nearest one.
+`channel_` shows the fitted channel; keep it as safe as the table.
 """
 
 from __future__ import annotations
@@ -15,25 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    digest,
-    listed,
-    shown,
-    task,
-)
+from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, digest, listed, shown, task
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.release import (
-    ColumnRelease,
-    Draw,
-    TableRules,
-    bare_values,
-    finished,
-)
+from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules, bare_values, finished
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
     NEAREST,
@@ -70,7 +55,7 @@ class DistinctRows:
 
     @classmethod
     def of(cls, codes: Array, sizes: Sequence[int]) -> DistinctRows:
-        """Return the distinct ones of some rows of codes."""
+        """Return the distinct rows among rows of codes."""
         return cls(np.unique(codes, axis=0), tuple(sizes))
 
     def __len__(self) -> int:
@@ -93,18 +78,18 @@ class DistinctRows:
 
     @cached_property
     def _keys(self) -> list[IntArray]:
-        """For each column the numbers, ascending, of what cells have up to there."""
+        """For each column, the ascending numbers of the cells' codes up to that column."""
         ranks = np.zeros(len(self.codes), dtype=np.int64)
-        found = []
+        keys_of_columns = []
         for size, column in zip(self.sizes, self.codes.T, strict=True):
             keys, ranks = np.unique(ranks * size + column, return_inverse=True)
-            found.append(keys)
-        return found
+            keys_of_columns.append(keys)
+        return keys_of_columns
 
 
 @dataclass(frozen=True, eq=False)
 class CellDistance:
-    """What moves to cells cost.
+    """The costs of moving rows to cells.
 
     Attributes
     ----------
@@ -125,16 +110,16 @@ class CellDistance:
     stay: tuple[()] = ()
 
     def between_cells(self) -> FloatArray:
-        """Return what it costs to release each cell in place of each, shape (n, n)."""
+        """Return the cost of releasing cell k in the place of cell i, shape (n, n)."""
         every = np.ones(len(self.units), dtype=bool)
         return self._costs(self.values, np.ascontiguousarray(self.values.T), every)
 
     def nearest(self, rows: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the nearest cell of each row of numbers and codes, and what the move costs.
+        """Return the nearest cell of each row of numbers and codes, and the cost of the move.
 
-        Of equally near ones it is the first one, whatever the order of rows. NaN is a category
-        that no cell has: the other columns decide, and cost. All distances are computed, so that no
-        row takes longer because of its values.
+        Ties go to the first cell, whatever the order of rows. NaN is a category that no cell has:
+        then the other columns decide, and cost. All distances are computed, so that no row takes
+        longer because of its values.
 
         Examples
         --------
@@ -143,23 +128,23 @@ class CellDistance:
         >>> distance.nearest(np.array([[25.0, 0.0], [29.0, 2.0], [31.0, np.nan]]))
         (array([0, 1, 1]), array([0.5, 1.1, 0.1]))
         """
-        found, moves = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows))
+        cells, moves = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows))
         near, columns = self._within(rows), np.ascontiguousarray(self.values.T)
         step = max(_CHUNK // len(self.values), 1)
         for alike, known in _by_known_columns(rows):
             for start in range(0, alike.size, step):
-                some = alike[start : start + step]
-                costs = self._costs(near[some], columns, known)
-                found[some] = costs.argmin(axis=1)
-                moves[some] = costs[np.arange(some.size), found[some]]
+                rows_of_chunk = alike[start : start + step]
+                costs = self._costs(near[rows_of_chunk], columns, known)
+                cells[rows_of_chunk] = costs.argmin(axis=1)
+                moves[rows_of_chunk] = costs[np.arange(rows_of_chunk.size), cells[rows_of_chunk]]
         with np.errstate(over="ignore"):  # of numbers beyond reason the move is infinite
-            return found, moves + np.nansum(np.abs(rows - near) / self.units, axis=1)
+            return cells, moves + np.nansum(np.abs(rows - near) / self.units, axis=1)
 
     def _within(self, rows: FloatArray) -> FloatArray:
-        """Return rows whose numbers lie no further out than those of all cells.
+        """Return rows whose numbers are clipped to the range of the cells.
 
-        That takes the same from the distances to all cells, and without it a number that lies far
-        out would leave no digits for what the other columns cost.
+        That takes the same from the distances to all cells. Without it, a number that lies far out
+        would leave no digits for the costs of the other columns.
         """
         if self.cost is not None:
             return rows
@@ -167,7 +152,7 @@ class CellDistance:
         return np.where(self.unordered, rows, inside)
 
     def _costs(self, rows: FloatArray, cells: FloatArray, known: BoolArray) -> FloatArray:
-        """Return all costs of moves to some cells, whose columns stand beside each other."""
+        """Return the costs of all moves from rows to cells, which are given by columns."""
         total = np.zeros((len(rows), cells.shape[1]))
         if self.cost is not None and known.all():
             return _checked_costs(self.cost.between(rows, cells.T), total.shape)
@@ -179,15 +164,14 @@ class CellDistance:
 
 def _by_known_columns(rows: FloatArray) -> Iterator[tuple[IntArray, BoolArray]]:
     """Yield the rows that know the same columns, and which these are."""
-    known = ~np.isnan(rows)
-    kinds, number = np.unique(known, axis=0, return_inverse=True)
-    for place, kind in enumerate(kinds):
-        yield np.flatnonzero(number.ravel() == place), kind
+    patterns, pattern_of = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    for k, known in enumerate(patterns):
+        yield np.flatnonzero(pattern_of.ravel() == k), known
 
 
-def _checked_costs(found: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Return what a cost of the caller's own came back with, or refuse it."""
-    costs = np.asarray(found, dtype=float)
+def _checked_costs(returned: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Return the costs that the caller's object returned, or refuse them."""
+    costs = np.asarray(returned, dtype=float)
     if costs.shape != shape or not (np.isfinite(costs) & (costs >= 0.0)).all():
         raise ValueError(
             "cost.between must return finite costs that are not negative, of shape "
@@ -200,7 +184,7 @@ def _checked_costs(found: Any, shape: tuple[int, ...]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Channel:
-    """A fitted channel; whoever holds it can tell of some released rows that nothing moved there.
+    """A fitted channel; who holds it can tell of some released rows that they were not moved.
 
     Attributes
     ----------
@@ -255,7 +239,7 @@ def as_matrix(rows: IntegerRows, *, whole: bool = False) -> Any:
 
 
 class Moved(NamedTuple):
-    """Rows that were no cells, and became their nearest ones.
+    """How many rows were no cells, and became the nearest ones.
 
     Attributes
     ----------
@@ -289,10 +273,10 @@ class ChannelRelease:
     distance: CellDistance
 
     def fingerprint(self, *about: Any) -> str:
-        """Return what tells this channel, and what else counts, from all others."""
+        """Return the digest of this channel, and of what else counts."""
         rows = (self.rows.starts, self.rows.targets, self.rows.shares)
-        own = (self.columns, self.cells.codes, rows, self.distance)
-        return digest("sklearn_puffer.channel/1", own, *about)
+        channel = (self.columns, self.cells.codes, rows, self.distance)
+        return digest("sklearn_puffer.channel/1", channel, *about)
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> tuple[Any, Moved | None]:
         """Return the released table in the caller's own type, and how many rows were moved.
@@ -307,7 +291,7 @@ class ChannelRelease:
         if draw.watch is not None:
             draw.watch.open(readers)
         try:
-            found, moved = self._found(readers, table.n_rows, _moves_rows(draw.unknown))
+            cells, moved = self._cells_of(readers, table.n_rows, _moves_rows(draw.unknown))
         except (TypeError, ValueError):
             faults = Faults()
             faults.of(Reader.check, readers)
@@ -315,17 +299,17 @@ class ChannelRelease:
             raise
         if draw.watch is not None:
             draw.watch.add(readers, table.n_rows)
-        words = None if draw.keyed is None else self._words(draw.keyed, found)
+        words = None if draw.keyed is None else self._words(draw.keyed, cells)
         with task("rows drawn and written"):
-            drawn = self.rows.sampler(draw.entropy(0)).draw(found, words)
+            drawn = self.rows.sampler(draw.entropy(0)).draw(cells, words)
             written = self._written(table, readers, drawn, rules.order)
         written |= {name: Finished(table.original(name), passed=True) for name in rules.passed}
         return table.build({name: written[name] for name in rules.order}), moved
 
-    def _words(self, keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
-        """Return the word that each row is drawn by, whose cell is all that it depends on."""
-        cells = found.astype(np.int64, copy=False)
-        # what is drawn shows the block: under a floor rows of one block have the same targets
+    def _words(self, keyed: KeyedRows, cells: Array) -> NDArray[np.uint64]:
+        """Return the random word of each row, which depends on its id and its cell alone."""
+        cells = cells.astype(np.int64, copy=False)
+        # a draw shows the block: under a floor rows of one block have the same targets
         block = self.rows.targets[self.rows.starts[:-1]]
         words = np.empty(len(cells), dtype=np.uint64)
         with task("rows given their bits", len(cells)) as done:
@@ -346,44 +330,45 @@ class ChannelRelease:
         faults.refuse()
         return readers
 
-    def _found(
+    def _cells_of(
         self, readers: Sequence[Reader], n_rows: int, nearest: bool
     ) -> tuple[Array, Moved | None]:
         """Return the cell of each row."""
-        found = np.empty(n_rows, dtype=np.intp)
+        cells = np.empty(n_rows, dtype=np.intp)
         new = []
         with task("rows looked up", n_rows) as done:
             for rows in _blocks(n_rows):
-                new.append(self._look_up(readers, rows, found[rows]))
+                new.append(self._look_up(readers, rows, cells[rows]))
                 done(rows.stop - rows.start)
-        strange = np.flatnonzero(found < 0)
+        strange = np.flatnonzero(cells < 0)
         if not strange.size:
-            return found, None
+            return cells, None
         if not nearest:
             raise ValueError(_new_rows(readers, strange.size, n_rows))
-        cells, moves = self.distance.nearest(np.concatenate(new))
-        found[strange] = cells
-        return found, Moved(n_rows, len(strange), float(moves.mean()))
+        nearest_cells, moves = self.distance.nearest(np.concatenate(new))
+        cells[strange] = nearest_cells
+        return cells, Moved(n_rows, len(strange), float(moves.mean()))
 
-    def _look_up(self, readers: Sequence[Reader], rows: slice, found: Array) -> FloatArray:
+    def _look_up(self, readers: Sequence[Reader], rows: slice, cells: Array) -> FloatArray:
         """Write the cells of a block, -1 where a row is none, and return the values of those.
 
         Categories that `fit` has not seen are NaN there.
         """
-        codes = np.empty((len(readers), len(found)), dtype=np.intp)
-        values = np.empty((len(readers), len(found)))
-        exact = np.ones(len(found), dtype=bool)
-        for reader, own, numbers in zip(readers, codes, values, strict=True):
-            reader.codes(rows, own)
-            numbers[:] = np.where(lost := reader.lost(rows), np.nan, reader.column.atoms[own])
+        codes = np.empty((len(readers), len(cells)), dtype=np.intp)
+        values = np.empty((len(readers), len(cells)))
+        exact = np.ones(len(cells), dtype=bool)
+        for reader, column_codes, numbers in zip(readers, codes, values, strict=True):
+            reader.codes(rows, column_codes)
+            lost = reader.lost(rows)
+            numbers[:] = np.where(lost, np.nan, reader.column.atoms[column_codes])
             exact &= ~lost
             if reader.column.edges is None and reader.column.kind in ("float", "integer"):
                 data = reader.data(rows)
                 check_finite(data, reader.column.name)
                 exact &= data == numbers
                 numbers[:] = data
-        found[:] = np.where(exact, self.cells.find(codes.T), -1)
-        return values.T[found < 0]
+        cells[:] = np.where(exact, self.cells.find(codes.T), -1)
+        return values.T[cells < 0]
 
     def _written(
         self, table: Table, readers: Sequence[Reader], drawn: Array, order: Sequence[Name]
@@ -402,7 +387,7 @@ class ChannelRelease:
 
 
 def _moves_rows(unknown: Any) -> bool:
-    """Return whether rows that are no cells are moved: where any value may be moved so."""
+    """Return whether rows that are no cells are moved: where any column moves its values."""
     if isinstance(unknown, Mapping):
         return "nearest" in unknown.values()
     return bool(unknown == "nearest")
