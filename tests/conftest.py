@@ -78,7 +78,7 @@ def _no_figure_is_left_open():
 def thin_cells():
     """Channels of tables that are too small for one, where something else is looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_puffer._noiser.channel_fit._MOST_TOLD", 1.0)
+        patch.setattr("sklearn_puffer._noiser.channel_fit._MOST_BEYOND", 1.0)
         yield
 
 

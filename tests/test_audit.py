@@ -309,10 +309,10 @@ def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(
         noiser.fit(table)
     monkeypatch.setattr(channel_fit, "most_cells", lambda *_, **__: len(table))
     monkeypatch.setattr(channel_fit, "find_channel", found_in_tenths)
-    monkeypatch.setattr(channel_fit, "_MOST_TOLD", 0.01)  # as it is but in this module
+    monkeypatch.setattr(channel_fit, "_MOST_BEYOND", 0.01)  # as it is but in this module
     with pytest.raises(ValueError, match=r'counts the copies .* allowed\); use noise="swap"'):
         noiser.fit(table)
-    monkeypatch.setattr(channel_fit, "_MOST_TOLD", 1.0)
+    monkeypatch.setattr(channel_fit, "_MOST_BEYOND", 1.0)
     found = audit(noiser.fit(table), table, **PLAIN)
     assert noiser.certificate_.holds
     assert found.findings[0].attack.log_odds > 2.0

@@ -761,7 +761,7 @@ def test_the_certificate_of_a_form_checks_public_columns_alone(noiser):
     release = PufferfishRelease.from_json(noiser.to_json())
     new = people(100).assign(age=90)
     assert release.certificate_.check(new) == noiser.certificate_.check(new)
-    with pytest.raises(ValueError, match="a form holds none"):
+    with pytest.raises(ValueError, match="a release artifact holds none"):
         release.certificate_.check(new, sensitive="ill")
     old = PufferfishRelease.from_json(Path(__file__).parent / "forms" / "laplace.json")
     with pytest.raises(ValueError, match="knows no fitted rows"):

@@ -316,7 +316,7 @@ def test_unchanged_are_the_rows_that_stay_in_their_bins(weighted):
 
 
 def test_a_lazy_table_of_bins_takes_a_number_to_be_as_frequent_in_every_row(monkeypatch):
-    monkeypatch.setattr(channel_fit, "_MOST_TOLD", 1.0)
+    monkeypatch.setattr(channel_fit, "_MOST_BEYOND", 1.0)
     table, noiser = binned()[["ill", "pay"]], PufferfishNoiser(0.2, sensitive="ill", n_bins=4)
     noiser.set_params(noise="optimal")
     own, lazy = (clone(noiser).fit(each) for each in (table, pl.from_pandas(table).lazy()))

@@ -469,7 +469,7 @@ def patients():
 def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
     options, kinds, monkeypatch
 ):
-    monkeypatch.setattr("sklearn_puffer._noiser.channel_fit._MOST_TOLD", 1.0)
+    monkeypatch.setattr("sklearn_puffer._noiser.channel_fit._MOST_BEYOND", 1.0)
     table, y = patients()
     for k in range(3):  # values that a fold alone has
         table.loc[150 * k, ["bmi", "bp"]] = 100.0 * (k + 1)

@@ -43,7 +43,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     make_groups,
     weighed_adversary,
 )
-from sklearn_puffer._noiser.drift import Conditional, Margin, margin_of
+from sklearn_puffer._noiser.drift import ConditionalMargins, Margin, margin_of
 from sklearn_puffer._noiser.problems import Problem, template
 from sklearn_puffer._noiser.read_table import LazyRows, TableRead
 from sklearn_puffer._noiser.scales import Calibrated
@@ -424,13 +424,13 @@ def table_priors(read: TableRead) -> TablePriors:
     return TablePriors(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
 
 
-def conditional_margins(read: TableRead, priors: TablePriors) -> Conditional:
+def conditional_margins(read: TableRead, priors: TablePriors) -> ConditionalMargins:
     """Return the margins of each column in the rows of each secret."""
     totals = {
         secret.name: dict(zip(secret.labels, read.rows.tally(secret).tolist(), strict=True))
         for secret in read.secrets
     }
-    return Conditional(priors.counted, read.bare_columns, totals)
+    return ConditionalMargins(priors.counted, read.bare_columns, totals)
 
 
 def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:

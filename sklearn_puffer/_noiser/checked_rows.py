@@ -1,8 +1,8 @@
-"""What ``certificate_.check`` does: whether rows still look like those that were fitted."""
+"""How ``certificate_.check`` compares rows with those that were fitted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
 from sklearn_puffer._losses import SwapDistributions
-from sklearn_puffer._noiser.drift import ColumnDrift, Drift, Margin, SecretDrift, Seen, margin_of
+from sklearn_puffer._noiser.drift import Drift, Margin, SecretDrift, Seen, margin_of
 from sklearn_puffer._releases import NO_PRIOR
 from sklearn_puffer._tables import (
     AnyTable,
@@ -33,6 +33,8 @@ from sklearn_puffer._tables import (
 )
 from sklearn_puffer.priors import Discrete
 
+RowsOfSecrets = Sequence[tuple[Name, Any, Array]]  # sensitive column, secret, mask of its rows
+
 _EARLIER = (
     "this certificate does not know how the fitted values were distributed, as it was saved by an "
     "earlier version; fit again."
@@ -41,7 +43,7 @@ _EARLIER = (
 
 @dataclass(frozen=True, eq=False)
 class FittedMargins:
-    """What the certificate of a form knows of the fitted rows.
+    """The margins of the fitted rows, in the certificate of a release artifact.
 
     Attributes
     ----------
@@ -56,7 +58,8 @@ class FittedMargins:
         """Return whether rows still look like those of `fit`, by their public columns alone."""
         if sensitive is not None:
             raise ValueError(
-                "sensitive= asks for the distributions of the secrets, and a form holds none; "
+                "sensitive= asks for the distributions of the secrets, and a release artifact "
+                "holds none; "
                 "leave it out, or take the certificate of the fitted PufferfishNoiser."
             )
         return check_rows(self, X, None)
@@ -71,7 +74,7 @@ class FittedMargins:
 
 @dataclass(frozen=True, eq=False)
 class FittedSwap(FittedMargins):
-    """What the certificate of a swap knows of the fitted rows: their columns, and their cells.
+    """The margins and the cells of the fitted rows, in the certificate of a swap.
 
     Attributes
     ----------
@@ -88,17 +91,17 @@ class FittedSwap(FittedMargins):
 
     @classmethod
     def of(cls, read: Any, release: Any) -> FittedSwap:
-        """Return what is kept of the rows that were read."""
-        columns = [column_of(*each) for each in read.own.items()]
+        """Return the margins and cells of the rows that were read."""
+        columns = [column_of(*column) for column in read.own.items()]
 
         def margins(rows: Array) -> list[Margin]:
-            return [_margin(each, read.columns[each.name], read.weights, rows) for each in columns]
+            return [margin_of_rows(c, read.columns[c.name], read.weights, rows) for c in columns]
 
         by_secret = {
-            each.name: {
-                label: margins(read.codes[each.name] == k) for k, label in enumerate(each.labels)
+            secret.name: {
+                x: margins(read.codes[secret.name] == k) for k, x in enumerate(secret.labels)
             }
-            for each in read.secrets
+            for secret in read.secrets
         }
         everyone = np.ones(len(read.weights), dtype=bool)
         stays = [column_of(name, read.columns[name]) for name in read.passed]
@@ -114,42 +117,42 @@ class FittedSwap(FittedMargins):
         return check_rows(self, X, sensitive)
 
     def against(self, prior: Any) -> NoReturn:
-        """Refuse: what is known is counted in cells, and no distribution of the columns."""
+        """Refuse: the fitted rows are counted in cells, not as distributions of the columns."""
         raise ValueError(
-            "prior is held against noise, and a swap against what cells of rows tell; give other "
-            "adversaries as classifiers (prior=, adversaries=) and fit again."
+            "prior is compared with noise, and the loss of a swap follows from its cells; give "
+            "other adversaries as classifiers (prior=, adversaries=) and fit again."
         )
 
     def estimated(
-        self, table: AnyTable, asked: Sequence[tuple[Name, Any, Array]]
+        self, table: AnyTable, rows_of_secrets: RowsOfSecrets
     ) -> tuple[float | None, str]:
-        """Return what a swap of these rows loses by their own secrets in cells, or why nothing."""
+        """Return the loss of a swap of these rows, by their own secrets, or why there is none."""
         try:
             wide, columns = self.release.read(table)
             strata, cells = self.release.places(columns)
         except (TypeError, ValueError) as error:
             return None, str(error)
-        found, worst = self.release.solved(strata, cells), 0.0
-        rows_of = {
-            (name, label): np.flatnonzero(rows if wide is None else rows[wide.first])
-            for name, label, rows in asked
+        parts, worst = self.release.solved(strata, cells), 0.0
+        cells_of = {
+            (name, label): cells[rows if wide is None else rows[wide.first]]
+            for name, label, rows in rows_of_secrets
         }
-        for own in self.release.counted:
-            counts = np.zeros_like(own.counts)
-            for k, label in enumerate(own.labels):
-                np.add.at(counts[k], cells[rows_of.get((own.sensitive, label), slice(0))], 1)
-            some = counts.sum(axis=1) > 0
-            pairs = [pair for pair in own.pairs.tolist() if some[pair].all()]
-            for each in found if pairs else ():
-                if not counts[:, each.cells].sum(axis=0).all():
+        for secrets in self.release.counted:
+            counts = np.zeros_like(secrets.counts)
+            for k, label in enumerate(secrets.labels):
+                np.add.at(counts[k], cells_of.get((secrets.sensitive, label), cells[:0]), 1)
+            seen = counts.sum(axis=1) > 0
+            pairs = [pair for pair in secrets.pairs.tolist() if seen[pair].all()]
+            for part in parts if pairs else ():
+                if not counts[:, part.cells].sum(axis=0).all():
                     return None, "some cell has no row whose secret fit has seen"
-                distributions = SwapDistributions(counts[:, each.cells], np.array(pairs))
-                worst = max(worst, float(each.losses(distributions)[..., 1].max()))
+                distributions = SwapDistributions(counts[:, part.cells], np.array(pairs))
+                worst = max(worst, float(part.losses(distributions)[..., 1].max()))
         return worst, ""
 
 
 def column_of(name: Name, values: Values) -> Column:
-    """Return a column of which any value may come, and none is kept but categories."""
+    """Return a column in which any value may occur, and which keeps no values but categories."""
     if values.kind in ("float", "integer"):
         return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
     size = 2 if values.levels is None else max(len(values.levels), 1)
@@ -158,14 +161,14 @@ def column_of(name: Name, values: Values) -> Column:
     return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
 
 
-def _margin(column: Column, values: Values, weights: Array, rows: Array) -> Margin:
+def margin_of_rows(column: Column, values: Values, weights: Array, rows: Array) -> Margin:
     there = rows if values.missing is None else rows & ~values.missing
     total = int(weights[rows].sum())
     return margin_of(column, values.data[there].astype(float), weights[there], total)
 
 
 def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
-    """Return how rows compare with those of `fit`, and with their secrets if these are at hand.
+    """Return how rows compare with those of `fit`; with their secrets also within each secret.
 
     Parameters
     ----------
@@ -181,7 +184,7 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     columns = counted(fitted.columns, "columns read")
     placed = faults.of(lambda c: placed_in(c, _values(table, c)), columns)
     faults.refuse()
-    everyone = [np.ones(len(each.codes), dtype=bool) for each in placed]
+    everyone = [np.ones(len(of_column.codes), dtype=bool) for of_column in placed]
     n_fitted = max(margin.total for margin in fitted.margins)
     tests = len(placed) * (2 if secrets else 1)  # half of the error for each
     rows = list(zip(fitted.margins, placed, everyone, strict=True))
@@ -191,8 +194,8 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     ]
     new = _new_rows(fitted, placed)
     share = None if new is None else float(new.mean())
-    found = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=share)
-    return _with_secrets(found, fitted, table, placed, secrets) if secrets else found
+    drift = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=share)
+    return _with_secrets(drift, fitted, table, placed, secrets) if secrets else drift
 
 
 def _values(table: AnyTable, column: Column) -> Values:
@@ -200,16 +203,16 @@ def _values(table: AnyTable, column: Column) -> Values:
 
 
 def _new_rows(fitted: Any, placed: Sequence[Placed]) -> Array | None:
-    """Return which rows a channel has no cell for, by all their values together."""
-    if any(each.counts is not None for each in placed):
+    """Return the rows for which a channel has no cell."""
+    if any(column.counts is not None for column in placed):
         return None  # values of a lazy table, and no rows
-    new = fitted.is_new(np.stack([each.codes for each in placed], axis=1))
+    new = fitted.is_new(np.stack([column.codes for column in placed], axis=1))
     return None if new is None else new | ~_whole(placed)
 
 
 def _whole(placed: Sequence[Placed]) -> Array:
     """Return which rows have in every column a value that `fit` has seen."""
-    whole: Array = ~np.any([each.gone | each.strange for each in placed], axis=0)
+    whole: Array = ~np.any([column.gone | column.strange for column in placed], axis=0)
     return whole
 
 
@@ -254,7 +257,7 @@ def _secrets(fitted: Any, table: AnyTable, X: Any, sensitive: Any) -> list[Secre
     values = _named_secrets(fitted, table, sensitive)
     if values is None:
         values = _given_secrets(fitted, beside(sensitive, table.n_rows, X, "sensitive"))
-    return [read_secret(name, own, "category") for name, own in values.items()]
+    return [read_secret(name, of_column, "category") for name, of_column in values.items()]
 
 
 def _named_secrets(fitted: Any, table: AnyTable, sensitive: Any) -> dict[Name, Values] | None:
@@ -275,48 +278,52 @@ def _named_secrets(fitted: Any, table: AnyTable, sensitive: Any) -> dict[Name, V
     return {name: table.values(name) for name in names}
 
 
-def _given_secrets(fitted: Any, given: Mapping[Name, Values]) -> dict[Name, Values]:
-    own = list(fitted.secrets)
-    if len(given) == len(own) == 1:
-        return {own[0]: next(iter(given.values()))}
-    strange = [name for name in given if name not in own]
-    if strange or not given:
+def _given_secrets(fitted: Any, values: Mapping[Name, Values]) -> dict[Name, Values]:
+    names = list(fitted.secrets)
+    if len(values) == len(names) == 1:
+        return {names[0]: next(iter(values.values()))}
+    strange = [name for name in values if name not in names]
+    if strange or not values:
         raise ValueError(
-            f"sensitive has the column(s) {listed(list(given))}, and the sensitive columns of fit "
-            f"are {listed(own)}; give columns of those names."
+            f"sensitive has the column(s) {listed(list(values))}, and the sensitive columns of fit "
+            f"are {listed(names)}; give columns of those names."
         )
-    return dict(given)
+    return dict(values)
 
 
 def _with_secrets(
-    found: Drift, fitted: Any, table: AnyTable, placed: Sequence[Placed], secrets: Sequence[Secret]
+    drift: Drift, fitted: Any, table: AnyTable, placed: Sequence[Placed], secrets: Sequence[Secret]
 ) -> Drift:
-    """Return the verdict with that on each secret's distribution, and what they would lose."""
+    """Return the drift with that of each secret, and with the loss of these rows."""
     swap = isinstance(fitted, FittedSwap)
     margins = fitted.by_secret if swap else fitted.conditional.margins()
-    codes = {secret.name: _codes(secret, found.n_rows) for secret in secrets}
-    asked = [
+    codes = {secret.name: _codes(secret, drift.n_rows) for secret in secrets}
+    rows_of_secrets = [
         (secret.name, label, codes[secret.name] == code)
         for secret in secrets
         for code, label in enumerate(secret.labels)
         if label in margins[secret.name]
     ]
-    tests = 2 * len(asked) * len(placed)
-    told = [
-        SecretDrift(name, label, int(rows.sum()), own[0].total, column)
-        for name, label, rows in counted(asked, "secrets compared")
-        for own in [margins[name][label]]
-        for column in _of_secret(own, placed, rows, tests)
+    tests = 2 * len(rows_of_secrets) * len(placed)
+    drifts = [
+        SecretDrift(name, label, n, margin.total, Seen.of(margin, column, rows).compared(tests, n))
+        for name, label, rows in counted(rows_of_secrets, "secrets compared")
+        for n in [int(rows.sum())]
+        for margin, column in zip(margins[name][label], placed, strict=True)
     ]
-    unknown = {
-        secret.name: tuple(x for x in secret.labels if x not in margins[secret.name])
-        for secret in secrets
-    }
-    loss, why = fitted.estimated(table, asked) if swap else _estimated(fitted, placed, asked)
-    strangers = tuple((name, labels) for name, labels in unknown.items() if labels)
-    budget = (fitted.release if swap else fitted).notion.budget_name()
-    known_secrets = replace(found, secrets=tuple(told), new_secrets=strangers)
-    return replace(known_secrets, loss=loss, why=why, budget=budget)
+    new = [(s.name, tuple(x for x in s.labels if x not in margins[s.name])) for s in secrets]
+    if swap:
+        loss, why = fitted.estimated(table, rows_of_secrets)
+    else:
+        loss, why = _estimated(fitted, placed, rows_of_secrets)
+    return replace(
+        drift,
+        secrets=tuple(drifts),
+        new_secrets=tuple((name, labels) for name, labels in new if labels),
+        loss=loss,
+        why=why,
+        budget=(fitted.release if swap else fitted).notion.budget_name(),
+    )
 
 
 def _codes(secret: Secret, n_rows: int) -> Array:
@@ -325,15 +332,8 @@ def _codes(secret: Secret, n_rows: int) -> Array:
     return codes
 
 
-def _of_secret(
-    margins: Sequence[Margin], placed: Sequence[Placed], rows: Array, tests: int
-) -> Iterator[ColumnDrift]:
-    for margin, own in zip(margins, placed, strict=True):
-        yield Seen.of(margin, own, rows).compared(tests, int(rows.sum()))
-
-
 def _estimated(
-    fitted: Any, placed: Sequence[Placed], asked: Sequence[tuple[Name, Any, Array]]
+    fitted: Any, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
 ) -> tuple[float | None, str]:
     """Return the loss under the distributions counted from the rows, or why it has none."""
     if any(column.free for column in fitted.columns):
@@ -341,7 +341,7 @@ def _estimated(
     new = _new_rows(fitted, placed)
     whole = _whole(placed) if new is None else ~new
     distributions: dict[Name, dict[Any, Discrete]] = {}
-    for name, label, rows in asked:
+    for name, label, rows in rows_of_secrets:
         if (rows & whole).any():
             distributions.setdefault(name, {})[label] = _distribution(
                 fitted.columns, placed, rows & whole
@@ -352,15 +352,11 @@ def _estimated(
     try:
         return float(among.against({n: distributions[n] for n in among.secrets}).loss), ""
     except ValueError:  # which names values and secrets of a prior that nobody gave
-        return (
-            None,
-            "the release is held against no such distributions, as where values were missing in "
-            "fit",
-        )
+        return None, "no loss is computed for such rows, as where values were missing in fit"
 
 
 def _distribution(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
     """Return the distribution of the values that rows are released from."""
-    values = [column.atoms[own.codes[rows]] for column, own in zip(columns, placed, strict=True)]
+    values = [c.atoms[p.codes[rows]] for c, p in zip(columns, placed, strict=True)]
     cells, counts = np.unique(np.stack(values, axis=1), axis=0, return_counts=True)
     return Discrete.from_counts(cells[:, 0] if len(columns) == 1 else cells, counts)

@@ -1,4 +1,4 @@
-"""From codes to priors: the distributions that the fitted adversary, and further ones, hold."""
+"""From codes to priors: the distributions of the fitted adversary, and of further ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Adversary = dict[Name, dict[Any, Distributions]]  # sensitive column -> secret -
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Columns that are released together, and the priors to be told apart on them.
+    """Columns that are released together, and the pairs of priors over them.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Part:
         return distinct(self.pairs)
 
     def mapped(self, change: Callable[[Any], Prior], members: Members) -> Part:
-        """Return the part with every prior changed once, however many pairs share it."""
+        """Return the part with each distinct prior changed once."""
         new = {id(prior): change(prior) for prior in self.priors()}
         pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
         return Part(members, pairs, self.owners)
@@ -73,7 +73,7 @@ class Part:
         return self.mapped(lambda prior: prior.marginal([axis]), (self.members[axis],))
 
 
-Group = list[Part]  # the columns the adversary takes as independent of all other groups
+Group = list[Part]  # of columns that are independent of all other groups
 
 
 class SecretPair(NamedTuple):
@@ -94,8 +94,8 @@ def empirical_adversary(
     weights: Array | None,
 ) -> Adversary:
     """Return the distributions counted from the rows, one for each pattern of missing values."""
-    sources, places, patterns = _sources(columns, readers, groups)
-    counts = count([secret.coded for secret in secrets], sources, places, n_rows, weights)
+    sources, axes, patterns = _sources(columns, readers, groups)
+    counts = count([secret.coded for secret in secrets], sources, axes, n_rows, weights)
     adversary: Adversary = {}
     for secret, of_groups in zip(secrets, counts, strict=True):
         distributions: dict[Any, Distributions] = {label: {} for label in secret.labels}
@@ -113,18 +113,17 @@ def weighed_adversary(
     groups: Sequence[Sequence[int]],
     masses: Mapping[Name, Array],
 ) -> Adversary:
-    """Return distributions that give each row a mass for each secret, whatever its own is.
+    """Return distributions in which each row has a mass for every secret.
 
-    ``masses[sensitive]`` has shape (n_secrets, n_rows); a cell that has none is not in the
-    distribution.
+    ``masses[sensitive]`` has shape (n_secrets, n_rows). Cells without mass are left out.
     """
-    sources, places, patterns = _sources(columns, readers, groups)
+    sources, axes, patterns = _sources(columns, readers, groups)
     adversary: Adversary = {}
     for secret in secrets:
         adversary[secret.name] = {}
         for label, of_rows in zip(secret.labels, masses[secret.name], strict=True):
             everyone = Coded(CodeArray(np.zeros(len(of_rows), dtype=np.int8)), 1)
-            [of_groups] = count([everyone], sources, places, len(of_rows), of_rows)
+            [of_groups] = count([everyone], sources, axes, len(of_rows), of_rows)
             distributions = adversary[secret.name][label] = {}
             for pattern, [cells] in zip(patterns, of_groups, strict=True):
                 distributions.update(pattern.distributions(cells))
@@ -134,11 +133,11 @@ def weighed_adversary(
 def _sources(
     columns: Sequence[Column], readers: Sequence[Reader], groups: Sequence[Sequence[int]]
 ) -> tuple[list[Coded], list[list[int]], list[_Patterns]]:
-    """Return what is counted: coded columns, then the patterns of groups, and their places."""
+    """Return what is counted, coded columns and patterns of groups, and which are of each group."""
     coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
     patterns = [_Patterns(group, columns, readers) for group in groups]
-    places = [[*group, len(coded) + g] for g, group in enumerate(groups)]
-    return [*coded, *(pattern.coded() for pattern in patterns)], places, patterns
+    axes = [[*group, len(coded) + g] for g, group in enumerate(groups)]
+    return [*coded, *(pattern.coded() for pattern in patterns)], axes, patterns
 
 
 def fitted_adversary(
@@ -146,7 +145,7 @@ def fitted_adversary(
 ) -> Adversary:
     """Return the continuous distributions that ``fit`` learns from the counted ones.
 
-    They are learnt from counts of sorted rows, so that nothing is learnt from the order of rows.
+    They are learnt from counts of sorted rows: the order of rows has no influence.
     """
     fitted: Adversary = {}
     for name, of_secrets in counted.items():
@@ -179,14 +178,14 @@ def _fitted(
         for label, distribution in distributions.items()
     }
     try:
-        found: dict[Any, Prior] = fit.fit_all(samples, spread)
+        priors: dict[Any, Prior] = fit.fit_all(samples, spread)
     except ValueError as error:
         raise ValueError(f"columns {listed(names)}: {error}") from None
-    return found
+    return priors
 
 
 def given_adversary(
-    given: Any,
+    mapping: Any,
     argument: str,
     secrets: Sequence[Secret],
     groups: Sequence[Sequence[int]],
@@ -194,18 +193,17 @@ def given_adversary(
 ) -> Adversary:
     """Return the priors of a mapping, {secret: prior} or {column: {secret: prior}}.
 
-    A prior of rows becomes that of what is released for them, before the noise: a row's value in
-    a binned column is that of its bin.
+    In a binned column a prior's value becomes that of its bin, which is released before the noise.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no such mapping, a secret has no prior, or a prior has not one axis a column.
+        If it is no such mapping, a secret has no prior, or a prior's axes are not the columns.
     """
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{argument} must map every secret to a prior object, got {given!r}.")
-    nested = all(isinstance(value, Mapping) for value in given.values())
-    by_column = given if nested else {secrets[0].name: given}
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"{argument} must map every secret to a prior object, got {mapping!r}.")
+    nested = all(isinstance(value, Mapping) for value in mapping.values())
+    by_column = mapping if nested else {secrets[0].name: mapping}
     if not nested and len(secrets) > 1:
         raise ValueError(
             f"{argument} must be a mapping {{column: {{secret: prior}}}} when several columns are "
@@ -213,19 +211,19 @@ def given_adversary(
         )
     adversary: Adversary = {}
     for secret in secrets:
-        own = by_column.get(secret.name, {})
+        priors = by_column.get(secret.name, {})
         adversary[secret.name] = {
             label: _marginal_distributions(
-                _placed(_prior_of(own, label, argument, secret, len(columns)), columns), groups
+                _placed(_prior_of(priors, label, argument, secret, len(columns)), columns), groups
             )
             for label in secret.labels
         }
     return adversary
 
 
-def given_priors(given: Any) -> list[Prior]:
+def given_priors(mapping: Any) -> list[Prior]:
     """Return all prior objects of a mapping, or of a mapping of mappings."""
-    values = list(given.values()) if isinstance(given, Mapping) else []
+    values = list(mapping.values()) if isinstance(mapping, Mapping) else []
     nested = [v for value in values if isinstance(value, Mapping) for v in value.values()]
     return [p for p in [*values, *nested] if isinstance(p, Discrete | GaussianMixture)]
 
@@ -234,15 +232,22 @@ def named_distributions(
     adversary: Adversary, names: Sequence[Name]
 ) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
     """Return the distributions of an adversary under the names of the columns."""
+    return _changed(
+        adversary,
+        lambda distributions: {
+            tuple(names[k] for k in members): distribution
+            for members, distribution in distributions.items()
+        },
+    )
+
+
+def _changed(
+    adversary: Adversary, change: Callable[[Distributions], Any]
+) -> dict[Name, dict[Any, Any]]:
+    """Return an adversary with the distributions of each secret changed."""
     return {
-        sensitive: {
-            secret: {
-                tuple(names[k] for k in members): distribution
-                for members, distribution in distributions.items()
-            }
-            for secret, distributions in of_secret.items()
-        }
-        for sensitive, of_secret in adversary.items()
+        sensitive: {label: change(distributions) for label, distributions in of_secrets.items()}
+        for sensitive, of_secrets in adversary.items()
     }
 
 
@@ -252,46 +257,36 @@ def make_groups(
     groups: Sequence[Sequence[int]],
 ) -> tuple[list[SecretPair], list[Group]]:
     """Return every secret pair of every adversary, and for each group of columns its parts."""
-    asked = [
+    secret_pairs = [
         SecretPair(k, name, a, b)
         for k in range(len(adversaries))
         for name, of_column in pairs.items()
         for a, b in of_column
     ]
-    return asked, [_parts(adversaries, asked, set(group)) for group in groups]
+    return secret_pairs, [_parts(adversaries, secret_pairs, set(group)) for group in groups]
 
 
-def _parts(adversaries: Sequence[Adversary], asked: Sequence[SecretPair], group: set[int]) -> Group:
-    found: dict[Members, tuple[list[PriorPair], list[int]]] = {}
-    within = [_within(adversary, group) for adversary in adversaries]
-    for owner, (adversary, sensitive, secret, against) in enumerate(asked):
+def _parts(
+    adversaries: Sequence[Adversary], secret_pairs: Sequence[SecretPair], group: set[int]
+) -> Group:
+    def of_group(distributions: Distributions) -> Distributions:
+        return {m: prior for m, prior in distributions.items() if group.issuperset(m)}
+
+    by_members: dict[Members, tuple[list[PriorPair], list[int]]] = {}
+    within = [_changed(adversary, of_group) for adversary in adversaries]
+    for owner, (adversary, sensitive, secret, against) in enumerate(secret_pairs):
         distributions = within[adversary][sensitive]
         p, q = distributions[secret], distributions[against]
         for members in p:
             if members in q:
-                priors, owners = found.setdefault(members, ([], []))
+                priors, owners = by_members.setdefault(members, ([], []))
                 priors.append(PriorPair(p[members], q[members]))
                 owners.append(owner)
-    return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(found.items())]
-
-
-def _within(adversary: Adversary, group: set[int]) -> Adversary:
-    """Return the distributions of columns of one group alone."""
-    return {
-        sensitive: {
-            secret: {
-                members: distribution
-                for members, distribution in distributions.items()
-                if group.issuperset(members)
-            }
-            for secret, distributions in of_secret.items()
-        }
-        for sensitive, of_secret in adversary.items()
-    }
+    return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(by_members.items())]
 
 
 class _Patterns:
-    """Which columns of a group are present in a row, as one more coded column."""
+    """The pattern of missing values of each row in a group of columns, as a coded column."""
 
     def __init__(
         self, group: Sequence[int], columns: Sequence[Column], readers: Sequence[Reader]
@@ -318,7 +313,7 @@ class _Patterns:
                 out += gone.astype(np.intp) << bit
 
     def distributions(self, cells: CountedRows) -> Distributions:
-        """Split the cells of one secret by pattern, and drop what is missing."""
+        """Return the distribution of each pattern's present columns, from one secret's cells."""
         distributions: Distributions = {}
         for pattern in np.unique(cells.codes[:, -1]):
             of_pattern = cells.codes[:, -1] == pattern
@@ -346,14 +341,14 @@ class _Patterns:
 
 
 def _prior_of(
-    own: Mapping[Any, Any], label: Any, argument: str, secret: Secret, n_public: int
+    priors: Mapping[Any, Any], label: Any, argument: str, secret: Secret, n_public: int
 ) -> Prior:
-    if label not in own:
+    if label not in priors:
         raise ValueError(
             f"{argument} has no prior for {quoted(label)} of column {secret.name!r}; "
             f"give one for each of {listed(secret.labels)}."
         )
-    prior = own[label]
+    prior = priors[label]
     if not isinstance(prior, Discrete | GaussianMixture):
         raise TypeError(
             f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {prior!r} "

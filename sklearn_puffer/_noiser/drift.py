@@ -1,12 +1,12 @@
-r"""Whether rows still look like those of `fit`: what is kept of columns, compared, and told.
+r"""Whether rows still look like those of `fit`: margins of columns, and tests against them.
 
-Of the n rows of `fit` it keeps, for each value in its order, in how many thousandths of them the
-column is at most that value, rounded down: enough to find a difference of a thousandth.
+A margin holds, for each value of a column in its order, the share of the rows of `fit` up to that
+value, rounded down to thousandths: enough to find a difference of a thousandth.
 
 *Formal guarantees.* If the rows of `fit` and the new ones are exchangeable, as independent draws of
-one distribution are, `Watch.verdict` finds a difference with a chance of at most 1 %, whatever that
-distribution is. Each test bounds the chance of a hypergeometric tail, and their number is fixed
-before anything is counted, but for values that `fit` has not seen, of which each counts as one:
+one distribution are, `Watch.verdict` finds a difference with probability at most 1 %, whatever that
+distribution is. Each test bounds a hypergeometric tail. The number of tests is fixed before
+anything is counted, except that each value that `fit` has not seen adds one:
 
 - *ranks.* Let ties be broken at random. Of i fitted and d new rows that come first, if the i-th
   fitted one ends them, the count of new ones has the negative hypergeometric distribution, whose
@@ -14,23 +14,21 @@ before anything is counted, but for values that `fit` has not seen, of which eac
 
   .. math:: P(D_i \le d) = P(H_{i + d} \le d), \qquad P(D_i \ge d) = P(H_{i + d - 1} \ge d),
 
-  H_t the new ones among t rows of all. The i-th fitted value is that of a known cell; new rows in
-  cells up to it are at least the :math:`D_i` rows before it, those in cells before it at most as
-  many. So alphabets and bins may be made of the fitted rows.
-- *values.* Rows with one and the same value are picked by it, and have Fisher's exact test; where
-  values that were not seen have moved, they may be any of those in the cell.
+  H_t the new ones among t rows of all. The cell of the i-th fitted value is known. At least
+  :math:`D_i` new rows are in cells up to it, and at most :math:`D_i` in cells before it. So
+  alphabets and bins may be made of the fitted rows.
+- *values.* Rows with one value have Fisher's exact test. Where unseen values have moved, they may
+  be any of the rows in the cell.
 
-A column has half of its error for ranks and half for values where it has both.
+A column that has both kinds of tests spends half of its error on each.
 
-Of very many rows some are counted (`picked_rows`), chosen by their places alone: they are
-exchangeable with those of `fit` as all are.
+Of very many rows a part is counted (`picked_rows`), chosen by position alone: these rows are
+exchangeable with those of `fit`, as all rows are.
 
-How surprising it is that rows of two samples share what they have in such proportions.
-
-If the n + m rows of two samples are exchangeable, for instance because all are independent draws of
-one distribution, then of any c + d of them that are picked without a look at which sample they are
-in, the number X in the second sample has the hypergeometric distribution. Its masses are
-log-concave, so that beyond the mode the tail is at most a geometric series,
+If the n + m rows of two samples are exchangeable, pick any c + d of them without regard to the
+sample that they are in. Then the number X of picked rows in the second sample has the
+hypergeometric distribution. Its masses are log-concave, so that beyond the mode the tail is at most
+a geometric series,
 
 .. math:: P(X \ge d) \le \frac{P(X = d)}{1 - r}, \qquad
           P(X = d) = \frac{\binom{m}{d} \binom{n}{c}}{\binom{n + m}{c + d}}, \qquad
@@ -77,11 +75,10 @@ _OF_SECRET = ["sensitive", "secret", "n_rows", "n_fitted"]
 
 
 def counted_loss(loss: float) -> str:
-    """Return what is said of the loss under distributions that were counted from some rows.
+    """Return a sentence on the loss under distributions that were counted from rows.
 
-    Such distributions differ by chance, which makes it larger, and infinite where some released row
-    comes from one of two secrets alone: that says more of how few rows there are than of the
-    release.
+    Sampling error makes this loss larger, and infinite where a released row comes from one of two
+    secrets alone: that says more about the number of rows than about the release.
     """
     if math.isinf(loss):
         return (
@@ -201,8 +198,8 @@ class Drift(Document):
     @property
     def drifted(self) -> bool:
         """Whether some column differs by more than chance makes one table in a hundred differ."""
-        public = any(column.drifted for column in self.columns)
-        return not self.together and (public or any(each.column.drifted for each in self.secrets))
+        drifts = [*self.columns, *(secret.column for secret in self.secrets)]
+        return not self.together and any(column.drifted for column in drifts)
 
     @property
     def table(self) -> Any:
@@ -215,13 +212,13 @@ class Drift(Document):
         return _frame(self.secrets, _OF_SECRET + _OF_COLUMN)
 
     def warning(self) -> str:
-        """Return what there is to warn of, with the figures of at most five columns."""
+        """Return the warning, with the figures of at most five columns."""
         worst = sorted((c for c in self.columns if c.drifted), key=lambda c: -c.distance)
-        told = ", ".join(f"{quoted(c.name)} ({_figures(c)})" for c in worst[:_NAMED])
+        figures = ", ".join(f"{quoted(c.name)} ({_figures(c)})" for c in worst[:_NAMED])
         more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
         return (
             f"the {self.n_rows} rows do not look like the {self.n_fitted} of fit in column(s) "
-            f"{told}{more}: the guarantee is about rows that follow the fitted distribution; "
+            f"{figures}{more}: the guarantee is about rows that follow the fitted distribution; "
             "certificate_.check(X) tells more, fit on rows such as these, or pass "
             'on_drift="ignore".'
         )
@@ -237,7 +234,7 @@ class Drift(Document):
             "level": LEVEL,
             "new_rows": self.new_rows,
             "columns": [plain_record(column.record()) for column in self.columns],
-            "secrets": [plain_record(each.record()) for each in self.secrets],
+            "secrets": [plain_record(secret.record()) for secret in self.secrets],
             "new_secrets": [
                 {"sensitive": jsonable(name), "secrets": jsonable(values)}
                 for name, values in self.new_secrets
@@ -278,15 +275,14 @@ class Drift(Document):
     def _about_secrets(self) -> list[str]:
         if not (self.secrets or self.why):
             return []
-        new = [f"{quoted(n)}: {listed(list(values))}" for n, values in self.new_secrets]
-        told = [f"Secrets that fit has not seen, of which nothing is said: {'; '.join(new)}."]
+        lines = []
+        if self.new_secrets:
+            new = [f"{quoted(n)}: {listed(list(values))}" for n, values in self.new_secrets]
+            lines = [f"Secrets that fit has not seen, of which nothing is said: {'; '.join(new)}."]
         if self.loss is None:
-            return [*told[: len(new)], f"No loss is estimated: {self.why.rstrip('.')}."]
+            return [*lines, f"No loss is estimated: {self.why.rstrip('.')}."]
         budget = f"; the budget is {self.budget}" if self.budget else ""
-        return [
-            *told[: len(new)],
-            f"{counted_loss(self.loss)}{budget}. It counts rows that fit has seen.",
-        ]
+        return [*lines, f"{counted_loss(self.loss)}{budget}. It counts rows that fit has seen."]
 
     def _sections(self) -> list[Section]:
         note = (
@@ -295,25 +291,25 @@ class Drift(Document):
             "largest chance of such a difference if there is none, over all columns and values "
             f"together; differs: p is at most {LEVEL:.0%}"
         )
-        found = [Section("Columns", note, _cells(self.columns))]
+        sections = [Section("Columns", note, _cells(self.columns))]
         if self.secrets:
             worst = sorted(self.secrets, key=lambda s: (s.column.p, -s.column.distance))[:_WORST]
             title = f"Columns among the rows of a secret, the worst of {len(self.secrets)}"
-            found.append(Section(title, "", _secret_cells(worst)))
-        return found
+            sections.append(Section(title, "", _secret_cells(worst)))
+        return sections
 
 
 def _frame(drifts: Sequence[ColumnDrift | SecretDrift], names: Sequence[str]) -> Any:
-    return records_frame([tuple(each.record().values()) for each in drifts], names)
+    return records_frame([tuple(drift.record().values()) for drift in drifts], names)
 
 
 def _secret_cells(secrets: Sequence[SecretDrift]) -> list[list[str]]:
-    columns = [each.column for each in secrets]
-    own = [[shown(s.sensitive), shown(s.secret), str(s.n_rows)] for s in secrets]
+    columns = [secret.column for secret in secrets]
+    labels = [[shown(s.sensitive), shown(s.secret), str(s.n_rows)] for s in secrets]
     return [
         [*before, *cells]
         for before, cells in zip(
-            [["sensitive", "secret", "rows"], *own], _cells(columns), strict=True
+            [["sensitive", "secret", "rows"], *labels], _cells(columns), strict=True
         )
     ]
 
@@ -396,11 +392,11 @@ class Margin:
 
 
 def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
-    """Return what ``unknown="nearest"`` is for noise: a rule for each column.
+    """Return the rule of each column under ``unknown="nearest"``, for noise.
 
-    A number becomes the nearest one, and a category, which none is near, the one that most rows of
-    `fit` have, to a thousandth of them (the first of several, or where no margin is kept). That is
-    the same for all rows, whatever else is in them.
+    A number becomes the nearest one. A category becomes the one that most rows of `fit` have, to a
+    thousandth of them (the first of several, or where no margin is kept). The rule is the same for
+    all rows.
     """
     parts = {margin.name: margin.parts for margin in margins}
     rules: dict[Name, Any] = dict.fromkeys((column.name for column in columns), "nearest")
@@ -427,8 +423,9 @@ def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> 
         Rows of the table, those in which it is missing included.
     """
     whole = counts if counts.dtype == np.int64 else np.rint(counts).astype(np.int64)
-    place = _placed(values, whole) if column.free and len(values) else None
-    place = (0.0, 0.0) if column.free and place is None else place
+    place = None
+    if column.free:
+        place = _placed(values, whole) if len(values) else (0.0, 0.0)
     empty = margin_over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
     held = (
         _held(column, values, whole) if place is None else _in(column, empty.cells(values), whole)
@@ -494,7 +491,7 @@ def _placed(values: FloatArray, counts: IntArray) -> Place:
 def check_on_drift(
     on_drift: Any, margins: Sequence[Margin], *, swap: bool = False, grouped: bool = False
 ) -> None:
-    """Refuse what is no choice, and one that cannot be kept, before anything is drawn."""
+    """Refuse an unknown choice, and "raise" where it cannot be kept, before anything is drawn."""
     check_choice(on_drift, "on_drift", ["warn", "raise", "ignore"])
     if on_drift == "raise" and grouped:
         raise ValueError(
@@ -505,8 +502,7 @@ def check_on_drift(
         raise ValueError(
             'on_drift="raise" is for columns that noise or a channel releases, and rows are '
             "swapped as they are, whatever their distribution; look at certificate_.check(X), and "
-            "pass "
-            'on_drift="ignore".'
+            'pass on_drift="ignore".'
         )
     if on_drift == "raise" and not margins:
         raise ValueError(
@@ -519,22 +515,21 @@ def check_on_drift(
 def watch_of(
     margins: Sequence[Margin], on_drift: str = "warn", n_rows: int = LEAST_ROWS
 ) -> Watch | None:
-    """Return what counts the values of so many rows, where they are looked at."""
+    """Return a counter of the values of released rows, or None if drift is not tested."""
     if on_drift == "ignore" or not margins or n_rows < LEAST_ROWS:
         return None
     return Watch(margins)
 
 
-def drift_found(watch: Watch | None, on_drift: str = "warn") -> str:
-    """Return what there is to warn of, if anything.
+def drift_warning(watch: Watch | None, on_drift: str = "warn") -> str:
+    """Return the warning of drift, or "".
 
     Raises
     ------
     ValueError
-        With it, under ``on_drift="raise"``.
+        With this warning, under ``on_drift="raise"``.
     """
-    drift = None if watch is None else watch.verdict()
-    if drift is None or not drift.drifted:
+    if watch is None or not (drift := watch.verdict()).drifted:
         return ""
     if on_drift == "raise":
         raise ValueError(drift.warning())
@@ -544,8 +539,8 @@ def drift_found(watch: Watch | None, on_drift: str = "warn") -> str:
 def picked_rows(n_rows: int) -> IntArray | None:
     """Return the rows that are counted, ascending, or None where all are.
 
-    One of each few neighbours, whatever is in them: not always the same one, as the order of rows
-    may repeat itself. The same for all tables of a length, so that they are told the same again.
+    One row of each few neighbours, whatever its values. Its position among them varies, as the
+    order of rows may be periodic. All tables of one length have the same rows counted.
 
     >>> picked_rows(1000) is None, len(picked_rows(1_000_000))
     (True, 142857)
@@ -555,12 +550,12 @@ def picked_rows(n_rows: int) -> IntArray | None:
         return None
     of_group = np.arange(n_rows // apart, dtype=np.uint64)
     share = (of_group * _GOLDEN).astype(np.uint32)  # of 2^32
-    places = of_group * np.uint64(apart) + (share * np.uint64(apart) >> _WHOLE)
-    return places.astype(np.int64)
+    rows = of_group * np.uint64(apart) + (share * np.uint64(apart) >> _WHOLE)
+    return rows.astype(np.int64)
 
 
-class Conditional:
-    """The margins of the rows of each secret, made when they are first asked for, or saved.
+class ConditionalMargins:
+    """The margins of the rows of each secret, made when they are first needed, or saved.
 
     Parameters
     ----------
@@ -573,14 +568,14 @@ class Conditional:
 
     def __init__(self, counted: Any, columns: Sequence[Column], totals: Totals) -> None:
         self._counted, self._columns, self._totals = counted, columns, totals
-        self._found: dict[Name, dict[Any, list[Margin]]] | None = None
+        self._margins: dict[Name, dict[Any, list[Margin]]] | None = None
         if any(column.free for column in columns):  # whose numbers are not kept
             self.margins()
 
     def margins(self) -> dict[Name, dict[Any, list[Margin]]]:
         """Return the margins of the columns, by sensitive column and secret."""
-        if self._found is None:
-            self._found = {
+        if self._margins is None:
+            self._margins = {
                 name: {
                     label: self._of(name, label, distributions)
                     for label, distributions in of_secrets.items()
@@ -588,7 +583,7 @@ class Conditional:
                 for name, of_secrets in self._counted.items()
             }
             self._counted = None
-        return self._found
+        return self._margins
 
     def _of(self, name: Name, label: Any, distributions: Mapping[Any, Any]) -> list[Margin]:
         total = self._totals[name][label]
@@ -599,19 +594,19 @@ class Conditional:
 
     def __getstate__(self) -> dict[str, Any]:
         # neither distributions nor columns
-        return {"_counted": None, "_columns": [], "_totals": {}, "_found": self.margins()}
+        return {"_counted": None, "_columns": [], "_totals": {}, "_margins": self.margins()}
 
 
 def _column_of(distributions: Mapping[Any, Any], position: int) -> tuple[FloatArray, Array]:
     """Return the values of one column in the priors of groups of columns, and their counts."""
-    own = [
+    of_groups = [
         (distribution.rows[:, members.index(position)], distribution.counts)
         for members, distribution in distributions.items()
         if position in members
     ]
-    if not own:
+    if not of_groups:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
-    values, counts = zip(*own, strict=True)
+    values, counts = zip(*of_groups, strict=True)
     return np.concatenate(values), np.concatenate(counts)
 
 
@@ -651,12 +646,12 @@ class Watch:
     def verdict(self) -> Drift:
         """Return how all rows so far compare with those of `fit`."""
         n_fitted = max((seen.margin.total for seen in self._seen), default=0)
-        found = [seen.compared(len(self._seen), self.n_rows) for seen in self._seen]
-        return Drift(tuple(found), self.n_rows, n_fitted)
+        columns = [seen.compared(len(self._seen), self.n_rows) for seen in self._seen]
+        return Drift(tuple(columns), self.n_rows, n_fitted)
 
 
 class Seen:
-    """What was seen of one column."""
+    """The counts of the values of one column."""
 
     def __init__(self, margin: Margin) -> None:
         self.margin = margin
@@ -669,7 +664,7 @@ class Seen:
 
     @classmethod
     def of(cls, margin: Margin, placed: Placed, rows: Array) -> Seen:
-        """Return what is seen of some rows, given as a mask."""
+        """Return the counts of the rows of a mask."""
         seen = cls(margin)
         counts = np.ones(len(placed.codes), np.int64) if placed.counts is None else placed.counts
         there, strange = rows & ~placed.gone, rows & placed.strange
@@ -691,12 +686,12 @@ class Seen:
         self.moved += reader.strange
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
-        """Return how the column compares, one of ``n_columns`` that are looked at."""
+        """Return how the column compares, as one of ``n_columns`` that are tested."""
         tested = min(n_rows, self.margin.total) >= LEAST_ROWS
         n_present = int(self.counts.sum())
         n_gone = n_rows - n_present - self.skipped
         p = min(1.0, n_columns * self._chance(n_rows, n_gone, n_present)) if tested else 1.0
-        outside, gone = (each / max(n_rows, 1) for each in (self.outside, n_gone))
+        outside, gone = (n / max(n_rows, 1) for n in (self.outside, n_gone))
         return ColumnDrift(self.margin.name, outside, gone, self._distance(n_present), p)
 
     def _distance(self, n_present: int) -> float:
@@ -710,35 +705,36 @@ class Seen:
         return 0.5 * (float(np.abs(apart).sum()) + self.aside / n_present)
 
     def _chance(self, n_rows: int, n_gone: int, n_present: int) -> float:
-        """Return a bound on the chance of what was seen, corrected for all tests of the column."""
+        """Return a bound on the chance of these counts, corrected for all tests of the column."""
         values, ranks = [np.ones(0), *self._of_missing(n_rows, n_gone)], [np.ones(0)]
         if self.margin.single and self.margin.present:
             values += [*self._of_values(n_present), *self._of_strangers(n_present)]
         if self.margin.ordered and self.margin.present:
             ranks += self._of_ranks(n_present)
-        families = [np.concatenate(each) for each in (values, ranks)]
-        families = [each for each in families if len(each)]
-        return len(families) * min((len(each) * each.min() for each in families), default=1.0)
+        families = [np.concatenate(chances) for chances in (values, ranks)]
+        bounds = [len(chances) * chances.min() for chances in families if len(chances)]
+        return len(bounds) * min(bounds, default=1.0)
 
     def _of_missing(self, n_rows: int, n_gone: int) -> Iterator[FloatArray]:
         """Yield the chances of so many rows, and of so few, in which the column is missing."""
-        gone = np.array([n_gone]), np.array([self.margin.total - self.margin.present])
-        if any(each[0] for each in gone):
-            yield from _both_ways(gone[0], n_rows, gone[1], gone[1], self.margin.total)
+        gone, fitted = np.array([n_gone]), np.array([self.margin.total - self.margin.present])
+        if gone[0] or fitted[0]:
+            yield too_many(gone, n_rows, fitted, self.margin.total)
+            yield too_many(fitted, self.margin.total, gone, n_rows)
 
     def _of_values(self, n_present: int) -> Iterator[FloatArray]:
         """Yield the same of each value."""
         low, high = self._sums()
-        before = [np.append(0, each[:-1]) for each in (low, high)]
+        before = [np.append(0, ends[:-1]) for ends in (low, high)]
         least, most = np.maximum(low - before[1], 0), high - before[0]
         fewest = np.maximum(self.counts - self.moved, 0)
         yield too_many(fewest, n_present, most, self.margin.present)
         yield too_many(least, self.margin.present, self.counts, n_present)
 
     def _of_strangers(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the same of values that `fit` has not seen: where they were not told apart, ones.
+        """Yield the same of values that `fit` has not seen; ones where they were not told apart.
 
-        Each row that moved may have been another value.
+        Then each row that moved may have had another value.
         """
         if self.strangers is None:
             yield np.ones(2 * self.moved)
@@ -767,14 +763,10 @@ class Seen:
 def _tally(values: Array, counts: IntArray) -> IntArray:
     """Return how often each distinct value comes."""
     odd = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-    distinct, places = np.unique(values[~odd], return_inverse=True)
-    found = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(found, places, counts[~odd])
-    return np.append(found, counts[odd])
-
-
-def _both_ways(d: IntArray, m: int, least: IntArray, most: IntArray, n: int) -> list[FloatArray]:
-    return [too_many(d, m, most, n), too_many(least, n, d, m)]
+    distinct, value_of = np.unique(values[~odd], return_inverse=True)
+    totals = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(totals, value_of, counts[~odd])
+    return np.append(totals, counts[odd])
 
 
 def _up(thousandths: IntArray) -> IntArray:
@@ -783,8 +775,8 @@ def _up(thousandths: IntArray) -> IntArray:
     >>> _up(np.array([1000, 1001])).tolist()
     [1, 2]
     """
-    found: IntArray = -(-thousandths // PARTS)
-    return found
+    rows: IntArray = -(-thousandths // PARTS)
+    return rows
 
 
 _ROUNDINGS = 16.0
@@ -804,7 +796,7 @@ def too_many(d: IntArray, m: int, c: IntArray, n: int) -> FloatArray:
     Notes
     -----
     *Formal guarantees.* Never below that chance: Fisher's exact test, one-sided (R. A. Fisher,
-    1935), by the series above; what logarithms of factorials may be off by is added.
+    1935), by the series above. The error of logarithms of factorials is added.
 
     Examples
     --------
@@ -815,17 +807,17 @@ def too_many(d: IntArray, m: int, c: IntArray, n: int) -> FloatArray:
     >>> bool(abs(bound[0] * comb(20, 10) - 1.0) < 1e-9)
     True
     """
-    some, others = d.astype(float), c.astype(float)
-    terms = [_log_choose(m, some), _log_choose(n, others), -_log_choose(n + m, some + others)]
+    second, first = d.astype(float), c.astype(float)
+    terms = [_log_choose(m, second), _log_choose(n, first), -_log_choose(n + m, second + first)]
     size = float(n + m + 2)
     log_mass = sum(terms) + _ROUNDINGS * ULP * size * np.log(size)
-    ratio = (m - some) * others / ((some + 1.0) * (n - others + 1.0))
+    ratio = (m - second) * first / ((second + 1.0) * (n - first + 1.0))
     beyond = ratio < 1.0
     bound = np.exp(np.clip(log_mass, _LEAST, 0.0)) / np.where(beyond, 1.0 - ratio, 1.0)
-    found: FloatArray = np.where(beyond & (some > 0.0), np.minimum(bound, 1.0), 1.0)
-    return found
+    chances: FloatArray = np.where(beyond & (second > 0.0), np.minimum(bound, 1.0), 1.0)
+    return chances
 
 
 def _log_choose(n: int, k: FloatArray) -> FloatArray:
-    found: FloatArray = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return found
+    logarithms: FloatArray = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    return logarithms

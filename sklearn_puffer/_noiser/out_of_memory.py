@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import Array, PufferfishWarning, digest, listed, quoted, reporting, task
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.channel_release import Moved
-from sklearn_puffer._noiser.drift import drift_found, watch_of
+from sklearn_puffer._noiser.drift import drift_warning, watch_of
 from sklearn_puffer._noiser.keyed_rows import (
     KeyedRows,
     Keying,
@@ -140,7 +140,7 @@ class StreamRelease:
                 done(own.n_rows)
                 yield from released.cast(self.schema).combine_chunks().to_batches()
         told.warn(self._stream)
-        if sentence := drift_found(watch):
+        if sentence := drift_warning(watch):
             warnings.warn(sentence, PufferfishWarning, stacklevel=2)
 
     def _keyed(self, own: Table, table: Any, seen: SeenIds) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, listed, quoted, task
 from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Entropy, NotCopied, Stream
-from sklearn_puffer._noiser.checked_rows import _margin, column_of
+from sklearn_puffer._noiser.checked_rows import column_of, margin_of_rows
 from sklearn_puffer._noiser.drift import Seen
 from sklearn_puffer._noiser.read_table import CountedTable
 from sklearn_puffer._noiser.settings import Settings
@@ -223,7 +223,7 @@ def _check_like(found: SwapFound, columns: Columns, cells: Array) -> None:
         column = column_of(name, read.columns[name])
         placed = placed_in(column, columns[name])
         for cell in tested:
-            margin = _margin(column, read.columns[name], read.weights, own == cell)
+            margin = margin_of_rows(column, read.columns[name], read.weights, own == cell)
             here = cells == cell
             seen = Seen.of(margin, placed, here)
             if seen.compared(len(tested) * len(read.public), int(here.sum())).drifted:

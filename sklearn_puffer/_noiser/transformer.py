@@ -28,7 +28,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
-from sklearn_puffer._noiser.drift import Watch, check_on_drift, drift_found, watch_of
+from sklearn_puffer._noiser.drift import Watch, check_on_drift, drift_warning, watch_of
 from sklearn_puffer._noiser.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_swap import plan_swap
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
@@ -215,7 +215,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             check_groups(groups, table)
             watch = watch_of(margins, on_drift, table.n_rows)
             whole, moved = self._released(table, X, keying, watch)
-            drift = drift_found(watch, on_drift)
+            drift = drift_warning(watch, on_drift)
         if drift:
             warnings.warn(drift, PufferfishWarning, stacklevel=3)
         if moved:

@@ -40,7 +40,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
     make_groups,
 )
-from sklearn_puffer._noiser.drift import Conditional, Drift, Margin
+from sklearn_puffer._noiser.drift import ConditionalMargins, Drift, Margin
 from sklearn_puffer._noiser.problems import Grids, Mixings, Problem, WorstPart, noise_of, on_steps
 from sklearn_puffer._noiser.scales import Calibrated, losses_at
 from sklearn_puffer._noiser.settings import RowGroups, Settings
@@ -199,7 +199,7 @@ class FittedRelease:
     columns : sequence of Column
     margins : sequence of Margin
         How the values of each column were distributed over the rows, in thousandths of them.
-    conditional : Conditional or None
+    conditional : ConditionalMargins or None
         The same of the rows of each secret.
     known : sequence of sequence of int
         Positions of the columns that may be known besides, those known together in one.
@@ -211,7 +211,7 @@ class FittedRelease:
     groups: Sequence[Sequence[int]]
     columns: Sequence[Column]
     margins: Sequence[Margin] = field(default=(), kw_only=True)
-    conditional: Conditional | None = field(default=None, kw_only=True)
+    conditional: ConditionalMargins | None = field(default=None, kw_only=True)
     known: Sequence[Sequence[int]] = field(default=(), kw_only=True)
 
     def check(self, X: Any, sensitive: Any = None) -> Drift:
