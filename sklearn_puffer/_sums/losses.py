@@ -1,24 +1,23 @@
 r"""The exact privacy loss of a sum over independent users, with Laplace noise and pure epsilon.
 
-User i reports with the distribution P under one secret and Q under the other, and everybody else
-adds an independent X with the distribution R. With h(y) = sum_x R(x) e^(-|y - x|/theta), the
-released densities are
+One user's report has the distribution P under one secret and Q under the other. All other users add
+an independent X with the distribution R. With h(y) = sum_x R(x) e^(-|y - x|/theta), the released
+densities are
 
 .. math:: \sum_t P(t) h(y - t) \quad\text{and}\quad \sum_t Q(t) h(y - t)
 
-up to a common factor, which the presence probabilities of the others only multiply: they cancel.
+up to a common factor. The probability that the other users are present multiplies both, and
+cancels.
 
 - Two point masses, t apart: the triangle inequality bounds the loss by t/theta, and beyond the
-  atoms of X the ratio is e^(t/theta): whatever R is, the loss is t/theta.
-- Otherwise between two atoms both densities are of the form a e^z + b e^-z, so their ratio is
-  monotone there, and it is constant beyond the outermost ones: the supremum is attained at an atom.
-- Both densities are averages, over x, of those without other users, shifted by x. So the ratio is
-  an average of the user's own ratio, and the loss is at most that of P against Q alone.
+  atoms of X the ratio is e^(t/theta). So the loss is t/theta, whatever R is.
+- Otherwise both densities are of the form a e^z + b e^-z between two atoms. Their ratio is monotone
+  there, and constant beyond the outermost atoms: the supremum is attained at an atom.
+- Both densities are averages, over x, of the densities without other users, shifted by x. So the
+  ratio is an average of the user's own ratio, and the loss is at most that of P against Q alone.
 
-The h are the Laplace sums of `others`, and the ratio is looked at on the lattice, where its largest
-values are.
-
-The smallest Laplace scales, for pure epsilon, are searched with these losses.
+The module `others` computes the Laplace sums h. The ratio is evaluated on the lattice, where its
+largest values are. The searches for the smallest Laplace scales evaluate these losses.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from sklearn_puffer._base import (
     smallest_within,
 )
 from sklearn_puffer._sums.others import NOTHING, LaplaceSums, Lattice, Others, row_of
-from sklearn_puffer._sums.users import User, UserPair, check_users, step_of
+from sklearn_puffer._sums.users import User, UserPair, check_users, step_of, with_mass
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace
@@ -55,22 +54,21 @@ _SMALLEST_MASS = 2.0**-900
 
 
 @dataclass(frozen=True, eq=False)
-class Distributions:
+class PairMasses:
     """The two distributions of one user, on one stretch of the lattice: masses * 2^exponents."""
 
     masses: FloatArray  # shape (2, span + 1)
     exponents: IntArray
 
     @classmethod
-    def of(
-        cls, p: Lattice, q: Lattice, p_distribution: Discrete, q_distribution: Discrete
-    ) -> Distributions:
+    def of(cls, priors: PriorPair, step: float) -> PairMasses:
+        p, q = (_lattice(prior, step) for prior in priors)
         first = min(p.start, q.start)
         size = max(p.start + p.span, q.start + q.span) - first + 1
         masses, exponents = np.zeros((2, size)), np.zeros((2, size), np.int64)
-        for row, (part, distribution) in enumerate([(p, p_distribution), (q, q_distribution)]):
-            places = part.start - first + part.atoms
-            masses[row, places], exponents[row, places] = _exact_masses(distribution)
+        for row, (lattice, prior) in enumerate(zip((p, q), priors, strict=True)):
+            indices = lattice.start - first + lattice.atoms
+            masses[row, indices], exponents[row, indices] = _exact_masses(prior)
         return cls(masses, exponents)
 
     @property
@@ -98,7 +96,10 @@ def _exact_masses(distribution: Discrete) -> tuple[FloatArray, IntArray]:
 def margin(
     losses: FloatArray, worst: FloatArray, units: float, missed: float, row_units: float
 ) -> FloatArray:
-    """Return how far the computed losses may be from the true ones (the header says why)."""
+    """Return how far the computed losses may be from the true ones.
+
+    ``units`` and ``missed`` are those of the masses of `Others`, ``row_units`` of their sums.
+    """
     error = units * UNIT
     largest = min(float(worst.max()), 300.0)
     of_masses = min(2.0 * error, error * expm1(2.0 * largest))
@@ -106,20 +107,20 @@ def margin(
     return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
 
 
-def suprema(row: LaplaceSums, distributions: Distributions, s: float) -> FloatArray:
+def suprema(row: LaplaceSums, pair: PairMasses, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    width = min(max(distributions.span, 32), 512)
-    if distributions.exponents.any() or (width + distributions.span) * s > _WIDEST:
-        logs = _wide_logs(row, distributions)
+    width = min(max(pair.span, 32), 512)
+    if pair.exponents.any() or (width + pair.span) * s > _WIDEST:
+        logs = _wide_logs(row, pair)
     else:
-        p, q = _window_sums(row, distributions.masses, width)
+        p, q = _window_sums(row, pair.masses, width)
         logs = np.log(p / q)
-    found: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
-    return found
+    largest: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
+    return largest
 
 
 def _window_sums(row: LaplaceSums, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return both densities at every place, in units that change from window to window."""
+    """Return both densities along the lattice, in units that change from window to window."""
     span = masses.shape[1] - 1
     size = len(row.mantissa) - span
     n_rows = -(-size // width)
@@ -137,12 +138,9 @@ def _window_sums(row: LaplaceSums, masses: FloatArray, width: int) -> tuple[Floa
     return p.ravel()[:size], q.ravel()[:size]
 
 
-def _wide_logs(row: LaplaceSums, distributions: Distributions) -> FloatArray:
-    """Return log p/q at every place, by sums of mantissas with powers of two of their own."""
-    (p, p_top), (q, q_top) = (
-        _wide_sum(row, masses, exponents)
-        for masses, exponents in zip(distributions.masses, distributions.exponents, strict=True)
-    )
+def _wide_logs(row: LaplaceSums, pair: PairMasses) -> FloatArray:
+    """Return log p/q along the lattice, by sums of mantissas, each with its power of two."""
+    (p, p_top), (q, q_top) = map(_wide_sum, (row, row), pair.masses, pair.exponents)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(p / q) + (p_top - q_top) * LN2
         logs[(p > 0.0) & (q == 0.0)] = inf
@@ -156,13 +154,13 @@ def _wide_sum(
 ) -> tuple[FloatArray, IntArray]:
     span = len(masses) - 1
     size = len(row.mantissa) - span
-    places = np.flatnonzero(masses).tolist()
+    indices = np.flatnonzero(masses).tolist()
     powers = np.where(row.mantissa > 0.0, row.exponent, NOTHING)
     top = np.full(size, NOTHING)
-    for t in places:
+    for t in indices:
         np.maximum(top, powers[span - t : span - t + size] + exponents[t], out=top)
     total = np.zeros(size)
-    for t in places:
+    for t in indices:
         here = slice(span - t, span - t + size)
         shifts = np.clip(powers[here] + exponents[t] - top, -2100, 0).astype(np.int32)
         total += masses[t] * np.ldexp(row.mantissa[here], shifts)
@@ -173,12 +171,12 @@ MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""
 
 _QUOTIENT_ERROR = 4.0 * UNIT
-_STEEPEST = 1e9  # step/theta beyond which only the worst case over the other users is given
+_STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
 _HARDLY_ANY = 1e-3
 FEW, SEVERAL, MANY = 4000, 2**16, 2**17
-"""Steps that the sum of those others may have who are counted on: the more, the closer, but slower.
+"""The most steps of the sum of the other users who are counted on: more are closer, but slower.
 
-What is computed for few or several of them serves many pairs."""
+A sum of few or several users serves many pairs."""
 
 _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
 
@@ -192,10 +190,10 @@ class SumLosses:
     Parameters
     ----------
     users : sequence of User
-        Independent, and all present but where the secret says otherwise; discrete distributions.
+        Independent, with discrete distributions. All are present unless the secret says otherwise.
     pairs : sequence of UserPair
-        From `users.user_pairs`. Differences of values are those of the floats: decimals of ten
-        and more digits differ from what they stand for, and are better given in whole steps.
+        From `users.user_pairs`. Values are subtracted as floats: give decimals of ten and more
+        digits, which floats round, in whole steps instead.
 
     Raises
     ------
@@ -241,10 +239,10 @@ class SumLosses:
 
         Notes
         -----
-        *Formal guarantees.* Given independent users, the losses lie between the ends; rounding and
-        all masses that were left out are bounded. The upper end never exceeds that of
-        `worst_case`. Where the others' sum has more than 2^17 steps, it counts on some of them
-        only, and the lower end is that of the largest crowds.
+        *Formal guarantees.* Given independent users, the losses lie between the ends, which
+        include rounding and all masses left out. The upper end never exceeds that of `worst_case`.
+        Where the sum of the other users has more than 2^17 steps, the upper end counts on some of
+        them only, and the lower end holds whoever they are.
         """
         scale = check_positive(theta, "theta")
         lower, upper = self.worst_case(scale)
@@ -257,7 +255,7 @@ class SumLosses:
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven ends of the largest losses over all other users.
 
-        They are those of ``p`` against ``q`` alone, which a system without other users attains.
+        They are the losses of ``p`` against ``q`` alone: those without other users.
 
         Parameters
         ----------
@@ -284,11 +282,11 @@ class SumLosses:
         k : int
             Position of the pair.
         theta : float
-            Scale of the noise, in the units of the reports; 0 is no noise, where few of the others
-            are counted on.
+            Scale of the noise, in the units of the reports; 0 is no noise, where only few of the
+            other users are counted on.
         steps : int
-            Others are counted on while their sum has at most so many steps. They never increase a
-            loss, so that any number gives an upper end.
+            The most steps of the sum of the other users who are counted on. Other users never
+            increase a loss, so that any number gives an upper end.
 
         Returns
         -------
@@ -344,10 +342,9 @@ class SumLosses:
         others = self._others(k, FEW)
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
-        distributions = self._distributions(k)
-        mantissa, exponent = others.numbers(distributions.span)
-        losses = suprema(LaplaceSums(mantissa, exponent, 0.0), distributions, inf)
-        further = margin(losses, worst, others.units, 0.0, distributions.n_atoms + 5.0)
+        pair = self._masses(k)
+        losses = suprema(LaplaceSums(*others.numbers(pair.span), 0.0), pair, inf)
+        further = margin(losses, worst, others.units, 0.0, pair.n_atoms + 5.0)
         return float(np.minimum(losses + further, worst).max())
 
     def _upper(self, k: int, theta: float, worst: FloatArray, steps: int = MANY) -> FloatArray:
@@ -371,18 +368,15 @@ class SumLosses:
         unknown = np.zeros(2) if side < 0.0 else worst
         if not 0.0 < s <= _STEEPEST:
             return unknown
-        others, distributions = self._others(k, steps), self._distributions(k)
+        others, pair = self._others(k, steps), self._masses(k)
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
-        row = row_of(*others.numbers(distributions.span), s)
-        losses = suprema(row, distributions, s)
-        further = margin(
-            losses, worst, others.units, missed, row.units + distributions.n_atoms + 5.0
-        )
-        ends = np.nextafter(losses + side * further, side * inf)
-        found: FloatArray = np.maximum(ends, 0.0)
-        return found
+        row = row_of(*others.numbers(pair.span), s)
+        losses = suprema(row, pair, s)
+        further = margin(losses, worst, others.units, missed, row.units + pair.n_atoms + 5.0)
+        ends: FloatArray = np.nextafter(losses + side * further, side * inf)
+        return np.maximum(ends, 0.0)
 
     def _table(self, k: int) -> LossTable:
         if k not in self._tables:
@@ -392,35 +386,29 @@ class SumLosses:
     @cached_property
     def step(self) -> float:
         """The step that all reports have in common."""
-        distributions = [cast(Discrete, user.law) for user in self._users]
-        distributions += [
-            distribution
-            for pair in self._pairs
-            if pair.shift is None
-            for distribution in prior_pair(pair)
-        ]
-        return step_of(np.concatenate([with_mass(distribution) for distribution in distributions]))
+        priors = [user.law for user in self._users]
+        for pair in self._pairs:
+            if pair.shift is None:
+                priors += [pair.p, pair.q]
+        return step_of(np.concatenate(list(map(with_mass, priors))))
 
     @cached_property
     def _classes(self) -> tuple[list[Discrete], IntArray, IntArray]:
         """Return the distinct distributions, how many users have each, and which each user has."""
-        places: dict[object, int] = {}
-        distributions = [cast(Discrete, user.law) for user in self._users]
-        keys = [
-            (distribution.atoms.tobytes(), tuple(distribution.counts.tolist()))
-            for distribution in distributions
-        ]
-        of = np.array([places.setdefault(key, len(places)) for key in keys])
+        indices: dict[object, int] = {}
+        priors = [cast(Discrete, user.law) for user in self._users]
+        keys = [(prior.atoms.tobytes(), tuple(prior.counts.tolist())) for prior in priors]
+        of = np.array([indices.setdefault(key, len(indices)) for key in keys])
         counts = np.bincount(of, weights=[user.count for user in self._users]).astype(np.int64)
         firsts = np.unique(of, return_index=True)[1].tolist()
-        return [distributions[first] for first in firsts], counts, of
+        return [priors[first] for first in firsts], counts, of
 
     @cached_property
     def _spans(self) -> FloatArray:
         """Steps between the outermost atoms of each distinct distribution."""
         return np.array([np.rint(np.ptp(with_mass(x)) / self.step) for x in self._classes[0]])
 
-    def _own(self, k: int) -> int:
+    def _class_of(self, k: int) -> int:
         return int(self._classes[2][self._pairs[k].user])
 
     def _counted(self, k: int, steps: int) -> IntArray:
@@ -428,19 +416,19 @@ class SumLosses:
 
         Where they are too many, they are one of two groups, so that two sums serve all pairs.
         """
-        counts, own = self._classes[1], self._own(k)
+        counts, of_pair = self._classes[1], self._class_of(k)
         length = float(self._spans @ counts)
         if length <= steps:
             return self._less(k)
         first = _short(self._spans, counts, min(float(steps), 0.5 * length))
-        if first[own] < counts[own]:
+        if first[of_pair] < counts[of_pair]:
             return first
         return _short(self._spans, counts - first, float(steps))
 
     def _less(self, k: int) -> IntArray:
         """Return how many users of each distribution there are without that of pair ``k``."""
         less = self._classes[1].copy()
-        less[self._own(k)] -= 1
+        less[self._class_of(k)] -= 1
         return less
 
     def _counts_all(self, k: int, steps: int) -> bool:
@@ -457,13 +445,12 @@ class SumLosses:
             self._sums[key] = Others(list(map(self._lattice, chosen)), counts[chosen].tolist())
         return self._sums[key]
 
-    def _lattice(self, place: int) -> Lattice:
-        if place not in self._lattices:
-            self._lattices[place] = _lattice(self._classes[0][place], self.step)
-        return self._lattices[place]
+    def _lattice(self, index: int) -> Lattice:
+        if index not in self._lattices:
+            self._lattices[index] = _lattice(self._classes[0][index], self.step)
+        return self._lattices[index]
 
-    def _distributions(self, k: int) -> Distributions:
-        p, q = prior_pair(self._pairs[k])
+    def _masses(self, k: int) -> PairMasses:
         span = reach_of(self._pairs[k]) / self.step
         if span > MAX_STEPS:
             raise ValueError(
@@ -471,7 +458,7 @@ class SumLosses:
                 f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
                 "PufferfishSum), or use the worst case over all other users."
             )
-        return Distributions.of(_lattice(p, self.step), _lattice(q, self.step), p, q)
+        return PairMasses.of(prior_pair(self._pairs[k]), self.step)
 
 
 def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
@@ -505,18 +492,10 @@ def _lattice(distribution: Discrete, step: float) -> Lattice:
 
 
 def reach_of(pair: UserPair) -> float:
-    """Return how far apart the values lie that the two distributions of a pair give mass."""
+    """Return the range of the values that have mass under either secret."""
     if pair.shift is not None:
         return abs(pair.shift)
-    ends = np.concatenate([with_mass(distribution) for distribution in prior_pair(pair)])
-    return float(ends.max() - ends.min())
-
-
-def with_mass(distribution: Prior) -> FloatArray:
-    """Return the atoms that have mass."""
-    assert isinstance(distribution, Discrete)
-    atoms: FloatArray = distribution.atoms[distribution.counts > 0]
-    return atoms
+    return float(np.ptp(np.concatenate(list(map(with_mass, prior_pair(pair))))))
 
 
 def prior_pair(pair: UserPair) -> PriorPair:
@@ -543,17 +522,13 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
                 f"pairs[{k}] is about users[{pair.user}], and there are {len(users)} users; "
                 "pass the users that the pairs were made from."
             )
-    distributions = [(f"users[{k}]", user.law) for k, user in enumerate(users)]
-    distributions += [
-        (f"pairs[{k}]", distribution)
-        for k, pair in enumerate(checked)
-        for distribution in prior_pair(pair)
-    ]
-    for where, distribution in distributions:
-        if not isinstance(distribution, Discrete):
+    priors = [(f"users[{k}]", user.law) for k, user in enumerate(users)]
+    priors += [(f"pairs[{k}]", p) for k, pair in enumerate(checked) for p in prior_pair(pair)]
+    for where, prior in priors:
+        if not isinstance(prior, Discrete):
             raise TypeError(
                 f"the exact loss of a sum needs Discrete distributions, and {where} has "
-                f"{distribution!r}; round the reports to a step, or use the closed forms for "
+                f"{prior!r}; round the reports to a step, or use the closed forms for "
                 "Gaussian users."
             )
     return checked
@@ -569,18 +544,17 @@ def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
     theta : float
         Scale of the noise, in the unit of the reports.
     n_tilts : int, default=257
-        How many t from -1/theta to 1/theta are tried, or fewer of very long distributions; 2 for
-        what is lost far out.
+        How many t from -1/theta to 1/theta are tried, fewer for very many atoms; 2 for the loss
+        far out.
     """
-    n_atoms = max(len(with_mass(distribution)) for distribution in prior_pair(pair))
+    n_atoms = max(len(with_mass(prior)) for prior in prior_pair(pair))
     with np.errstate(over="ignore"):
         tilts = np.linspace(-1.0, 1.0, max(2, min(n_tilts, _MOST_TERMS // n_atoms))) / theta
-    (least_p, most_p), (least_q, most_q) = (
-        _log_means(distribution, tilts) for distribution in (pair.p, pair.q)
-    )
+    least_p, most_p = _log_means(pair.p, tilts)
+    least_q, most_q = _log_means(pair.q, tilts)
     ends = np.array([(least_p - most_q).max(), (least_q - most_p).max()])
-    found: FloatArray = np.maximum(np.nextafter(ends, -inf), 0.0)
-    return np.where(np.isfinite(ends), found, 0.0)
+    lower = np.maximum(np.nextafter(ends, -inf), 0.0)
+    return np.where(np.isfinite(ends), lower, 0.0)
 
 
 def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -592,10 +566,10 @@ def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, Floa
         exponents = tilts[:, None] * distribution.atoms[kept]
         tops = exponents.max(axis=1)
         weights = np.exp(exponents - tops[:, None])
-        # masses that floats do not hold well are left out, or taken for more than they are
+        # masses that floats do not hold well are left out, or replaced by larger ones
         low = np.log(weights @ np.where(masses < _LEAST_MASS, 0.0, masses))
         high = np.log(weights @ np.maximum(masses, _LEAST_MASS))
-        # rounding: of masses, arguments, exponentials, logarithms, and of that many terms
+        # rounding of masses, arguments, exponentials, logarithms and sums
         room = UNIT * (len(masses) + 16.0 + 8.0 * np.abs(exponents).max(axis=1))
         return low + tops - room - ULP * np.abs(low), high + tops + room + ULP * np.abs(high)
 
@@ -618,7 +592,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Parameters
     ----------
     users : sequence of User
-        Independent, and all present but where the secret says otherwise; discrete distributions.
+        Independent, with discrete distributions. All are present unless the secret says otherwise.
     pairs : sequence of UserPair
         From `user_pairs`.
     epsilon : float
@@ -627,8 +601,8 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Returns
     -------
     Calibration
-        The scale in the units of the reports, the pair that decides it, and the upper end of the
-        loss of that pair.
+        The scale in the units of the reports, the pair that decides it, and the upper end of that
+        pair's loss.
 
     Raises
     ------
@@ -638,13 +612,13 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Notes
     -----
     *Formal guarantees.* Given independent users, at the returned scale the proven upper end of
-    every pair's loss is within epsilon. It is the smallest such scale up to about 1e-12 of it, and
-    the width of the proven intervals, which is larger where the others' sum has more than 2^17
-    steps: then not all of them are counted on.
+    every pair's loss is within epsilon. It is the smallest such scale up to about 1e-12 of it and
+    the width of the proven intervals. That is larger where the sum of the other users has more than
+    2^17 steps: then not all of them are counted on.
 
-    Users whose loss alone is within epsilon at the scale found so far are not looked at: other
-    users never increase a loss. Of the others one evaluation each decides whether the scale grows,
-    with a few of the other users first, then with several, then with all of them.
+    Other users never increase a loss. So a pair is skipped if its loss without other users is
+    within epsilon at the largest scale so far. For any other pair one evaluation decides whether
+    the scale grows: first with few of the other users, then with several, then with all.
 
     References
     ----------
@@ -657,21 +631,21 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     >>> from sklearn_puffer.priors import Discrete
     >>> from sklearn_puffer.users import User, sum_scale, user_pairs
     >>> users = [User(Discrete([0, 1], [0.75, 0.25]), count=300)]
-    >>> found = sum_scale(users, user_pairs(users, "distribution-absence"), epsilon=1.0)
-    >>> round(found.scale, 6)
+    >>> best = sum_scale(users, user_pairs(users, "distribution-absence"), epsilon=1.0)
+    >>> round(best.scale, 6)
     0.484624
     """
     budget = check_positive(epsilon, "epsilon")
     losses, members = SumLosses(users, pairs), list(pairs)
     roughly = _Scale(losses, members, budget, [FEW])
     roughly.visit_all()
-    found = _Scale(losses, members, budget, [FEW, SEVERAL, MANY], roughly)
-    found.visit_all()
-    return found.calibration()
+    exact = _Scale(losses, members, budget, [FEW, SEVERAL, MANY], roughly)
+    exact.visit_all()
+    return exact.calibration()
 
 
 class _Scale:
-    """The largest scale that any pair visited so far needs, counting on so many of the others."""
+    """The largest scale that a pair visited so far needs, with ``steps`` of the other users."""
 
     def __init__(
         self,
@@ -686,7 +660,7 @@ class _Scale:
         self._scale, self._pair, self._bound = 0.0, 0, 0.0
 
     def visit_all(self) -> None:
-        """Visit every pair whose worst case is beyond the budget, the likeliest to decide first."""
+        """Visit every pair, the one with the largest worst case first."""
         self._start()
         worst = np.array([self._worst(k, self._scale) for k in range(len(self._pairs))])
         if self._roughly is not None:
@@ -695,19 +669,19 @@ class _Scale:
             self._visit(k)
 
     def _start(self) -> None:
-        """Begin a hair below the scale that is needed far out: no exact scale is smaller."""
+        """Begin just below the scale that the loss far out needs: no exact scale is smaller."""
 
         def far(scale: float) -> list[float]:
             return [float(least_loss(pair, scale, 2).max()) for pair in self._pairs]
 
         guess = max(map(reach_of, self._pairs)) / self._budget or 1.0
-        found = smallest_within(lambda x: max(far(x)), self._budget, guess, _TOLERANCE)
-        if 1e-280 < found < inf:
-            self._scale = found * (1.0 - 4.0 * _TOLERANCE)
+        scale = smallest_within(lambda x: max(far(x)), self._budget, guess, _TOLERANCE)
+        if 1e-280 < scale < inf:
+            self._scale = scale * (1.0 - 4.0 * _TOLERANCE)
             self._pair = int(np.argmax(far(self._scale)))
 
     def _visit(self, k: int) -> None:
-        """Raise the scale to what pair ``k`` needs, if that is more; look no closer than needed."""
+        """Raise the scale to what pair ``k`` needs, if that is more, on as few users as decide."""
         for loss in self._ways(k):
             value = loss(self._scale)
             if value <= self._budget:
@@ -734,7 +708,7 @@ class _Scale:
         return float(self._losses.worst_of(k, scale).max())
 
     def calibration(self) -> Calibration:
-        """Return what was found."""
+        """Return the scale, with the pair that decides it and that pair's loss."""
         if self._scale > 0.0 and self._bound == 0.0:
             self._bound = self._losses.upper(self._pair, self._scale)
         return Calibration(self._scale, self._pair, self._bound)
@@ -746,16 +720,16 @@ class _Scale:
     def _enough(self, loss: Loss, k: int, start: float) -> tuple[float, float]:
         """Return the smallest scale with the loss of pair ``k`` within the budget, and that loss.
 
-        An end may come out a bit higher when it is looked at again: what was proven once, counts.
+        A second evaluation may be slightly higher: the lowest proven end counts.
         """
         alone = self._alone(k) * (1.0 + 1e-15)
         if self._pairs[k].shift is not None and loss(alone) <= self._budget:
             return alone, loss(alone)  # no search is closer
-        found: dict[float, float] = {}
+        proven: dict[float, float] = {}
 
         def remembered(scale: float) -> float:
-            found[scale] = min(loss(scale), found.get(scale, inf))
-            return found[scale]
+            proven[scale] = min(loss(scale), proven.get(scale, inf))
+            return proven[scale]
 
         scale = smallest_within(remembered, self._budget, start, _TOLERANCE)
         if scale == inf:
@@ -763,7 +737,7 @@ class _Scale:
                 f"no noise scale up to {LARGEST} keeps the loss within {self._budget}; use a "
                 "larger epsilon, or another unit where values lie too far apart."
             )
-        return scale, found[scale]
+        return scale, proven[scale]
 
 
 def worst_case_scale(
@@ -771,12 +745,12 @@ def worst_case_scale(
 ) -> Calibration:
     """Return the smallest Laplace scale that is enough whoever the other users are.
 
-    It is the smallest one for the report of the one user alone, released by itself.
+    It is the smallest scale for the user's report alone, without other users.
 
     Parameters
     ----------
     users : sequence of User
-        Independent, and all present but where the secret says otherwise; discrete distributions.
+        Independent, with discrete distributions. All are present unless the secret says otherwise.
     pairs : sequence of UserPair
         From `user_pairs`.
     epsilon : float
@@ -794,8 +768,8 @@ def worst_case_scale(
 
     Notes
     -----
-    *Formal guarantees.* The proven upper end of every pair's loss is within epsilon at the returned
-    scale, for all independent other users, also dishonest ones or none.
+    *Formal guarantees.* At the returned scale the proven upper end of every pair's loss is within
+    epsilon, whoever the other independent users are, dishonest ones included.
 
     Examples
     --------
@@ -806,17 +780,14 @@ def worst_case_scale(
     5.0
     """
     budget = check_positive(epsilon, "epsilon")
-    losses = SumLosses(users, pairs)
-    members = list(pairs)
-    still = [k for k, pair in enumerate(members) if alone_without_noise(pair) > budget]
-    if not still:
+    losses, members = SumLosses(users, pairs), list(pairs)
+    need_noise = [pair for pair in members if alone_without_noise(pair) > budget]
+    if not need_noise:
         return Calibration(0.0, 0, max(map(alone_without_noise, members)))
-    some = SumLosses(users, [members[k] for k in still])
+    noisy = SumLosses(users, need_noise)
     start = max(map(reach_of, members)) / budget
-
-    def largest(scale: float) -> float:
-        return float(some.worst_case(scale)[1].max())
-
-    scale = smallest_within(largest, budget, start, _TOLERANCE)
+    scale = smallest_within(
+        lambda scale: float(noisy.worst_case(scale)[1].max()), budget, start, _TOLERANCE
+    )
     ends = losses.worst_case(scale)[1].max(axis=1)
     return Calibration(scale, int(ends.argmax()), float(ends.max()))

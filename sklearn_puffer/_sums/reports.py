@@ -36,8 +36,15 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._releases import MOST_RELEASES, check_releases
-from sklearn_puffer._sums.losses import with_mass
-from sklearn_puffer._sums.users import SECRETS, User, UserPair, check_users, common_step, user_pairs
+from sklearn_puffer._sums.users import (
+    SECRETS,
+    User,
+    UserPair,
+    check_users,
+    common_step,
+    user_pairs,
+    with_mass,
+)
 from sklearn_puffer._tables import (
     Name,
     Table,

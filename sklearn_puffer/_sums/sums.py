@@ -65,14 +65,13 @@ from sklearn_puffer._sums.losses import (
     least_loss,
     reach_of,
     sum_scale,
-    with_mass,
     worst_case_scale,
 )
 from sklearn_puffer._sums.reports import (
     Reporters,
     gaussian_classes,
 )
-from sklearn_puffer._sums.users import User, UserPair, check_chance, step_of
+from sklearn_puffer._sums.users import User, UserPair, check_chance, step_of, with_mass
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import Calibration, calibrate

@@ -34,7 +34,7 @@ _MOST_USERS = 2**53  # of one class: beyond, sums of their reports are no whole 
 
 @dataclass(frozen=True, eq=False)
 class User:
-    """A user, or a class of users alike, by the law of what is reported.
+    """A user, or a class of like users, with the distribution of what each of them reports.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class User:
         Probability in [0, 1] of being present. None is 1 where absence is no secret, and unknown
         where it is one.
     alternative : Discrete or GaussianMixture, optional
-        The law that ``secrets="distribution"`` protects ``law`` against.
+        The distribution that ``secrets="distribution"`` protects ``law`` against.
     values : array-like of shape (n,), optional
         The values protected against each other, or against absence; they need not have mass.
-        Default: the atoms of ``law``, those without mass included.
+        Default: all atoms of ``law``, with mass or without.
     count : int, default=1
         How many independent users there are of this class.
     name : str, optional
@@ -56,20 +56,20 @@ class User:
     Raises
     ------
     TypeError
-        If there is no law (a user without a distribution), or an argument is of a wrong type.
+        If there is no distribution, or an argument is of a wrong type.
     ValueError
-        If a law has several columns, ``presence`` lies outside [0, 1], ``count`` is below 1, or
+        If a distribution has several columns, ``presence`` lies outside [0, 1], ``count`` is below 1, or
         ``values`` is empty or not finite.
 
     Notes
     -----
-    Secrets are told apart given who of the other users is present: the probability of that, as in
-    001, multiplies both densities alike, and cancels. The user's own presence is part of the
-    secret. So no loss depends on how large ``presence`` is; but `PufferfishSum` keeps its guarantee
-    for every set of others who may be present, and so counts on those only whose presence is 1:
-    on nobody where absence is a secret, for a refusal of missing reports would tell that secret.
-    (`SumLosses` and `sum_scale` are given that all others are there.) To model others who may or
-    may not be there, unknown to the adversary, put the mass of absence on the atom 0 of their law.
+    No loss depends on how large ``presence`` is. The user's own presence is part of the secret. The
+    probability that certain other users are present multiplies both densities alike, and cancels
+    (001). `PufferfishSum` keeps its guarantee for every set of other users who may be present. So
+    it counts only on users whose presence is 1, and on nobody where absence is a secret: a refusal
+    of missing reports would tell that secret. `SumLosses` and `sum_scale` take all other users to
+    be present. To model absence that the adversary does not know of, put its mass on the atom 0 of
+    ``law``.
 
     References
     ----------
@@ -91,9 +91,9 @@ class User:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _check_law(self.law, "law")
+        _check_distribution(self.law, "law")
         if self.alternative is not None:
-            _check_law(self.alternative, "alternative")
+            _check_distribution(self.alternative, "alternative")
         if self.presence is not None:
             object.__setattr__(self, "presence", check_chance(self.presence, "presence"))
         object.__setattr__(self, "count", _check_count(self.count))
@@ -110,14 +110,14 @@ class User:
         if isinstance(self.law, Discrete):
             return self.law.atoms
         raise ValueError(
-            "values must be given for a user with a Gaussian law, whose values cannot be listed; "
-            "pass values=, or protect the distribution instead."
+            "values must be given for a user with a Gaussian distribution, whose values cannot be "
+            "listed; pass values=, or protect the distribution instead."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class UserPair:
-    """Two secrets about one user, and the laws of that user's report under each.
+    """Two secrets about one user, and the distribution of that user's report under each.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class UserPair:
     secret, against : str
         What the two secrets are called.
     p, q : Discrete or GaussianMixture
-        Laws of the report: a point mass for a value, a point mass at 0 for absence.
+        Distributions of the report: a point mass for a value, a point mass at 0 for absence.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class UserPair:
 
     @property
     def shift(self) -> float | None:
-        """How far the second law lies from the first, where both are point masses; else None."""
+        """The difference of the two values where both are point masses, else None."""
         first, second = _only_value(self.p), _only_value(self.q)
         return None if first is None or second is None else second - first
 
@@ -160,11 +160,11 @@ def user_pairs(
     users : sequence of User
         In the order in which pairs count them.
     secrets : {"value", "value-absence", "distribution-absence", "distribution"}
-        Any two protected values; a protected value and absence; the law and absence; the law and
-        the alternative.
+        Any two protected values; a protected value and absence; the distribution and absence; the
+        distribution and the alternative.
     farthest_only : bool, default=False
-        Of value pairs, return only the one farthest apart of each user. It has that user's largest
-        loss, so it decides the scale; all pairs of many users with many values are very many.
+        Of value pairs, return only the farthest pair of each user. It has the user's largest loss,
+        so it decides the scale; all pairs of many users with many values would be very many.
 
     Returns
     -------
@@ -176,8 +176,8 @@ def user_pairs(
     TypeError
         If ``users`` holds anything but users.
     ValueError
-        If there is no user, the name is unknown, or ``secrets="distribution"`` meets a user
-        without ``alternative``, or ``secrets="value"`` leaves no two values to protect.
+        If there is no user, the name is unknown, a user has no ``alternative`` for
+        ``secrets="distribution"``, or no two values are left to protect for ``secrets="value"``.
 
     Examples
     --------
@@ -203,8 +203,8 @@ def user_pairs(
     ]
     if not pairs:
         raise ValueError(
-            "secrets='value' needs a user with two values to tell apart, and every law given has "
-            "one; pass values=, or use secrets='value-absence'."
+            "secrets='value' needs a user with two values to tell apart, and every "
+            "distribution has one; pass values=, or use secrets='value-absence'."
         )
     return pairs
 
@@ -218,7 +218,7 @@ def check_users(users: Any) -> list[User]:
         if not isinstance(user, User):
             raise TypeError(
                 f"users must hold User objects, and users[{k}] is {user!r}; "
-                "wrap its law: User(Discrete(atoms, probabilities))."
+                "wrap its distribution: User(Discrete(atoms, probabilities))."
             )
     if not members:
         raise ValueError("users must hold at least one User, got none.")
@@ -226,7 +226,7 @@ def check_users(users: Any) -> list[User]:
 
 
 def common_step(users: Sequence[User]) -> float:
-    """Return a step such that every value a user may report is a whole number of steps.
+    """Return a step of which every value that a user may report is a multiple.
 
     It is 1 where all values are integers, and otherwise the largest step there is, with floats
     read as the decimals they are printed as: 0.1 for 0.1, 0.2 and 0.7.
@@ -234,7 +234,8 @@ def common_step(users: Sequence[User]) -> float:
     Parameters
     ----------
     users : sequence of User
-        Atoms of discrete laws, of alternatives, and protected values count; atoms without mass do.
+        The step fits all atoms of discrete distributions and of alternatives, with mass or
+        without, and all protected values.
 
     Returns
     -------
@@ -286,33 +287,32 @@ def step_of(values: FloatArray) -> float:
 
 
 def _reported(user: User) -> Iterator[FloatArray]:
-    for law in (user.law, user.alternative):
-        if isinstance(law, Discrete):
-            yield law.atoms
+    for distribution in (user.law, user.alternative):
+        if isinstance(distribution, Discrete):
+            yield distribution.atoms
     if user.values is not None:
         yield user.protected
 
 
 def _pairs_of(k: int, user: User, secrets: str, farthest_only: bool) -> Iterator[UserPair]:
     """Yield the secret pairs about one user."""
-    absent = _point(0.0)
     if secrets == "value":
         values = user.protected.tolist()
         if farthest_only and len(values) > 1:
             values = [values[0], values[-1]]
-        for a, b in combinations([(_shown(value), _point(value)) for value in values], 2):
-            yield UserPair(k, a[0], b[0], a[1], b[1])
+        for a, b in combinations(values, 2):
+            yield UserPair(k, _shown(a), _shown(b), _point(a), _point(b))
     elif secrets == "value-absence":
         values = user.protected.tolist()
         for value in [max(values, key=abs)] if farthest_only else values:
-            yield UserPair(k, _shown(value), "absent", _point(value), absent)
+            yield UserPair(k, _shown(value), "absent", _point(value), _point(0.0))
     elif secrets == "distribution-absence":
-        yield UserPair(k, "law", "absent", user.law, absent)
+        yield UserPair(k, "law", "absent", user.law, _point(0.0))
     else:
         if user.alternative is None:
             raise ValueError(
-                f"secrets='distribution' needs two laws, and {user.name or f'users[{k}]'!r} has no "
-                "alternative; pass alternative= to User, or use secrets='distribution-absence'."
+                f"secrets='distribution' needs two distributions, and {user.name or f'users[{k}]'!r} "
+                "has no alternative; pass alternative= to User, or use secrets='distribution-absence'."
             )
         yield UserPair(k, "law", "alternative", user.law, user.alternative)
 
@@ -325,34 +325,41 @@ def _shown(value: float) -> str:
     return f"value {int(value) if value.is_integer() else value!r}"
 
 
-def _only_value(law: Prior) -> float | None:
+def with_mass(distribution: Prior) -> FloatArray:
+    """Return the atoms that have mass."""
+    assert isinstance(distribution, Discrete)
+    atoms: FloatArray = distribution.atoms[distribution.counts > 0]
+    return atoms
+
+
+def _only_value(distribution: Prior) -> float | None:
     """Return the one value that has mass, or None."""
-    if not isinstance(law, Discrete):
+    if not isinstance(distribution, Discrete):
         return None
-    atoms = law.atoms[law.counts > 0]
+    atoms = with_mass(distribution)
     return float(atoms[0]) if len(atoms) == 1 else None
 
 
-def _check_law(law: Any, name: str) -> None:
-    if law is None:
+def _check_distribution(distribution: Any, name: str) -> None:
+    if distribution is None:
         raise TypeError(
             f"{name} must be a Discrete or a GaussianMixture, got None: a user without a "
             "distribution; estimate one, or give a Discrete over the values that may be reported."
         )
-    if not isinstance(law, Discrete | GaussianMixture):
+    if not isinstance(distribution, Discrete | GaussianMixture):
         raise TypeError(
-            f"{name} must be a Discrete or a GaussianMixture, got {law!r}; "
+            f"{name} must be a Discrete or a GaussianMixture, got {distribution!r}; "
             "build one: Discrete(atoms, probabilities)."
         )
-    if law.n_axes != 1:
+    if distribution.n_axes != 1:
         raise ValueError(
-            f"{name} must be of one column, got {law!r}; a sum is over one column, so take its "
-            "marginal."
+            f"{name} must be of one column, got {distribution!r}; a sum is over one column, so "
+            "take its marginal."
         )
-    if isinstance(law, GaussianMixture) and law.means.ndim != 1:  # its scales are variances
+    if isinstance(distribution, GaussianMixture) and distribution.means.ndim != 1:  # covariances
         raise ValueError(
-            f"{name} must have standard deviations, of shape (k,), got {law!r} with covariance "
-            "matrices; pass law.marginal([0])."
+            f"{name} must have standard deviations, of shape (k,), got {distribution!r} with "
+            "covariance matrices; pass its marginal([0])."
         )
 
 
@@ -377,7 +384,7 @@ def _check_values(values: Any) -> FloatArray:
     if numbers.ndim != 1 or not numbers.size:
         raise ValueError(
             f"values must be a non-empty list of numbers, got shape {numbers.shape}; "
-            "leave it out to protect the atoms of the law."
+            "leave it out to protect the atoms of the distribution."
         )
     if not np.all(np.isfinite(numbers)):
         bad = float(numbers[~np.isfinite(numbers)][0])
