@@ -31,7 +31,7 @@ from sklearn_puffer._noise import Sampler, sampler_loss
 from sklearn_puffer._releases import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
 from sklearn_puffer._sums.estimator import _rule, answers_about
-from sklearn_puffer._sums.reports import SumSettings, asked_of
+from sklearn_puffer._sums.reports import SumSettings, secret_pairs
 from sklearn_puffer._sums.sums import DiscreteSum
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import User
@@ -1000,7 +1000,7 @@ def test_an_answer_without_noise_may_be_repeated_without_end(ledger_of):
 def test_a_certificate_that_does_not_hold_has_no_budget():
     query = PufferfishSum(0.5).fit([User(P4)])
     settings, reports = SumSettings.of(query.get_params()), query._reporters
-    everybody = DiscreteSum(reports, asked_of(reports, settings), settings.together)
+    everybody = DiscreteSum(reports, secret_pairs(reports, settings), settings.together)
     answers = answers_about(everybody, settings)
     broken = dataclasses.replace(
         answers, losses=dataclasses.replace(answers.losses, upper=answers.losses.upper + 1)

@@ -65,8 +65,8 @@ from sklearn_puffer._sums.reports import (
     GaussianReporters,
     Reporters,
     SumSettings,
-    asked_of,
     read_reports,
+    secret_pairs,
 )
 from sklearn_puffer._sums.sums import DiscreteSum, GaussianSum, Losses
 from sklearn_puffer._tables import Name, known, series
@@ -777,7 +777,7 @@ class PufferfishSum(CertifiedEstimator):
         settings = SumSettings.of(self.get_params(deep=False))
         reports = read_reports(known(X), settings)
         kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
-        users_sum = kind(reports, asked_of(reports, settings), settings.together)
+        users_sum = kind(reports, secret_pairs(reports, settings), settings.together)
         answers = answers_about(users_sum, settings)
         certificate = sum_certificate(users_sum, answers)
         self._remember(reports, answers)

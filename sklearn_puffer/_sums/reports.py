@@ -1,8 +1,7 @@
-r"""What a `PufferfishSum` is asked: its parameters, who reports what, and the pairs of secrets.
+r"""The settings of a `PufferfishSum`: its parameters, the users who report, and the secret pairs.
 
-Users are given, or are the classes of a table's rows, and their reports are in whole steps. The
-distributions of the users and the reports that are summed go through one rounding, `in_steps`, so
-that what is released is what the guarantee is about.
+Users are given, or are the classes of a table's rows. `in_steps` rounds both their distributions
+and the reports that are summed, so that the guarantee is about what is released.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ CONDITIONS = (
     "corollary_1b",
 )
 _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
-# What estimators that were saved call them; 003 has theorems of these numbers, too.
+# Older names, in saved estimators; 003 has theorems of these numbers, too.
 _BEFORE = {"theorem_1": "theorem_1_of_001", "theorem_2": "theorem_2_of_001"}
 _FOR_TABLES = ("value", "by", "alternatives", "values", "presence")
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
@@ -88,7 +87,7 @@ _MOST_EPSILON = 1e100
 
 @dataclass(frozen=True)
 class SumSettings:
-    """The estimator's parameters, checked as far as that needs no data."""
+    """The estimator's parameters, with all checks that need no data."""
 
     notion: Pufferfish
     secrets: str
@@ -98,17 +97,11 @@ class SumSettings:
     step: float | None
     releases: int
     seed: int | None
-    table: Mapping[str, Any]  # how a table becomes users; users bring that with them
+    table: Mapping[str, Any]  # parameters that are for tables only
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> SumSettings:
-        """Return the parameters.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument, its value and the way out.
-        """
+        """Check the parameters."""
         check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
         epsilon = check_positive(params["epsilon"], "epsilon")
         if epsilon < _LEAST_EPSILON:
@@ -141,15 +134,15 @@ class SumSettings:
 
     @property
     def draws(self) -> int:
-        """How many answers there may be, as far as the sampler's error is paid for.
+        """How many answers the budget for the sampler's error covers.
 
-        More than are planned: a ledger may choose more of them, at larger scales.
+        They are more than ``releases``: a ledger may choose more answers at larger scales.
         """
         spare = SPARE * self.notion.epsilon / sampler_loss(1)
         return self.releases + math.floor(min(spare, MOST_RELEASES))
 
     def notion_for_distribution(self, drawing: float) -> Pufferfish:
-        """Return what continuous noise must keep, where drawing adds this much to a pure loss."""
+        """Return the guarantee that continuous noise needs if drawing adds this to a pure loss."""
         if not drawing < self.notion.epsilon:
             raise ValueError(
                 f"epsilon={self.notion.epsilon!r} is less than the {drawing:.3g} that drawing the "
@@ -160,7 +153,7 @@ class SumSettings:
 
 
 def _strategy(name: Any) -> str:
-    """Return the name of a strategy, which may be one of before."""
+    """Return the name of a strategy, which may be an older one."""
     if isinstance(name, str) and name in _BEFORE:
         return _BEFORE[name]
     return str(check_choice(name, "strategy", _STRATEGIES))
@@ -184,7 +177,7 @@ def _completed(
     chances = dict.fromkeys(range(len(users)), presence)
     if isinstance(presence, Mapping):
         chances = {_class_of(x, labels, "presence"): chance for x, chance in presence.items()}
-    distributions: dict[int, Prior] = {}
+    priors: dict[int, Prior] = {}
     if alternatives is not None and not settings.crosses_classes:
         if not isinstance(alternatives, Mapping):
             raise TypeError(
@@ -192,13 +185,11 @@ def _completed(
                 f"{alternatives!r}."
             )
         for label, other in alternatives.items():
-            k = _class_of(label, labels, "alternatives")
-            given = isinstance(other, Discrete)
-            distributions[k] = (
-                other if given else users[_class_of(other, labels, "alternatives")].law
-            )
+            if not isinstance(other, Discrete):
+                other = users[_class_of(other, labels, "alternatives")].law
+            priors[_class_of(label, labels, "alternatives")] = other
     return tuple(
-        replace(user, alternative=distributions.get(k), presence=chances.get(k))
+        replace(user, alternative=priors.get(k), presence=chances.get(k))
         for k, user in enumerate(users)
     )
 
@@ -206,8 +197,8 @@ def _completed(
 def _class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
     """Return the position of a class."""
     label = plain(label)
-    for k, known in enumerate(labels):
-        if known == label and isinstance(known, str) == isinstance(label, str):
+    for k, existing in enumerate(labels):
+        if existing == label and isinstance(existing, str) == isinstance(label, str):
             return k
     raise ValueError(
         f"{argument} names class {quoted(label)}, which is not there; the classes are "
@@ -220,13 +211,7 @@ _OF_GAUSSIANS = ("distribution-absence", "value", "value-absence")
 
 
 def read_reports(X: Any, settings: SumSettings) -> Reporters:
-    """Return who reports, from users or from a table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument or column, its value and the way out.
-    """
+    """Read the users, who are given or the classes of a table."""
     users = [user for user in X if isinstance(user, User)] if isinstance(X, Sequence) else []
     if any(isinstance(x, GaussianMixture) for user in users for x in (user.law, user.alternative)):
         return _read_gaussians(X, settings)
@@ -271,7 +256,7 @@ def _read_table(X: Any, settings: SumSettings) -> tuple[tuple[User, ...], tuple[
     values = numeric_values(table, source.value)
     check_whole(values, source.value)
     order = np.argsort(codes, kind="stable")
-    parts = np.split(values.data[order], np.cumsum(np.bincount(codes))[:-1])  # one a class
+    parts = np.split(values.data[order], np.cumsum(np.bincount(codes))[:-1])  # one for each class
     users = [
         User(Discrete.from_counts(*distinct(Values(values.kind, part))), count=len(part))
         for part in parts
@@ -292,7 +277,7 @@ def _on_steps(
             f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
         )
     if made.reach == 0.0 and any(
-        distribution.atoms.any() for user in users for distribution in made.distributions(user)
+        prior.atoms.any() for user in users for prior in made.distributions(user)
     ):
         raise ValueError(
             f"step={step!r} is too coarse: every report rounds to 0; pass a finer step, or None."
@@ -314,8 +299,8 @@ def _read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianRep
     gaussian_classes(users)
     if settings.secrets not in _OF_GAUSSIANS:
         raise ValueError(
-            f"secrets={settings.secrets!r} is not for Gaussian users, of whom 003, Corollary 1 "
-            f"knows {list(_OF_GAUSSIANS)}; round the reports to a step, and use discrete "
+            f"secrets={settings.secrets!r} is not for Gaussian users: 003, Corollary 1 is for "
+            f"{list(_OF_GAUSSIANS)}; round the reports to a step, and use discrete "
             "distributions."
         )
     if settings.query == "count":
@@ -333,23 +318,19 @@ def _read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianRep
 
 def _check_binary(who: Reporters) -> None:
     for k, user in enumerate(who.users):
-        strange = [
-            x
-            for distribution in who.distributions(user)
-            for x in distribution.atoms.tolist()
-            if x not in (0.0, 1.0)
-        ]
+        atoms = np.concatenate([prior.atoms for prior in who.distributions(user)])
+        strange = atoms[~np.isin(atoms, (0.0, 1.0))].tolist()
         if strange:
             raise ValueError(
                 f"query='count' adds up reports of 0 and 1, and {on_one_line(who.named(k))} may "
-                f"report {strange[0]!r}; use query='sum', or report whether something is so."
+                f"report {strange[0]!r}; use query='sum', or report 1 for yes and 0 for no."
             )
 
 
 # -------------------------------------------------------------------------------------- who reports
 
 
-_FAR = 64.0  # deviations of Gaussian sums within which the grid has room for reports
+_FAR = 64.0  # the grid has room for Gaussian sums within this many deviations of their mean
 _FARTHEST = 2.0**53  # up to here floats count steps exactly
 
 
@@ -418,7 +399,7 @@ class Reporters:
     Attributes
     ----------
     users : tuple of User
-        One for each class, in its own units; ``count`` of them are alike.
+        One for each class, in the units of the reports; a class has ``count`` users.
     labels : tuple
         What the classes are called: positions, names, or values of the columns of ``source``.
     secrets : str
@@ -428,8 +409,7 @@ class Reporters:
     source : Source or None
         Where the users were learnt from a table.
     crossed : bool
-        Whether the secret is which class's distribution a user follows, whatever class the user is
-        of.
+        Whether any user, of whatever class, may follow the distribution of any class.
     """
 
     users: tuple[User, ...]
@@ -459,7 +439,7 @@ class Reporters:
 
     @cached_property
     def there(self) -> BoolArray:
-        """Whether each user is never absent: nobody whose absence is a secret."""
+        """Whether each user is never absent; False where absence is a secret."""
         secret = "absence" in self.secrets
         return np.array([not secret and user.presence in (None, 1.0) for user in self.users])
 
@@ -484,67 +464,48 @@ class Reporters:
         return [self._in_steps(user) for user in self.users]
 
     def _in_steps(self, user: User) -> User:
-        distribution, *others = (
-            distribution.moved(in_steps(distribution.atoms, self.step, "laws").astype(float))
-            for distribution in self.distributions(user)
+        law, *alternative = (
+            prior.moved(in_steps(prior.atoms, self.step, "distributions").astype(float))
+            for prior in self.distributions(user)
         )
         values = None if user.values is None else self._steps_of(user.values).astype(float)
-        return replace(
-            user,
-            law=distribution,
-            alternative=others[0] if others else None,
-            values=values,
-        )
+        return replace(user, law=law, alternative=next(iter(alternative), None), values=values)
 
     def _steps_of(self, values: Any) -> IntArray:
         return np.unique(in_steps(values, self.step, "values"))
 
     def distributions(self, user: User) -> list[Discrete]:
         """Return the distributions that a user's report may follow."""
-        return [
-            distribution
-            for distribution in (user.law, user.alternative)
-            if isinstance(distribution, Discrete)
-        ]
+        return [prior for prior in (user.law, user.alternative) if isinstance(prior, Discrete)]
 
     def accepted(self, user: User) -> IntArray:
-        """Return the reports, in steps, that a user may hand in: the distributions allow no others.
+        """Return the reports, in steps, that a user may hand in.
 
-        A report that a protected alternative has must never be refused: that would tell of it.
+        No report is refused that has mass under a protected alternative: a refusal would tell it
+        from the other distribution.
         """
         if self.crossed:
             return self._of_all_classes
-        about_distributions = self.secrets == "distribution"
-        distributions = (
-            self.distributions(user) if about_distributions else self.distributions(user)[:1]
-        )
-        possible = [distribution.atoms[distribution.counts > 0] for distribution in distributions]
-        if self.secrets.startswith("value"):  # then the reported value is given, and needs no mass
+        priors = self.distributions(user)
+        possible = list(map(with_mass, priors if self.secrets == "distribution" else priors[:1]))
+        if self.secrets.startswith("value"):  # a declared value needs no mass
             possible.append(user.protected)
         return self._steps_of(np.concatenate(possible))
 
     @cached_property
     def _of_all_classes(self) -> IntArray:
-        """The reports, in steps, that the distribution of some class has."""
-        distributions = [
-            distribution for user in self.users for distribution in self.distributions(user)
-        ]
-        return self._steps_of(
-            np.concatenate(
-                [distribution.atoms[distribution.counts > 0] for distribution in distributions]
-            )
-        )
+        """The reports, in steps, that have mass in any class."""
+        priors = [prior for user in self.users for prior in self.distributions(user)]
+        return self._steps_of(np.concatenate(list(map(with_mass, priors))))
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the sum, in steps."""
         total = 0.0
         for user in self.in_steps:
-            distribution: Any = user.law
-            mean = float(distribution.probabilities @ distribution.atoms)
-            total += user.count * float(
-                distribution.probabilities @ (distribution.atoms - mean) ** 2
-            )
+            prior: Any = user.law
+            mean = float(prior.probabilities @ prior.atoms)
+            total += user.count * float(prior.probabilities @ (prior.atoms - mean) ** 2)
         return math.sqrt(total)
 
     def parts(self) -> Iterator[bytes]:
@@ -553,7 +514,7 @@ class Reporters:
             yield repr([plain(label), user.count, self.accepted(user).tolist()]).encode()
 
     def total(self, reports: Any) -> int | Fraction:
-        """Return the sum of the reports in steps, whoever is absent.
+        """Return the sum of the reports in steps; an absent user adds nothing.
 
         Raises
         ------
@@ -582,18 +543,18 @@ class Reporters:
         return values[~gone], classes if classes is None else classes[~gone]
 
     def _allowed(self, steps: IntArray, classes: Array | None) -> Array:
-        """Return which reports the users' priors have, or some prior where none is known."""
+        """Return which reports their users may hand in; without classes, which any user may."""
         levels, pairs = self._alphabet
-        places = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
-        known: Array = levels[places] == steps
-        return known if classes is None else known & np.isin(classes * len(levels) + places, pairs)
+        codes = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
+        listed: Array = levels[codes] == steps
+        return listed if classes is None else listed & np.isin(classes * len(levels) + codes, pairs)
 
     @cached_property
     def _alphabet(self) -> tuple[IntArray, IntArray]:
         """All accepted reports, and which of them each class may hand in, as one number a pair."""
-        own = [self.accepted(user) for user in self.users]
-        levels = np.unique(np.concatenate(own))
-        pairs = [k * len(levels) + np.searchsorted(levels, steps) for k, steps in enumerate(own)]
+        accepted = list(map(self.accepted, self.users))
+        levels = np.unique(np.concatenate(accepted))
+        pairs = [k * len(levels) + np.searchsorted(levels, x) for k, x in enumerate(accepted)]
         return levels, np.concatenate(pairs)
 
     def _check_absent(self, classes: Array | None) -> None:
@@ -620,7 +581,7 @@ class Reporters:
                 "one for each user, in the order of fit, and NaN for a user who is absent."
             )
         if self.source is not None and len(self.users) > 1:
-            if len(set(self.there.tolist())) > 1:  # missing values or not: whose they are matters
+            if len(set(self.there.tolist())) > 1:  # which class misses a value matters
                 raise ValueError(
                     "values is one column, and presence= allows missing reports of some classes "
                     "only; pass the table, which tells the classes apart."
@@ -647,10 +608,9 @@ class Reporters:
                     f"had {expected.get(label, 0)}; release the rows of fit, with missing values "
                     "for those who are absent, or fit again."
                 )
-        places = {label: k for k, label in enumerate(self.labels)}
-        return column_floats(numeric_values(table, source.value)), np.array(
-            [places[x] for x in labels]
-        )[codes]
+        index = {label: k for k, label in enumerate(self.labels)}
+        classes = np.array([index[label] for label in labels])[codes]
+        return column_floats(numeric_values(table, source.value)), classes
 
 
 class GaussianReporters(Reporters):
@@ -672,7 +632,7 @@ class GaussianReporters(Reporters):
         return float(np.linalg.norm(np.sqrt(counts) * sds))
 
     def total(self, reports: Any) -> Fraction:
-        """Return the exact sum of the reports, whoever is absent.
+        """Return the exact sum of the reports; an absent user adds nothing.
 
         Raises
         ------
@@ -716,27 +676,20 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
     """Return means, standard deviations and counts of users who are Gaussian, and refuse others."""
     columns = []
     for k, user in enumerate(check_users(users)):
-        distribution = user.law
-        if not (isinstance(distribution, GaussianMixture) and _is_gaussian(distribution)):
+        prior = user.law
+        if not (isinstance(prior, GaussianMixture) and _is_gaussian(prior)):
             raise ValueError(
-                f"users must be Gaussian for 003, Corollary 1, got {distribution!r} for "
-                f"users[{k}]; the central limit theorem is no proof of it: round the reports to a "
+                f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the central limit theorem is no proof of it: round the reports to a "
                 "step, and use Discrete distributions."
             )
-        columns.append(
-            [float(distribution.means[0]), float(distribution.scales[0]), float(user.count)]
-        )
+        columns.append([float(prior.means[0]), float(prior.scales[0]), float(user.count)])
     means, sds, counts = np.array(columns).T
     return means, sds, counts
 
 
-def _is_gaussian(distribution: GaussianMixture) -> bool:
+def _is_gaussian(prior: GaussianMixture) -> bool:
     """Return whether all components are the same."""
-    return (
-        distribution.n_axes == 1
-        and len(set(zip(distribution.means.tolist(), distribution.scales.tolist(), strict=True)))
-        == 1
-    )
+    return len(set(zip(prior.means.tolist(), prior.scales.tolist(), strict=True))) == 1
 
 
 def numeric_values(table: Table, name: Name) -> Values:
@@ -774,15 +727,8 @@ def _column_of(reports: Any) -> FloatArray:
 # ----------------------------------------------------------------------------- the pairs of secrets
 
 
-def asked_of(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    """Return the pairs of secrets to protect, in words, and with distributions in whole steps.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is nothing to protect, an argument does not go with the secrets, or a value is
-        not in the alphabet.
-    """
+def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
+    """Return the pairs of secrets to protect, in words, and with distributions in whole steps."""
     _check_fitting(reporters, settings)
     return [_in_words(reporters, pair, settings) for pair in _pairs(reporters, settings)]
 
@@ -794,9 +740,9 @@ def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
     if reporters.crossed:
         return _crossed_pairs(reporters, users)
     if secrets == "distribution":
-        told = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
-        found = user_pairs([users[k] for k in told], secrets)
-        return [replace(pair, user=told[pair.user]) for pair in found]
+        chosen = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
+        pairs = user_pairs([users[k] for k in chosen], secrets)
+        return [replace(pair, user=chosen[pair.user]) for pair in pairs]
     return user_pairs(users, secrets, farthest_only=True)
 
 
@@ -844,21 +790,21 @@ def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) ->
                 f"values holds ({first!r}, {second!r}), which is one value in steps of "
                 f"{reporters.step!r}; drop that pair, or pass a finer step=."
             )
-        found = [k for k, user in enumerate(users) if np.isin(steps, user.protected).all()]
-        if not found:
+        classes = [k for k, user in enumerate(users) if np.isin(steps, user.protected).all()]
+        if not classes:
             raise ValueError(
                 f"values holds ({first!r}, {second!r}), and no user has both in the alphabet; "
                 "name values that are reported."
             )
-        distributions = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
-        pairs += [UserPair(k, repr(first), repr(second), *distributions) for k in found]
+        priors = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
+        pairs += [UserPair(k, repr(first), repr(second), *priors) for k in classes]
     return pairs
 
 
 def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
-    """Return every class against every other: a user of the one who is like the other.
+    """Return, for every two classes, a user of the first with the distribution of the second.
 
-    Both orders count: the other users are those left when a user of the first class is taken out.
+    Both orders count: the other users are all but one of the first class.
     """
     if len(users) < 2:
         raise ValueError("alternatives='all' needs two classes at least; name columns in by=.")
@@ -878,17 +824,14 @@ def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Us
     secrets = settings.secrets
     name = reporters.named(pair.user, settings.together)
     if secrets.startswith("value"):
-        values = (float(with_mass(distribution)[0]) for distribution in (pair.p, pair.q))
-        first, second = (value * reporters.step for value in values)
+        first, second = (float(with_mass(p)[0]) * reporters.step for p in (pair.p, pair.q))
         against = f"reports {second:g}" if secrets == "value" else "is absent"
         return replace(pair, secret=f"{name} reports {first:g}", against=f"{name} {against}")
     if secrets == "distribution-absence":
         return replace(pair, secret=f"{name} is present", against=f"{name} is absent")
-    other = (
-        "its alternative"
-        if pair.against == "alternative"
-        else f"the distribution of {pair.against}"
-    )
+    other = f"the distribution of {pair.against}"
+    if pair.against == "alternative":
+        other = "its alternative"
     return replace(
         pair, secret=f"{name} follows its distribution", against=f"{name} follows {other}"
     )

@@ -58,8 +58,8 @@ class User:
     TypeError
         If there is no distribution, or an argument is of a wrong type.
     ValueError
-        If a distribution has several columns, ``presence`` lies outside [0, 1], ``count`` is below 1, or
-        ``values`` is empty or not finite.
+        If a distribution has several columns, ``presence`` lies outside [0, 1], ``count`` is below
+        1, or ``values`` is empty or not finite.
 
     Notes
     -----
@@ -311,8 +311,9 @@ def _pairs_of(k: int, user: User, secrets: str, farthest_only: bool) -> Iterator
     else:
         if user.alternative is None:
             raise ValueError(
-                f"secrets='distribution' needs two distributions, and {user.name or f'users[{k}]'!r} "
-                "has no alternative; pass alternative= to User, or use secrets='distribution-absence'."
+                "secrets='distribution' needs two distributions, and "
+                f"{user.name or f'users[{k}]'!r} has no alternative; pass alternative= to User, or "
+                "use secrets='distribution-absence'."
             )
         yield UserPair(k, "law", "alternative", user.law, user.alternative)
 
