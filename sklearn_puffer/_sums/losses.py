@@ -498,8 +498,8 @@ def reach_of(pair: UserPair) -> float:
     return float(np.ptp(np.concatenate(list(map(with_mass, prior_pair(pair))))))
 
 
-def prior_pair(pair: UserPair) -> PriorPair:
-    """Return the distributions of the one user's report."""
+def prior_pair(pair: UserPair | PriorPair) -> PriorPair:
+    """Return the two distributions of the user's report."""
     return PriorPair(pair.p, pair.q)
 
 

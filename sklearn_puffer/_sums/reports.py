@@ -185,9 +185,10 @@ def _completed(
                 f"{alternatives!r}."
             )
         for label, other in alternatives.items():
+            k = _class_of(label, labels, "alternatives")
             if not isinstance(other, Discrete):
                 other = users[_class_of(other, labels, "alternatives")].law
-            priors[_class_of(label, labels, "alternatives")] = other
+            priors[k] = other
     return tuple(
         replace(user, alternative=priors.get(k), presence=chances.get(k))
         for k, user in enumerate(users)
@@ -679,8 +680,9 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
         prior = user.law
         if not (isinstance(prior, GaussianMixture) and _is_gaussian(prior)):
             raise ValueError(
-                f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the central limit theorem is no proof of it: round the reports to a "
-                "step, and use Discrete distributions."
+                f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the "
+                "central limit theorem is no proof of it: round the reports to a step, and use "
+                "Discrete distributions."
             )
         columns.append([float(prior.means[0]), float(prior.scales[0]), float(user.count)])
     means, sds, counts = np.array(columns).T

@@ -1,19 +1,19 @@
-r"""A sum over users: the scales that pairs of secrets need, and what they lose.
+r"""A sum over users: the scales that pairs of secrets need, and their losses.
 
-*Discrete users.* A whole class, n users who leave or change together, is a chain of n single
-changes, in each of which the rest of the class is among the other users. So with w(theta) the loss
+*Discrete users.* The n users of a class may leave or change together. That is a chain of n changes
+of single users, for each of whom the rest of the class are other users. So with w(theta) the loss
 of one of its users in the worst case over all others,
 
-.. math:: \text{loss of the class} \le n \, w(\theta),
+.. math:: \text{loss of the class} \le n \, w(\theta).
 
-and far to either side the loss tends to n times the difference of log E[e^(x/theta)], or of
-log E[e^(-x/theta)], of the two distributions of one user. Where the reports of a class have one
-sign, or its pairs are values, the two are equal.
+Far to either side the loss tends to n times the difference of log E[e^(x/theta)], or of
+log E[e^(-x/theta)], of the two distributions of one user. That equals the bound where the reports
+of a class have one sign, or its pairs are values.
 
 *Gaussian users* (003, Cor. 1). A pair of secrets about a user k (or about all users of a class)
-changes the sum by a Gaussian: with m and s its mean and deviation (s = 0 where values are the
-secrets), and S the deviation of all others, the distributions of the sum are, but for a
-translation, N(m, s^2 + S^2) and N(0, S^2). With Laplace noise of scale theta and G ~ N(m, s^2):
+changes the sum by a Gaussian with mean m and deviation s; s = 0 where values are the secrets. Let S
+be the deviation of all others. Up to a translation, the distributions of the sum are
+N(m, s^2 + S^2) and N(0, S^2). With Laplace noise of scale theta and G ~ N(m, s^2):
 
 - Pure loss of the first against the second: |m|/theta + s^2/(2 theta^2), whatever S is. It is the
   limit far out, log E[e^(|m| / m G / theta)], and alone (S = 0) the ratio E[e^((|y| - |y - G|) /
@@ -24,14 +24,14 @@ translation, N(m, s^2 + S^2) and N(0, S^2). With Laplace noise of scale theta an
   A translation by m has a delta of 1 - e^((epsilon - |m|/theta)/2).
 
 *Published sufficient conditions*, corrected: Laplace noise, pure epsilon. Users report independent
-values, X is their sum, and a pair of secrets changes the distribution of one user from p to q.
-Whatever the other users do, a scale that keeps the loss of p against q within epsilon keeps that of
-the sum: with R the distribution of the others,
+values, and a pair of secrets changes the distribution of one user from p to q. A scale that keeps
+the loss of p against q within epsilon keeps the loss of the sum within epsilon, whatever the other
+users do: with R the distribution of the others,
 
 .. math:: \frac{\int h_p(y - r) R(dr)}{\int h_q(y - r) R(dr)} \le \sup_z \frac{h_p(z)}{h_q(z)},
 
-a weighted mean of ratios being at most the largest. So every condition here reads the user's own
-distributions only, and the chance that users are present, a factor of both sides, cancels.
+as a weighted mean of ratios is at most the largest. So every condition here depends on p and q
+alone. The chance that users are present is a factor of both densities, and cancels.
 """
 
 from __future__ import annotations
@@ -63,14 +63,12 @@ from sklearn_puffer._sums.losses import (
     MAX_STEPS,
     SumLosses,
     least_loss,
+    prior_pair,
     reach_of,
     sum_scale,
     worst_case_scale,
 )
-from sklearn_puffer._sums.reports import (
-    Reporters,
-    gaussian_classes,
-)
+from sklearn_puffer._sums.reports import Reporters, gaussian_classes
 from sklearn_puffer._sums.users import User, UserPair, check_chance, step_of, with_mass
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed
@@ -88,9 +86,9 @@ _NOBODY = User(Discrete.from_counts([0.0], [1]))
 class Losses:
     """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
 
-    ``lower`` and ``upper`` hold the loss for the given users, the largest over who of the others is
-    present, and ``worst`` is a bound over all other users. ``recomputed`` says of each pair whether
-    that interval is the loss itself, and not only a bound on it.
+    ``lower`` and ``upper`` hold the loss for the given users, the largest over all sets of absent
+    users. ``worst`` is a bound over all other users. ``recomputed`` says whether a pair's interval
+    is for all of the given users, and no bound from some of them.
     """
 
     lower: FloatArray
@@ -129,10 +127,10 @@ class DiscreteSum:
 
     @cached_property
     def counted_on(self) -> list[User]:
-        """The users as the others of a pair: whoever may be absent adds nothing.
+        """The users with each who may be absent replaced by one who adds nothing.
 
-        Other users never increase a loss, so the largest over all patterns of presence is the loss
-        with those others only who are always there.
+        Other users never increase a loss. So the largest loss over all sets of absent users is the
+        loss with the users who are always present.
         """
         there = zip(self.users, self.reports.there.tolist(), strict=True)
         return [user if stays else _NOBODY for user, stays in there]
@@ -140,9 +138,9 @@ class DiscreteSum:
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.
 
-        "exact" is for the given users, whoever of them is present, "worst_case" over all others;
-        of a class that leaves together both are those of the bound. Where ``exact`` is False,
-        "exact" may be missing: values that lie too many steps apart are not computed with.
+        "exact" is for the given users, "worst_case" for all other users; both are the scale of the
+        bound for classes that leave together. Unless ``exact`` is asked for, "exact" is left out
+        where values lie too many steps apart.
         """
         epsilon = notion.epsilon
         if not self.together:
@@ -150,21 +148,21 @@ class DiscreteSum:
             if exact or self._is_computable:
                 scales = {"exact": sum_scale(self.counted_on, self.pairs, epsilon).scale} | scales
             return scales
-        found: dict[str, list[float]] = {}
+        by_name: dict[str, list[float]] = {}
         by_class: dict[int, list[UserPair]] = {}
         for pair in self.pairs:
             by_class.setdefault(pair.user, []).append(pair)
         for k, pairs in by_class.items():
             for name, scale in self._sufficient(pairs, epsilon / self.users[k].count).items():
-                found.setdefault(name, []).append(scale)
-        scales = {name: max(of) for name, of in found.items() if len(of) == len(by_class)}
+                by_name.setdefault(name, []).append(scale)
+        scales = {name: max(of) for name, of in by_name.items() if len(of) == len(by_class)}
         return {"exact": scales["worst_case"]} | scales
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
-        """Return what is lost with noise of a scale in steps.
+        """Return the losses with noise of a scale in steps.
 
-        A pair that is within the budget in the worst case, or with a few of the other users, is not
-        looked at more closely where that takes long, but for the largest of them.
+        Where that takes long, a pair within the budget in the worst case, or with a few of the
+        other users, keeps that bound, but for the largest of them.
         """
         worst = self._worst(theta)
         counts = np.ones((len(self.pairs), 1))
@@ -173,33 +171,37 @@ class DiscreteSum:
             worst = np.nextafter(counts * worst, np.inf)
         lower = np.clip(counts * self._least(theta), 0.0, worst)
         upper = worst.copy()
-        # of a class, an interval is as many times as wide as it has users
+        # the interval of a class is as many times as wide as the class has users
         width = _CLOSED_CLASS if self.together else _CLOSED
-        known = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
-        chosen = self._looked_at(np.flatnonzero(~known), worst.max(axis=1), notion.epsilon)
+        exact = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
+        chosen = self._chosen(np.flatnonzero(~exact), worst.max(axis=1), notion.epsilon)
         if len(chosen) * self._work > _QUICK:
-            # upper ends that count on some of the other users only
-            losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
+            losses = self._losses_of(chosen)
             few = np.array([losses.upper(k, theta, FEW) for k in range(len(chosen))])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         if len(chosen):
-            least, ends, known[chosen] = self._given(chosen, theta)
+            least, ends, exact[chosen] = self._intervals(chosen, theta)
             lower[chosen] = np.maximum(lower[chosen], least)
             upper[chosen] = np.minimum(upper[chosen], ends)
-        return Losses(lower, upper, worst, known)
+        return Losses(lower, upper, worst, exact)
 
-    def _looked_at(self, unknown: IntArray, worst: FloatArray, budget: float) -> IntArray:
-        """Return the pairs whose loss is computed for the given users, and not bounded only."""
+    def _chosen(self, inexact: IntArray, worst: FloatArray, budget: float) -> IntArray:
+        """Return the pairs whose loss is computed for the given users, and not only bounded."""
         if self.together or not self._is_computable:
-            return unknown[:0]
-        if len(unknown) * self._work <= _QUICK:
-            return unknown
-        return unknown[worst[unknown] > budget]
+            return inexact[:0]
+        if len(inexact) * self._work <= _QUICK:
+            return inexact
+        return inexact[worst[inexact] > budget]
 
-    def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return both ends of the losses of some pairs, and whether all users are counted on."""
-        losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
+    def _losses_of(self, pairs: IntArray) -> SumLosses:
+        return SumLosses(self.counted_on, [self.pairs[k] for k in pairs.tolist()])
+
+    def _intervals(
+        self, chosen: IntArray, theta: float
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return both ends of the losses of these pairs, and whether all users are counted on."""
+        losses = self._losses_of(chosen)
         if theta > 0.0:
             all_count = np.array([losses.counts_all(k) for k in range(len(chosen))])
             return *losses.intervals(theta), all_count
@@ -221,39 +223,36 @@ class DiscreteSum:
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
-        """Return how many steps apart one user's values lie, and the ends of the sum of all."""
+        """Return the range of one user's values and that of the sum of all, in steps."""
         free = [pair for pair in self.pairs if pair.shift is None]
-        distributions = [with_mass(user.law) for user in self.counted_on]
-        further = [with_mass(distribution) for pair in free for distribution in (pair.p, pair.q)]
-        step = step_of(np.concatenate([*distributions, *further]))
-        sums = [
-            user.count * np.ptp(x) for user, x in zip(self.counted_on, distributions, strict=True)
-        ]
-        return int(max(map(reach_of, free), default=0.0) / step), int(sum(sums) / step)
+        atoms = [with_mass(user.law) for user in self.counted_on]
+        step = step_of(np.concatenate(atoms + [with_mass(p) for x in free for p in (x.p, x.q)]))
+        ranges = [user.count * np.ptp(x) for user, x in zip(self.counted_on, atoms, strict=True)]
+        return int(max(map(reach_of, free), default=0.0) / step), int(sum(ranges) / step)
 
     @property
     def _work(self) -> int:
-        """Steps that are looked at for one pair."""
+        """Steps at which one pair is evaluated."""
         return sum(self._lengths)
 
     @property
     def _is_computable(self) -> bool:
-        """Whether the exact loss of every pair is within reach; translations always are."""
+        """Whether the exact loss of every pair can be computed; that of translations always can."""
         return self._lengths[0] <= MAX_STEPS
 
     def _sufficient(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
         """Return the worst case over other users and the published scales, for single users."""
-        found = {"worst_case": worst_case_scale(self.users, pairs, epsilon).scale}
+        scales = {"worst_case": worst_case_scale(self.users, pairs, epsilon).scale}
         published = conditions(pairs, self.reports.secrets, epsilon)
-        return found | {each.name: each.scale for each in published}
+        return scales | {condition.name: condition.scale for condition in published}
 
 
 # ----------------------------------------------------------------------------------- Gaussian users
 
 
-# A point mass is given the width w of 1e-20 of the user's own values where a distribution is
-# needed: for w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <=
-# e^(2u) for u <= 1 and E[e^(-u|Z|)] >= e^-u.
+# Where a distribution is needed, a point mass gets the width w of 1e-20 of the user's values. For
+# w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <= e^(2u) for
+# u <= 1 and E[e^(-u|Z|)] >= e^-u.
 
 
 _THIN = 1e-20
@@ -263,14 +262,14 @@ _MANY = 64  # pairs up to which every loss is computed
 
 @dataclass(frozen=True)
 class Change:
-    """What a secret changes in a sum: m >= 0, s and S of the header above."""
+    """What a secret changes in a sum: m >= 0, s and S of the module's docstring."""
 
     shift: float
     spread: float
     others: float
 
     @property
-    def distributions(self) -> PriorPair:
+    def priors(self) -> PriorPair:
         """The distributions of the sum under the two secrets; a point mass is thin."""
         if max(self.spread, self.others) == 0.0:
             return PriorPair(Discrete([self.shift], [1.0]), Discrete([0.0], [1.0]))
@@ -290,11 +289,11 @@ class Change:
         if self.others == 0.0:
             return lowest, worst
         if notion.delta > 0.0 or theta == 0.0:
-            low, high = _table(self.distributions, theta, notion)
+            low, high = _ends(self.priors, theta, notion)
             return np.minimum(low, worst), np.minimum(high, worst)
         if self.spread == 0.0:
             return lowest, worst
-        low, high = _table(self.distributions, theta, notion)
+        low, high = _ends(self.priors, theta, notion)
         far = self._far_out(theta)  # forwards the others change nothing
         low[0], high[0] = far * (1.0 - 2.0**-48), far * (1.0 + 2.0**-48)
         high = np.minimum(high, worst)
@@ -312,7 +311,7 @@ class Change:
         return self._pure(theta) if notion.delta == 0.0 else self._with_delta(theta, notion)
 
     def bound(self, theta: float, notion: Pufferfish) -> float:
-        """Return an upper end of the larger loss, the closest one unless another settles it."""
+        """Return an upper end of the larger loss: the lowest one unless another decides."""
         lowest, worst = self.alone(theta, notion)
         if worst.max() <= notion.budget or self.others == 0.0:
             return float(worst.max())
@@ -321,7 +320,7 @@ class Change:
         return float(self.given(theta, notion)[1].max())
 
     def scale(self, notion: Pufferfish) -> float:
-        """Return the smallest scale that keeps the guarantee, where some noise is needed."""
+        """Return the smallest scale that keeps the guarantee, where noise is needed."""
         m, s, epsilon = self.shift, self.spread, notion.epsilon
         root = (m + math.hypot(m, math.sqrt(2.0 * epsilon) * s)) / (2.0 * epsilon)
         if notion.delta == 0.0 and self.bound(root * (1.0 + 2.0**-46), notion) <= epsilon:
@@ -335,8 +334,8 @@ class Change:
         return m + 0.5 * s * s
 
     def _translation(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
-        moved = np.full(2, self.shift / theta)
-        low, high = moved * (1.0 - 2.0**-51), moved * (1.0 + 2.0**-51)
+        shifts = np.full(2, self.shift / theta)
+        low, high = shifts * (1.0 - 2.0**-51), shifts * (1.0 + 2.0**-51)
         if notion.delta == 0.0:
             return low, high
         low, high = (-np.expm1(np.minimum(0.5 * (notion.epsilon - x), 0.0)) for x in (low, high))
@@ -358,19 +357,17 @@ class Change:
         ratio = 2.0 * self.thin / theta * (1.0 + _HAIR)
         if not ratio <= 1e-3 * min(notion.epsilon, 1.0):
             return np.zeros(2), np.ones(2)
-        distributions = Change(self.shift, self.spread, 0.0).distributions
+        priors = Change(self.shift, self.spread, 0.0).priors
         wider = Pufferfish(math.nextafter(notion.epsilon + ratio, math.inf), notion.delta)
-        low = _table(distributions, theta, wider)[0] * math.exp(-ratio) * (1.0 - _HAIR)
-        high = notion.of_samples(
-            _table(distributions, theta, notion.for_distribution(ratio))[1], ratio
-        )
+        low = _ends(priors, theta, wider)[0] * math.exp(-ratio) * (1.0 - _HAIR)
+        high = notion.of_samples(_ends(priors, theta, notion.for_distribution(ratio))[1], ratio)
         return low, np.minimum(np.nextafter(high, np.inf), 1.0)
 
 
 def largest_scale(changes: Sequence[Change], notion: Pufferfish) -> Calibration:
-    """Return the smallest scale that is enough for all changes, the likeliest to ask for it first.
+    """Return the smallest scale that is enough for all changes.
 
-    The others need one look each.
+    The change that is likeliest to decide comes first; one evaluation settles most of the others.
     """
     best = Calibration(0.0, 0, 0.0)
     sizes = [
@@ -387,11 +384,9 @@ def largest_scale(changes: Sequence[Change], notion: Pufferfish) -> Calibration:
     return best
 
 
-def _table(
-    distributions: PriorPair, theta: float, notion: Pufferfish
-) -> tuple[FloatArray, FloatArray]:
+def _ends(priors: PriorPair, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
     """Return both ends of the losses of a pair of distributions, both directions."""
-    table = LossTable([distributions], notion)
+    table = LossTable([priors], notion)
     if theta == 0.0:
         upper: FloatArray = table.without_noise()[0]
         return upper.copy(), upper
@@ -411,23 +406,23 @@ class GaussianUsers:
     corollary_1a : float
         003, Corollary 1(a); infinite under a pure guarantee, unless no user has a spread.
     equation_11 : float or None
-        The same for identical users by 003, Eq. (11), computed apart; None for other users, and
-        where ``others`` are given.
+        The same by 003, Eq. (11), which is for identical users; None for other users, and where
+        ``others`` are given.
     exact : Calibration
-        The smallest scale; ``worst_pair`` is the user (or class) that asks for it.
+        The smallest scale; ``worst_pair`` is the user (or class) that needs it.
 
     Examples
     --------
-    Among a hundred users whose reports vary a crowd hides each of them up to this delta; among
-    twenty it does not, and the published formula asks for noise in either case.
+    A hundred users whose reports vary hide each other up to this delta; twenty do not. The
+    published formula adds noise in either case.
 
     >>> from sklearn_puffer.closed_forms import gaussian_users
     >>> from sklearn_puffer.notions import Pufferfish
     >>> for count in (50, 10):
-    ...     found = gaussian_users(
+    ...     scales = gaussian_users(
     ...         [1.0, 5.0], [1.0, 1.0], Pufferfish(1.0, 0.01), counts=[count, count]
     ...     )
-    ...     print(round(found.exact.scale, 3), round(found.corollary_1a, 3))
+    ...     print(round(scales.exact.scale, 3), round(scales.corollary_1a, 3))
     0.0 5.129
     4.582 5.292
     """
@@ -455,14 +450,14 @@ def gaussian_users(
     Parameters
     ----------
     means, sds : array-like of shape (k,)
-        Of what each user reports; a standard deviation of 0 is a known value.
+        Of each user's report; a standard deviation of 0 is a known value.
     notion : Pufferfish
-        What is to be guaranteed, with its budget.
+        The guarantee and its budget.
     counts : array-like of shape (k,), optional
-        How many users there are of each class; one by default.
+        How many users each class has; one by default.
     others : array-like of shape (k,), optional
-        Standard deviation of what all other users add up to, for a user of each class; by default
-        everybody else is present. Who may be absent is not counted on.
+        Standard deviation of the sum of all other users who are always present, for a user of each
+        class; by default everybody else is.
 
     Returns
     -------
@@ -480,17 +475,17 @@ def gaussian_users(
     *Formal guarantees.* ``exact`` is the smallest scale for the two Gaussian distributions of the
     sum, with and without the user. Under a pure guarantee, unless epsilon is small against the
     spread of the user's value, it is the root of |mu_k|/theta + sigma_k^2/(2 theta^2) = epsilon,
-    whoever the others are; elsewhere the two standard deviations are the floats nearest to the
+    whoever the others are. Elsewhere the two standard deviations are the floats nearest to the
     roots of the sums of variances, and the guarantee is for these distributions.
 
-    The formula is sound: what the monotone coupling moves further than epsilon theta has a mass
-    of at most delta. A point mass, where nobody else reports anything random, is given a width s
-    of 1e-20 of the user's values, which changes no density by more than a factor e^(2 s/theta), as
-    E[e^(u|Z|)] <= e^(2u) for u <= 1 and E[e^(-u|Z|)] >= e^-u; the budget is lowered by that.
+    The formula is sound: the monotone coupling moves a mass of at most delta further than epsilon
+    theta. Where nobody else reports anything random, a point mass gets a width s of 1e-20 of the
+    user's values. That changes no density by more than a factor e^(2 s/theta), as E[e^(u|Z|)] <=
+    e^(2u) for u <= 1 and E[e^(-u|Z|)] >= e^-u; the budget is lowered by as much.
 
-    The Corollary does not hold for other users, few or many, by the central limit theorem: for one
+    The central limit theorem does not extend the Corollary to users who are not Gaussian: for one
     user who reports 1 with a chance of 1e-4, epsilon 1 and delta 1e-5, it gives scale 0.0443,
-    which has a delta of 9.98e-5. The exact loss of a `PufferfishSum` is for them.
+    which has a delta of 9.98e-5. `PufferfishSum` computes the exact loss for such users.
 
     References
     ----------
@@ -532,16 +527,16 @@ def _equation_11(mean: float, sd: float, n_users: int, notion: Pufferfish) -> fl
 
 
 def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the deviation of the sum of all but one of each class, without subtracting.
+    """Return, for each class, the deviation of the sum of all but one of its users.
 
-    Of a class of which nobody is counted, that is the sum of all.
+    Nothing is subtracted. For a class with a count of 0 it is that of the sum of all.
     """
     unit = float(spreads.max()) or 1.0  # so that no square leaves the floats
     squares = (spreads / unit) ** 2
     totals = np.concatenate([[0.0], squares * counts, [0.0]])
     before, after = np.cumsum(totals)[:-2], np.cumsum(totals[::-1])[::-1][2:]
-    found: FloatArray = unit * np.sqrt(before + after + squares * np.maximum(counts - 1.0, 0.0))
-    return found
+    rest: FloatArray = unit * np.sqrt(before + after + squares * np.maximum(counts - 1.0, 0.0))
+    return rest
 
 
 def _check_others(others: ArrayLike, spreads: FloatArray) -> FloatArray:
@@ -592,17 +587,17 @@ class GaussianSum:
         if self.reports.secrets == "distribution-absence":
             means, sds, groups, _ = self._classes
             others = None if self.reports.there.all() else self._others
-            found = gaussian_users(means, sds, notion, counts=groups, others=others)
-            # users who are each alone: the worst that others can make of it
+            given = gaussian_users(means, sds, notion, counts=groups, others=others)
+            # the worst case is a user without others
             rows = np.unique(np.stack([np.abs(means), sds], axis=1), axis=0).tolist()
             worst = largest_scale([Change(mean, sd, 0.0) for mean, sd in rows], notion).scale
-            published = {"corollary_1a": found.corollary_1a}
-            return {"exact": min(found.exact.scale, worst), "worst_case": worst, **published}
+            published = {"corollary_1a": given.corollary_1a}
+            return {"exact": min(given.exact.scale, worst), "worst_case": worst, **published}
         changes, _ = self._changes
         farthest = Fraction(max(change.shift for change in changes))
         name = "corollary_1b" if self.reports.secrets == "value" else "theorem_2_of_001"
         published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
-        if notion.delta == 0.0:  # a translation, whatever the others do
+        if notion.delta == 0.0:  # a translation, whoever the others are
             return {"exact": published[name], "worst_case": published[name], **published}
         odds = notion.epsilon - 2.0 * math.log1p(-notion.delta)
         worst = float(farthest) / odds * (1.0 + _HAIR)
@@ -610,24 +605,23 @@ class GaussianSum:
         return {"exact": min(given, worst), "worst_case": worst, **published}
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
-        """Return what is lost with noise of a scale.
+        """Return the losses with noise of a scale.
 
-        Of very many pairs, those that are within the budget in the worst case are not looked at
-        more closely.
+        Of very many pairs, those within the budget in the worst case keep that bound.
         """
-        changes, places = self._changes
+        changes, of_pair = self._changes
         worst = np.array([change.alone(theta, notion)[1] for change in changes])
         lower, upper = np.zeros_like(worst), worst.copy()
-        known = np.zeros(len(changes), dtype=bool)
+        computed = np.zeros(len(changes), dtype=bool)
         for k, change in enumerate(changes):
             if len(changes) <= _MANY or worst[k].max() > notion.budget:
                 lower[k], upper[k] = change.given(theta, notion)
-                known[k] = True
-        return Losses(lower[places], upper[places], worst[places], known[places])
+                computed[k] = True
+        return Losses(lower[of_pair], upper[of_pair], worst[of_pair], computed[of_pair])
 
     @cached_property
     def _classes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Means and deviations of those who change together, their number, and how many each is."""
+        """Mean and deviation of each group that changes together, of groups the number and size."""
         means, sds, counts = gaussian_classes(self.reports.users)
         ones = np.ones_like(counts)
         groups, members = (ones, counts) if self.together else (counts, ones)
@@ -635,13 +629,13 @@ class GaussianSum:
 
     @cached_property
     def _others(self) -> FloatArray:
-        """The deviation of what the others of each class add up to who are never absent."""
+        """For each class, the deviation of the sum of all others who are never absent."""
         _, sds, groups, _ = self._classes
         return leave_one_out(sds, groups * self.reports.there)
 
     @cached_property
     def _changes(self) -> tuple[list[Change], NDArray[np.intp]]:
-        """The distinct changes, and which of them each pair is."""
+        """The distinct changes, and the index of each pair's change."""
         means, sds, _, members = self._classes
         users = np.array([pair.user for pair in self.pairs])
         if self.reports.secrets == "distribution-absence":
@@ -650,22 +644,22 @@ class GaussianSum:
             shifts = members[users] * np.array([pair.shift for pair in self.pairs], dtype=float)
             spreads = np.zeros(len(users))
         table = np.stack([np.abs(shifts), spreads, self._others[users]], axis=1)
-        rows, places = np.unique(table, axis=0, return_inverse=True)
-        return [Change(*row) for row in rows.tolist()], places.reshape(-1)
+        rows, of_pair = np.unique(table, axis=0, return_inverse=True)
+        return [Change(*row) for row in rows.tolist()], of_pair.reshape(-1)
 
 
 # ------------------------------------------------------------------------- the published conditions
 
 
 # Rounding. Distances and masses are exact fractions, and `rounded_up` returns the smallest float
-# that is not below one. Only `_scale_of_psi` takes logarithms; it says what it adds.
+# that is not below a fraction. Only `_scale_of_psi` takes logarithms; a comment there bounds them.
 
 
 _LARGEST_PSI = 1e300
 
 
 TwoDistributions = UserPair | PriorPair
-"""What one user reports under two secrets."""
+"""The two distributions of one user's report under two secrets."""
 
 
 @dataclass(frozen=True)
@@ -675,7 +669,7 @@ class Condition:
     Attributes
     ----------
     name : str
-        That of the function, as in ``"theorem_4"``.
+        Name of the function, such as ``"theorem_4"``.
     scale : float
         The smallest theta that the condition allows, in the unit of the values; 0 where no noise
         is needed.
@@ -707,8 +701,8 @@ def theorem_1_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condi
     >>> theorem_1_of_001([PriorPair(Discrete([5], [1]), Discrete([3], [1]))], epsilon=0.5).scale
     4.0
     """
-    moves = [abs(_value(p) - _value(q)) for p, q in _checked(pairs)]
-    return Condition("theorem_1_of_001", _per_epsilon(max(moves), epsilon), "001, Thm 1, Eq. (10)")
+    shifts = [abs(_value(p) - _value(q)) for p, q in _checked(pairs)]
+    return Condition("theorem_1_of_001", _per_epsilon(max(shifts), epsilon), "001, Thm 1, Eq. (10)")
 
 
 def theorem_2_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
@@ -718,8 +712,8 @@ def theorem_2_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condi
 
     Notes
     -----
-    *Formal guarantees.* As `theorem_1_of_001`: who is absent adds 0. (The proof in 001 has the sign
-    of |a| / theta wrong; the theorem is right.)
+    *Formal guarantees.* As `theorem_1_of_001`: an absent user adds 0. (The proof in 001 has the
+    sign of |a| / theta wrong; the theorem is right.)
 
     References
     ----------
@@ -730,8 +724,8 @@ def theorem_2_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condi
     >>> theorem_2_of_001([PriorPair(Discrete([5], [1]), Discrete([0], [1]))], epsilon=0.5).scale
     10.0
     """
-    moves = [abs(_value(p)) for p, _ in _against_absence(pairs)]
-    return Condition("theorem_2_of_001", _per_epsilon(max(moves), epsilon), "001, Thm 2, Eq. (12)")
+    sizes = [abs(_value(p)) for p, _ in _against_absence(pairs)]
+    return Condition("theorem_2_of_001", _per_epsilon(max(sizes), epsilon), "001, Thm 2, Eq. (12)")
 
 
 def theorem_3_eq13(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
@@ -741,10 +735,9 @@ def theorem_3_eq13(pairs: Sequence[TwoDistributions], epsilon: float) -> Conditi
 
     Notes
     -----
-    *Formal guarantees.* The mean has been bounded from above at the returned scale and is within
-    e^epsilon there. It bounds the loss in both directions (1 / E[e^-Z] <= E[e^Z]), and where
-    D >= 0 it is the loss: far to the right the ratio of densities tends to E[e^(D/theta)], with
-    other users or without.
+    *Formal guarantees.* An upper bound on the mean is within e^epsilon at the returned scale. The
+    mean bounds the loss in both directions (1 / E[e^-Z] <= E[e^Z]). Where D >= 0 it is the loss:
+    far to the right the ratio of densities tends to E[e^(D/theta)], with other users or without.
 
     References
     ----------
@@ -781,8 +774,8 @@ def theorem_3_eq14(pairs: Sequence[TwoDistributions], epsilon: float) -> Conditi
     >>> theorem_3_eq14([PriorPair(user, Discrete([0], [1]))], epsilon=1.0).scale
     1.0
     """
-    moves = [max(abs(value) for value in _support(p)) for p, _ in _against_absence(pairs)]
-    return Condition("theorem_3_eq14", _per_epsilon(max(moves), epsilon), "001, Thm 3, Eq. (14)")
+    sizes = [max(abs(value) for value in _support(p)) for p, _ in _against_absence(pairs)]
+    return Condition("theorem_3_eq14", _per_epsilon(max(sizes), epsilon), "001, Thm 3, Eq. (14)")
 
 
 def theorem_4(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
@@ -884,8 +877,8 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     Returns
     -------
     tuple of two ndarrays of shape (n,)
-        The places x, and psi there: one for each value x - 1 that the others' sum takes; the last
-        x is its maximum + 1. In floats, not rounded to a safe side.
+        The values x, and psi there: one for each value x - 1 of the others' sum; the last x is its
+        maximum + 1. In floats, not rounded to a safe side.
 
     Raises
     ------
@@ -912,8 +905,8 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
         )
     kept = others.counts > 0
     atoms, masses = others.atoms[kept], others.probabilities[kept]
-    places = np.minimum(np.searchsorted(atoms, atoms + 1.0), len(atoms) - 1)
-    following = np.where(atoms[places] == atoms + 1.0, masses[places], 0.0)
+    nearest = np.minimum(np.searchsorted(atoms, atoms + 1.0), len(atoms) - 1)
+    following = np.where(atoms[nearest] == atoms + 1.0, masses[nearest], 0.0)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(following / masses, nan=0.0)
         psi = ((1.0 - max(p, q)) * ratios + min(p, q)) / abs(p - q)
@@ -999,7 +992,7 @@ def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) 
     Returns
     -------
     list of Condition
-        In the order of the paper; each one suffices, so the smallest scale may be used.
+        In the order of the paper. Any of them suffices, so the smallest scale may be used.
 
     Raises
     ------
@@ -1026,7 +1019,7 @@ def _per_epsilon(distance: Fraction, epsilon: float) -> float:
 
 
 def _ratio(part: Fraction, whole: Fraction) -> float | None:
-    """Return a float not above the ratio, or none where the distributions are equal."""
+    """Return a float not above the ratio, or None where the distributions are equal."""
     if not whole:
         return None
     ratio = part / whole
@@ -1034,7 +1027,7 @@ def _ratio(part: Fraction, whole: Fraction) -> float | None:
 
 
 def _scale_of_psi(psi: Sequence[float | None], epsilon: float) -> float:
-    """Return the largest scale of some psi; none of them is no noise."""
+    """Return the scale of the smallest psi; 0 where there is none."""
     # log(e^eps + (e^eps - 1) psi) = eps + log(1 + (1 - e^-eps) psi). Relative errors in units of
     # 2^-53, which log1p passes on at most as they are: expm1 2, the product 1, log1p 2, the sum 1.
     # 16 are taken off.
@@ -1051,30 +1044,28 @@ def _largest_move(pairs: Sequence[PriorPair]) -> Fraction:
     """Return the largest W_inf of the pairs, exactly."""
     coupled = monotone(pairs)
     with np.errstate(over="ignore"):
-        moves = np.abs(coupled.shifts[:, 0])
-    near = np.flatnonzero(moves >= moves.max() * (1.0 - 2.0**-50))  # whatever rounds to the largest
+        sizes = np.abs(coupled.shifts[:, 0])
+    near = np.flatnonzero(sizes >= sizes.max() * (1.0 - 2.0**-50))  # all that round to the largest
     ends = [
-        np.concatenate([pair[side].atoms for pair in pairs])[places[near]].tolist()
-        for side, places in enumerate([coupled.sources, coupled.targets])
+        np.concatenate([pair[side].atoms for pair in pairs])[atoms[near]].tolist()
+        for side, atoms in enumerate([coupled.sources, coupled.targets])
     ]
     return max(abs(Fraction(a) - Fraction(b)) for a, b in set(zip(*ends, strict=True)))
 
 
 def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
-    distributions = [PriorPair(pair.p, pair.q) for pair in pairs]
-    if not distributions:
+    checked = list(map(prior_pair, pairs))
+    if not checked:
         raise ValueError("pairs must hold at least one pair of distributions, got none.")
-    for distribution in (distribution for pair in distributions for distribution in pair):
-        if not isinstance(distribution, Discrete):
+    for prior in (prior for pair in checked for prior in pair):
+        if not isinstance(prior, Discrete):
             raise TypeError(
-                f"pairs must hold Discrete distributions, got {distribution!r}; Gaussian users are "
-                "for closed_forms.gaussian_users."
+                f"pairs must hold Discrete distributions, got {prior!r}; Gaussian users are for "
+                "closed_forms.gaussian_users."
             )
-        if distribution.n_axes != 1:
-            raise ValueError(
-                f"pairs must be over one column, got {distribution.n_axes}; sum each apart."
-            )
-    return distributions
+        if prior.n_axes != 1:
+            raise ValueError(f"pairs must be over one column, got {prior.n_axes}; sum each apart.")
+    return checked
 
 
 def _against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
@@ -1089,7 +1080,7 @@ def _against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
 
 
 def _support(distribution: Discrete) -> list[Fraction]:
-    return [Fraction(atom) for atom in distribution.atoms[distribution.counts > 0].tolist()]
+    return [Fraction(atom) for atom in with_mass(distribution).tolist()]
 
 
 def _value(distribution: Discrete) -> Fraction:
@@ -1104,11 +1095,11 @@ def _value(distribution: Discrete) -> Fraction:
 
 
 def _is_binary(pair: PriorPair) -> bool:
-    return all(value in (0, 1) for distribution in pair for value in _support(distribution))
+    return all(value in (0, 1) for prior in pair for value in _support(prior))
 
 
 def _chances(pairs: Sequence[TwoDistributions]) -> list[tuple[Fraction, Fraction]]:
-    """Return the chances of a 1."""
+    """Return the two chances of a 1 of each pair."""
     checked = _checked(pairs)
     for pair in checked:
         if not _is_binary(pair):
@@ -1124,5 +1115,5 @@ def _chance(distribution: Discrete) -> Fraction:
 
 
 def _shown(distribution: Discrete) -> str:
-    values = distribution.atoms[distribution.counts > 0].tolist()
+    values = with_mass(distribution).tolist()
     return f"{values[:3]}" if len(values) <= 3 else f"{values[:3]} and {len(values) - 3} more"
