@@ -1,9 +1,9 @@
 r"""`PufferfishSum`: a private answer to a sum, mean or count, its noise and its certificate.
 
-Several answers from the same reports are as one answer at the scale s, where precisions add up
-(`repeats`): that one is calibrated and certified, and each of k is drawn at k s. The sampler's
-error is paid for every answer, and the rounding of the sum to the grid once, seen through noise of
-scale s.
+Several answers from the same reports lose as much as one answer at the scale s, where precisions
+add up (`repeats`). That one is calibrated and certified, and each of k answers is drawn at k s. The
+loss includes the sampler's error for every answer, and the rounding of the sum to the grid once,
+under noise of scale s.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ from sklearn_puffer._tables import Name, known, series
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 
-# The unit of an answer is a float, and so are the scales on record: s is rounded up in that unit,
-# k s up from there, and what is drawn, in steps, is no less noise than what is on record.
+# The unit of an answer is a float, and so are the scales on record. s is rounded up in that unit,
+# and so is k s. The noise that is drawn, in steps, is no less than the noise on record.
 
 
 _SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
@@ -87,22 +87,22 @@ SumOfUsers = DiscreteSum | GaussianSum
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The noise, in steps, and what is lost with it.
+    """The noise, in steps, and the losses with it.
 
     Attributes
     ----------
     together : float
-        Scale of one answer that tells at least as much as all answers.
+        Scale of one answer that loses at least as much as all answers together.
     theta : float
-        Scale that each answer is drawn at; 0 where no noise is needed.
+        Scale of the noise in each answer; 0 where no noise is needed.
     grid : float
         Step of the grid of the noise.
     unit : float
-        What a step is worth in an answer.
+        Size of a step in an answer.
     drawing : float
         What drawing all answers adds to a pure loss.
     scales : dict
-        What each condition asks for, for one answer.
+        The scale of each condition, for one answer.
     settings : SumSettings
     losses : Losses
         Of one answer at ``together``, under `SumSettings.notion_for_distribution`.
@@ -123,8 +123,8 @@ class Answers:
         return rounded_up(Fraction(self.together) * Fraction(self.unit))
 
     @property
-    def each(self) -> float:
-        """Scale of each answer in its unit: no more than that of the noise that is drawn."""
+    def on_record(self) -> float:
+        """``theta`` in the unit of an answer: no more than the noise that is drawn."""
         return scale_for_releases(self.certified, self.settings.releases)
 
     @property
@@ -139,15 +139,15 @@ class Answers:
 
     @property
     def is_hardly_above(self) -> bool:
-        """Whether a loss exceeds the budget by no more than the width of its interval."""
+        """Whether a loss exceeds the budget by so little that it may be rounding."""
         budget, losses = self.settings.notion.budget, [self.loss]
-        if self.settings.strategy != "exact":  # most of the others guarantee the worst case too
+        if self.settings.strategy != "exact":  # most other strategies guarantee the worst case too
             losses.append(self.worst)
         return any(budget < loss < budget * _HARDLY for loss in losses)
 
     @property
-    def asked(self) -> dict[Name, float]:
-        """What each condition asks for, in steps, for each of several answers."""
+    def scales_of_each(self) -> dict[Name, float]:
+        """The scale of each condition, in steps, for each of several answers."""
         k = self.settings.releases
         return {
             name: scale_for_releases(scale, k) if scale < math.inf else scale
@@ -155,7 +155,7 @@ class Answers:
         }
 
     def of_samples(self, loss: float) -> float:
-        """Return what a loss of the continuous distribution is at most for the answers as drawn."""
+        """Return a bound on the loss of drawn answers, from that of continuous noise."""
         if loss == 0.0 and self.theta == 0.0:
             return 0.0
         samples = self.settings.notion.of_samples(np.array(loss), self.drawing)
@@ -195,27 +195,27 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
         drawing = 2.0 * added
     if releases == 1 and settings.notion.delta == 0.0:
         return answers
-    # the lower ends are for all answers together, under the notion itself
+    # lower ends are for all answers together, under the notion itself
     below = factor_below(Laplace(), settings.notion, releases)
     lower = system.losses(below * together, settings.notion).lower
     return replace(answers, losses=replace(losses, lower=lower))
 
 
 def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
-    strategy, found = settings.strategy, dict(scales)
+    strategy, scales = settings.strategy, dict(scales)
     if strategy == "published":
-        found[strategy] = min(scale for name, scale in scales.items() if name in CONDITIONS)
-    if strategy not in found:
+        scales[strategy] = min(scale for name, scale in scales.items() if name in CONDITIONS)
+    if strategy not in scales:
         raise ValueError(
             f"strategy={strategy!r} does not apply to secrets={settings.secrets!r} of "
             f"these users; those that do are {sorted(scales)}."
         )
-    if math.isinf(found[strategy]):
+    if math.isinf(scales[strategy]):
         raise ValueError(
             f"strategy={strategy!r} has no scale for these users without a delta; pass delta=, or "
             'use strategy="exact".'
         )
-    return found[strategy]
+    return scales[strategy]
 
 
 # ---------------------------------------------------------------------------------- the certificate
@@ -223,7 +223,7 @@ def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
 
 UNCHANGED = (
     "no noise is needed under these distributions (theta is 0), and the answer is released "
-    "unchanged; that trusts the distributions most of all."
+    "unchanged; the guarantee then rests on the distributions alone."
 )
 
 
@@ -234,7 +234,8 @@ class SumCertificate(Certificate):
     Attributes
     ----------
     worst : float
-        A bound on the loss to whoever knows the other users' reports, in the unit of the budget.
+        A bound on the loss to an adversary who knows the other users' reports, in the unit of the
+        budget.
     """
 
     worst: float = math.inf
@@ -249,9 +250,11 @@ class SumCertificate(Certificate):
             secrets = f"secrets about one class of {by}"
             if self.dependence == "independent users":
                 secrets = f"secrets about one user (by {by})"
-        told = self.notion.promise().replace("secrets", secrets)
+        claim = self.notion.promise().replace("secrets", secrets)
         seen = f"{self.releases} answers together" if self.releases > 1 else "an answer"
-        return f"Whoever sees {seen}, and knows the distribution of everybody's report, can {told}."
+        return (
+            f"Whoever sees {seen}, and knows the distribution of everybody's report, can {claim}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
@@ -265,9 +268,9 @@ class SumCertificate(Certificate):
 
     def _glossary(self) -> list[str]:
         return [
-            "The distribution of a report is how probable each of its values is; all distributions "
-            "together are the prior, what somebody may know before the answer. Odds are those "
-            "between two secrets, before and after the answer."
+            "The distribution of a report is how probable each of its values is. All distributions "
+            "together are the prior: what an adversary may know before the answer. Odds are the "
+            "odds between two secrets, before and after the answer."
         ]
 
     def _about_noise(self) -> str:
@@ -283,11 +286,11 @@ class SumCertificate(Certificate):
 
 def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
     """Return the certificate, with both directions of every pair, and no fingerprint yet."""
-    settings, who = answers.settings, system.reports
+    settings, reports = answers.settings, system.reports
     column = ColumnNoise(
-        settings.query if who.source is None else f"{settings.query} of {who.source.value}",
-        answers.each,
-        who.deviation * answers.unit,
+        settings.query if reports.source is None else f"{settings.query} of {reports.source.value}",
+        answers.on_record,
+        reports.deviation * answers.unit,
         False,
         answers.grid * answers.unit,
     )
@@ -301,10 +304,10 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
         strategy=settings.strategy,
         noise="laplace",
         dependence="classes of independent users" if settings.together else "independent users",
-        n_rows=who.n_reports,
+        n_rows=reports.n_reports,
         releases=settings.releases,
         rule=_rule(answers, column.name),
-        prior="the given distributions" if who.source is None else "the counted distributions",
+        prior="the given distributions" if reports.source is None else "the counted distributions",
         version=__version__,
         date=utc_now(),
         worst=answers.worst,
@@ -313,7 +316,7 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
 
 def _both_ways(system: SumOfUsers, answers: Answers) -> tuple[PairLoss, ...]:
     losses, rows = answers.losses, []
-    # what the strategy guarantees; a published condition guarantees the budget
+    # of the strategy's guarantee; a published condition guarantees the budget
     ends = {"exact": losses.upper, "worst_case": losses.worst}.get(answers.settings.strategy)
     for k, pair in enumerate(system.pairs):
         for way, names in enumerate([(pair.secret, pair.against), (pair.against, pair.secret)]):
@@ -333,7 +336,7 @@ def _both_ways(system: SumOfUsers, answers: Answers) -> tuple[PairLoss, ...]:
 
 
 def _rule(answers: Answers, name: str | int) -> Rule:
-    """Return how answers from the same reports add up."""
+    """Return the rule by which answers from the same reports add up."""
     if answers.loss > answers.settings.notion.budget:
         return Refused("The certificate does not hold, so that nothing may be released.")
     scales = {name: answers.certified}
@@ -344,101 +347,99 @@ def _rule(answers: Answers, name: str | int) -> Rule:
 
 
 def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
-    settings, who = answers.settings, system.reports
-    said = [
-        _about_distributions(who, system.whole),
-        _about_presence(who),
+    settings, reports = answers.settings, system.reports
+    sentences = [
+        _about_distributions(reports, system.whole),
+        _about_presence(reports),
         _about_others(answers),
         _about_unit(system, answers),
         _about_rounding(system, answers),
         _about_releases(settings.releases),
-        _about_refusals(who, system.whole),
+        _about_refusals(reports, system.whole),
     ]
     if settings.notion.delta > 0.0:
-        said.append(
-            f"delta = {settings.notion.delta:g} is what the probability of any set of answers may "
-            "exceed e^epsilon times its probability under the other secret by; it should be far "
-            "below one over the number of users."
+        sentences.append(
+            f"delta = {settings.notion.delta:g}: the probability of a set of answers exceeds "
+            "e^epsilon times its probability under the other secret by at most delta. It should be "
+            "far below one over the number of users."
         )
     if settings.query == "mean":
-        said.append(
-            f"The number of reports n = {who.n_reports} that the sum is divided by is public, and "
-            "does not change when a user is absent."
+        sentences.append(
+            f"The sum is divided by the number of reports n = {reports.n_reports}, which is public "
+            "and does not change when a user is absent."
         )
     if not (system.bounded or answers.losses.recomputed.all()):
-        said.append(
-            "The upper ends marked theorem are losses without some or all of the other users, who "
-            "never raise a loss; those for the given users are no larger, and were not computed."
+        sentences.append(
+            "The upper ends marked theorem are losses without some or all of the other users. Other "
+            "users never raise a loss: the losses for the given users are no larger."
         )
     if answers.theta == 0.0:
-        said.append(f"N{UNCHANGED[1:]}")
+        sentences.append(f"N{UNCHANGED[1:]}")
     if settings.seed is not None:
-        said.append(
-            f"random_state={settings.seed} makes the noise reproducible, so whoever knows the seed "
-            "can remove it: NOTHING is guaranteed outside tests."
+        sentences.append(
+            f"random_state={settings.seed} makes the noise reproducible. Whoever knows the seed can "
+            "remove it: NOTHING is guaranteed outside tests."
         )
-    return said
+    return sentences
 
 
-def _about_distributions(who: Reporters, whole: bool) -> str:
+def _about_distributions(reports: Reporters, whole: bool) -> str:
     if not whole:
         return (
             "The adversary's prior of each user's report is the Gaussian distribution given for "
-            "that user. It trusts that the distributions are Gaussian: the central limit theorem "
-            "is no proof of it."
+            "that user. The reports must be Gaussian: the central limit theorem is no proof of it."
         )
-    if who.source is None:
+    if reports.source is None:
         return (
             "The adversary's prior of each user's report is the distribution given for that user."
         )
     return (
         "The adversary's prior of each report is the distribution of its class, counted from these "
-        f"{who.n_reports} rows; an adversary who knows another distribution may learn more. theta, "
-        "this table and the distributions are functions of the same rows as the answer; nothing is "
-        "guaranteed about what these numbers themselves reveal."
+        f"{reports.n_reports} rows. An adversary who knows another distribution may learn more. "
+        "theta, this table and the distributions are functions of the same rows as the answer. "
+        "Nothing is guaranteed about what these numbers themselves reveal."
     )
 
 
-def _about_presence(who: Reporters) -> str:
-    known = "who the users are, and with which distributions and presences"
-    if who.source is not None:
-        known = "how many rows there are of each class"
-    independent = f"What is public is {known}. The reports are independent of each other."
-    if who.there.all():
+def _about_presence(reports: Reporters) -> str:
+    public = "Public are the users, their distributions and their presences."
+    if reports.source is not None:
+        public = "The number of rows of each class is public."
+    independent = f"{public} The reports are independent of each other."
+    if reports.there.all():
         return (
             f"{independent} Everybody but the user in question is present, and their reports are "
             "unknown to the adversary."
         )
     absent = "Anybody may be absent, and the reports of those present"
-    if who.there.any():
+    if reports.there.any():
         absent = (
             "Users whose presence is below 1 may be absent, all others but the user in question "
             "are present, and their reports"
         )
     return (
-        f"{independent} {absent} are unknown to the adversary. The loss is the "
-        "largest over all sets of absent users, who may be known to the adversary; the "
-        "probabilities of these sets multiply the chances of an answer under either secret alike, "
-        "and cancel."
+        f"{independent} {absent} are unknown to the adversary. The loss is the largest over all "
+        "sets of absent users, which the adversary may know. The probability of such a set is a "
+        "factor of the chance of an answer under either secret, and cancels."
     )
 
 
-def _about_refusals(who: Reporters, whole: bool) -> str:
+def _about_refusals(reports: Reporters, whole: bool) -> str:
     """Return which refusals depend on what is protected."""
     wrong = "a report that is not finite"
     if whole:
         wrong = "a report that the distribution of its user (or class) does not have"
     absent = "; a missing report is never refused"
-    if who.there.any():
+    if reports.there.any():
         wrong += ", and a missing report of a user whose presence is 1"
         absent = "; presence= below 1 allows absence"
     further = ""
-    if who.source is not None:
-        wrong += ", and classes that have other numbers of rows than in fit" * bool(who.source.by)
+    if reports.source is not None:
+        wrong += ", and classes of another number of rows than in fit" * bool(reports.source.by)
         further = " Whether fit succeeds depends on its rows, too."
     return (
         "Whether there is an answer, its noise and this certificate depend on nothing protected, "
-        f"but for reports that contradict what was declared: {wrong}. Such a refusal is not "
+        f"except for reports that contradict what was declared: {wrong}. Such a refusal is not "
         f"covered: whoever sees it learns of that report{absent}.{further}"
     )
 
@@ -447,34 +448,33 @@ def _about_others(answers: Answers) -> str:
     notion = answers.settings.notion
     loss = "the loss is at most" if notion.delta == 0.0 else "delta is at most"
     unit = " nats" if notion.delta == 0.0 else ""
-    kept = "so that the budget is kept for them too"
+    kept = "the guarantee covers them too"
     if answers.worst > notion.budget:
-        kept = 'so that the guarantee is NOT made to them (strategy="worst_case" makes it)'
+        kept = 'the guarantee does NOT cover them (strategy="worst_case" does)'
     return (
-        "To whoever knows other users' reports, or is told them by users who collude, "
-        f"{loss} {answers.worst:.6g}{unit}, whatever the other users report, {kept}."
+        "To adversaries who know other users' reports, or collude with other users, "
+        f"{loss} {answers.worst:.6g}{unit}, whatever the other users report: {kept}."
     )
 
 
 def _about_unit(system: SumOfUsers, answers: Answers) -> str:
     if not answers.settings.together:
         return (
-            "A user is one report, drawn once from its distribution: this is no guarantee about "
-            "all the users of a class at once, who may lose as many times as much as there are of "
-            "them."
+            "A user is one report, drawn once from its distribution. This is no guarantee about all "
+            "users of a class at once: n of them may lose n times as much."
         )
     if not system.bounded:
         return (
-            "All the users of a class are present, absent or changed together; the loss stated is "
-            "that of all of them."
+            "All users of a class are present, absent or changed together; the loss stated is the "
+            "loss of all of them."
         )
     if answers.losses.recomputed.all():
         kind = "and that is the loss itself"
     else:
         kind = "which is a bound where the reports of a class have both signs, or two distributions"
     return (
-        "All the users of a class leave or change together; the loss stated is their number times "
-        f"that of one of them in the worst case, {kind}."
+        "All users of a class leave or change together; the loss stated is their number times the "
+        f"loss of one of them in the worst case, {kind}."
     )
 
 
@@ -485,35 +485,34 @@ def _about_rounding(system: SumOfUsers, answers: Answers) -> str:
     if answers.theta == 0.0:
         return "The sum is released as the float nearest to it."
     return (
-        "The exact sum of the reports is rounded half up to the grid of the noise; what that may "
-        "tell is part of the loss."
+        "The exact sum of the reports is rounded half up to the grid of the noise; the loss includes "
+        "that rounding."
     )
 
 
 def _about_releases(releases: int) -> str:
     same = (
-        "That is proven for the same query and the same reports, with the same users absent: "
-        "another query of them, such as a mean beside a sum, or another step, starts no new "
-        "budget, and this sum does not cover it."
+        "That is proven for the same query and the same reports, with the same users absent. "
+        "Another query of them, such as a mean beside a sum, or another step, has no budget of its "
+        "own, and is not covered."
     )
     if releases > 1:
         return (
             f"The guarantee is for {releases} answers from the same reports, all of them together; "
-            "nothing is guaranteed about a further one. Their precisions 1/theta are summed, and "
-            f"{releases} times 1/theta of this certificate is what the guarantee allows. {same}"
+            "nothing is guaranteed about a further one. Their precisions 1/theta are summed, and the "
+            f"guarantee allows {releases} times 1/theta of this certificate. {same}"
         )
     return (
-        "The guarantee is for one release. Noisy releases of the same reports add up: their "
-        "precisions 1/theta are summed, and the budget is spent when the sum exceeds 1/theta of "
-        f"this certificate; k releases need k times the noise, and releases=k plans for them. "
-        f"{same}"
+        "The guarantee is for one release. Releases of the same reports add up: their precisions "
+        "1/theta are summed, and the guarantee allows 1/theta of this certificate. k releases need "
+        f"k times the noise; releases=k plans for them. {same}"
     )
 
 
 # ------------------------------------------------------------------------------------ the estimator
 
 
-# how often each seeded query has been released: beside the estimator, so that it is never saved
+# the number of releases of each seeded query, not in the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishSum, Iterator[int]] = WeakKeyDictionary()
 
 
@@ -528,7 +527,7 @@ class PrivateAnswer:
     theta : float
         Scale of the noise in ``value``, in its unit.
     certificate : Certificate
-        What is guaranteed and what was checked.
+        The guarantee and its evidence.
     error : float
         Expected distance of ``value`` from the true answer, E|N| = theta.
 
@@ -570,19 +569,20 @@ class PufferfishSum(CertifiedEstimator):
     epsilon : float, default=1.0
         Budget in nats: odds between two secrets move by at most a factor e^epsilon.
     delta : float, default=0.0
-        For Gaussian users: what the probability of any set of answers may exceed that factor by.
+        For Gaussian users: by how much the probability of a set of answers may exceed e^epsilon
+        times its probability under the other secret.
     secrets : str, default="distribution-absence"
         What is protected about a user: "value" (which value was reported), "value-absence" (a value
         against absence), "distribution-absence" (presence) or "distribution" (which of two
         distributions the report follows). Where absence is a secret, anybody may be absent: a
-        presence of 1 is refused, and the noise is what each user needs alone.
+        presence of 1 is refused, and no other users are counted on.
     query : {"sum", "mean", "count"}, default="sum"
         The mean is the sum divided by the number of reports, which is public; a count is a sum of
         reports that are 0 or 1.
     strategy : str, default="exact"
         "exact" is the smallest scale for the given users; "worst_case" is the smallest one whatever
         the other users do, recommended where users may know each other's reports; "published" is
-        the smallest of the published conditions that apply, and a name is one of them:
+        the smallest of the published conditions that apply. Or one of these conditions:
         "theorem_1_of_001", "theorem_2_of_001", "theorem_3_eq13", "theorem_3_eq14", "theorem_4",
         "lemma_1", "lemma_2" and "lemma_2_both_ends" (001), "relaxed" (000, Prop. 3.2),
         "corollary_1a", which needs a delta, and "corollary_1b" (003, of Gaussian users).
@@ -592,8 +592,8 @@ class PufferfishSum(CertifiedEstimator):
         For tables: the columns whose values are the classes of users; None for one class.
     unit : {"row", "class"}, default="row"
         Whether one row is a user, who reports one draw from the distribution of its class, or all
-        the rows of a class leave or change together. A guarantee about one draw is no guarantee
-        about all the rows of a class: those lose up to as many times as much as there are rows.
+        rows of a class leave or change together. A guarantee about one draw is no guarantee about
+        all rows of a class: n rows may lose n times as much.
     alternatives : "all" or mapping, default=None
         For tables with ``secrets="distribution"``: {class: another class, or a prior object}, or
         every class against every other.
@@ -601,23 +601,22 @@ class PufferfishSum(CertifiedEstimator):
         For tables with ``secrets="value"``: the values to protect against each other; None for the
         smallest and the largest of each class, which need the most noise.
     presence : float or mapping, default=None
-        For tables: the probability that a user is present, or {class: probability}. Below 1 it
-        allows missing reports; the noise then counts on none of these users' reports to hide those
-        of others, whoever is absent in the end. How far below does not matter. None is 1 where
-        absence is no secret, and below 1 where it is one.
+        For tables: the probability that a user is present, or {class: probability}. Below 1, how
+        far does not matter: reports may be missing, and the noise counts on none of these users to
+        hide others. None is 1 where absence is no secret, and below 1 where it is one.
     step : float, default=None
         Reports are rounded half up to its multiples. None for a step that the values have in
-        common, such as 1 or 0.01. Gaussian users have none: their sum is rounded to the grid of the
-        noise.
+        common, such as 1 or 0.01. Gaussian users have no step: their sum is rounded to the grid of
+        the noise.
     releases : int, default=1
-        How often the same reports may be answered about: the guarantee is then kept by all these
-        answers together, and each has that many times the noise. `Ledger` keeps count.
+        How many answers from the same reports there may be. All of them together keep the
+        guarantee, and each has that many times the noise. `Ledger` keeps count.
     on_uncertified : {"raise", "warn"}, default="raise"
         What `release` does where the certificate does not hold.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     verbose : int, default=0
-        1 prints to stderr what `fit` is doing, where that takes more than two seconds.
+        1 prints to stderr what `fit` is doing if it takes more than two seconds.
 
     Attributes
     ----------
@@ -625,16 +624,15 @@ class PufferfishSum(CertifiedEstimator):
         Noise scale of the sum in each answer, in the unit of the reports; 0 where no noise is
         needed.
     scales_ : pandas.Series
-        The same for each condition: "exact", "worst_case" and the published ones.
+        The scale of each condition: "exact", "worst_case" and the published ones.
     certificate_ : Certificate
-        What is guaranteed and what was checked; its ``rule`` and ``fingerprint`` are for a
-        `Ledger`.
+        The guarantee and its evidence; its ``rule`` and ``fingerprint`` are for a `Ledger`.
     users_ : tuple of User
         The users, class by class.
     classes_ : tuple
-        What the classes are called.
+        Names of the classes.
     step_ : float
-        The step that reports are rounded to; of Gaussian users, the sum.
+        The step that reports are rounded to; for Gaussian users, the grid of the sum.
     n_reports_ : int
         How many reports are summed.
 
@@ -647,31 +645,30 @@ class PufferfishSum(CertifiedEstimator):
 
     Notes
     -----
-    *Formal guarantees.* All of ``releases`` calls of `release` together, on the same independent
-    reports, which follow the distributions of ``users_``, are (epsilon, delta)-Pufferfish private
-    for all pairs of the certificate (001, Eq. 1), for every set of absent users who may be absent,
-    known to the adversary or not, given that all others are present and their reports unknown to
-    the adversary, the error of the sampler included. The proof is recomputed without the strategy.
-    Under ``strategy="worst_case"`` and the sound published conditions of 001 it holds whatever the
-    other users report or know, because
+    *Formal guarantees.* Let independent reports follow the distributions of ``users_``. Then
+    ``releases`` calls of `release` on them are, all together, (epsilon, delta)-Pufferfish private
+    for all pairs of the certificate (001, Eq. 1), with the error of the sampler. That holds for
+    every set of users who may be absent, known to the adversary or not; all others are present,
+    and their reports unknown to the adversary. The proof is recomputed without the strategy. Under
+    ``strategy="worst_case"`` and the sound published conditions of 001 the guarantee holds whatever
+    the other users report or know, because
 
     .. math:: \frac{\int h_p(y - r) R(dr)}{\int h_q(y - r) R(dr)} \le \sup_z \frac{h_p(z)}{h_q(z)}
 
-    for every distribution R of the others' sum. Of n rows that leave together (``unit="class"``)
-    the loss is at most n times that of one; where their values have one sign this is the loss
-    itself. Several answers are a post-processing of one with the sum of their precisions
-    (`repeats`).
+    for every distribution R of the sum of the others. If n rows leave together (``unit="class"``),
+    the loss is at most n times the loss of one row, and equal to it where their values have one
+    sign. Several answers are a post-processing of one with the sum of their precisions (`repeats`).
 
     Gaussian users (003, Cor. 1) report any numbers. Their presence, or declared values, may be the
-    secrets; with and without a user the sum is Gaussian, so that its loss is known as it stands.
-    That trusts the distributions; the central limit theorem is no proof of them.
+    secrets. The sum is Gaussian with and without a user, so that its loss is known without rounding
+    the reports. The reports must be Gaussian; the central limit theorem is no proof of it.
 
     Distributions learnt from a table are trusted as they are: an adversary who knows other
     distributions may learn more.
 
     Whether there is an answer, its noise and its certificate depend on no report and on nobody's
-    absence, as long as the reports are such as the distributions and presences allow. Others are
-    refused, which tells of them.
+    absence, as long as the distributions and presences allow the reports. Other reports are
+    refused, and a refusal tells of them.
 
     References
     ----------
@@ -689,7 +686,7 @@ class PufferfishSum(CertifiedEstimator):
     >>> answer.theta == query.theta_
     True
 
-    Two answers from the same rows, of which a ledger keeps count:
+    A ledger keeps count of two answers from the same rows:
 
     >>> import tempfile
     >>> from sklearn_puffer import Ledger
@@ -698,7 +695,7 @@ class PufferfishSum(CertifiedEstimator):
     (2, 2.0)
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.create(f"{folder.name}/years.ledger", query)
-    >>> answers = [ledger.release(query, table, note=who) for who in ("press", "board")]
+    >>> answers = [ledger.release(query, table, note=reports) for who in ("press", "board")]
     >>> ledger.left().releases
     0
     >>> ledger.release(query, table)
@@ -754,7 +751,7 @@ class PufferfishSum(CertifiedEstimator):
         ----------
         values : array-like of shape (n_reports,), or DataFrame
             The reports, one for each user in the order of `fit`; or the table again, or its column.
-            NaN for a user who is absent, where the presence is below 1, or absence a secret.
+            NaN for an absent user, where the presence is below 1, or absence a secret.
 
         Returns
         -------
@@ -777,9 +774,9 @@ class PufferfishSum(CertifiedEstimator):
         settings = SumSettings.of(self.get_params(deep=False))
         reports = read_reports(known(X), settings)
         kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
-        users_sum = kind(reports, secret_pairs(reports, settings), settings.together)
-        answers = answers_about(users_sum, settings)
-        certificate = sum_certificate(users_sum, answers)
+        system = kind(reports, secret_pairs(reports, settings), settings.together)
+        answers = answers_about(system, settings)
+        certificate = sum_certificate(system, answers)
         self._remember(reports, answers)
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
@@ -791,7 +788,7 @@ class PufferfishSum(CertifiedEstimator):
         self._reporters, self._unit = reports, answers.unit
         self._scale, self._grid, self._together = answers.theta, answers.grid, answers.together
         self.theta_ = answers.theta * reports.step
-        self._asked = {k: x * reports.step for k, x in answers.asked.items()}
+        self._asked = {k: x * reports.step for k, x in answers.scales_of_each.items()}
         self.users_, self.classes_ = reports.users, reports.labels
         self.n_reports_ = reports.n_reports
         self.step_ = answers.grid if isinstance(reports, GaussianReporters) else reports.step
@@ -803,15 +800,15 @@ class PufferfishSum(CertifiedEstimator):
         return series(self._asked, "theta")
 
     def _fingerprint(self, certificate: Any) -> str:
-        who = self._reporters
+        reports = self._reporters
         return digest(
             "sklearn_puffer.sum/2",
             (certificate.notion, certificate.releases, certificate.rule),
             (certificate.loss, certificate.worst, certificate.columns, certificate.dependence),
-            (type(who).__name__, who.secrets, who.step, who.source),
-            [user.presence for user in who.users],
+            (type(reports).__name__, reports.secrets, reports.step, reports.source),
+            [user.presence for user in reports.users],
             (self._unit, self._scale, self._grid, self._together),
-            *who.parts(),
+            *reports.parts(),
         )
 
     def _refuse_uncertified(self) -> None:
@@ -827,9 +824,9 @@ class PufferfishSum(CertifiedEstimator):
         warnings.warn(message, PufferfishWarning, stacklevel=3)
 
     def _noisy(self, total: int | Fraction) -> float:
-        """Return the sum in steps, plus noise; what no float or no 64 bits hold is saturated.
+        """Return the sum in steps, plus noise, saturated at the ends of floats or 64 bits.
 
-        A refusal of large sums would tell of them: so the sum is exact until the noise is added.
+        The sum is exact until the noise is added: a refusal of large sums would tell of them.
         """
         if self._scale == 0.0:
             return min(max(as_float(total), -sys.float_info.max), sys.float_info.max)

@@ -601,8 +601,8 @@ class GaussianSum:
             return {"exact": published[name], "worst_case": published[name], **published}
         odds = notion.epsilon - 2.0 * math.log1p(-notion.delta)
         worst = float(farthest) / odds * (1.0 + _HAIR)
-        exact = largest_scale(changes, notion).scale
-        return {"exact": min(exact, worst), "worst_case": worst, **published}
+        smallest = largest_scale(changes, notion).scale
+        return {"exact": min(smallest, worst), "worst_case": worst, **published}
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return the losses with noise of a scale.
