@@ -370,15 +370,15 @@ def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
         )
     if not (system.bounded or answers.losses.recomputed.all()):
         sentences.append(
-            "The upper ends marked theorem are losses without some or all of the other users. Other "
-            "users never raise a loss: the losses for the given users are no larger."
+            "The upper ends marked theorem are losses without some or all of the other users. "
+            "Other users never raise a loss: the losses for the given users are no larger."
         )
     if answers.theta == 0.0:
         sentences.append(f"N{UNCHANGED[1:]}")
     if settings.seed is not None:
         sentences.append(
-            f"random_state={settings.seed} makes the noise reproducible. Whoever knows the seed can "
-            "remove it: NOTHING is guaranteed outside tests."
+            f"random_state={settings.seed} makes the noise reproducible. Whoever knows the seed "
+            "can remove it: NOTHING is guaranteed outside tests."
         )
     return sentences
 
@@ -460,8 +460,8 @@ def _about_others(answers: Answers) -> str:
 def _about_unit(system: SumOfUsers, answers: Answers) -> str:
     if not answers.settings.together:
         return (
-            "A user is one report, drawn once from its distribution. This is no guarantee about all "
-            "users of a class at once: n of them may lose n times as much."
+            "A user is one report, drawn once from its distribution. This is no guarantee about "
+            "all users of a class at once: n of them may lose n times as much."
         )
     if not system.bounded:
         return (
@@ -485,8 +485,8 @@ def _about_rounding(system: SumOfUsers, answers: Answers) -> str:
     if answers.theta == 0.0:
         return "The sum is released as the float nearest to it."
     return (
-        "The exact sum of the reports is rounded half up to the grid of the noise; the loss includes "
-        "that rounding."
+        "The exact sum of the reports is rounded half up to the grid of the noise; the loss "
+        "includes that rounding."
     )
 
 
@@ -499,8 +499,8 @@ def _about_releases(releases: int) -> str:
     if releases > 1:
         return (
             f"The guarantee is for {releases} answers from the same reports, all of them together; "
-            "nothing is guaranteed about a further one. Their precisions 1/theta are summed, and the "
-            f"guarantee allows {releases} times 1/theta of this certificate. {same}"
+            "nothing is guaranteed about a further one. Their precisions 1/theta are summed, and "
+            f"the guarantee allows {releases} times 1/theta of this certificate. {same}"
         )
     return (
         "The guarantee is for one release. Releases of the same reports add up: their precisions "
@@ -695,7 +695,7 @@ class PufferfishSum(CertifiedEstimator):
     (2, 2.0)
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.create(f"{folder.name}/years.ledger", query)
-    >>> answers = [ledger.release(query, table, note=reports) for who in ("press", "board")]
+    >>> answers = [ledger.release(query, table, note=who) for who in ("press", "board")]
     >>> ledger.left().releases
     0
     >>> ledger.release(query, table)
