@@ -266,7 +266,7 @@ def test_the_certificate_says_which_refusals_tell_of_a_report():
     assert "a report that is not finite" in said([gaussian(0.0, 1.0)])
     table = pd.DataFrame({"race": ["a", "a", "b"] * 3, "years": [9.0, 10.0, 16.0] * 3})
     learnt = PufferfishSum(0.5, value="years", by="race").fit(table).certificate_.assumptions
-    assert any("classes that have other numbers of rows than in fit" in line for line in learnt)
+    assert any("classes of another number of rows than in fit" in line for line in learnt)
 
 
 # ---------------------------------------------------------------------------------- Gaussian users

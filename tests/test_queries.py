@@ -239,7 +239,7 @@ def test_the_worst_case_is_that_of_users_who_know_each_other():
     alone = float(max(brute_force([], P4, Q4, exact.theta_)))
     assert exact.certificate_.worst == pytest.approx(alone, rel=1e-9)
     assert f"but NOT for whoever knows other users' reports: {alone:.5g}" in str(exact.certificate_)
-    (said,) = [line for line in exact.certificate_.assumptions if "NOT made to them" in line]
+    (said,) = [line for line in exact.certificate_.assumptions if "does NOT cover them" in line]
     assert f"{alone:.5g}" in said
     assert 'strategy="worst_case"' in said
     assert any("the budget is kept for them" in line for line in query.certificate_.assumptions)
@@ -329,7 +329,7 @@ def test_the_certificate_says_what_a_unit_is():
         )
         for u in ("row", "class")
     ]
-    assert "no guarantee about all the users of a class at once" in said[0]
+    assert "no guarantee about all users of a class at once" in said[0]
     assert "leave or change together" in said[1]
     assert "one draw is no guarantee about all the" in PufferfishSum.__doc__.replace(
         "\n        ", " "

@@ -165,7 +165,7 @@ def test_a_class_that_leaves_together_is_one_gaussian():
     together = PufferfishSum(0.8, unit="class").fit(users)
     one = PufferfishSum(0.8).fit([gaussian(4.0, 1.0), gaussian(-1.5, 2.0 * math.sqrt(3.0))])
     assert together.theta_ == pytest.approx(one.theta_, rel=1e-9)
-    assert any("that of all of them" in line for line in together.certificate_.assumptions)
+    assert any("the loss of all of them" in line for line in together.certificate_.assumptions)
 
 
 # ----------------------------------------------------------------------------- guarantees with
