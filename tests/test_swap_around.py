@@ -101,7 +101,7 @@ def test_a_column_of_numbers_that_was_passed_is_read_as_it_was_fitted(folder):
 )
 def test_a_swap_has_no_form_which_is_said_before_any_work(folder, capsys, more):
     assert main(["fit", "absent.csv", more[0], *FIT, *more[1:]]) == 2
-    assert "a swap has no form" in capsys.readouterr().err
+    assert "a swap is saved as a whole noiser" in capsys.readouterr().err
 
 
 def test_a_saved_swap_is_checked_reported_and_counted(folder, capsys):

@@ -61,41 +61,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["report", "absent.json"])
     2
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        asked = _parser(given).parse_args(given)
+        args = _parser(words).parse_args(words)
     except SystemExit as end:  # argparse has said what is wrong
         return int(end.code or 0)
-    return _run(asked)
+    return _run(args)
 
 
-def _run(asked: Any) -> int:
+def _run(args: Any) -> int:
     before = _stop_when_terminated()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             setattr(warnings, "showwarning", _show_warning)  # noqa: B010
-            return int(asked.run(asked) or FINE)
+            return int(args.run(args) or FINE)
     except KeyboardInterrupt:
         tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever reads the text has read enough
+    except BrokenPipeError:  # the reader of the text has read enough
         # nothing is left for Python to write at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except Exception as error:
-        return _failed(error, asked)
+        return _failed(error, args)
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
 
 
-def _failed(error: Exception, asked: Any) -> int:
+def _failed(error: Exception, args: Any) -> int:
     from sklearn_puffer import OverspentError, UncertifiedError
 
-    if asked.traceback:
+    if args.traceback:
         sys.stderr.write(traceback.format_exc())
-    tell(f"{asked.command}: error: {one_line(error)}")
+    tell(f"{args.command}: error: {one_line(error)}")
     return NO_PROMISE if isinstance(error, UncertifiedError | OverspentError) else WRONG
 
 
@@ -114,27 +114,27 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise SystemExit(TERMINATED)
 
 
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Return what reads the arguments; parameters of a function are added when it is asked for."""
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser; only the command that is typed has the parameters of its function."""
     top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
     top.add_argument("--version", action=_Version, help="show the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_fit, _plan, _release, _check, _audit, _report):
         name = add.__name__.removeprefix("_")
-        own = _command(commands, name, inspect.getdoc(add) or "", name)
-        add(own)
-        if name in given and name in _FUNCTIONS:
-            _add_parameters(own, name)
+        parser = _command(commands, name, inspect.getdoc(add) or "", name)
+        add(parser)
+        if name in words and name in _FUNCTIONS:
+            _add_parameters(parser, name)
     for several in (_ledger, _persons):
         about, _, text = (inspect.getdoc(several) or "").partition("\n\n")
         name = several.__name__.removeprefix("_")
-        own = commands.add_parser(name, help=about, description=text, epilog=_STATUS)
-        several(own.add_subparsers(dest="action", metavar="ACTION", required=True))
+        parser = commands.add_parser(name, help=about, description=text, epilog=_STATUS)
+        several(parser.add_subparsers(dest="action", metavar="ACTION", required=True))
     return top
 
 
 class _Parser(argparse.ArgumentParser):
-    """One whose texts keep their lines, and which takes no abbreviations."""
+    """A parser whose texts keep their lines, and which takes no abbreviations."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -148,43 +148,43 @@ class _Version(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)
 
-    def __call__(self, own: argparse.ArgumentParser, *others: Any) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *others: Any) -> None:
         from sklearn_puffer import __version__
 
         say(f"puffer {__version__}")
-        own.exit()
+        parser.exit()
 
 
-def _command(commands: Any, name: str, told: str, run: str) -> argparse.ArgumentParser:
-    """Add a command that is told of so, whose work is done by a function of `commands`."""
-    about, _, text = told.partition("\n\n")
-    own: argparse.ArgumentParser = commands.add_parser(
+def _command(commands: Any, name: str, doc: str, run: str) -> argparse.ArgumentParser:
+    """Add a command with this docstring, which runs a function of `commands`."""
+    about, _, text = doc.partition("\n\n")
+    parser: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=text or about, epilog=_STATUS
     )
 
-    def later(asked: Any) -> Any:  # help is to be fast
-        return getattr(import_module("sklearn_puffer.cli.commands"), run)(asked)
+    def later(args: Any) -> Any:  # help is to be fast
+        return getattr(import_module("sklearn_puffer.cli.commands"), run)(args)
 
-    own.set_defaults(run=later)
-    own.add_argument(
+    parser.set_defaults(run=later)
+    parser.add_argument(
         "--traceback", action="store_true", help="of an error, show where it came from, too"
     )
-    return own
+    return parser
 
 
-def _add_parameters(own: argparse.ArgumentParser, command: str) -> None:
-    """Add parameters: their names, defaults and texts are those of the function that takes them."""
-    group = own.add_argument_group(
+def _add_parameters(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the parameters of the function behind a command, with names and texts of their own."""
+    group = parser.add_argument_group(
         f"parameters of {_FUNCTIONS[command]}",
         "VALUE is one of TOML (0.5, true, [1, 2], {age = 20}), or a plain word; NAME is a column, "
         "and the option is repeated for several.",
     )
-    for name, said in parameters_of(command).items():
-        several: dict[str, Any] = {"type": value_of, "metavar": "VALUE"}
+    for name, about in parameters_of(command).items():
+        kind: dict[str, Any] = {"type": value_of, "metavar": "VALUE"}
         if name in NAMES:
-            several = {"action": "append", "metavar": "NAME"}
-        text = said.replace("%", "%%")
-        group.add_argument(_option(name), dest=f"{PREFIX}{name}", help=text, **several)
+            kind = {"action": "append", "metavar": "NAME"}
+        text = about.replace("%", "%%")
+        group.add_argument(_option(name), dest=f"{PREFIX}{name}", help=text, **kind)
 
 
 def _option(name: str) -> str:
@@ -194,11 +194,11 @@ def _option(name: str) -> str:
 # The docstrings of these functions are what `puffer --help` and `puffer COMMAND --help` show.
 
 
-def _fit(own: argparse.ArgumentParser) -> None:
-    """Learn the noise from a table, and write the form of the release.
+def _fit(parser: argparse.ArgumentParser) -> None:
+    """Learn the noise from a table, and write the release artifact.
 
     Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write
-    the form of the release: all that releasing takes, without the distributions of the table.
+    the release artifact: all that a release needs, without the distributions of the table.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
       puffer fit adult.parquet release.json --settings release.toml
@@ -219,15 +219,15 @@ def _fit(own: argparse.ArgumentParser) -> None:
       dataset = "clients"
       ledger = "clients.ledger"
     """
-    own.add_argument("table", metavar="TABLE", help=_A_FILE)
-    own.add_argument("form", metavar="FORM", help="the form to write, a .json file")
+    parser.add_argument("table", metavar="TABLE", help=_A_FILE)
+    parser.add_argument("artifact", metavar="ARTIFACT", help="the file to write, .json")
     text = "save the whole noiser, too (joblib); it holds the priors: keep it as safe"
-    own.add_argument("--noiser", metavar="FILE", help=text)
-    _shared(own)
-    own.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.add_argument("--noiser", metavar="FILE", help=text)
+    _shared(parser)
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
 
 
-def _plan(own: argparse.ArgumentParser) -> None:
+def _plan(parser: argparse.ArgumentParser) -> None:
     """Compare settings on a table.
 
     Fit a few settings on one part of a table and measure them on the rest: what changes, what
@@ -237,12 +237,12 @@ def _plan(own: argparse.ArgumentParser) -> None:
       puffer plan adult.csv --sensitive race --public age --public education --epsilon 1
       puffer plan adult.csv --sensitive race --task income --out plan.html
     """
-    own.add_argument("table", metavar="TABLE", help=_A_FILE)
-    _shared(own)
-    _out(own)
+    parser.add_argument("table", metavar="TABLE", help=_A_FILE)
+    _shared(parser)
+    _out(parser)
 
 
-def _check(own: argparse.ArgumentParser) -> None:
+def _check(parser: argparse.ArgumentParser) -> None:
     """See whether rows still look like those of fit.
 
     See whether the rows of TABLE still look like those of fit, which the guarantee is about; with
@@ -252,18 +252,18 @@ def _check(own: argparse.ArgumentParser) -> None:
       puffer check noiser.joblib new.csv
       puffer check noiser.joblib new.csv --sensitive race --out drift.html
 
-    --sensitive takes the saved noiser: a form holds no distributions of secrets to compare with.
+    --sensitive needs the saved noiser: a release artifact holds no distributions of secrets.
     The table is read into memory, and nothing is released. The status is 1 where the rows differ.
     """
-    _form(own)
-    own.add_argument("table", metavar="TABLE", help=_A_FILE)
+    _artifact(parser)
+    parser.add_argument("table", metavar="TABLE", help=_A_FILE)
     text = "a sensitive column; repeated for several"
-    own.add_argument("--sensitive", action="append", metavar="NAME", help=text)
-    _shared(own)
-    _out(own)
+    parser.add_argument("--sensitive", action="append", metavar="NAME", help=text)
+    _shared(parser)
+    _out(parser)
 
 
-def _audit(own: argparse.ArgumentParser) -> None:
+def _audit(parser: argparse.ArgumentParser) -> None:
     """Attack what would be released of rows that were not in fit.
 
     Attack what would be released of TABLE, rows that were not in fit and have their secrets, and
@@ -275,17 +275,17 @@ def _audit(own: argparse.ArgumentParser) -> None:
     The audit is computed from the raw rows: keep it where you keep the table. The table is read
     into memory. The status is 1 where an attack tells more than was guaranteed.
     """
-    _form(own)
-    own.add_argument("table", metavar="TABLE", help=f"{_A_FILE}, with secrets")
+    _artifact(parser)
+    parser.add_argument("table", metavar="TABLE", help=f"{_A_FILE}, with secrets")
     text = "the rows of TABLE as another way released them; repeated for several"
-    own.add_argument("--peer", dest="peers", action="append", metavar="NAME=FILE", help=text)
-    _shared(own)
-    _out(own)
-    own.add_argument("--quiet", action="store_true", help="tell no progress")
+    parser.add_argument("--peer", dest="peers", action="append", metavar="NAME=FILE", help=text)
+    _shared(parser)
+    _out(parser)
+    parser.add_argument("--quiet", action="store_true", help="tell no progress")
 
 
-def _release(own: argparse.ArgumentParser) -> None:
-    """Release a table by a form or a saved noiser.
+def _release(parser: argparse.ArgumentParser) -> None:
+    """Release a table by a release artifact or a saved noiser.
 
     Release the public columns of INPUT into OUTPUT, a few rows in memory at a time. OUTPUT is there
     when all of it is, and never before; with a ledger, the release is on record before the first
@@ -298,23 +298,23 @@ def _release(own: argparse.ArgumentParser) -> None:
     With --row-id and a key an unchanged row comes out the same every time: after a run that was
     killed, do it again; a ledger counts the same keyed release of the same file once.
     """
-    _form(own)
-    own.add_argument("input", metavar="INPUT", help=_A_FILE)
-    own.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
-    _key(own, required=False)
+    _artifact(parser)
+    parser.add_argument("input", metavar="INPUT", help=_A_FILE)
+    parser.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
+    _key(parser, required=False)
     for name, option in RELEASE.items():
-        own.add_argument(_option(name), **option)
-    _shared(own)
-    own.add_argument("--force", action="store_true", help="replace OUTPUT if it is there")
-    own.add_argument("--quiet", action="store_true", help="tell no progress")
+        parser.add_argument(_option(name), **option)
+    _shared(parser)
+    parser.add_argument("--force", action="store_true", help="replace OUTPUT if it is there")
+    parser.add_argument("--quiet", action="store_true", help="tell no progress")
 
 
-def _report(own: argparse.ArgumentParser) -> None:
+def _report(parser: argparse.ArgumentParser) -> None:
     """Show what is guaranteed, for the person who signs.
 
-    Show the report of a form or a saved noiser for the person who signs the release: the guarantee
-    in plain words, what is not guaranteed, settings, what survives of each column, pairs of
-    secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json).
+    Show the report of a release artifact or a saved noiser for the person who signs the release:
+    the guarantee in plain words, what is not guaranteed, settings, what survives of each column,
+    pairs of secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json).
 
       puffer report release.json
       puffer report release.json --out report.html --name clients --by "A. Clerk"
@@ -324,13 +324,13 @@ def _report(own: argparse.ArgumentParser) -> None:
     external one is made of settings and names alone. The status is 1 where the certificate does not
     hold.
     """
-    _form(own)
+    _artifact(parser)
     kinds = ["internal", "external"]
     text = "for who signs (the default), or for recipients: nothing made of raw rows"
-    own.add_argument("--kind", choices=kinds, default="internal", help=text)
-    own.add_argument("--name", metavar="NAME", help="of the data set")
-    own.add_argument("--by", default="", metavar="NAME", help="who makes the report")
-    _out(own)
+    parser.add_argument("--kind", choices=kinds, default="internal", help=text)
+    parser.add_argument("--name", metavar="NAME", help="of the data set")
+    parser.add_argument("--by", default="", metavar="NAME", help="who makes the report")
+    _out(parser)
 
 
 def _ledger(actions: Any) -> None:
@@ -343,23 +343,23 @@ def _ledger(actions: Any) -> None:
       puffer ledger show clients.ledger release.json
       puffer ledger spend clients.ledger release.json --note "sent by hand"
     """
-    told = {
+    texts = {
         "create": "Start a ledger, with nothing spent.",
         "show": "Show all that was released.",
         "left": "Show what may still be released.",
         "spend": "Put a release on record that is made elsewhere.",
     }
     create, show, left, spend = (
-        _command(actions, name, text, f"{name}_ledger") for name, text in told.items()
+        _command(actions, name, text, f"{name}_ledger") for name, text in texts.items()
     )
-    for each in (create, show, left, spend):
-        each.add_argument("ledger", metavar="LEDGER", help="its file")
-        _form(each)
+    for parser in (create, show, left, spend):
+        parser.add_argument("ledger", metavar="LEDGER", help="its file")
+        _artifact(parser)
     text = "independent data, each with a whole budget; repeated for several"
     create.add_argument("--dataset", dest="datasets", action="append", metavar="NAME", help=text)
-    for each in (left, spend):
+    for parser in (left, spend):
         text = "may be left out where there is only one"
-        each.add_argument("--dataset", metavar="NAME", help=text)
+        parser.add_argument("--dataset", metavar="NAME", help=text)
     spend.add_argument("--releases", type=int, default=1, metavar="NUMBER", help="default: 1")
     spend.add_argument("--note", default="", metavar="TEXT")
 
@@ -367,8 +367,8 @@ def _ledger(actions: Any) -> None:
 def _persons(actions: Any) -> None:
     r"""Count what the rows of each person have spent.
 
-    Keep the record of what the rows of each person have spent. It knows persons by their ids and
-    the key of the noise, in which every release of it is keyed.
+    Keep the record of what the rows of each person have spent. Persons are known by their ids and
+    the key of the noise; every release is keyed by it.
 
       puffer persons create clients.sqlite release.json --key-file clients.key
       puffer release release.json clients.csv out.csv --row-id client --key-file clients.key \
@@ -377,64 +377,66 @@ def _persons(actions: Any) -> None:
       puffer persons show clients.sqlite release.json --key-file clients.key
       puffer persons migrate clients.ledger clients.sqlite release.json --key-file clients.key
     """
-    told = {
+    texts = {
         "create": "Start a ledger of persons, in which nobody has spent anything.",
         "migrate": "Start one in which everybody has spent what a ledger says, and close that.",
         "show": "Show what was released.",
         "left": "Show what may still be released of a person.",
     }
     create, migrate, show, left = (
-        _command(actions, name, text, f"{name}_persons") for name, text in told.items()
+        _command(actions, name, text, f"{name}_persons") for name, text in texts.items()
     )
     migrate.add_argument("ledger", metavar="LEDGER", help="a ledger of releases of tables")
     text = "in it; may be left out where there is only one"
     migrate.add_argument("--dataset", metavar="NAME", help=text)
-    for each in (create, migrate, show, left):
-        each.add_argument("persons", metavar="PERSONS", help="the file of the ledger of persons")
-        _form(each)
-        _key(each, required=True)
-    for each in (create, migrate):
+    for parser in (create, migrate, show, left):
+        parser.add_argument("persons", metavar="PERSONS", help="the file of the ledger of persons")
+        _artifact(parser)
+        _key(parser, required=True)
+    for parser in (create, migrate):
         text = "what becomes of rows that changed: refused (the default), or counted once more"
-        each.add_argument("--changes", choices=["refuse", "count"], default="refuse", help=text)
+        parser.add_argument("--changes", choices=["refuse", "count"], default="refuse", help=text)
     left.add_argument("person", metavar="ID", help="of the person")
     left.add_argument("--integer", action="store_true", help="the id is a whole number")
 
 
-def _out(own: argparse.ArgumentParser) -> None:
-    own.add_argument("--out", metavar="FILE", help="a .txt, .html, .md or .json file to write")
-    own.add_argument("--force", action="store_true", help="replace the file if it is there")
+def _out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="FILE", help="a .txt, .html, .md or .json file to write")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
-def _shared(own: argparse.ArgumentParser) -> None:
+def _shared(parser: argparse.ArgumentParser) -> None:
     """Add what is said of CSV files."""
-    own.add_argument("--settings", metavar="TOML", help="a settings file; see `puffer fit --help`")
-    own.add_argument("--separator", metavar="CHARACTER", help="between values of a CSV file")
+    parser.add_argument(
+        "--settings", metavar="TOML", help="a settings file; see `puffer fit --help`"
+    )
+    parser.add_argument("--separator", metavar="CHARACTER", help="between values of a CSV file")
     text = "what stands for no value in a CSV file, besides nothing; repeated for several"
-    own.add_argument(
+    parser.add_argument(
         "--missing-value", dest="missing_values", action="append", metavar="TEXT", help=text
     )
     text = "string, integer, float or boolean; repeated for several columns of a CSV file"
-    own.add_argument("--type", dest="types", action="append", metavar="COLUMN=TYPE", help=text)
+    parser.add_argument("--type", dest="types", action="append", metavar="COLUMN=TYPE", help=text)
 
 
-def _key(own: argparse.ArgumentParser, *, required: bool) -> None:
-    key = own.add_mutually_exclusive_group(required=required)
+def _key(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    key = parser.add_mutually_exclusive_group(required=required)
     key.add_argument("--key-file", metavar="FILE", help="that holds the key: 16 bytes or more")
     key.add_argument("--key-env", metavar="VARIABLE", help="of the environment, with the key")
 
 
-def _form(own: argparse.ArgumentParser) -> None:
+def _artifact(parser: argparse.ArgumentParser) -> None:
     text = (
-        "a form (.json), or a saved noiser (.joblib), which runs code when it is loaded: open only "
-        "your own"
+        "a release artifact (.json), or a saved noiser (.joblib), which runs code when it is "
+        "loaded: open only your own"
     )
-    own.add_argument("form", metavar="FORM", help=text)
+    parser.add_argument("artifact", metavar="ARTIFACT", help=text)
 
 
 #: What the parameters of a function begin with among all arguments.
 PREFIX = "noiser_"
 
-#: Parameters that name columns: what is typed is a name, also where it looks like a number.
+#: Parameters that name columns: "1" is a name there, and no number.
 NAMES = {"sensitive", "public", "known", "knows", "groups"}
 
 #: The functions whose parameters can be typed, but for these.
@@ -446,13 +448,13 @@ _NOT_TYPED["audit"] = {"noiser", "table", "attackers", "sensitive_features", "pe
 def parameters_of(command: str) -> dict[str, str]:
     """Return the parameters that can be typed, with what the function's docstring says of each."""
     function = getattr(import_module("sklearn_puffer"), _FUNCTIONS[command])
-    said = _said(inspect.getdoc(function) or "")
+    texts = _said(inspect.getdoc(function) or "")
     names = inspect.signature(function).parameters
-    return {name: said.get(name, "") for name in names if name not in _NOT_TYPED[command]}
+    return {name: texts.get(name, "") for name in names if name not in _NOT_TYPED[command]}
 
 
 def _said(doc: str) -> dict[str, str]:
-    """Return type and first sentence of each parameter of a docstring in numpydoc's form."""
+    """Return type and first sentence of each parameter of a numpydoc docstring."""
     body = doc.partition("Parameters\n----------\n")[2].partition("\n-------")[0]
     types: dict[str, str] = {}
     lines: dict[str, list[str]] = {}
@@ -462,11 +464,8 @@ def _said(doc: str) -> dict[str, str]:
             types[name], lines[name] = kind, []
         elif lines and line.startswith(" "):
             lines[list(lines)[-1]].append(line.strip())
-    return {name: f"{types[name]}. {_first(' '.join(own))}" for name, own in lines.items()}
-
-
-def _first(text: str) -> str:
-    return text.partition(". ")[0].rstrip(".:;") + "."
+    first = {name: " ".join(text).partition(". ")[0].rstrip(".:;") for name, text in lines.items()}
+    return {name: f"{types[name]}. {text}." for name, text in first.items()}
 
 
 def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
@@ -482,21 +481,21 @@ def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
     if path is None:
         return {"table": {}, "noiser": {}, "release": {}}
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        sections = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"the settings {path!r} are no TOML: {error}.") from error
     known = {**_SECTIONS, "noiser": set(parameters_of("fit"))}
-    _check_keys(found, known, f"the settings {path!r}")
-    for section, keys in known.items():
-        own = found.setdefault(section, {})
-        if not isinstance(own, dict):
-            raise ValueError(f"the settings {path!r} say {section}; write [{section}] above it.")
-        _check_keys(own, keys, f"[{section}] of {path!r}")
-    return found
+    _check_keys(sections, known, f"the settings {path!r}")
+    for name, keys in known.items():
+        section = sections.setdefault(name, {})
+        if not isinstance(section, dict):
+            raise ValueError(f"the settings {path!r} say {name}; write [{name}] above it.")
+        _check_keys(section, keys, f"[{name}] of {path!r}")
+    return sections
 
 
-def _check_keys(found: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    strange = sorted(set(found) - set(known))
+def _check_keys(keys: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    strange = sorted(set(keys) - set(known))
     if strange:
         raise ValueError(
             f"{where} has {strange[0]!r}, which is none of {', '.join(sorted(known))}; "
@@ -505,7 +504,7 @@ def _check_keys(found: Mapping[str, Any], known: Iterable[str], where: str) -> N
 
 
 def value_of(text: str) -> Any:
-    """Return what is typed as a value of TOML, or as the string that it is.
+    """Return what was typed as a value of TOML, or else as a string.
 
     >>> value_of("0.5"), value_of("laplace"), value_of('{hours = 8}'), value_of("true")
     (0.5, 'laplace', {'hours': 8}, True)
@@ -543,19 +542,19 @@ _SECTIONS = {
 
 
 def merged(
-    section: Mapping[str, Any], asked: Any, names: Iterable[str], prefix: str = ""
+    section: Mapping[str, Any], args: Any, names: Iterable[str], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the settings of a section, over which arguments win."""
-    typed = {name: getattr(asked, f"{prefix}{name}", None) for name in names}
+    """Return the settings of a section; arguments take their place."""
+    typed = {name: getattr(args, f"{prefix}{name}", None) for name in names}
     return {**section, **{name: value for name, value in typed.items() if value is not None}}
 
 
-def unlisted(found: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters in which one name alone is no list of it."""
+def unlisted(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with a single name in place of a list of one."""
     alone = {
-        n: v[0] for n, v in found.items() if n in NAMES and isinstance(v, list) and len(v) == 1
+        n: v[0] for n, v in parameters.items() if n in NAMES and isinstance(v, list) and len(v) == 1
     }
-    return {**found, **alone}
+    return {**parameters, **alone}
 
 
 def say(text: str) -> None:
@@ -570,9 +569,11 @@ def tell(text: str) -> None:
 
 
 def one_line(error: Any) -> str:
-    """Return what an error or a warning says, in one line that no terminal takes for commands."""
+    """Return the words of an error or a warning in one printable line."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"
-    plain = "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
+    plain = "".join(
+        character if character.isprintable() else "?" for character in " ".join(text.split())
+    )
     return plain or type(error).__name__

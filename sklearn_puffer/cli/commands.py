@@ -51,36 +51,35 @@ from sklearn_puffer.cli.arguments import (
 from sklearn_puffer.noise import record_swap
 
 
-def fit(asked: Any) -> int:
-    """Fit on a table, write the form, and say what is guaranteed."""
-    settings = read_settings(asked.settings)
-    noiser = PufferfishNoiser(**_parameters(settings["noiser"], asked))
+def fit(args: Any) -> int:
+    """Fit on a table, write the release artifact, and say what is guaranteed."""
+    settings = read_settings(args.settings)
+    noiser = PufferfishNoiser(**_parameters(settings["noiser"], args))
     swap = record_swap(noiser.noise) is not None
-    places = _places(asked, swap)
-    file = TableFile(asked.table, layout_of(settings["table"], asked))
+    paths = _places(args, swap)
+    file = TableFile(args.table, layout_of(settings["table"], args))
     _learn(noiser, file)
-    say(
-        "\n\n".join(str(noiser.certificate_).split("\n\n")[:3])
-    )  # the guarantee, the noise, what survives
+    guarantee_noise_utility = str(noiser.certificate_).split("\n\n")[:3]
+    say("\n\n".join(guarantee_noise_utility))
     check_holds(noiser)
-    form = b"" if swap else noiser.to_json().encode()
-    saved = asked.form if swap else asked.noiser
+    artifact = b"" if swap else noiser.to_json().encode()
+    saved = args.artifact if swap else args.noiser
     if saved is not None:
-        with growing_file(saved, force=asked.force, private=True) as out:
+        with growing_file(saved, force=args.force, private=True) as out:
             joblib.dump(noiser, out)
     if not swap:
-        is_key = form.startswith(b'{"key_material"')
-        with growing_file(asked.form, force=asked.force, private=is_key) as out:
-            out.write(form)
-    tell(f"wrote {', '.join(map(str, places))}; puffer report {asked.form} shows all of it")
+        is_key = artifact.startswith(b'{"key_material"')
+        with growing_file(args.artifact, force=args.force, private=is_key) as out:
+            out.write(artifact)
+    tell(f"wrote {', '.join(map(str, paths))}; puffer report {args.artifact} shows all of it")
     return 0
 
 
 def _learn(noiser: PufferfishNoiser, file: TableFile) -> None:
-    """Fit where the rows are, and in memory what has no place there, which is the same fit.
+    """Fit in the engine that reads the rows, or in memory, which is the same fit.
 
-    What an engine cannot do, it says in words and kinds of errors of its own; in memory it can be
-    done, or is refused in the words for files.
+    Engines raise errors of their own where they cannot do something; in memory it can be done, or
+    is refused in words about files.
     """
     types = file.found_types()
     rows = file.lazy(types)
@@ -95,46 +94,46 @@ def _learn(noiser: PufferfishNoiser, file: TableFile) -> None:
         noiser.fit(file.stream(types).whole())
 
 
-def _places(asked: Any, swap: bool) -> list[Path]:
-    """Return the files that are written, all of which must be free before any work is done."""
-    places = [Path(asked.form)]
-    if swap and (places[0].suffix.lower() != ".joblib" or asked.noiser is not None):
+def _places(args: Any, swap: bool) -> list[Path]:
+    """Return the files to write, and refuse those that are there before any work is done."""
+    paths = [Path(args.artifact)]
+    if swap and (paths[0].suffix.lower() != ".joblib" or args.noiser is not None):
         raise ValueError(
-            f"FORM is {asked.form!r}, and a swap has no form, for JSON holds no classifier: it is "
-            "saved whole; give a name that ends in .joblib as FORM, and no --noiser."
+            f"ARTIFACT is {args.artifact!r}, but a swap is saved as a whole noiser, since JSON "
+            "holds no classifier; give a name that ends in .joblib as ARTIFACT, and no --noiser."
         )
-    if not swap and places[0].suffix.lower() != ".json":
-        raise ValueError(f"FORM is {asked.form!r}, and a form ends in .json; choose such a name.")
-    if asked.noiser is not None:
-        places.append(Path(asked.noiser))
-        if places[1].suffix.lower() != ".joblib":
-            raise ValueError(f"--noiser is {asked.noiser!r}, and must end in .joblib.")
-    for place in places:
-        check_free(place, force=asked.force)
-    return places
+    if not swap and paths[0].suffix.lower() != ".json":
+        raise ValueError(f"ARTIFACT is {args.artifact!r}, and must end in .json.")
+    if args.noiser is not None:
+        paths.append(Path(args.noiser))
+        if paths[1].suffix.lower() != ".joblib":
+            raise ValueError(f"--noiser is {args.noiser!r}, and must end in .joblib.")
+    for path in paths:
+        check_free(path, force=args.force)
+    return paths
 
 
-def _parameters(section: dict[str, Any], asked: Any) -> dict[str, Any]:
+def _parameters(section: dict[str, Any], args: Any) -> dict[str, Any]:
     """Return the noiser's parameters: those of the settings, and those typed, which win."""
-    found = unlisted(merged(section, asked, parameters_of("fit"), PREFIX))
-    if found.get("random_state") is not None:
+    parameters = unlisted(merged(section, args, parameters_of("fit"), PREFIX))
+    if parameters.get("random_state") is not None:
         raise ValueError(
-            f"random_state={found['random_state']!r} makes releases that whoever knows it can "
-            "undo, and a form holds no seed; leave it out."
+            f"random_state={parameters['random_state']!r} makes releases that can be undone, and a "
+            "release artifact holds no seed; leave it out."
         )
-    return found
+    return parameters
 
 
-def report(asked: Any) -> int:
+def report(args: Any) -> int:
     """Show the report of a release, or write it; the status says whether its certificate holds."""
-    check_out(asked)
-    noiser = fitted(asked.form)
-    told = sklearn_puffer.report(noiser, kind=asked.kind, name=asked.name, by=asked.by)
-    show(told, asked)
-    return FINE if told.holds else NO_PROMISE
+    check_out(args)
+    noiser = fitted(args.artifact)
+    document = sklearn_puffer.report(noiser, kind=args.kind, name=args.name, by=args.by)
+    show(document, args)
+    return FINE if document.holds else NO_PROMISE
 
 
-def check_out(asked: Any) -> None:
+def check_out(args: Any) -> None:
     """Refuse a file that cannot be written, before any work is done.
 
     Raises
@@ -142,83 +141,83 @@ def check_out(asked: Any) -> None:
     ValueError, OSError, ModuleNotFoundError
         If it is of no kind that is known, or there already, or needs an extra.
     """
-    if asked.out is None:
+    if args.out is None:
         return
-    if Path(asked.out).suffix.lower() not in WAYS:
-        raise ValueError(f"--out is {asked.out!r}, and must end in .txt, .html, .md or .json.")
-    read = [getattr(asked, name, None) for name in ("form", "table", "settings")]
-    if Path(asked.out).resolve() in [Path(each).resolve() for each in read if each is not None]:
-        raise ValueError(f"--out is {asked.out!r}, which is read; choose another name.")
-    check_free(Path(asked.out), force=asked.force)
-    if Path(asked.out).suffix.lower() == ".html":
+    if Path(args.out).suffix.lower() not in WAYS:
+        raise ValueError(f"--out is {args.out!r}, and must end in .txt, .html, .md or .json.")
+    read = [getattr(args, name, None) for name in ("artifact", "table", "settings")]
+    if Path(args.out).resolve() in [Path(name).resolve() for name in read if name is not None]:
+        raise ValueError(f"--out is {args.out!r}, which is read; choose another name.")
+    check_free(Path(args.out), force=args.force)
+    if Path(args.out).suffix.lower() == ".html":
         check_renders()
 
 
-def show(document: Any, asked: Any) -> None:
+def show(document: Any, args: Any) -> None:
     """Show a document, or write it to the file that is asked for."""
-    if asked.out is None:
+    if args.out is None:
         say(str(document))
         return
-    text = WAYS[Path(asked.out).suffix.lower()](document)
-    with growing_file(asked.out, force=asked.force) as out:
+    text = WAYS[Path(args.out).suffix.lower()](document)
+    with growing_file(args.out, force=args.force) as out:
         out.write(text.encode("utf-8", "backslashreplace"))
-    tell(f"wrote {asked.out!r}")
+    tell(f"wrote {args.out!r}")
 
 
-def check(asked: Any) -> int:
+def check(args: Any) -> int:
     """Show what there is to tell of the rows; the status says whether they differ."""
-    check_out(asked)
-    settings = read_settings(asked.settings)
-    noiser = fitted(asked.form)
-    if asked.sensitive and isinstance(noiser, PufferfishRelease):
+    check_out(args)
+    settings = read_settings(args.settings)
+    noiser = fitted(args.artifact)
+    if args.sensitive and isinstance(noiser, PufferfishRelease):
         raise ValueError(
-            f"{asked.form!r} is a form, which holds no distributions of secrets to compare with; "
+            f"{args.artifact!r} is a release artifact, which holds no distributions of secrets; "
             "leave --sensitive out, or give the noiser that `puffer fit --noiser FILE` saved."
         )
-    file = TableFile(asked.table, layout_of(settings["table"], asked))
-    types = {**(file.found_types() if asked.sensitive else {}), **types_of(noiser)}
-    found = noiser.certificate_.check(file.stream(types).whole(), asked.sensitive)
-    show(found, asked)
-    return NO_PROMISE if found.drifted else FINE
+    file = TableFile(args.table, layout_of(settings["table"], args))
+    types = {**(file.found_types() if args.sensitive else {}), **types_of(noiser)}
+    drift = noiser.certificate_.check(file.stream(types).whole(), args.sensitive)
+    show(drift, args)
+    return NO_PROMISE if drift.drifted else FINE
 
 
-def plan(asked: Any) -> int:
+def plan(args: Any) -> int:
     """Compare settings; those of the noiser in a settings file hold for all of them."""
-    check_out(asked)
-    settings = read_settings(asked.settings)
-    how = unlisted(merged(settings["noiser"], asked, parameters_of("plan"), PREFIX))
+    check_out(args)
+    settings = read_settings(args.settings)
+    how = unlisted(merged(settings["noiser"], args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
-    file = TableFile(asked.table, layout_of(settings["table"], asked))
-    show(sklearn_puffer.plan(file.stream(file.found_types()).whole(), **how), asked)
+    file = TableFile(args.table, layout_of(settings["table"], args))
+    show(sklearn_puffer.plan(file.stream(file.found_types()).whole(), **how), args)
     return 0
 
 
-def audit(asked: Any) -> int:
+def audit(args: Any) -> int:
     """Show what attackers found; the status says whether it is more than was guaranteed."""
-    check_out(asked)
-    settings = read_settings(asked.settings)
-    how = unlisted(merged({}, asked, parameters_of("audit"), PREFIX))
-    noiser = fitted(asked.form)
+    check_out(args)
+    settings = read_settings(args.settings)
+    how = unlisted(merged({}, args, parameters_of("audit"), PREFIX))
+    noiser = fitted(args.artifact)
     check_holds(noiser)
-    layout = layout_of(settings["table"], asked)
+    layout = layout_of(settings["table"], args)
     peers: dict[str, Any] = {}
-    for text in asked.peers or []:
+    for text in args.peers or []:
         name, path = _two_parts(text, "--peer", "NAME=FILE", "remover=removed.csv")
         if name in peers:
             raise ValueError(f"--peer gives {name!r} twice; name each peer otherwise.")
         peers[name] = _rows_of(path, layout, noiser)
-    table = _rows_of(asked.table, layout, noiser)
-    found = sklearn_puffer.audit(noiser, table, peers=peers, verbose=not asked.quiet, **how)
-    show(found, asked)
-    return NO_PROMISE if found.findings else FINE
+    table = _rows_of(args.table, layout, noiser)
+    result = sklearn_puffer.audit(noiser, table, peers=peers, verbose=not args.quiet, **how)
+    show(result, args)
+    return NO_PROMISE if result.findings else FINE
 
 
-def _two_parts(text: str, option: str, form: str, example: str) -> tuple[str, str]:
-    """Return what stands before and behind the sign of equality."""
+def _two_parts(text: str, option: str, syntax: str, example: str) -> tuple[str, str]:
+    """Return what stands before and behind the equals sign."""
     name, _, value = text.rpartition("=") if option == "--type" else text.partition("=")
     if not (name and value):
-        raise ValueError(f"{option} {text!r} is not {form}; write it as {example}.")
+        raise ValueError(f"{option} {text!r} is not {syntax}; write it as {example}.")
     return name, value
 
 
@@ -228,16 +227,16 @@ def _rows_of(path: str, layout: CsvLayout, noiser: Any) -> Any:
     return file.stream({**file.found_types(), **types_of(noiser)}).whole()
 
 
-def create_ledger(asked: Any) -> int:
+def create_ledger(args: Any) -> int:
     """Start a ledger."""
-    ledger = Ledger.create(asked.ledger, fitted(asked.form), datasets=asked.datasets)
-    tell(f"wrote {asked.ledger!r}, for {', '.join(map(repr, ledger.datasets))}")
+    ledger = Ledger.create(args.ledger, fitted(args.artifact), datasets=args.datasets)
+    tell(f"wrote {args.ledger!r}, for {', '.join(map(repr, ledger.datasets))}")
     return 0
 
 
-def show_ledger(asked: Any) -> int:
+def show_ledger(args: Any) -> int:
     """Show all that is on record, and what is left of each dataset."""
-    ledger = _ledger(asked)
+    ledger = _ledger(args)
     for entry in ledger.history():
         note = f"  {entry.note}" if entry.note else ""
         say(f"{entry.dataset}: {entry.releases} release(s){note}")
@@ -246,69 +245,69 @@ def show_ledger(asked: Any) -> int:
     return 0
 
 
-def left_ledger(asked: Any) -> int:
+def left_ledger(args: Any) -> int:
     """Show what may still be released of a dataset."""
-    say(_left(_ledger(asked).left(asked.dataset)))
+    say(_left(_ledger(args).left(args.dataset)))
     return 0
 
 
-def spend_ledger(asked: Any) -> int:
+def spend_ledger(args: Any) -> int:
     """Put releases on record that are made elsewhere."""
-    ledger = _ledger(asked)
-    say(_left(ledger.spend(releases=asked.releases, dataset=asked.dataset, note=asked.note)))
+    ledger = _ledger(args)
+    say(_left(ledger.spend(releases=args.releases, dataset=args.dataset, note=args.note)))
     return 0
 
 
-def _ledger(asked: Any) -> Ledger:
-    return Ledger.open(asked.ledger, fitted(asked.form))
+def _ledger(args: Any) -> Ledger:
+    return Ledger.open(args.ledger, fitted(args.artifact))
 
 
-def _left(found: Any) -> str:
-    return f"{found.dataset}: {found.releases} more release(s) at the noiser's own scales"
+def _left(left: Any) -> str:
+    return f"{left.dataset}: {left.releases} more release(s) at the noiser's own scales"
 
 
-def create_persons(asked: Any) -> int:
+def create_persons(args: Any) -> int:
     """Start a ledger of persons."""
-    key, changes = _key(asked), asked.changes
-    PersonLedger.create(asked.persons, fitted(asked.form), key=key, changes=changes)
-    tell(f"wrote {asked.persons!r}")
+    key, changes = _key(args), args.changes
+    PersonLedger.create(args.persons, fitted(args.artifact), key=key, changes=changes)
+    tell(f"wrote {args.persons!r}")
     return 0
 
 
-def migrate_persons(asked: Any) -> int:
+def migrate_persons(args: Any) -> int:
     """Start one in which everybody has spent what a ledger of tables says."""
-    noiser = fitted(asked.form)
-    ledger = Ledger.open(asked.ledger, noiser)
-    how = {"key": _key(asked), "dataset": asked.dataset, "changes": asked.changes}
-    PersonLedger.migrate(ledger, asked.persons, noiser, **how)
-    tell(f"wrote {asked.persons!r}; {asked.ledger!r} is closed")
+    noiser = fitted(args.artifact)
+    ledger = Ledger.open(args.ledger, noiser)
+    how = {"key": _key(args), "dataset": args.dataset, "changes": args.changes}
+    PersonLedger.migrate(ledger, args.persons, noiser, **how)
+    tell(f"wrote {args.persons!r}; {args.ledger!r} is closed")
     return 0
 
 
-def show_persons(asked: Any) -> int:
+def show_persons(args: Any) -> int:
     """Show what is on record."""
-    say(str(_persons(asked)))
+    say(str(_persons(args)))
     return 0
 
 
-def left_persons(asked: Any) -> int:
+def left_persons(args: Any) -> int:
     """Show what may still be released of a person."""
-    person = int(asked.person) if asked.integer else asked.person
-    found = _persons(asked).left(person)
-    say(f"{found.releases} more release(s) at the noiser's own scales; {found.released} on record")
+    person = int(args.person) if args.integer else args.person
+    left = _persons(args).left(person)
+    say(f"{left.releases} more release(s) at the noiser's own scales; {left.released} on record")
     return 0
 
 
-def _persons(asked: Any) -> PersonLedger:
-    return PersonLedger.open(asked.persons, fitted(asked.form), key=_key(asked))
+def _persons(args: Any) -> PersonLedger:
+    return PersonLedger.open(args.persons, fitted(args.artifact), key=_key(args))
 
 
-def _key(asked: Any) -> Path | str:
-    return Path(asked.key_file) if asked.key_file is not None else f"env:{asked.key_env}"
+def _key(args: Any) -> Path | str:
+    return Path(args.key_file) if args.key_file is not None else f"env:{args.key_env}"
 
 
 def fitted(path: str) -> ReleaseTransformer:
-    """Return what was fitted, from a form or a saved noiser.
+    """Return what was fitted, from a release artifact or a saved noiser.
 
     Raises
     ------
@@ -320,17 +319,17 @@ def fitted(path: str) -> ReleaseTransformer:
         return PufferfishRelease.from_json(Path(path))
     if suffix not in (".joblib", ".pkl", ".pickle"):
         raise ValueError(
-            f"FORM is {path!r}, and must be a form that ends in .json, or a saved noiser that ends "
-            "in .joblib; `puffer fit` writes both."
+            f"ARTIFACT is {path!r}, and must end in .json, or in .joblib if it is a saved noiser; "
+            "`puffer fit` writes both."
         )
-    found = joblib.load(path)
-    if not isinstance(found, ReleaseTransformer):
-        raise TypeError(f"{path!r} holds a {type(found).__name__}, and no fitted noiser.")
-    return found
+    noiser = joblib.load(path)
+    if not isinstance(noiser, ReleaseTransformer):
+        raise TypeError(f"{path!r} holds a {type(noiser).__name__}, and no fitted noiser.")
+    return noiser
 
 
 def check_holds(noiser: ReleaseTransformer) -> None:
-    """Refuse a noiser whose certificate does not hold, whatever it is told to do then."""
+    """Refuse a noiser whose certificate does not hold, whatever its on_uncertified is."""
     certificate = noiser.certificate_
     if not certificate.holds:
         raise UncertifiedError(
@@ -340,7 +339,7 @@ def check_holds(noiser: ReleaseTransformer) -> None:
         )
 
 
-def layout_of(section: Mapping[str, Any], asked: Any) -> CsvLayout:
+def layout_of(section: Mapping[str, Any], args: Any) -> Layout:
     """Return how CSV files are written, by the settings and the arguments.
 
     Raises
@@ -348,59 +347,59 @@ def layout_of(section: Mapping[str, Any], asked: Any) -> CsvLayout:
     TypeError, ValueError
         If a setting is not what it should be.
     """
-    own = merged(section, asked, ["separator"])
-    missing = own.get("missing_values", [""])
-    if not isinstance(missing, list) or not all(isinstance(each, str) for each in missing):
+    settings = merged(section, args, ["separator"])
+    missing = settings.get("missing_values", [""])
+    if not isinstance(missing, list) or not all(isinstance(text, str) for text in missing):
         raise TypeError(f"missing_values must be a list of strings, got {missing!r}.")
-    if asked.missing_values:
-        missing = ["", *asked.missing_values]
-    types = asked.types or []
+    if args.missing_values:
+        missing = ["", *args.missing_values]
+    types = args.types or []
     typed = dict(_two_parts(text, "--type", "COLUMN=TYPE", "zip=string") for text in types)
-    known = CsvLayout(types=own.get("types", {})).types
-    return CsvLayout(own.get("separator"), tuple(missing), {**known, **typed})
+    known = Layout(types=settings.get("types", {})).types
+    return Layout(settings.get("separator"), tuple(missing), {**known, **typed})
 
 
-_TOLD = 5  # warnings: each is of a part of the file
+_MOST_WARNINGS = 5  # each is of a part of the file
 
 
-def release(asked: Any) -> int:
+def release(args: Any) -> int:
     """Release a file into another one."""
-    settings = read_settings(asked.settings)
-    layout = layout_of(settings["table"], asked)
-    how = _how(settings["release"], asked)
-    place = _place(asked, how)
-    noiser = fitted(asked.form)
+    settings = read_settings(args.settings)
+    layout = layout_of(settings["table"], args)
+    how = _how(settings["release"], args)
+    path = _output_path(args, how)
+    noiser = fitted(args.artifact)
     check_holds(noiser)
-    file = TableFile(asked.input, layout)
-    before = _mark(file.path)
+    file = TableFile(args.input, layout)
+    before = _version_of(file.path)
     stream = file.stream(types_of(noiser))
     noiser.verbose = 0  # one way to tell how far it is
     noiser.unknown = how.get("unknown", noiser.unknown)
-    with listening(not asked.quiet, "a look at the file"):
+    with listening(not args.quiet, "a look at the file"):
         schema, rows = _released(noiser, stream, how)
-        TableWriter(io.BytesIO(), place, schema, layout).close()  # types for the file
+        TableWriter(io.BytesIO(), path, schema, layout).close()  # types for the file
         record = _record(noiser, stream, how, file)
         rows = _batches(noiser, stream, how, rows)
-    with growing_file(place, force=asked.force) as out:
+    with growing_file(path, force=args.force) as out:
         record()
-        with listening(not asked.quiet, "release"):
-            n_rows = _write(TableWriter(out, place, schema, layout), rows, file)
-        if _mark(file.path) != before:
+        with listening(not args.quiet, "release"):
+            n_rows = _write(TableWriter(out, path, schema, layout), rows, file)
+        if _version_of(file.path) != before:
             raise ValueError(
-                f"the file {asked.input!r} was changed while it was released; release it again "
+                f"the file {args.input!r} was changed while it was released; release it again "
                 "when it is complete."
             )
-    tell(f"wrote {str(place)!r}, {n_rows:,} rows")
+    tell(f"wrote {str(path)!r}, {n_rows:,} rows")
     return 0
 
 
-def _how(section: dict[str, Any], asked: Any) -> dict[str, Any]:
+def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
     """Return how to release; a key that is typed takes the place of one in the settings."""
-    typed = asked.key_file is not None or asked.key_env is not None
+    typed = args.key_file is not None or args.key_env is not None
     kept = {n: v for n, v in section.items() if not (typed and n in ("key_file", "key_env"))}
     if {"key_file", "key_env"} <= kept.keys():
         raise ValueError("the settings have both key_file and key_env; remove one of them.")
-    return merged(kept, asked, [*RELEASE, "key_file", "key_env"])
+    return merged(kept, args, [*RELEASE, "key_file", "key_env"])
 
 
 def _keying(how: dict[str, Any]) -> dict[str, Any]:
@@ -415,37 +414,37 @@ def _keying(how: dict[str, Any]) -> dict[str, Any]:
             "a key is given without --row-id, and keyed noise is drawn for an id; name the column "
             "of ids."
         )
-    own = {"row_id": how.get("row_id"), "key": key, "release": how.get("release", 0)}
-    return own | ({"dataset": how.get("dataset", "")} if keyed else {})
+    keying = {"row_id": how.get("row_id"), "key": key, "release": how.get("release", 0)}
+    return keying | ({"dataset": how.get("dataset", "")} if keyed else {})
 
 
 def _shown(how: dict[str, Any]) -> dict[str, Any]:
-    """Return the same for a look at the types, where a ledger of persons counts releases."""
+    """Return the keying for a look at the types; a ledger of persons counts releases itself."""
     return _keying(how) | ({"release": 0} if how.get("persons") is not None else {})
 
 
-def _place(asked: Any, how: dict[str, Any]) -> Path:
-    """Return where the output goes, which must not be in the place of anything that is read."""
-    place = Path(asked.output)
-    kind_of(place)
-    read = {"INPUT": asked.input, "FORM": asked.form, "the ledger": how.get("ledger")}
+def _output_path(args: Any, how: dict[str, Any]) -> Path:
+    """Return the path of the output, which must be none that is read."""
+    path = Path(args.output)
+    kind_of(path)
+    read = {"INPUT": args.input, "ARTIFACT": args.artifact, "the ledger": how.get("ledger")}
     for what, other in {**read, "the ledger of persons": how.get("persons")}.items():
-        if other is not None and _is_same(place, Path(other)):
-            raise ValueError(f"OUTPUT is {what} itself ({asked.output!r}); choose another name.")
-    check_free(place, force=asked.force)
-    return place
+        if other is not None and _is_same(path, Path(other)):
+            raise ValueError(f"OUTPUT is {what} itself ({args.output!r}); choose another name.")
+    check_free(path, force=args.force)
+    return path
 
 
-def _is_same(place: Path, other: Path) -> bool:
-    if place.exists() and other.exists():
-        return os.path.samefile(place, other)
-    return place.resolve() == other.resolve()
+def _is_same(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return os.path.samefile(path, other)
+    return path.resolve() == other.resolve()
 
 
-def _mark(path: Path) -> tuple[int, ...]:
+def _version_of(path: Path) -> tuple[int, ...]:
     """Return what changes when a file is written to."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _released(noiser: Any, stream: TableStream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
@@ -480,22 +479,24 @@ def _counted(noiser: Any, stream: TableStream, how: dict[str, Any], keying: Any)
             "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
             "--key-env."
         )
-    own = {name: value for name, value in keying.items() if name != "key"}
+    drawn = {name: value for name, value in keying.items() if name != "key"}
     exhausted = "withhold" if how.get("withhold") else "raise"
-    more = {**own, "exhausted": exhausted, "note": how.get("note", "")}
+    more = {**drawn, "exhausted": exhausted, "note": how.get("note", "")}
     ledger = PersonLedger.open(how["persons"], noiser, key=keying["key"])
-    return _each(ledger, noiser, rows_of_stream(noiser, stream, own["row_id"]), more)
+    return _released_tables(ledger, noiser, rows_of_stream(noiser, stream, drawn["row_id"]), more)
 
 
-def _each(ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any) -> Iterator[Any]:
-    told: list[str] = []
+def _released_tables(
+    ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any
+) -> Iterator[Any]:
+    messages: list[str] = []
     for table in tables:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = ledger.transform(noiser, table, **more)
-        told += [str(each.message) for each in caught]
-        yield found
-    for text in list(dict.fromkeys(told))[:_TOLD]:
+            released = ledger.transform(noiser, table, **more)
+        messages += [str(warning.message) for warning in caught]
+        yield released
+    for text in list(dict.fromkeys(messages))[:_MOST_WARNINGS]:
         warnings.warn(text, PufferfishWarning, stacklevel=2)
 
 
@@ -512,8 +513,8 @@ def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
     return n_rows
 
 
-def _record(noiser: Any, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
-    """Return what puts the release on record, after a look at whether it can be made at all."""
+def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:
+    """Return what puts the release on record, once it is clear that it can be made."""
     if how.get("ledger") is None:
         return lambda: None
     ledger = Ledger.open(how["ledger"], noiser)
@@ -523,22 +524,22 @@ def _record(noiser: Any, stream: TableStream, how: dict[str, Any], file: TableFi
         note = f"{note} [keyed {mark}]".strip()
         name = ledger.datasets[0] if dataset is None else dataset
         if any((entry.dataset, entry.note) == (name, note) for entry in ledger.history()):
-            tell("this keyed release is on record already, and is made again as it was")
+            tell("this keyed release is on record already, and is repeated as it was")
             return lambda: None
     return lambda: ledger.spend(dataset=dataset, note=note)
 
 
 def _same_release(noiser: Any, how: dict[str, Any], file: TableFile) -> str | None:
-    """Return what two runs have in common that make the same release, to the last bit.
+    """Return a mark that two runs share if they make the same release, to the last bit.
 
-    That is all that the values and ids of the rows, and what becomes of them, are functions of.
+    It covers all that the values and ids of rows, and their noise, are functions of.
     """
-    own = _keying(how)
-    if own["key"] is None:
+    keying = _keying(how)
+    if keying["key"] is None:
         return None
     with file.path.open("rb") as data:
         content = hashlib.file_digest(data, "sha256").hexdigest()
     layout = file.layout
     read = (file.kind, layout.separator, sorted(layout.missing), sorted(layout.types.items()))
     what = repr((__version__, content, read, noiser.unknown))
-    return keyed_mark(noiser, what, **own)
+    return keyed_mark(noiser, what, **keying)
