@@ -151,19 +151,19 @@ class Field:
     exchanged: Exchanged | None = None
     slack: FloatArray | None = None
 
-    def event(self, asked: Question, rows: Array) -> Whole | None:
+    def event(self, question: Question, rows: Array) -> Whole | None:
         """Return the same for an event that these rows are in, all of them where there are two."""
         if self.exchanged is None or self.slack is None or not self.exchanged.two:
-            return self.whole(asked)
+            return self.whole(question)
         return replace(self.exchanged, slack=float(self.slack[rows].sum()))
 
-    def whole(self, asked: Question) -> Whole | None:
+    def whole(self, question: Question) -> Whole | None:
         """Return how many rows have either secret, if events may depend on all that is released."""
         if self.exchanged is not None:
             return self.exchanged
         if self.guarantee.alpha is not None:  # under an order alpha there is no such test
             return None
-        return int((self.codes == asked.i).sum()), int((self.codes == asked.j).sum())
+        return int((self.codes == question.i).sum()), int((self.codes == question.j).sum())
 
 
 def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str) -> list[Attack]:
@@ -171,16 +171,18 @@ def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str)
 
     He sees all of them, and so how often each occurs: that is one more column, where it differs.
     """
-    found = []
+    attacks = []
     more = rows if field.guarantee.alpha is not None else with_copies(rows)
-    asked = {code for each in field.questions for code in (each.i, each.j)}
-    train = field.parts.train[np.isin(field.codes[field.parts.train], list(asked))]
+    codes = {code for question in field.questions for code in (question.i, question.j)}
+    train = field.parts.train[np.isin(field.codes[field.parts.train], list(codes))]
     for name, attacker in counted(list(attackers.items()), "attackers"):
         takes_more = isinstance(attacker, _AsTheyCome) or not isinstance(attacker, Pipeline)
         seen = more if takes_more else rows
         model = trained(attacker, seen.iloc[train], field.codes[train])
-        found += [_judged(field, model, seen, name, each, view) for each in field.questions]
-    return found
+        attacks += [
+            _judged(field, model, seen, name, question, view) for question in field.questions
+        ]
+    return attacks
 
 
 def with_copies(rows: Any) -> Any:
@@ -190,32 +192,36 @@ def with_copies(rows: Any) -> Any:
     copies = np.bincount(groups)[groups]
     if (copies == copies[:1]).all():
         return rows
-    found = rows.copy()
-    found[beside(names, COPIES)] = copies
-    return found
+    extended = rows.copy()
+    extended[beside(names, COPIES)] = copies
+    return extended
 
 
-def beside(names: Sequence[Any], told: str) -> Any:
+def beside(names: Sequence[Any], name: str) -> Any:
     """Return a name for one more column, of the type of the others."""
     if isinstance(names[0], str):
-        return told + "'" * sum(told in str(each) for each in names)
+        return name + "'" * sum(name in str(other) for other in names)
     return int(max(names)) + 1
 
 
-def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, view: str) -> Attack:
+def _judged(
+    field: Field, model: Any, rows: Any, name: str, question: Question, view: str
+) -> Attack:
     chosen, tested = (
-        [part[field.codes[part] == code] for code in (asked.i, asked.j)]
+        [part[field.codes[part] == code] for code in (question.i, question.j)]
         for part in (field.parts.choose, field.parts.test)
     )
-    a, b, x, y = (scored(model, rows.iloc[part], asked.i, asked.j) for part in [*chosen, *tested])
+    a, b, x, y = (
+        scored(model, rows.iloc[part], question.i, question.j) for part in [*chosen, *tested]
+    )
     event, edge = _thresholds(a, b, field.guarantee, field.level)
     n, m = len(x), len(y)
     k, h = int((x >= event).sum()), int((y >= event).sum())
     auc = float(twice_below(x, y).mean() / (2.0 * m))
     off = math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
     guarantee, corrected = field.guarantee, field.level / field.tests
-    inside = [part[own >= event] for part, own in zip(tested, (x, y), strict=True)]
-    whole = field.event(asked, np.concatenate(inside))
+    inside = [part[scores >= event] for part, scores in zip(tested, (x, y), strict=True)]
+    whole = field.event(question, np.concatenate(inside))
     (e, low, high), (f, least, most) = (_chance(part >= edge, field.level) for part in (x, y))
     (p, p_low, p_high), (q, q_low, q_high) = (
         _chance(part >= event, field.level) for part in (x, y)
@@ -223,9 +229,9 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
     return Attack(
         view=view,
         attacker=name,
-        sensitive=asked.sensitive,
-        secret=asked.secret,
-        against=asked.against,
+        sensitive=question.sensitive,
+        secret=question.secret,
+        against=question.against,
         n=n,
         n_against=m,
         auc=auc,
@@ -240,7 +246,7 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
         low=_ratio(p_low - guarantee.delta, q_high),
         high=_ratio(p_high - guarantee.delta, q_low),
         allowed=guarantee.epsilon,
-        certified=field.certified[asked.secret, asked.against],
+        certified=field.certified[question.secret, question.against],
         share=h / m,
         p=p_value(guarantee, k, n, h, m, whole),
         findable=findable(guarantee, max(h, 1) / m, n, m, corrected, whole),
@@ -285,18 +291,18 @@ def _ratio(p: float, q: float) -> float:
 def corrected(attacks: Sequence[Attack]) -> list[Attack]:
     """Return the attacks with p-values over all of them (Holm's), so none is smaller by chance."""
     order = sorted(range(len(attacks)), key=lambda k: attacks[k].p)
-    found, largest = list(attacks), 0.0
+    results, largest = list(attacks), 0.0
     for rank, k in enumerate(order):
         largest = max(largest, min(1.0, (len(attacks) - rank) * attacks[k].p))
-        found[k] = replace(attacks[k], p_all=largest)
-    return found
+        results[k] = replace(attacks[k], p_all=largest)
+    return results
 
 
-def enough_rows(field: Field, asked: Question) -> bool:
+def enough_rows(field: Field, question: Question) -> bool:
     """Return whether there are rows enough for an attack that is always right to be significant."""
-    own = field.codes[field.parts.test]
-    n, m = int((own == asked.i).sum()), int((own == asked.j).sum())
-    return least_p(field.guarantee, n, m, field.whole(asked)) <= field.level / field.tests
+    codes = field.codes[field.parts.test]
+    n, m = int((codes == question.i).sum()), int((codes == question.j).sum())
+    return least_p(field.guarantee, n, m, field.whole(question)) <= field.level / field.tests
 
 
 MOST_LEVELS = 250
@@ -322,19 +328,19 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
     if attackers is None:
         return _three()
     if isinstance(attackers, Mapping):
-        named = {str(name): each for name, each in attackers.items()}
+        named = {str(name): model for name, model in attackers.items()}
     else:
-        given = list(attackers) if isinstance(attackers, Sequence) else [attackers]
+        models = list(attackers) if isinstance(attackers, Sequence) else [attackers]
         named = {}
-        for each in given:
-            own = type(each).__name__
-            count = sum(name.partition(" ")[0] == own for name in named)
-            named[own if not count else f"{own} {count + 1}"] = each
-    for name, each in named.items():
-        if not hasattr(each, "fit") or isinstance(each, type) or not is_classifier(each):
+        for model in models:
+            kind = type(model).__name__
+            count = sum(name.partition(" ")[0] == kind for name in named)
+            named[kind if not count else f"{kind} {count + 1}"] = model
+    for name, model in named.items():
+        if not hasattr(model, "fit") or isinstance(model, type) or not is_classifier(model):
             raise TypeError(
-                f"attackers holds {quoted(each)} ({quoted(name)}), which is no classifier; give "
-                "objects such as sklearn.linear_model.LogisticRegression()."
+                f"attackers holds {quoted(model)} ({quoted(name)}), which is no classifier; "
+                "give objects such as sklearn.linear_model.LogisticRegression()."
             )
     if not named:
         raise ValueError("attackers is empty; give at least one classifier, or None for three.")
@@ -446,9 +452,9 @@ class Groups:
     def codes(self) -> Array:
         """The number of the group of each row."""
         there = self.wide.places >= 0
-        found = np.empty(int(there.sum()), dtype=np.intp)
-        found[self.wide.places[there]] = np.nonzero(there)[0]
-        return found
+        codes = np.empty(int(there.sum()), dtype=np.intp)
+        codes[self.wide.places[there]] = np.nonzero(there)[0]
+        return codes
 
     def of_rows(self, rows: Array) -> Groups:
         """Return those of some rows, which are numbered anew."""
@@ -488,7 +494,7 @@ class Groups:
 
 def _taken(column: Any, rows: Array) -> Any:
     """Return the values of some rows, missing where the row is -1."""
-    found = column.iloc[np.maximum(rows, 0)].reset_index(drop=True)
+    values = column.iloc[np.maximum(rows, 0)].reset_index(drop=True)
     if (rows >= 0).all():
-        return found
-    return (found if str(found.dtype) == "category" else found.astype(float)).where(rows >= 0)
+        return values
+    return (values if str(values.dtype) == "category" else values.astype(float)).where(rows >= 0)

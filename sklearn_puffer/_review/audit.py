@@ -47,15 +47,15 @@ class Finding:
     exact: float | None = None
 
     def __str__(self) -> str:
-        own = self.attack
-        told = "" if self.exact is None else f" {counted_loss(self.exact)}."
+        attack = self.attack
+        estimate = "" if self.exact is None else f" {counted_loss(self.exact)}."
         return (
-            f"{own.attacker} finds {shown(own.sensitive)} = {shown(own.secret)} against "
-            f"{shown(own.against)} with log odds of {own.log_odds:.2f} "
-            f"({_ends(own.low, own.high)}), where {short_number(own.allowed)} was guaranteed: "
-            f"p = {own.p_all:.2g} over {self.n_tests} tests. Either the release loses more than "
-            "its certificate says, or these rows do not follow the distribution that was "
-            f"fitted.{told}"
+            f"{attack.attacker} finds {shown(attack.sensitive)} = {shown(attack.secret)} against "
+            f"{shown(attack.against)} with log odds of {attack.log_odds:.2f} "
+            f"({_ends(attack.low, attack.high)}), where {short_number(attack.allowed)} was "
+            f"guaranteed: p = {attack.p_all:.2g} over {self.n_tests} tests. Either the release "
+            "loses more than its certificate says, or these rows do not follow the distribution "
+            f"that was fitted.{estimate}"
         )
 
 
@@ -164,7 +164,7 @@ class Audit(Document):
     @property
     def caught(self) -> bool:
         """Whether the same attacks catch rows without noise: else they are too weak to tell."""
-        return any(each.p_all <= self.level for each in self.control)
+        return any(attack.p_all <= self.level for attack in self.control)
 
     @property
     def table(self) -> Any:
@@ -173,7 +173,7 @@ class Audit(Document):
         Rows whose ``view`` begins with "peer:" are of peers, which have no such guarantee: what is
         allowed there is that of the release, and there is no p-value.
         """
-        return _frame([*self.attacks, *(each for peer in self.peers for each in peer.attacks)])
+        return _frame([*self.attacks, *(attack for peer in self.peers for attack in peer.attacks)])
 
     @property
     def control_table(self) -> Any:
@@ -190,10 +190,13 @@ class Audit(Document):
         """What survived as a DataFrame: what was measured, before and after, and of each peer."""
         names = ["what", "column", "before", "after"]
         records = [
-            (*vars(own).values(), *(_after(peer, own.what, own.column) for peer in self.peers))
-            for own in self.survived
+            (
+                *vars(figure).values(),
+                *(_after(peer, figure.what, figure.column) for peer in self.peers),
+            )
+            for figure in self.survived
         ]
-        return records_frame(records, [*names, *(f"peer: {each.name}" for each in self.peers)])
+        return records_frame(records, [*names, *(f"peer: {peer.name}" for peer in self.peers)])
 
     @property
     def power(self) -> Any:
@@ -218,23 +221,23 @@ class Audit(Document):
             "promise": self.promise,
             "level": self.level,
             **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
-            "findings": [str(each) for each in self.findings],
+            "findings": [str(item) for item in self.findings],
             "caught_without_noise": self.caught,
             "loss_under_these_rows": jsonable(self.exact),
             "drifted": self.drifted,
             "rows_of_fit": self.fitted,
             "findable_at_best": jsonable(self.best),
-            "attacks": [_record(each) for each in self.attacks],
-            "control": [_record(each) for each in self.control],
-            "readers": [_record(each) for each in self.others],
-            "utility": [_record(each) for each in self.survived],
+            "attacks": [_record(item) for item in self.attacks],
+            "control": [_record(item) for item in self.control],
+            "readers": [_record(item) for item in self.others],
+            "utility": [_record(item) for item in self.survived],
             "peers": [
                 {
-                    "name": each.name,
-                    "attacks": [_record(own) for own in each.attacks],
-                    "utility": [_record(own) for own in each.survived],
+                    "name": item.name,
+                    "attacks": [_record(part) for part in item.attacks],
+                    "utility": [_record(part) for part in item.survived],
                 }
-                for each in self.peers
+                for item in self.peers
             ],
             "untested": list(self.untested),
             "within_cells": None if self.within is None else [*map(_number, self.within)],
@@ -248,8 +251,8 @@ class Audit(Document):
         about = f" of {shown(self.name)}" if self.name else ""
         count = len(self.findings)
         if count:
-            told = "one attack tells" if count == 1 else f"{count} attacks tell"
-            return f"Audit{about}: {told} MORE THAN WAS PROMISED."
+            subject = "one attack tells" if count == 1 else f"{count} attacks tell"
+            return f"Audit{about}: {subject} MORE THAN WAS PROMISED."
         if not self.caught:
             return f"Audit{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT."
         return f"Audit{about}: no attack tells more than was guaranteed, as far as it can see."
@@ -347,20 +350,20 @@ class Audit(Document):
         return Section(title, note, [head, *map(_cells, worst)])
 
 
-def _cells(own: Attack) -> list[str]:
+def _cells(attack: Attack) -> list[str]:
     return [
-        *(shown(each) for each in (own.sensitive, own.secret, own.against)),
-        own.attacker,
-        f"{own.n} + {own.n_against}",
-        f"{own.auc:.3f} ({own.auc_low:.2f} to {own.auc_high:.2f})",
-        f"{own.auc_allowed:.3f}",
-        f"{own.advantage:.3f} ({own.advantage_low:.2f} to {own.advantage_high:.2f})",
-        f"{own.advantage_allowed:.3f}",
-        f"{own.log_odds:.2f}",
-        _ends(own.low, own.high),
-        short_number(own.allowed),
-        f"{own.p_all:.2g}",
-        "-" if math.isinf(own.findable) else f"{own.findable:.2f}",
+        *(shown(label) for label in (attack.sensitive, attack.secret, attack.against)),
+        attack.attacker,
+        f"{attack.n} + {attack.n_against}",
+        f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})",
+        f"{attack.auc_allowed:.3f}",
+        f"{attack.advantage:.3f} ({attack.advantage_low:.2f} to {attack.advantage_high:.2f})",
+        f"{attack.advantage_allowed:.3f}",
+        f"{attack.log_odds:.2f}",
+        _ends(attack.low, attack.high),
+        short_number(attack.allowed),
+        f"{attack.p_all:.2g}",
+        "-" if math.isinf(attack.findable) else f"{attack.findable:.2f}",
     ]
 
 
@@ -369,7 +372,7 @@ def _readers_section(others: Sequence[Attack]) -> list[Section]:
     if not others:
         return []
     note = "whom the guarantee does not cover; of each the pair that he tells best"
-    views = dict.fromkeys(each.view for each in others)
+    views = dict.fromkeys(attack.view for attack in others)
     head = ["reader", "secret", "against", "AUC", "advantage", "log odds", "interval"]
     cells = [_best_cells(view, [o for o in others if o.view == view]) for view in views]
     return [Section("Other readers", note, [head, *cells])]
@@ -377,16 +380,16 @@ def _readers_section(others: Sequence[Attack]) -> list[Section]:
 
 def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) -> list[str]:
     """Return the line of the pair that is told best."""
-    own = max(attacks, key=lambda each: each.auc)
+    best = max(attacks, key=lambda attack: attack.auc)
     return [
         shown(name),
-        *([shown(own.attacker)] if attacker else []),
-        shown(own.secret),
-        shown(own.against),
-        f"{own.auc:.3f} ({own.auc_low:.2f} to {own.auc_high:.2f})",
-        f"{own.advantage:.3f}",
-        f"{own.log_odds:.2f}",
-        _ends(own.low, own.high),
+        *([shown(best.attacker)] if attacker else []),
+        shown(best.secret),
+        shown(best.against),
+        f"{best.auc:.3f} ({best.auc_low:.2f} to {best.auc_high:.2f})",
+        f"{best.advantage:.3f}",
+        f"{best.log_odds:.2f}",
+        _ends(best.low, best.high),
     ]
 
 
@@ -395,17 +398,21 @@ def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> lis
         return []
     note = "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
     cells = [["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]]
-    for own in survived:
-        figures = [own.before, own.after, *(_after(peer, own.what, own.column) for peer in peers)]
-        told = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
-        cells.append([own.what, shown(own.column), *told])
+    for figure in survived:
+        figures = [
+            figure.before,
+            figure.after,
+            *(_after(peer, figure.what, figure.column) for peer in peers),
+        ]
+        texts = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
+        cells.append([figure.what, shown(figure.column), *texts])
     return [Section("What survives", note, cells)]
 
 
 def _after(peer: Peer, what: str, column: Name) -> float:
     """Return what the same figure is of a peer, NaN where it has none."""
-    found = [s.after for s in peer.survived if s.what == what and str(s.column) == str(column)]
-    return found[0] if found else math.nan
+    values = [s.after for s in peer.survived if s.what == what and str(s.column) == str(column)]
+    return values[0] if values else math.nan
 
 
 def _ends(low: float, high: float) -> str:
@@ -413,7 +420,7 @@ def _ends(low: float, high: float) -> str:
 
 
 def _frame(attacks: Iterable[Attack]) -> Any:
-    records = [tuple(vars(each).values()) for each in attacks]
+    records = [tuple(vars(attack).values()) for attack in attacks]
     return records_frame(records, tuple(Attack.__dataclass_fields__))
 
 

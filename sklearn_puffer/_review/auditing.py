@@ -238,26 +238,26 @@ def audit(
     peers = peers_of(peers, source.n_rows, columns)
     stages = reported("stages of an audit", _STAGES)
     with listening(check_verbose(verbose), "audit"), stages as done:
-        own = _AuditedRows.of(noiser, frame.iloc[rows], grouped, chosen, seed)
-        own = replace(own, task=None if work is None else work.of(rows))
-        hidden = [replace(each, codes=each.codes[rows]) for each in secrets]
-        held = _held_swap(own, hidden)
-        fields, few = _fields(own, hidden, float(level), held)
-        released = own.released()
+        audited = _AuditedRows.of(noiser, frame.iloc[rows], grouped, chosen, seed)
+        audited = replace(audited, task=None if work is None else work.of(rows))
+        hidden = [replace(secret, codes=secret.codes[rows]) for secret in secrets]
+        held = _held_swap(audited, hidden)
+        fields, few = _fields(audited, hidden, float(level), held)
+        released = audited.released()
         done()
         names = [name for name in released.columns if name in columns]
-        before, after = seen(own.frame, names), seen(released, names)
-        attacks = corrected(own.attacked(fields, after, RELEASED))
+        before, after = seen(audited.frame, names), seen(released, names)
+        attacks = corrected(audited.attacked(fields, after, RELEASED))
         done()
-        control = corrected(own.attacked(fields, before, CONTROL))
+        control = corrected(audited.attacked(fields, before, CONTROL))
         done()
         drift = _drift(noiser, frame, secrets)
-        others = own.averaging(fields, after, repeats) + own.knowing(fields, after, known)
+        others = audited.averaging(fields, after, repeats) + audited.knowing(fields, after, known)
         done()
-        survived = own.survived(before, after)
+        survived = audited.survived(before, after)
         done()
         beside = [
-            own.peer(fields, name, before, seen(peer.iloc[rows], list(peer.columns)))
+            audited.peer(fields, name, before, seen(peer.iloc[rows], list(peer.columns)))
             for name, peer in counted(list(peers.items()), "peers")
         ]
         done()
@@ -269,9 +269,9 @@ def audit(
         promise=noiser.certificate_.promise(),
         n_rows=len(rows),
         n_given=len(frame),
-        n_train=len(own.parts.train),
-        n_choose=len(own.parts.choose),
-        n_test=len(own.parts.test),
+        n_train=len(audited.parts.train),
+        n_choose=len(audited.parts.choose),
+        n_test=len(audited.parts.test),
         survived=tuple(survived),
         peers=tuple(beside),
         exact=drift.loss,
@@ -284,7 +284,7 @@ def audit(
             *told,
             *([COUNTING] if hasattr(noiser.certificate_, "channel") else []),
             *_swap_notes(noiser.certificate_, held),
-            *_notes(noiser, own.frame, released, names),
+            *_notes(noiser, audited.frame, released, names),
         ),
         version=__version__,
         date=utc_now(),
@@ -331,8 +331,8 @@ class _AuditedRows:
 
     def attacked(self, fields: Sequence[Field], rows: Any, view: str) -> list[Attack]:
         """Return what all attackers find out of rows."""
-        given = self.view(rows)
-        return [a for field in fields for a in attacks_on(field, given, self.attackers, view)]
+        seen_rows = self.view(rows)
+        return [a for field in fields for a in attacks_on(field, seen_rows, self.attackers, view)]
 
     def released(self) -> Any:
         """Return a release; of a swap that of two tables, of which the tested rows are one."""
@@ -341,22 +341,22 @@ class _AuditedRows:
         learnt = np.append(self.parts.train, self.parts.choose)
         tables = [np.sort(rows) for rows in (learnt, self.parts.test)]
         pieces = [(rows, self.noiser.transform(self.frame.iloc[rows])) for rows in tables]
-        found = self.frame[list(pieces[0][1].columns)].copy()
-        for name in found.columns:
-            values = found[name].array.copy()
+        frame = self.frame[list(pieces[0][1].columns)].copy()
+        for name in frame.columns:
+            values = frame[name].array.copy()
             for rows, piece in pieces:
                 values[rows] = piece[name].array
-            found[name] = values
-        return found
+            frame[name] = values
+        return frame
 
     def survived(self, before: Any, after: Any) -> list[Survived]:
         """Return what released rows are still good for."""
         columns = list(after.columns)
         before = before[columns]
-        found = [*margins(before, after, columns), *correlations(before, after, columns)]
+        figures = [*margins(before, after, columns), *correlations(before, after, columns)]
         if self.task is not None:
-            found += task_figures(self.task, before, after, columns, self.parts)
-        return [*found, *linked(before, after, self.parts.test)]
+            figures += task_figures(self.task, before, after, columns, self.parts)
+        return [*figures, *linked(before, after, self.parts.test)]
 
     def averaging(self, fields: Sequence[Field], after: Any, repeats: int) -> list[Attack]:
         """Return what the first attacker finds out of the average of several fresh releases."""
@@ -364,7 +364,7 @@ class _AuditedRows:
             return []
         columns = list(after.columns)
         more = [seen(self.released(), columns) for _ in counted(range(repeats - 1), "releases")]
-        rows = averaged([self.view(each) for each in (after, *more)])
+        rows = averaged([self.view(rows_seen) for rows_seen in (after, *more)])
         first = dict(list(self.attackers.items())[:1])
         view = f"average of {repeats} releases"
         return [a for field in fields for a in attacks_on(field, rows, first, view)]
@@ -375,38 +375,39 @@ class _AuditedRows:
         The difference is what the release tells beyond what he knew. His columns are not those of
         the release, so he uses a classifier that takes any.
         """
-        attackers, given = {"boosted": boosted(20)}, self.view(after)
-        found = []
+        attackers, released = {"boosted": boosted(20)}, self.view(after)
+        attacks = []
         for name in counted(list(columns), "readers"):
             known = self.view(seen(self.frame, [name]))
-            both, was = given.copy(), {}
-            for own in known.columns:
-                was[own] = beside(both.columns, f"{own} as it was")
-                both[was[own]] = known[own].array
+            both, was = released.copy(), {}
+            for column in known.columns:
+                was[column] = beside(both.columns, f"{column} as it was")
+                both[was[column]] = known[column].array
             alone = known.rename(columns=was)
             for field in fields:
-                found += attacks_on(field, alone, attackers, f"knows {name}, no release")
-                found += attacks_on(field, both, attackers, f"knows {name}, and the release")
-        return found
+                attacks += attacks_on(field, alone, attackers, f"knows {name}, no release")
+                attacks += attacks_on(field, both, attackers, f"knows {name}, and the release")
+        return attacks
 
     def peer(self, fields: Sequence[Field], name: str, before: Any, after: Any) -> Peer:
         """Return what the same attackers find out of rows that are hidden in another way."""
         none = math.nan
-        found = [
-            replace(each, p=none, p_all=none, certified=none, findable=none)
-            for each in self.attacked(fields, after, f"peer: {name}")
+        attacks = [
+            replace(attack, p=none, p_all=none, certified=none, findable=none)
+            for attack in self.attacked(fields, after, f"peer: {name}")
         ]
-        return Peer(name, tuple(found), tuple(self.survived(before, after)))
+        return Peer(name, tuple(attacks), tuple(self.survived(before, after)))
 
 
 def _held_swap(rows: _AuditedRows, secrets: Sequence[Secrets]) -> HeldSwap | None:
-    given = {
-        each.name: Values("category", each.codes, levels=tuple(each.labels)) for each in secrets
+    values = {
+        secret.name: Values("category", secret.codes, levels=tuple(secret.labels))
+        for secret in secrets
     }
-    whole = given.keys() <= set(rows.frame.columns)
+    whole = values.keys() <= set(rows.frame.columns)
     names = rows.noiser._fitted.rules.names
     part = rows.frame[[name for name in rows.frame.columns if name in names]]
-    return held_swap(rows.noiser, frame_table(part), None if whole else given, rows.units.test)
+    return held_swap(rows.noiser, frame_table(part), None if whole else values, rows.units.test)
 
 
 _Few = tuple[Name, Any, Any, int, int]
@@ -417,11 +418,11 @@ def _pairs(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
     if hasattr(noiser, "secret_pairs_"):
         return dict(noiser.secret_pairs_)
     pairs: dict[Name, dict[tuple[Any, Any], None]] = {}
-    for each in noiser.certificate_.pairs:
-        own = pairs.setdefault(each.sensitive, {})
-        if (each.against, each.secret) not in own:
-            own[each.secret, each.against] = None
-    return {name: list(own) for name, own in pairs.items()}
+    for loss in noiser.certificate_.pairs:
+        column_pairs = pairs.setdefault(loss.sensitive, {})
+        if (loss.against, loss.secret) not in column_pairs:
+            column_pairs[loss.secret, loss.against] = None
+    return {name: list(column_pairs) for name, column_pairs in pairs.items()}
 
 
 def _fields(
@@ -433,7 +434,7 @@ def _fields(
     exchanged, slack, pairs = None, None, _pairs(rows.noiser)
     if held is not None:  # who sees all strata learns what they tell, too
         guarantee = replace(guarantee, epsilon=guarantee.epsilon + held.strata)
-        two = all(len({*each.labels, *sum(pairs[each.name], ())}) == 2 for each in secrets)
+        two = all(len({*secret.labels, *sum(pairs[secret.name], ())}) == 2 for secret in secrets)
         exchanged = Exchanged(float(held.slack.sum()), two)
         slack = np.zeros(len(rows.frame if rows.groups is None else rows.groups))
         slack[parts.test] = held.slack
@@ -461,8 +462,8 @@ def _fields(
 
 def _usable(parts: RowSplit, codes: Array, code: int) -> int:
     """Return the number of test rows of a secret; 0 if it has none to learn from."""
-    own = [int((codes[rows] == code).sum()) for rows in (parts.train, parts.choose, parts.test)]
-    return own[-1] if min(own) > 0 else 0
+    counts = [int((codes[rows] == code).sum()) for rows in (parts.train, parts.choose, parts.test)]
+    return counts[-1] if min(counts) > 0 else 0
 
 
 def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
@@ -475,20 +476,20 @@ def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Qu
 
 def _certified(pairs: Sequence[Any], name: Name) -> dict[tuple[Any, Any], float]:
     losses: dict[tuple[Any, Any], float] = {}
-    for each in pairs:
-        if each.sensitive == name:
-            key = (each.secret, each.against)
-            losses[key] = max(each.upper, losses.get(key, 0.0))
+    for loss in pairs:
+        if loss.sensitive == name:
+            key = (loss.secret, loss.against)
+            losses[key] = max(loss.upper, losses.get(key, 0.0))
     return losses
 
 
 def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
-    name, a, b, n, m = max(few, key=lambda each: min(each[3:]))
-    asked = math.ceil(needed / (1.0 - TRAIN - CHOOSE)) + 1
+    name, a, b, n, m = max(few, key=lambda pair: min(pair[3:]))
+    rows = math.ceil(needed / (1.0 - TRAIN - CHOOSE)) + 1
     return (
         f"table has too few rows for {tests} tests at level={level:g}: of column {quoted(name)} "
         f"{listed([a, b])} have {n} and {m} test rows, and even an attack that is always right "
-        f"needs {needed} of each; give some {asked:,} rows of each, fewer attackers, or a larger "
+        f"needs {needed} of each; give some {rows:,} rows of each, fewer attackers, or a larger "
         "level."
     )
 
@@ -497,42 +498,43 @@ def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
     """Return the columns that a further reader knows, each by itself."""
     if isinstance(knows, list | tuple) and not knows:
         return []
-    found = resolve(knows, source.names, "knows")
-    hidden = [name for name in found if name in _pairs(noiser)]
+    names = resolve(knows, source.names, "knows")
+    hidden = [name for name in names if name in _pairs(noiser)]
     if hidden:
         raise ValueError(
             f"knows names the sensitive column {quoted(hidden[0])}, which attackers are to find "
             "out; name others."
         )
-    return found
+    return names
 
 
 def _drift(noiser: Any, frame: Any, secrets: Sequence[Secrets]) -> Any:
     """Return how the rows differ from those of `fit`, with the loss under their own counts."""
     if isinstance(noiser, PufferfishRelease):
         return noiser.certificate_.check(frame)
-    names = [each.name for each in secrets]
+    names = [secret.name for secret in secrets]
     if set(names) <= set(frame.columns):
         return noiser.certificate_.check(frame, names)
     if len(secrets) > 1:
         return noiser.certificate_.check(frame)
-    (own,) = secrets
-    return noiser.certificate_.check(frame, np.array(own.labels, dtype=object)[own.codes])
+    (secret,) = secrets
+    return noiser.certificate_.check(frame, np.array(secret.labels, dtype=object)[secret.codes])
 
 
 def _rows_of_fit(drift: Any) -> bool:
     """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
-    sizes = [each.n_rows == each.n_fitted for each in drift.secrets]
+    sizes = [margin.n_rows == margin.n_fitted for margin in drift.secrets]
     same = [
-        each.distance <= _ROUNDED for each in (*drift.columns, *(s.column for s in drift.secrets))
+        margin.distance <= _ROUNDED
+        for margin in (*drift.columns, *(s.column for s in drift.secrets))
     ]
     return bool(drift.n_rows == drift.n_fitted and same and all([*sizes, *same]))
 
 
 def _best(field: Field) -> float:
     """Return the loss of randomised response that is found with the usual chance."""
-    own = field.codes[field.parts.test]
-    sizes = {q: (int((own == q.i).sum()), int((own == q.j).sum())) for q in field.questions}
+    codes = field.codes[field.parts.test]
+    sizes = {q: (int((codes == q.i).sum()), int((codes == q.j).sum())) for q in field.questions}
     best = max(field.questions, key=lambda q: min(sizes[q]))
     level = field.level / field.tests
     return findable(field.guarantee, None, *sizes[best], level, field.whole(best))
@@ -643,7 +645,7 @@ def _frame(table: Any) -> Any:
 
 def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
     columns = {} if given is None else secret_columns(given, source.n_rows, frame)
-    found = []
+    secrets = []
     for name, pairs in _pairs(noiser).items():
         if name not in columns and name not in source.names:
             raise ValueError(
@@ -655,8 +657,8 @@ def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[Secrets
         codes = np.empty(source.n_rows, dtype=np.intp)
         secret.source.codes(slice(None), codes)
         _check_values(name, secret.labels, {label for pair in pairs for label in pair})
-        found.append(Secrets(name, secret.labels, codes))
-    return found
+        secrets.append(Secrets(name, secret.labels, codes))
+    return secrets
 
 
 def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
@@ -678,43 +680,43 @@ def _chosen(
 ) -> _Chosen:
     """Return the rows to audit, the column of the groups that are attacked, and what to say."""
     rules = noiser._fitted.rules
-    own = None if rules.groups is None else rules.groups.column
-    if own is None and groups is None:
+    column = None if rules.groups is None else rules.groups.column
+    if column is None and groups is None:
         return _rows(source.n_rows, max_rows, seed), None, ()
-    [asked] = resolve(own if groups is None else groups, source.names, "groups")
-    if own not in (None, asked):
+    [name] = resolve(column if groups is None else groups, source.names, "groups")
+    if column not in (None, name):
         raise ValueError(
-            f"groups={quoted(asked)}, and noiser guarantees groups of {quoted(own)}; leave groups "
-            "out."
+            f"groups={quoted(name)}, and noiser guarantees groups of {quoted(column)}; leave "
+            "groups out."
         )
-    codes = group_codes(source, asked)
+    codes = group_codes(source, name)
     units = Groups.of(codes)
-    if own is None:
-        told = f"One row of each of {len(units):,} groups of {quoted(asked)} was audited, by lot."
+    if column is None:
+        note = f"One row of each of {len(units):,} groups of {quoted(name)} was audited, by lot."
         order = shuffle(np.arange(source.n_rows), random_state=seed)
         alone = np.sort(order[np.unique(codes[order], return_index=True)[1]])
-        return alone[_rows(len(alone), max_rows, seed)], None, (told,)
-    check_one_secret(codes, own, {each.name: each.codes for each in secrets})
-    return _chosen_groups(noiser, own, units, max_rows, seed)
+        return alone[_rows(len(alone), max_rows, seed)], None, (note,)
+    check_one_secret(codes, column, {each.name: each.codes for each in secrets})
+    return _chosen_groups(noiser, column, units, max_rows, seed)
 
 
-def _chosen_groups(noiser: Any, own: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
+def _chosen_groups(noiser: Any, column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
     """Return the rows of groups, of as many rows each where no guarantee is about their sizes."""
-    sizes, told = units.wide.sizes, ""
+    sizes, which = units.wide.sizes, ""
     kept = np.arange(len(units))
     if not hasattr(noiser, "swap_") and len(np.unique(sizes)) > 1:
         size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
         kept = np.flatnonzero(sizes == size)
-        told = f", those of {size} rows, since sizes of groups are taken to be known"
+        which = f", those of {size} rows, since sizes of groups are taken to be known"
     if max_rows is not None:
         most = check_count(max_rows, "max_rows")
         share = max(most * len(kept) // int(sizes[kept].sum()), 2)
         kept = kept[_rows(len(kept), share, seed)]
-    said = (
+    note = (
         f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
-        f"{quoted(own)}{told}."
+        f"{quoted(column)}{which}."
     )
-    return units.rows(kept), own, (said,)
+    return units.rows(kept), column, (note,)
 
 
 def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
@@ -733,17 +735,17 @@ _KEY = b"blake2b:" + bytes(32)  # no secret: what is drawn with it is compared, 
 
 def averaged(frames: Sequence[Any]) -> Any:
     """Return the means of numbers, and the most frequent of words."""
-    found = frames[0].copy()
-    for name in found.columns:
+    means = frames[0].copy()
+    for name in means.columns:
         columns, first = [frame[name] for frame in frames], frames[0][name]
         if not is_words(first):
-            found[name] = np.mean([np.asarray(each, dtype=float) for each in columns], axis=0)
+            means[name] = np.mean([np.asarray(values, dtype=float) for values in columns], axis=0)
             continue
-        codes = np.stack([np.asarray(each.cat.codes) for each in columns])
-        often = np.stack([(codes == own).sum(axis=0) for own in codes])
+        codes = np.stack([np.asarray(values.cat.codes) for values in columns])
+        often = np.stack([(codes == kind).sum(axis=0) for kind in codes])
         chosen = np.take_along_axis(codes, often.argmax(axis=0)[None], axis=0)[0]
-        found[name] = type(first.array).from_codes(chosen, dtype=first.dtype)
-    return found
+        means[name] = type(first.array).from_codes(chosen, dtype=first.dtype)
+    return means
 
 
 def same_when_keyed(noiser: Any, part: Any) -> bool | None:
@@ -764,11 +766,11 @@ def linked(before: Any, after: Any, rows: Array) -> list[Survived]:
     if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
         return []  # codes of words
     model = encoder(before).fit(before)
-    blocks = [model.transform(each.iloc[rows]) for each in (before, after)]
-    own, other = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
+    blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
+    before_rows, after_rows = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
     shares = []
-    for each in (own, other):
-        distances = pairwise_distances(each, own, metric="manhattan")
+    for block in (before_rows, after_rows):
+        distances = pairwise_distances(block, before_rows, metric="manhattan")
         near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
         shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
     return [Survived(f"nearest to its own of {len(rows)}", "all", *shares)]
@@ -797,9 +799,9 @@ def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
             f"peers gives {quoted(name)} {len(frame)} rows beside {n_rows} of table; give every "
             "row of table as it was released, in the same order."
         )
-    if not (found := [each for each in columns if each in frame.columns]):
+    if not (names := [column for column in columns if column in frame.columns]):
         raise ValueError(
             f"peers gives {quoted(name)} without any of the released columns "
             f"{listed(list(columns), 5)}; give these, as the peer released them."
         )
-    return frame[found]
+    return frame[names]

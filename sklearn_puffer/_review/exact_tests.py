@@ -93,8 +93,8 @@ class Guarantee:
 
     def _curve(self) -> FloatArray:
         grid = np.linspace(0.0, 1.0, _FINE)
-        found: FloatArray = np.minimum(self.most(grid), 1.0 - self.least(1.0 - grid))
-        return found
+        curve: FloatArray = np.minimum(self.most(grid), 1.0 - self.least(1.0 - grid))
+        return curve
 
     @property
     def _kept(self) -> float:
@@ -150,17 +150,17 @@ class Exchanged:
         k, h = np.asarray(k), np.asarray(h)
         if self.two:
             event, whole = k + h, n + m
-            own = np.minimum(lower(k, event, level / 2.0) * event, k - 1.0)
+            more = np.minimum(lower(k, event, level / 2.0) * event, k - 1.0)
             most = np.maximum(upper(n, whole, level / 2.0) * whole, n + 1.0)
-            other, least = event - own, whole - most
+            fewer, least = event - more, whole - most
         else:
-            own = np.where(
+            more = np.where(
                 k < 2, 0.0, np.minimum(gammaincinv(np.maximum(k, 1), level / 4.0), k - 1.0)
             )
-            other, most = (np.maximum(gammainccinv(x + 1.0, level / 4.0), x + 1.0) for x in (h, n))
+            fewer, most = (np.maximum(gammainccinv(x + 1.0, level / 4.0), x + 1.0) for x in (h, n))
             least = np.minimum(gammaincinv(max(m, 1), level / 4.0), m - 1.0)
-        first = np.maximum(own - self.slack, 0.0) / most
-        second = np.minimum((other + self.slack) / max(float(least), 1e-9), 1.0)
+        first = np.maximum(more - self.slack, 0.0) / most
+        second = np.minimum((fewer + self.slack) / max(float(least), 1e-9), 1.0)
         return first > guarantee.most(second)
 
     def p_value(self, guarantee: Guarantee, k: int, n: int, h: int, m: int) -> float:
@@ -170,8 +170,8 @@ class Exchanged:
             return 1.0
         for _ in range(_STEPS):
             middle = (low + high) / 2.0
-            found = self.beyond(guarantee, k, n, h, m, math.exp(middle))
-            low, high = (low, middle) if found else (middle, high)
+            exceeded = self.beyond(guarantee, k, n, h, m, math.exp(middle))
+            low, high = (low, middle) if exceeded else (middle, high)
         return math.exp(high)
 
 
@@ -261,11 +261,12 @@ def p_value(
         return _worst(lambda q: at_least(k, n, guarantee.most(q)), lambda q: at_most(h, m, q))
     if isinstance(whole, Exchanged):
         return whole.p_value(guarantee, k, n, h, m)
-    own, total = k - guarantee.spared(n + m), sum(whole)
-    found = _worst(
-        lambda q: at_least(own, own + h, guarantee.tilted(q)), lambda q: at_most(whole[0], total, q)
+    events, total = k - guarantee.spared(n + m), sum(whole)
+    worst = _worst(
+        lambda q: at_least(events, events + h, guarantee.tilted(q)),
+        lambda q: at_most(whole[0], total, q),
     )
-    return min(1.0, found + _SPARED * (guarantee.delta > 0.0))
+    return min(1.0, worst + _SPARED * (guarantee.delta > 0.0))
 
 
 def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> float:
@@ -323,7 +324,7 @@ def power(
     """
     counts = np.arange(m + 1)
     masses = np.diff(at_most(counts, m, q), prepend=0.0)
-    counts, masses = (each[masses > _NOTHING] for each in (counts, masses))
+    counts, masses = (values[masses > _NOTHING] for values in (counts, masses))
     tail = _tails(guarantee, counts, n, m, level, whole)
     low, high = np.zeros(len(counts), dtype=int), np.full(len(counts), n + 1)
     while (high - low > 1).any():
@@ -343,8 +344,8 @@ def _tails(
     if isinstance(whole, Exchanged):
         return lambda k: 1.0 - whole.beyond(guarantee, k, n, counts, m, level)
     share = guarantee.tilted(upper(whole[0], sum(whole), level / 2.0))
-    own, spared = guarantee.spared(n + m), _SPARED * (guarantee.delta > 0.0)
-    return lambda k: at_least(k - own, k - own + counts, share) + spared / 2.0
+    spared_rows, spared = guarantee.spared(n + m), _SPARED * (guarantee.delta > 0.0)
+    return lambda k: at_least(k - spared_rows, k - spared_rows + counts, share) + spared / 2.0
 
 
 @lru_cache(maxsize=_KEPT)
@@ -366,9 +367,9 @@ def findable(
     """
 
     def enough(loss: float) -> bool:
-        own = 1.0 / (1.0 + math.exp(loss)) if q is None else q
-        p = min(1.0, guarantee.delta + own * math.exp(loss))
-        return power(guarantee, p, own, n, m, level, whole) >= POWER
+        share = 1.0 / (1.0 + math.exp(loss)) if q is None else q
+        p = min(1.0, guarantee.delta + share * math.exp(loss))
+        return power(guarantee, p, share, n, m, level, whole) >= POWER
 
     low, high = guarantee.epsilon, _most_loss(guarantee, q)
     if high <= low or not enough(high):

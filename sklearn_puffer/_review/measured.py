@@ -147,28 +147,28 @@ def attacked(
     within the first, so that its figure is unbiased and its interval that of rows drawn anew; or of
     groups drawn anew, where ``groups`` has a number for each row: then halves have whole groups.
     """
-    given = with_copies(rows) if copies else rows
+    seen_rows = with_copies(rows) if copies else rows
     groups = np.arange(len(rows)) if groups is None else groups
     tried = [
         (
-            own,
+            secret,
             name,
-            _areas(given, own, _cut(halves[0], own, groups), attacker, groups),
-            _areas(given, own, halves, attacker, groups),
+            _areas(seen_rows, secret, _cut(halves[0], secret, groups), attacker, groups),
+            _areas(seen_rows, secret, halves, attacker, groups),
         )
-        for own in secrets
+        for secret in secrets
         for name, attacker in counted(list(attackers.items()), "attackers")
     ]
-    places = [(own, name, pair) for own, name, *_ in tried for pair in own.pairs]
-    choosing, judged = (np.concatenate([each[k] for each in tried]) for k in (2, 3))
+    attempts = [(secret, name, pair) for secret, name, *_ in tried for pair in secret.pairs]
+    choosing, judged = (np.concatenate([areas[k] for areas in tried]) for k in (2, 3))
     best = int((choosing[:, 0] - np.sqrt(choosing[:, 1])).argmax())
-    own, name, (i, j) = places[best]
+    secret, name, (i, j) = attempts[best]
     auc, error = float(judged[best, 0]), math.sqrt(float(judged[best, 1]))
-    wide = float(ndtri(1.0 - 0.05 / (2 * len(places)))) * np.sqrt(judged[:, 1])
+    wide = float(ndtri(1.0 - 0.05 / (2 * len(attempts)))) * np.sqrt(judged[:, 1])
     return Attacked(
-        own.name,
-        own.labels[i],
-        own.labels[j],
+        secret.name,
+        secret.labels[i],
+        secret.labels[j],
         name,
         auc,
         max(auc - 1.96 * error, 0.0),
@@ -178,10 +178,10 @@ def attacked(
     )
 
 
-def _cut(rows: Array, own: Secrets, groups: Array) -> tuple[Array, Array]:
+def _cut(rows: Array, secret: Secrets, groups: Array) -> tuple[Array, Array]:
     """Return two halves of rows, with as many groups of each secret in both."""
     _, firsts, back = np.unique(groups[rows], return_index=True, return_inverse=True)
-    ordered = np.argsort(own.codes[rows[firsts]], kind="stable")
+    ordered = np.argsort(secret.codes[rows[firsts]], kind="stable")
     ranks = np.empty(len(ordered), dtype=np.intp)
     ranks[ordered] = np.arange(len(ordered))
     ranks = ranks[back.ravel()]
@@ -191,19 +191,19 @@ def _cut(rows: Array, own: Secrets, groups: Array) -> tuple[Array, Array]:
 
 
 def _areas(
-    rows: Any, own: Secrets, halves: tuple[Array, Array], attacker: Any, groups: Array
+    rows: Any, secret: Secrets, halves: tuple[Array, Array], attacker: Any, groups: Array
 ) -> FloatArray:
     """Return AUC and its variance of each pair, learnt on the first half, judged on the second."""
-    asked = np.unique(np.array(own.pairs))
-    learn, judge = (half[np.isin(own.codes[half], asked)] for half in halves)
-    model = trained(attacker, rows.iloc[learn], own.codes[learn])
-    found = np.empty((len(own.pairs), 2))
-    for k, (i, j) in enumerate(own.pairs):
-        x, y = (judge[own.codes[judge] == code] for code in (i, j))
+    codes = np.unique(np.array(secret.pairs))
+    learn, judge = (half[np.isin(secret.codes[half], codes)] for half in halves)
+    model = trained(attacker, rows.iloc[learn], secret.codes[learn])
+    areas = np.empty((len(secret.pairs), 2))
+    for k, (i, j) in enumerate(secret.pairs):
+        x, y = (judge[secret.codes[judge] == code] for code in (i, j))
         both = np.concatenate([x, y])
         scores = scored(model, rows.iloc[both], i, j)
-        found[k] = area(scores[: len(x)], scores[len(x) :], groups[both])
-    return found
+        areas[k] = area(scores[: len(x)], scores[len(x) :], groups[both])
+    return areas
 
 
 def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[float, float]:
@@ -221,9 +221,9 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
     if groups is None or len(np.unique(groups)) == len(groups):
         variance = above.var() / max(len(x) - 1, 1) + below.var() / max(len(y) - 1, 1)
         return float(above.mean()), float(variance + least)
-    parts = [(each - each.mean()) / max(len(each) - 1, 1) for each in (above, below)]
-    own = np.unique(groups, return_inverse=True)[1].ravel()
-    sums = np.bincount(own, np.concatenate(parts))
+    parts = [(values - values.mean()) / max(len(values) - 1, 1) for values in (above, below)]
+    group_codes = np.unique(groups, return_inverse=True)[1].ravel()
+    sums = np.bincount(group_codes, np.concatenate(parts))
     return float(above.mean()), float(sums @ sums + least)
 
 
@@ -238,24 +238,24 @@ def task_score(task: Task, raw: Any, released: Any, halves: tuple[Array, Array])
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
     """Return the mean change in standard deviations, and which values come out equal."""
-    found, equal = [], np.ones((len(raw), len(columns)), dtype=bool)
+    means, equal = [], np.ones((len(raw), len(columns)), dtype=bool)
     for k, name in enumerate(columns):
-        own, other = raw[name], released[name]
-        equal[:, k] = same = _equal(own, other)
-        if own.nunique(dropna=False) <= 1:
+        before, after = raw[name], released[name]
+        equal[:, k] = same = _equal(before, after)
+        if before.nunique(dropna=False) <= 1:
             continue
-        if _is_number(own) and _is_number(other):
-            moves = np.abs(own.astype(float) - other.astype(float))
-            spread = float(own.astype(float).std(ddof=0))
-            found.append(float(np.nanmean(moves) / max(spread, 1e-300)))
+        if _is_number(before) and _is_number(after):
+            differences = np.abs(before.astype(float) - after.astype(float))
+            spread = float(before.astype(float).std(ddof=0))
+            means.append(float(np.nanmean(differences) / max(spread, 1e-300)))
         else:
-            found.append(float(1.0 - same.mean()))
-    return float(np.mean(found)) if found else 0.0, equal
+            means.append(float(1.0 - same.mean()))
+    return float(np.mean(means)) if means else 0.0, equal
 
 
-def _equal(own: Any, other: Any) -> Array:
+def _equal(before: Any, after: Any) -> Array:
     """Return which values are equal, or both missing."""
-    same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
+    same = (before.astype(object) == after.astype(object)) | (before.isna() & after.isna())
     return np.asarray(same, dtype=bool)
 
 
@@ -265,13 +265,13 @@ def _is_number(column: Any) -> bool:
 
 def constants(raw: Any, columns: Sequence[Name]) -> Any:
     """Return rows of constants: medians, and the most frequent value of what has no order."""
-    found = raw[list(columns)].copy()
+    blank = raw[list(columns)].copy()
     for name in columns:
-        own = raw[name].dropna()
-        if len(own):
-            middle = own.quantile(0.5, "lower") if _is_number(own) else own.mode().iloc[0]
-            found[name] = [middle] * len(raw)
-    return found
+        values = raw[name].dropna()
+        if len(values):
+            middle = values.quantile(0.5, "lower") if _is_number(values) else values.mode().iloc[0]
+            blank[name] = [middle] * len(raw)
+    return blank
 
 
 def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
@@ -284,10 +284,10 @@ def stacked(frames: Sequence[Any]) -> Any:
     """Return the rows of frames of the same columns, one below the other."""
     first, second = frames
     rows = np.arange(len(first) + len(second))
-    found = first.iloc[[0] * len(rows)].reset_index(drop=True)
+    rows_below = first.iloc[[0] * len(rows)].reset_index(drop=True)
     for name in first.columns:
-        found[name] = [*first[name].tolist(), *second[name].tolist()]
-    return found
+        rows_below[name] = [*first[name].tolist(), *second[name].tolist()]
+    return rows_below
 
 
 _CLASSES = 20  # a number with more values is regressed
@@ -314,33 +314,33 @@ class Survived:
 
 def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
     """Return for each column how many values stay, and what its values are on average."""
-    found = []
+    figures = []
     for name in columns:
-        own, other = raw[name], released[name]
-        if is_words(own) != is_words(other):
+        before, after = raw[name], released[name]
+        if is_words(before) != is_words(after):
             continue  # codes of words, where they come out as numbers
-        found.append(Survived("unchanged share", name, 1.0, float(_equal(own, other).mean())))
-        if not is_words(own):
-            a, b = own.astype(float), other.astype(float)
-            found.append(Survived("median", name, float(a.median()), float(b.median())))
-            found.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
+        figures.append(Survived("unchanged share", name, 1.0, float(_equal(before, after).mean())))
+        if not is_words(before):
+            a, b = before.astype(float), after.astype(float)
+            figures.append(Survived("median", name, float(a.median()), float(b.median())))
+            figures.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
             continue
-        top = own.value_counts().index[0] if own.notna().any() else None
-        shares = [float((each.astype(object) == top).mean()) for each in (own, other)]
-        found.append(Survived(f"share of {quoted(top)}", name, *shares))
-    return found
+        top = before.value_counts().index[0] if before.notna().any() else None
+        shares = [float((column.astype(object) == top).mean()) for column in (before, after)]
+        figures.append(Survived(f"share of {quoted(top)}", name, *shares))
+    return figures
 
 
 def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
     """Return the rank correlation of each pair of numbers that changes most, three at most."""
     numbers = [n for n in columns if not is_words(raw[n]) and not is_words(released[n])]
-    a, b = (each[numbers].astype(float).corr("spearman") for each in (raw, released))
-    found = [
+    a, b = (frame[numbers].astype(float).corr("spearman") for frame in (raw, released))
+    figures = [
         Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
         for x, y in combinations(numbers, 2)
     ]
-    found = [each for each in found if not math.isnan(each.before - each.after)]
-    return sorted(found, key=lambda each: -abs(each.before - each.after))[:3]
+    figures = [figure for figure in figures if not math.isnan(figure.before - figure.after)]
+    return sorted(figures, key=lambda figure: -abs(figure.before - figure.after))[:3]
 
 
 def is_words(column: Any) -> bool:
@@ -417,9 +417,11 @@ def task_figures(
     test = np.intersect1d(parts.test, known_rows(task.target))
     noisy = _target(task, released, columns)
     scores = [
-        score_of(task, rows[features], target, raw[features], np.intersect1d(learnt, own), test)
+        score_of(
+            task, rows[features], target, raw[features], np.intersect1d(learnt, rows_known), test
+        )
         for rows, target in ((raw, task.target), (released, noisy))
-        for own in [np.intersect1d(known_rows(target), known_rows(task.target))]
+        for rows_known in [np.intersect1d(known_rows(target), known_rows(task.target))]
     ]
     if is_regressor(task.model):
         return [Survived("R2 on true rows", task.name, *scores)]
@@ -434,7 +436,7 @@ def task_figures(
 
 def known_rows(target: Array) -> Array:
     """Return the rows whose target is not missing."""
-    there = [each == each and each is not None for each in target]  # NaN is not itself
+    there = [value == value and value is not None for value in target]  # NaN is not itself
     return np.flatnonzero(np.array(there, dtype=bool))
 
 

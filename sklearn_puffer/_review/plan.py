@@ -120,24 +120,24 @@ def read_columns(
         except (TypeError, ValueError) as error:
             facts.append(ColumnFacts(name, _use(name, sensitive), "unreadable", remark=str(error)))
             continue
-        asked = public is not None and name in public
-        fact = _read(name, values, sensitive, asked=asked, ordered=name in orders)
+        named = public is not None and name in public
+        fact = _read(name, values, sensitive, named=named, ordered=name in orders)
         fact = _in_days(fact) if name in days else fact
-        skipped = fact.use != "sensitive" and public is not None and not asked
+        skipped = fact.use != "sensitive" and public is not None and not named
         facts.append(ColumnFacts(name, "not asked for", fact.kind) if skipped else fact)
     return facts
 
 
 def without_odd_gaps(facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
     """Leave out numbers with gaps beside secrets with gaps: no one setting has a place for both."""
-    if not any(each.missing for each in facts if each.use == "sensitive"):
+    if not any(fact.missing for fact in facts if fact.use == "sensitive"):
         return list(facts)
     remark = "it has missing values beside those of a sensitive column; fill or drop one of them"
     return [
-        replace(each, use="leave out", remark=remark)
-        if each.use == "release" and each.numeric and each.missing
-        else each
-        for each in facts
+        replace(fact, use="leave out", remark=remark)
+        if fact.use == "release" and fact.numeric and fact.missing
+        else fact
+        for fact in facts
     ]
 
 
@@ -158,7 +158,7 @@ def _date(name: Name, sensitive: Sequence[Name]) -> ColumnFacts:
 
 
 def _read(
-    name: Name, values: Values, sensitive: Sequence[Name], *, asked: bool, ordered: bool
+    name: Name, values: Values, sensitive: Sequence[Name], *, named: bool, ordered: bool
 ) -> ColumnFacts:
     data = present(values)
     atoms = np.unique(data)
@@ -169,7 +169,7 @@ def _read(
         return ColumnFacts(name, "sensitive", kind, **counts, remark=remark)
     kind, remark, out = _judged(values, data, atoms, ordered=ordered)
     possible = kind not in ("nothing", "unreadable")
-    use: Use = "leave out" if out and not (asked and possible) else "release"
+    use: Use = "leave out" if out and not (named and possible) else "release"
     return ColumnFacts(name, use, kind, **counts, remark=remark)
 
 
@@ -255,26 +255,30 @@ def candidates_of(
     >>> [each.label for each in candidates_of(1.0, {"noise": "swap"}, [], [])]
     ['swap', 'swap, over the 95 % set']
     """
-    found = []
+    candidates = []
     for label, params in _settings(fixed, columns):
-        own = {**fixed, **params}
-        swap = record_swap(own["noise"]) is not None
-        found.append(
-            Candidate(epsilon, label, TABLE if swap else GROUP if "groups" in fixed else ROW, own)
+        settings = {**fixed, **params}
+        swap = record_swap(settings["noise"]) is not None
+        candidates.append(
+            Candidate(
+                epsilon, label, TABLE if swap else GROUP if "groups" in fixed else ROW, settings
+            )
         )
         if swap and fixed.get("adversaries") is None:
-            own = {**own, "adversaries": "confidence"}
-            found.append(Candidate(epsilon, f"{label}, {_SET}", f"{TABLE}, {_SET}", own))
+            settings = {**settings, "adversaries": "confidence"}
+            candidates.append(Candidate(epsilon, f"{label}, {_SET}", f"{TABLE}, {_SET}", settings))
     if not lookup:
-        return found
-    known = [_with_known(each, tuple(lookup)) for each in found if each.is_swap]
-    return [*known, *found]
+        return candidates
+    known = [_with_known(candidate, tuple(lookup)) for candidate in candidates if candidate.is_swap]
+    return [*known, *candidates]
 
 
 def _with_known(candidate: Candidate, lookup: tuple[Any, ...]) -> Candidate:
     params = {**candidate.params, "known": lookup}
-    told = ", lookup= known"
-    return Candidate(candidate.epsilon, candidate.label + told, candidate.promise + told, params)
+    suffix = ", lookup= known"
+    return Candidate(
+        candidate.epsilon, candidate.label + suffix, candidate.promise + suffix, params
+    )
 
 
 def _settings(
@@ -299,14 +303,14 @@ def _settings(
         tried.append((f"Laplace noise, {BINS} bins", noise))
     if _cells(columns, None) <= MAX_CELLS and all(each.distinct <= _FEW for each in columns):
         tried.append(("Laplace noise", {"noise": "laplace"}))
-    return [each for each in tried if not (set(each[1]) - {"noise"}) & set(fixed)]
+    return [setting for setting in tried if not (set(setting[1]) - {"noise"}) & set(fixed)]
 
 
 def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
     """Return how many combinations of values there may be, with so many bins for numbers."""
     return math.prod(
-        float(min(each.distinct, bins) if bins and each.numeric else max(each.distinct, 1))
-        for each in columns
+        float(min(column.distinct, bins) if bins and column.numeric else max(column.distinct, 1))
+        for column in columns
     )
 
 
@@ -383,12 +387,12 @@ class Row:
         """Return the row with what speaks against it."""
         if not holds:
             return replace(self, verdict="does not hold", reason="its certificate does not hold")
-        found = self.attack
-        if found is None or found.least <= self.allowed:
+        attack = self.attack
+        if attack is None or attack.least <= self.allowed:
             return self
         reason = (
-            f"on rows that were not fitted the attack {shown(found.attacker)} reaches AUC "
-            f"{found.auc:.3f}, for certain more than {found.least:.3f} (95 %, corrected for all "
+            f"on rows that were not fitted the attack {shown(attack.attacker)} reaches AUC "
+            f"{attack.auc:.3f}, for certain more than {attack.least:.3f} (95 %, corrected for all "
             f"attacks), and {self.allowed:.3f} is allowed"
         )
         return replace(self, verdict="struck out", reason=reason)
@@ -401,8 +405,8 @@ class Row:
     @property
     def ends(self) -> tuple[float, float, float]:
         """The AUC of the best attack, and its interval."""
-        found = self.attack
-        return (0.5, 0.5, 0.5) if found is None else (found.auc, found.low, found.high)
+        attack = self.attack
+        return (0.5, 0.5, 0.5) if attack is None else (attack.auc, attack.low, attack.high)
 
 
 @dataclass(frozen=True)
@@ -480,9 +484,9 @@ class Plan(Document):
         ``use`` says what the plan does with it, ``kind`` what it holds, and ``constant`` what a
         constant in its place would change, in standard deviations.
         """
-        records = [tuple(getattr(each, key) for key in _COLUMNS) for each in self.facts]
+        records = [tuple(getattr(fact, key) for key in _COLUMNS) for fact in self.facts]
         frame = records_frame(records, _COLUMNS)
-        frame.index = named_frame({each.name: {} for each in self.facts}, []).index
+        frame.index = named_frame({fact.name: {} for fact in self.facts}, []).index
         return frame
 
     @property
@@ -503,9 +507,10 @@ class Plan(Document):
     def _record(self, row: Row) -> tuple[Any, ...]:
         verdict = "" if row.candidate is None else row.verdict
         attack = row.ends if math.isfinite(row.change) else (math.nan,) * 3
-        told = (row.label, row.promise, verdict, row.change, row.equal, row.rows_equal, *attack)
+        labels, figures = (row.label, row.promise, verdict), (row.change, row.equal, row.rows_equal)
         payer = (str(row.payer[1]), row.payer[2], *row.groups)
-        return (*told, row.allowed, row.task, *payer, row.loss, round(row.seconds, 2), row.reason)
+        known = (row.allowed, row.task, *payer, row.loss, round(row.seconds, 2))
+        return (*labels, *figures, *attack, *known, row.reason)
 
     def noiser(self, k: int, *, refit: Any = None) -> Any:
         """Return the noiser of a row of ``table``, as it was measured: fitted, for new rows.
@@ -556,19 +561,19 @@ class Plan(Document):
             Its figures, and why it was struck out, if it was.
         """
         row = self._row(k)
-        told = f"Row {k}, {row.label} (for {row.promise})"
+        title = f"Row {k}, {row.label} (for {row.promise})"
         if not math.isfinite(row.change):
-            return f"{told} was {row.verdict}: {row.reason.rstrip('.')}."
-        said = [f"{told}: {self._figures(row)}."]
+            return f"{title} was {row.verdict}: {row.reason.rstrip('.')}."
+        sentences = [f"{title}: {self._figures(row)}."]
         if row.reason:
-            said.append(f"It is {row.verdict}, since {row.reason.rstrip('.')}.")
+            sentences.append(f"It is {row.verdict}, since {row.reason.rstrip('.')}.")
         if row.strata_loss > 0.0:
-            said.append(
+            sentences.append(
                 "Columns that may be known stay with their owners; who learns them from the "
                 f"release moves the odds by up to {row.strata_loss:.3g} nats, what they tell "
                 "themselves included."
             )
-        return " ".join(said)
+        return " ".join(sentences)
 
     def _figures(self, row: Row) -> str:
         auc, low, high = row.ends
@@ -610,16 +615,16 @@ class Plan(Document):
         if not self.needed:
             auc, low, high = self.raw.ends
             safe = self.proposed
-            told = "" if safe is None else f"; row {safe} proves it, where a proof is wanted"
+            more = "" if safe is None else f"; row {safe} proves it, where a proof is wanted"
             return (
                 f"Nothing is needed: the rows as they are tell at most AUC {high:.3f} (estimate "
                 f"{auc:.3f}, 95 % interval {low:.3f} to {high:.3f}) by the attacks tried, and "
-                f"{self.raw.allowed:.3f} is allowed{told}."
+                f"{self.raw.allowed:.3f} is allowed{more}."
             )
         if self.proposed is not None:
             row = self.trials[0]
-            told = f"{row.label}: {self._figures(row)} (estimates)"
-            return f"Release with row {self.proposed}, {told}.{self._doubt()}"
+            more = f"{row.label}: {self._figures(row)} (estimates)"
+            return f"Release with row {self.proposed}, {more}.{self._doubt()}"
         ways = "; ".join(self.out) or "neither a column less nor twice the epsilon does"
         return f"No setting keeps both the guarantee and the rows: {ways}."
 
@@ -630,10 +635,10 @@ class Plan(Document):
             return ""
         kept = [(k, r) for k, r in enumerate(self.trials) if self._useful(r)]
         below = [k for k, r in kept if r.ends[0] <= r.allowed]
-        told = f", or take row {below[0]}, which stays below" if below else ""
+        advice = f", or take row {below[0]}, which stays below" if below else ""
         return (
             " That estimate lies above what is allowed, but not by more than chance makes of so "
-            f"many attacks: hold out more rows{told}."
+            f"many attacks: hold out more rows{advice}."
         )
 
     def _useful(self, row: Row) -> bool:
@@ -678,20 +683,22 @@ class Plan(Document):
         return records_frame(records, (*head, "task", "loss"))
 
     def _at(self, row: Row, epsilon: float) -> tuple[Any, ...]:
-        candidate, own = row.candidate, self.measurer
+        candidate, measurer = row.candidate, self.measurer
         assert candidate is not None
         guarantee = Guarantee(epsilon, row.noiser.delta, row.noiser.alpha)
-        own = replace(own, allowed=guarantee.auc())
+        measurer = replace(measurer, allowed=guarantee.auc())
         if candidate.is_swap:
-            curve = SwapCurve.of(row.noiser, frame_table(own.held[own.names_of(row.noiser)]))
+            curve = SwapCurve.of(
+                row.noiser, frame_table(measurer.held[measurer.names_of(row.noiser)])
+            )
             gets, loss = curve.at(epsilon)
-            rows = own.held[list(own.columns)].iloc[gets].reset_index(drop=True)
-            found = own.measure(row.label, rows)
+            rows = measurer.held[list(measurer.columns)].iloc[gets].reset_index(drop=True)
+            result = measurer.measure(row.label, rows)
         else:
-            found = own.tried(replace(candidate, epsilon=epsilon))
-            loss = found.loss
-        told = (found.change, found.equal, found.rows_equal, *found.ends)
-        return (epsilon, *told, guarantee.auc(), found.task, loss)
+            result = measurer.tried(replace(candidate, epsilon=epsilon))
+            loss = result.loss
+        figures = (result.change, result.equal, result.rows_equal, *result.ends)
+        return (epsilon, *figures, guarantee.auc(), result.task, loss)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -714,7 +721,7 @@ class Plan(Document):
             **{key: _plain(getattr(self, key)) for key in (*keys, *counts)},
             "days": [_plain(name) for name in self.days],
             "columns": [
-                {key: _plain(value) for key, value in asdict(each).items()} for each in self.facts
+                {key: _plain(value) for key, value in asdict(fact).items()} for fact in self.facts
             ],
             "raw": self._written(self.raw),
             "constants": self._written(self.bare),
@@ -811,22 +818,22 @@ def ranked(rows: Sequence[Row], bare: Row, width: float) -> list[Row]:
 
 
 def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
-    told = [each for each in facts if each.use != "not asked for"]
+    listed_facts = [fact for fact in facts if fact.use != "not asked for"]
     note = "constant: what one in its place would change, in standard deviations"
-    if len(told) < len(facts):
-        note += f"; {len(facts) - len(told)} more columns are not released"
+    if len(listed_facts) < len(facts):
+        note += f"; {len(facts) - len(listed_facts)} more columns are not released"
     head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
     cells = [
         [
-            shown(each.name),
-            each.use,
-            each.kind,
-            str(each.distinct),
-            str(each.missing),
-            "" if math.isnan(each.constant) else f"{each.constant:.2f}",
-            each.remark,
+            shown(fact.name),
+            fact.use,
+            fact.kind,
+            str(fact.distinct),
+            str(fact.missing),
+            "" if math.isnan(fact.constant) else f"{fact.constant:.2f}",
+            fact.remark,
         ]
-        for each in told
+        for fact in listed_facts
     ]
     return Section("Columns", note, [head, *cells])
 

@@ -95,11 +95,11 @@ class Measurer:
 
     def released(self, noiser: Any) -> Any:
         """Return the rows that were held out as they would be released, the same each time."""
-        own = copy.copy(noiser)
-        own.random_state, own.on_uncertified = self.seed, "raise"
+        noiser_copy = copy.copy(noiser)
+        noiser_copy.random_state, noiser_copy.on_uncertified = self.seed, "raise"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return own.transform(self.held)
+            return noiser_copy.transform(self.held)
 
     def measure(
         self, label: str, released: Any, *, copies: bool = True, blind: bool = False
@@ -107,20 +107,22 @@ class Measurer:
         """Return the figures of released rows; ``blind`` where there is nothing to attack."""
         change, equal = measured.changes(self.held, released, self.columns)
         part, rows = np.sort(np.concatenate(self.halves)), equal.all(axis=1)
-        own, raw = (seen(each.iloc[part], self.columns) for each in (released, self.held))
+        released_part, raw = (
+            seen(rows_of.iloc[part], self.columns) for rows_of in (released, self.held)
+        )
         local = replace(self.local(part), held=raw)
-        found = None
+        attack = None
         if not blind:
-            found = local.attacked(own, attackers_of(None), copies=copies)
+            attack = local.attacked(released_part, attackers_of(None), copies=copies)
         score = float("nan")
         if local.task is not None:
-            score = measured.task_score(local.task, raw, own, local.halves)
+            score = measured.task_score(local.task, raw, released_part, local.halves)
         return Row(
             label=label,
             change=change,
             equal=float(equal.mean()),
             rows_equal=float(rows.mean()),
-            attack=found,
+            attack=attack,
             allowed=self.allowed,
             task=score,
             payer=self._payer(rows),
@@ -135,7 +137,9 @@ class Measurer:
             return measured.attacked(
                 seen, self.secrets, self.halves, attackers, copies=copies, groups=codes
             )
-        secrets = [replace(own, codes=own.codes[groups.wide.first]) for own in self.secrets]
+        secrets = [
+            replace(secret, codes=secret.codes[groups.wide.first]) for secret in self.secrets
+        ]
         halves = groups.among(self.halves[0]), groups.among(self.halves[1])
         more = groups.attackers(attackers, list(seen.columns))
         return measured.attacked(groups.seen(seen), secrets, halves, more, copies=copies)
@@ -144,7 +148,7 @@ class Measurer:
         """Return the same with rows numbered within the part that is measured."""
         return replace(
             self,
-            secrets=[replace(own, codes=own.codes[part]) for own in self.secrets],
+            secrets=[replace(secret, codes=secret.codes[part]) for secret in self.secrets],
             halves=(np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])),
             task=None if self.task is None else self.task.of(part),
             groups=None if self.groups is None else self.groups.of_rows(part),
@@ -152,17 +156,17 @@ class Measurer:
 
     def names_of(self, noiser: Any) -> list[Name]:
         """Return the columns that a noiser was fitted to."""
-        own = {*self.columns, *self.sensitive, noiser.groups}
-        return [name for name in self.held.columns if name in own]
+        names = {*self.columns, *self.sensitive, noiser.groups}
+        return [name for name in self.held.columns if name in names]
 
     def _payer(self, equal: Array) -> tuple[Name, Any, float]:
         """Return the secret whose rows stay least often, and how often they do."""
         shares = [
-            (float(equal[own.codes == code].mean()), own.name, own.labels[code])
-            for own in self.secrets
-            for code in np.unique(own.codes[own.codes >= 0])
+            (float(equal[secret.codes == code].mean()), secret.name, secret.labels[code])
+            for secret in self.secrets
+            for code in np.unique(secret.codes[secret.codes >= 0])
         ]
-        share, name, label = min(shares, key=lambda each: each[0])
+        share, name, label = min(shares, key=lambda share_of: share_of[0])
         return name, label, share
 
     def tried(self, candidate: Candidate) -> Row:
@@ -172,13 +176,13 @@ class Measurer:
             noiser = self.fit(candidate)
             released = self.released(noiser)
         except (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError) as error:
-            told = on_one_line(error)
-            return Row(candidate.label, candidate, "refused", told, seconds=monotonic() - began)
+            reason = on_one_line(error)
+            return Row(candidate.label, candidate, "refused", reason, seconds=monotonic() - began)
         seconds = monotonic() - began
-        found = self.measure(candidate.label, released, copies=not candidate.is_channel)
+        trial = self.measure(candidate.label, released, copies=not candidate.is_channel)
         certificate = noiser.certificate_
         row = replace(
-            found, candidate=candidate, noiser=noiser, loss=certificate.loss, seconds=seconds
+            trial, candidate=candidate, noiser=noiser, loss=certificate.loss, seconds=seconds
         )
         facts = getattr(certificate, "swap", None)
         return replace(row, strata_loss=0.0 if facts is None else facts.strata_loss).judged(
@@ -378,20 +382,20 @@ def _ways_out(measurer: Measurer, rows: Sequence[Row], bare: Row) -> list[str]:
     tried = [(f"take epsilon {more:g}", replace(measurer, allowed=allowed), more)]
     if len(measurer.columns) > 1:
         name = _most_telling(measurer)
-        left = [each for each in measurer.columns if each != name]
+        left = [column for column in measurer.columns if column != name]
         tried.append(
             (f"give up column {quoted(name)}", replace(measurer, columns=left), first.epsilon)
         )
-    found = []
-    for told, own, epsilon in tried:
-        params = {**first.params, "public": list(own.columns)}
-        row = own.tried(replace(first, epsilon=epsilon, params=params))
+    ways = []
+    for advice, reduced, epsilon in tried:
+        params = {**first.params, "public": list(reduced.columns)}
+        row = reduced.tried(replace(first, epsilon=epsilon, params=params))
         if row.verdict == "holds" and row.change <= bare.change:
-            found.append(
-                f"{told} ({first.label}: estimated AUC {row.ends[0]:.3f} where {row.allowed:.3f} "
+            ways.append(
+                f"{advice} ({first.label}: estimated AUC {row.ends[0]:.3f} where {row.allowed:.3f} "
                 f"is allowed, change {row.change:.3g})"
             )
-    return found
+    return ways
 
 
 def _most_telling(measurer: Measurer) -> Name:
@@ -430,10 +434,10 @@ def _split(
             f"holdout={quoted(holdout)} is no share of the rows between 0 and 1; give one such as "
             "0.4, or a table."
         )
-    kinds, places = np.unique(np.arange(len(frame)) if of is None else of, return_inverse=True)
+    kinds, group_of = np.unique(np.arange(len(frame)) if of is None else of, return_inverse=True)
     chosen = shuffle(np.arange(len(kinds)), random_state=seed)
     chosen = chosen[: round(float(holdout) * len(kinds))]
-    out = np.isin(places, chosen)
+    out = np.isin(group_of, chosen)
     return (frame[~out], frame[out]), (None, None) if of is None else (of[~out], of[out])
 
 
@@ -456,15 +460,15 @@ def _check_whole(fixed: Mapping[str, Any], groups: Any, holdout: Any) -> None:
 
 
 def _groups(frame: Any, groups: Any) -> Array:
-    own = np.asarray(
+    codes = np.asarray(
         groups if np.ndim(groups) else frame[resolve(groups, frame.columns, "groups")[0]]
     )
-    if own.shape != (len(frame),):
+    if codes.shape != (len(frame),):
         raise ValueError(
-            f"groups has shape {own.shape} beside {len(frame)} rows; give the group of each row, "
+            f"groups has shape {codes.shape} beside {len(frame)} rows; give the group of each row, "
             "or the name of a column."
         )
-    return own.astype(str)
+    return codes.astype(str)
 
 
 def _measurer(
@@ -485,22 +489,24 @@ def _measurer(
         few = int((np.cumsum(units.wide.sizes[order]) <= max_rows).sum())
         drawn = units.rows(order[: max(few, 1)])
         fitted, of_fitted = fitted.iloc[drawn], None if of_fitted is None else of_fitted[drawn]
-    own = [name for name in frames[0].columns if name in {*hidden, *names, fixed.get("groups")}]
+    kept = [name for name in frames[0].columns if name in {*hidden, *names, fixed.get("groups")}]
     held = held.reset_index(drop=True)
     task = None if aim is None else task_of(aim, frame_table(held))
     groups = _of_table(len(held), codes[1])
     whole = "groups" in fixed
     secrets = [_secret(held, name) for name in hidden]
-    some = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
-    sides = np.sort(some[::2]), np.sort(some[1::2])
+    chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
+    sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
     halves = groups.rows(sides[0]), groups.rows(sides[1])
     judged = [replace(e, codes=e.codes[groups.wide.first]) for e in secrets] if whole else secrets
-    asked = sides if whole else halves
-    judged = [replace(each, pairs=measured.pairs_to_attack(each, asked)) for each in judged]
+    units_judged = sides if whole else halves
+    judged = [
+        replace(secret, pairs=measured.pairs_to_attack(secret, units_judged)) for secret in judged
+    ]
     _check_attackable(judged)
     secrets = [replace(a, pairs=b.pairs) for a, b in zip(secrets, judged, strict=True)]
     return Measurer(
-        fitted[own],
+        fitted[kept],
         held,
         names,
         hidden,
@@ -541,9 +547,9 @@ def _secret(held: Any, name: Name) -> Secrets:
 def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
     """Return groups of rows to measure: those of some thousand rows, and more of rare secrets."""
     chosen = order[: _MEASURED * len(order) // int(groups.wide.sizes.sum())]
-    for own in secrets:
-        codes = own.codes[groups.wide.first]
-        for code in range(len(own.labels)):
+    for secret in secrets:
+        codes = secret.codes[groups.wide.first]
+        for code in range(len(secret.labels)):
             rare = order[codes[order] == code][:400]
             chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
     return chosen
@@ -551,14 +557,15 @@ def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
 
 def _check_attackable(secrets: Sequence[Secrets]) -> None:
     """Refuse a hold-out in which no pair of secrets has rows enough."""
-    for own in secrets:
-        counts = np.bincount(own.codes[own.codes >= 0], minlength=len(own.labels))
-        if len(own.labels) < 2:
+    for secret in secrets:
+        counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
+        if len(secret.labels) < 2:
             raise ValueError(
-                f"sensitive column {quoted(own.name)} has one value only among the rows held out: "
-                "there is nothing to protect, or too few rows of the others; give a larger holdout."
+                f"sensitive column {quoted(secret.name)} has one value only among the rows held "
+                "out: there is nothing to protect, or too few rows of the others; give a larger "
+                "holdout."
             )
-        wide = [measured.half_width(int(counts[i]), int(counts[j])) for i, j in own.pairs]
+        wide = [measured.half_width(int(counts[i]), int(counts[j])) for i, j in secret.pairs]
         if not wide or min(wide) > measured.WIDEST:
             few, most = np.sort(counts)[-2], np.sort(counts)[-1]
             needed = next(
@@ -566,9 +573,9 @@ def _check_attackable(secrets: Sequence[Secrets]) -> None:
             )
             raise ValueError(
                 f"holdout has {few} and {most} rows of the most frequent values of "
-                f"{quoted(own.name)}, too few to attack: about {needed} of each are needed for an "
-                f"AUC that is known to {measured.WIDEST:g}; give more rows, a larger holdout=, or "
-                "merge rare values."
+                f"{quoted(secret.name)}, too few to attack: about {needed} of each are needed for "
+                f"an AUC that is known to {measured.WIDEST:g}; give more rows, a larger holdout=, "
+                "or merge rare values."
             )
 
 
@@ -582,17 +589,17 @@ def _named(source: Table, sensitive: Any, public: Any) -> tuple[list[Name], list
             'sensitive is missing; name the columns to protect, such as sensitive="race".'
         )
     hidden = resolve(sensitive, source.names, "sensitive")
-    asked = public_columns(public, source.names, hidden)
-    return hidden, None if public is None else asked
+    released = public_columns(public, source.names, hidden)
+    return hidden, None if public is None else released
 
 
 def _task_name(
-    source: Table, task: Any, hidden: Sequence[Name], asked: Sequence[Name] | None
+    source: Table, task: Any, hidden: Sequence[Name], released: Sequence[Name] | None
 ) -> Name | None:
     if task is None:
         return None
     (name,) = resolve([task], source.names, "task")
-    for what, names in (("sensitive", hidden), ("released", asked or ())):
+    for what, names in (("sensitive", hidden), ("released", released or ())):
         if name in names:
             raise ValueError(
                 f"task={quoted(name)} is also {what}, so that its score would say nothing of the "
@@ -603,10 +610,10 @@ def _task_name(
 
 def _missing(facts: Sequence[ColumnFacts]) -> str:
     """Return what is done about missing values: numbers have no other place for them."""
-    gaps = [each for each in facts if each.missing and each.use in ("sensitive", "release")]
+    gaps = [fact for fact in facts if fact.missing and fact.use in ("sensitive", "release")]
     if not gaps:
         return "error"
-    numbers = any(each.numeric for each in gaps if each.use == "release")
+    numbers = any(fact.numeric for fact in gaps if fact.use == "release")
     return "propagate" if numbers else "category"
 
 
@@ -640,10 +647,10 @@ def _base(task: Task | None) -> float:
 
 def _with_constants(facts: Sequence[ColumnFacts], held: Any) -> list[ColumnFacts]:
     """Return the columns with what a constant in their place changes."""
-    names = [each.name for each in facts if each.use == "release"]
+    names = [fact.name for fact in facts if fact.use == "release"]
     blank = measured.constants(held, names)
     change = {name: measured.changes(held, blank, [name])[0] for name in names}
-    return [replace(each, constant=change.get(each.name, each.constant)) for each in facts]
+    return [replace(fact, constant=change.get(fact.name, fact.constant)) for fact in facts]
 
 
 def _notes(
@@ -679,12 +686,12 @@ def _of_groups(measurer: Measurer) -> list[str]:
 
 def _rare(measurer: Measurer) -> list[str]:
     said = []
-    for own in measurer.secrets:
-        some = {code for pair in own.pairs for code in pair}
-        few = [own.labels[code] for code in range(len(own.labels)) if code not in some]
+    for secret in measurer.secrets:
+        attacked = {code for pair in secret.pairs for code in pair}
+        few = [secret.labels[code] for code in range(len(secret.labels)) if code not in attacked]
         if few:
             said.append(
-                f"values of {quoted(own.name)} with too few rows held out to be attacked: "
+                f"values of {quoted(secret.name)} with too few rows held out to be attacked: "
                 f"{listed(few, 5)}; merge them, or give more rows."
             )
     return said
@@ -694,26 +701,26 @@ def _drift(measurer: Measurer) -> list[str]:
     """Name a hold-out that a model tells from the table, and the column by which it does best."""
     few = min(*map(len, measurer.lone), _MEASURED // 2)
     both = [
-        each[list(measurer.columns)].iloc[rows[measured.halves_of(len(rows), measurer.seed)[0]]]
-        for each, rows in zip((measurer.fitted, measurer.held), measurer.lone, strict=True)
+        rows_of[list(measurer.columns)].iloc[rows[measured.halves_of(len(rows), measurer.seed)[0]]]
+        for rows_of, rows in zip((measurer.fitted, measurer.held), measurer.lone, strict=True)
     ]
-    both = [each.iloc[:few] for each in both]
-    codes = np.repeat([0, 1], [len(each) for each in both])
+    both = [rows_of.iloc[:few] for rows_of in both]
+    codes = np.repeat([0, 1], [len(rows_of) for rows_of in both])
     rows = seen(measured.stacked(both), measurer.columns)
-    own = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
+    which = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
     halves = measured.halves_of(len(codes), measurer.seed)
     trees = {"boosted": boosted(60)}
-    found = measured.attacked(rows, [own], halves, trees, copies=False)
-    if found.low <= _DRIFT:
+    attack = measured.attacked(rows, [which], halves, trees, copies=False)
+    if attack.low <= _DRIFT:
         return []
     alone = {
-        name: measured.attacked(rows[[name]], [own], halves, trees, copies=False).auc
+        name: measured.attacked(rows[[name]], [which], halves, trees, copies=False).auc
         for name in counted(list(measurer.columns), "columns")
     }
     worst = max(alone, key=lambda name: alone[name])
     return [
         "holdout follows another distribution than table: a model tells them apart (AUC "
-        f"{found.auc:.2f}), best by {quoted(worst)} ({alone[worst]:.2f}); figures are of the rows "
+        f"{attack.auc:.2f}), best by {quoted(worst)} ({alone[worst]:.2f}); figures are of the rows "
         "in holdout, and the guarantee is about rows as those of table."
     ]
 
@@ -721,14 +728,14 @@ def _drift(measurer: Measurer) -> list[str]:
 def _odd_columns(held: Any, columns: Sequence[ColumnFacts]) -> list[str]:
     """Name columns that are weights, and those that say what others say."""
     said = [
-        f"{quoted(each.name)} looks like a weight of rows, which says how they were drawn: leave "
+        f"{quoted(fact.name)} looks like a weight of rows, which says how they were drawn: leave "
         "it out unless it is needed."
-        for each in columns
-        if each.numeric and isinstance(each.name, str) and _WEIGHT.search(each.name)
+        for fact in columns
+        if fact.numeric and isinstance(fact.name, str) and _WEIGHT.search(fact.name)
     ]
-    few = [each.name for each in columns if 1 < each.distinct <= len(held) // 10]
+    few = [fact.name for fact in columns if 1 < fact.distinct <= len(held) // 10]
     values = {name: held.groupby(name, dropna=False, observed=True).ngroup() for name in few}
-    counts = {name: int(own.nunique()) for name, own in values.items()}
+    counts = {name: int(codes.nunique()) for name, codes in values.items()}
     for a, b in combinations(few, 2):
         if counts[a] == counts[b]:
             pairs = len(np.unique(values[a].to_numpy() * (counts[b] + 1) + values[b].to_numpy()))
@@ -747,20 +754,21 @@ def _known(measurer: Measurer, kept: Sequence[Row]) -> list[str]:
         return []
     names = measurer.names_of(row.noiser)
     curve = SwapCurve.of(row.noiser, frame_table(measurer.held[names]))
-    own, few = curve.kept_if_known([]), []
+    kept_without, few = curve.kept_if_known([]), []
     costs = {}
     for name in counted(list(measurer.columns), "columns that may be known"):
         try:
             costs[name] = curve.kept_if_known([name])
         except ValueError:
             few.append(name)
-    said = [f"{quoted(name)} {kept:.0%}" for name, kept in costs.items()]
-    told = []
-    if said:
-        told.append(
-            f"known= by the rows that stay with their owners ({own:.0%} without, {row.label}; an "
-            f"estimate): {'; '.join(said)}. Name those that a reader is likely to know."
+    costs_told = [f"{quoted(name)} {kept:.0%}" for name, kept in costs.items()]
+    notes = []
+    if costs_told:
+        notes.append(
+            f"known= by the rows that stay with their owners ({kept_without:.0%} without, "
+            f"{row.label}; an estimate): {'; '.join(costs_told)}. Name those that a reader is "
+            "likely to know."
         )
     if few:
-        told.append(f"known= is not possible for {listed(few, 5)}: too few rows of each value.")
-    return told
+        notes.append(f"known= is not possible for {listed(few, 5)}: too few rows of each value.")
+    return notes

@@ -188,11 +188,11 @@ class Report(Document):
         return f"Report{of}{whom}: {self.verdict}"
 
     def _about_section(self) -> Section:
-        own = {"data set": shown(self.name) if self.name else "not named"}
-        own |= {"report made": self.date, "by": shown(self.by) if self.by else "not told"}
-        told = {**own, **self.about}
-        mark = [f"Fingerprint: {told.pop('fingerprint')}."] if "fingerprint" in told else []
-        return Section("About this report", cells=[[*told], [*told.values()]], sentences=mark)
+        facts = {"data set": shown(self.name) if self.name else "not named"}
+        facts |= {"report made": self.date, "by": shown(self.by) if self.by else "not told"}
+        about = {**facts, **self.about}
+        mark = [f"Fingerprint: {about.pop('fingerprint')}."] if "fingerprint" in about else []
+        return Section("About this report", cells=[[*about], [*about.values()]], sentences=mark)
 
 
 def _told(section: Section) -> dict[str, Any]:
@@ -431,9 +431,9 @@ def _promise(noiser: Any, notion: Notion) -> str:
     if noiser._fitted.swap is not None:
         return str(noiser.certificate_._promised(figures=False))
     sensitive = " or of ".join(map(shown, noiser._fitted.rules.sensitive))
-    told = notion.promise().replace("secrets", f"secrets of {sensitive}")
+    shift = notion.promise().replace("secrets", f"secrets of {sensitive}")
     seen = noiser.certificate_._seen()
-    return f"Whoever sees {seen}, and has the knowledge named below, can {told}."
+    return f"Whoever sees {seen}, and has the knowledge named below, can {shift}."
 
 
 def _about_swap(certificate: Any) -> str:
@@ -457,8 +457,8 @@ def _reader(noiser: Any) -> str:
     if noiser._fitted.swap is not None:
         return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
-    found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
-    own = found[0] if found else "a distribution that was fitted to the rows"
+    words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
+    prior_words = words[0] if words else "a distribution that was fitted to the rows"
     also, because = "", ", for instance because the rows are a sample,"
     if _has_set(noiser):
         also = (
@@ -472,16 +472,20 @@ def _reader(noiser: Any) -> str:
         "columns that are released, and the guarantee is about rows with values like theirs alone."
     )
     return (
-        f"The reader's knowledge that this is about is {own}{also}. Who knows another distribution"
-        f"{because} may learn more.{sample * (OF_A_SAMPLE in prior)}"
+        f"The reader's knowledge that this is about is {prior_words}{also}. Who knows another "
+        f"distribution{because} may learn more.{sample * (OF_A_SAMPLE in prior)}"
     )
 
 
 def _has_set(noiser: Any) -> bool:
     """Return whether the guarantee holds for all distributions around the counted one."""
-    given, certificate = getattr(noiser, "adversaries", None), noiser.certificate_
-    asked = given if isinstance(given, list) else [given]
-    sets = [each for each in asked if isinstance(each, ConfidenceSet) or each == "confidence"]
+    adversaries, certificate = getattr(noiser, "adversaries", None), noiser.certificate_
+    listed_adversaries = adversaries if isinstance(adversaries, list) else [adversaries]
+    sets = [
+        adversary
+        for adversary in listed_adversaries
+        if isinstance(adversary, ConfidenceSet) or adversary == "confidence"
+    ]
     over = certificate.known_over_set
     proven = over is None or (not over.estimate and over.loss <= certificate.notion.budget)
     return bool(sets) and proven and certificate.prior.startswith("the counted prior")
@@ -491,16 +495,16 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
     """Return what the guarantee takes for granted; without figures nothing is made of the rows."""
     certificate = noiser.certificate_
     times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
-    told = [
+    conditions = [
         "the reader's knowledge is that named above, and he knows nothing else about a row",
         "what the row of one person tells about another is not covered",
         f"the same rows are released {times} in all",
     ]
     if certificate.groups is not None:
-        told[1:2] = _about_groups(certificate.groups)
+        conditions[1:2] = _about_groups(certificate.groups)
     if noiser._fitted.noise is None:
-        told = certificate.conditions(figures=figures)
-    return [f"{said[0].upper()}{said[1:]}." for said in told]
+        conditions = certificate.conditions(figures=figures)
+    return [f"{condition[0].upper()}{condition[1:]}." for condition in conditions]
 
 
 def _about_groups(groups: RowsTogether) -> list[str]:
@@ -541,7 +545,7 @@ def _glance(notion: Notion) -> Section:
 
 def released(noiser: Any) -> list[Any]:
     """Return the names of the columns that are protected."""
-    return [each.column.name for each in noiser._fitted.columns]
+    return [column.column.name for column in noiser._fitted.columns]
 
 
 def _columns(noiser: Any) -> Section:
@@ -550,9 +554,9 @@ def _columns(noiser: Any) -> Section:
     if noiser._fitted.swap is not None:
         kept = "exchanged with its row, among people who have it alike, since a reader may know it"
     ways: dict[str, list[str]] = {}
-    for each in released(noiser):
-        ways.setdefault(kept if each in known else how, []).append(shown(each))
-    passed = [shown(each) for each in noiser._fitted.rules.passed]
+    for name in released(noiser):
+        ways.setdefault(kept if name in known else how, []).append(shown(name))
+    passed = [shown(name) for name in noiser._fitted.rules.passed]
     ways |= {"as it is, and NOT protected": passed} if passed else {}
     cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
     about = _ABOUT_NOISE if noiser._fitted.channel is None else _ABOUT_CHANNEL
@@ -561,9 +565,9 @@ def _columns(noiser: Any) -> Section:
 
 def _known(noiser: Any) -> list[Any]:
     """Return the columns that are declared to be known; a form does not have them by themselves."""
-    given = getattr(noiser, "known", None)
-    flat = given if isinstance(given, list) else [] if given is None else [given]
-    return [name for each in flat for name in (each if isinstance(each, tuple) else [each])]
+    known = getattr(noiser, "known", None)
+    flat = known if isinstance(known, list) else [] if known is None else [known]
+    return [name for names in flat for name in (names if isinstance(names, tuple) else [names])]
 
 
 def _how(noiser: Any) -> str:
@@ -618,18 +622,24 @@ def caveats(noiser: Any) -> list[str]:
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
-    return [told for told, applies in said.items() if applies]
+    return [sentence for sentence, applies in said.items() if applies]
 
 
 def settings_of(noiser: Any) -> dict[str, Any]:
     """Return the settings that are numbers and words, and so no function of rows."""
     certificate = noiser.certificate_
-    own = {"epsilon": certificate.epsilon, "delta": certificate.delta, "alpha": certificate.alpha}
-    own |= {"releases": certificate.releases, "noise": certificate.noise}
-    own |= {"dependence": certificate.dependence, "missing": noiser._fitted.rules.missing}
-    own["output"] = certificate.output
+    settings = {
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "alpha": certificate.alpha,
+    }
+    settings |= {"releases": certificate.releases, "noise": certificate.noise}
+    settings |= {"dependence": certificate.dependence, "missing": noiser._fitted.rules.missing}
+    settings["output"] = certificate.output
     swap = None if noiser._fitted.swap is None else record_swap(noiser.noise)
-    return own | ({n: getattr(swap, n) for n in ("cells", "balance", "within")} if swap else {})
+    return settings | (
+        {n: getattr(swap, n) for n in ("cells", "balance", "within")} if swap else {}
+    )
 
 
 def _record(noiser: Any) -> dict[str, Any]:

@@ -114,16 +114,16 @@ def report(
     _check_noiser(noiser)
     certificate = noiser.certificate_
     named = certificate.name if name is None else name
-    for value, argument in ((named, "name"), (by, "by")):
-        if not isinstance(value, str):
-            raise TypeError(f"{argument} must be a string, got {quoted(value)}.")
-    for given, kinds, asked in (
+    for text, argument in ((named, "name"), (by, "by")):
+        if not isinstance(text, str):
+            raise TypeError(f"{argument} must be a string, got {quoted(text)}.")
+    for value, kinds, message in (
         (audit, Audit, "audit must be an Audit, as audit() returns it"),
         (plan, Plan, "plan must be a Plan, as plan() returns it"),
         (ledger, Ledger | PersonLedger, "ledger must be a Ledger or a PersonLedger"),
     ):
-        if given is not None and not isinstance(given, kinds):
-            raise TypeError(f"{asked}, got a {type(given).__name__}.")
+        if value is not None and not isinstance(value, kinds):
+            raise TypeError(f"{message}, got a {type(value).__name__}.")
     about = {"name": named, "by": by, "date": utc_now()}
     if kind == "external":
         return external(noiser, **about)
@@ -149,11 +149,12 @@ def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
         )
     if plan is None:
         return
-    planned, own = set(plan.sensitive), set(noiser._fitted.rules.sensitive)
-    if planned != own:
+    planned, protected = set(plan.sensitive), set(noiser._fitted.rules.sensitive)
+    if planned != protected:
         raise ValueError(
             f"plan protects {quoted(sorted(map(str, planned)))} and this noiser "
-            f"{quoted(sorted(map(str, own)))}; pass the plan of this release, or leave it out."
+            f"{quoted(sorted(map(str, protected)))}; pass the plan of this release, or leave it "
+            "out."
         )
 
 
@@ -224,12 +225,12 @@ def _verdict(noiser: Any, certificate: Any) -> str:
 def _conditions(noiser: Any, certificate: Any) -> list[Section]:
     """Return what the guarantee takes for granted, and what it leaves open, a line each."""
     if not certificate.holds:
-        asked = certificate.notion.budget_name()
-        told = (
-            f"Nothing is guaranteed by these settings; what was asked for is {asked}. Fit again, "
+        budget = certificate.notion.budget_name()
+        sentence = (
+            f"Nothing is guaranteed by these settings; what was asked for is {budget}. Fit again, "
             "and make this report anew."
         )
-        return [Section("Conditions", sentences=[told])]
+        return [Section("Conditions", sentences=[sentence])]
     taken = Section("Conditions", sentences=granted(noiser, figures=True))
     left = caveats(noiser)
     return [taken, *([Section("What these settings leave open", sentences=left)] if left else [])]
@@ -238,10 +239,10 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
 def _settings_section(noiser: Any) -> Section:
     """Return the settings, those that nobody changed in one sentence."""
     usual = PufferfishNoiser().get_params(deep=False)
-    own = {**noiser.get_params(deep=False), **settings_of(noiser)}
-    own.pop("fitted", None)  # of a release that was read: all of it
-    set_by = {k: v for k, v in own.items() if k not in usual or quoted(v) != quoted(usual[k])}
-    rest = ", ".join(f"{key}={_brief(own[key])}" for key in own if key not in set_by)
+    settings = {**noiser.get_params(deep=False), **settings_of(noiser)}
+    settings.pop("fitted", None)  # of a release that was read: all of it
+    set_by = {k: v for k, v in settings.items() if k not in usual or quoted(v) != quoted(usual[k])}
+    rest = ", ".join(f"{key}={_brief(settings[key])}" for key in settings if key not in set_by)
     cells = [[shown(key), _brief(value)] for key, value in set_by.items()]
     return Section(
         "Settings", cells=[["setting", "value"], *cells], sentences=[f"As usual: {rest}."]
@@ -255,19 +256,19 @@ def _brief(value: Any) -> str:
 
 def _columns_section(noiser: Any, certificate: Any) -> Section:
     """Return what each column was, what it becomes, and how much of it survives."""
-    noises = {each.name: each for each in certificate.columns}
-    columns = {each.column.name: each.column for each in noiser._fitted.columns}
+    noises = {utility.name: utility for utility in certificate.columns}
+    columns = {utility.column.name: utility.column for utility in noiser._fitted.columns}
     head = ["column", "it was", "it is", "unchanged", "change", "a constant"]
     cells = [
         [
-            shown(each.name),
-            _was(columns[each.name]),
-            _is(noises.get(each.name), certificate.noise, columns[each.name]),
-            f"{each.unchanged:.1%}",
-            f"{each.change_sd:.3f}",
-            f"{each.constant_sd:.3f}",
+            shown(utility.name),
+            _was(columns[utility.name]),
+            _is(noises.get(utility.name), certificate.noise, columns[utility.name]),
+            f"{utility.unchanged:.1%}",
+            f"{utility.change_sd:.3f}",
+            f"{utility.constant_sd:.3f}",
         ]
-        for each in certificate.utility
+        for utility in certificate.utility
     ]
     note = (
         "unchanged is the share of rows whose value comes out as it was; the mean change is in "
@@ -302,7 +303,7 @@ def _certificate_sections(certificate: Any) -> list[Section]:
     """Return what the certificate says that does not stand elsewhere in the report."""
     promise = certificate.promise()
     lines = [line for line in certificate._lines() if line != promise]
-    parts = [each for each in certificate._sections() if each.title not in _SAID]
+    parts = [section for section in certificate._sections() if section.title not in _SAID]
     return [Section("The certificate", sentences=lines), *parts]
 
 
@@ -351,8 +352,8 @@ def _table(title: str, frame: Any, names: Sequence[str], note: str = "") -> list
     return [Section(title, note, cells)] if len(frame) else []
 
 
-def _absent(what: str, told: str) -> Section:
-    return Section(what, sentences=[f"None was given: the release {told}."])
+def _absent(what: str, why: str) -> Section:
+    return Section(what, sentences=[f"None was given: the release {why}."])
 
 
 def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
@@ -362,11 +363,11 @@ def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     ledger._check_noiser(certificate)
     if not isinstance(ledger, Ledger):
         page = ledger._page()
-        own = [replace(each, title=f"Ledger: {each.title}") for each in page.sections]
-        return [Section("Ledger", sentences=[page.headline, *page.lines]), *own]
+        sections = [replace(entry, title=f"Ledger: {entry.title}") for entry in page.sections]
+        return [Section("Ledger", sentences=[page.headline, *page.lines]), *sections]
     entries = [
-        [shown(each.dataset), str(each.releases), shown(each.note) if each.note else ""]
-        for each in ledger.history()
+        [shown(entry.dataset), str(entry.releases), shown(entry.note) if entry.note else ""]
+        for entry in ledger.history()
     ]
     left = [[shown(name), f"{ledger.left(name).releases:g}"] for name in ledger.datasets]
     return [
@@ -394,7 +395,7 @@ def _glance(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
     """Return the figures, with their picture, and the names of those that ask for attention."""
     attack = None
     if audit is not None:  # the surest finding, else the attack that tells two secrets apart best
-        best = max(audit.attacks, key=lambda each: each.auc, default=None)
+        best = max(audit.attacks, key=lambda attack: attack.auc, default=None)
         attack = audit.findings[0].attack if audit.findings else best
     cells = [
         ["figure", "value", "beside it"],
@@ -413,21 +414,21 @@ def _glance(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
 def _change(utility: Sequence[Any]) -> list[str]:
     if not utility:
         return ["Mean change", "not known", "of these columns"]
-    own, constant = (
-        math.fsum(getattr(each, name) for each in utility) / len(utility)
+    mean, constant = (
+        math.fsum(getattr(column, name) for column in utility) / len(utility)
         for name in ("change_sd", "constant_sd")
     )
-    return ["Mean change", f"{own:.2f} sd", f"a constant in each place: {constant:.2f} sd"]
+    return ["Mean change", f"{mean:.2f} sd", f"a constant in each place: {constant:.2f} sd"]
 
 
 def _stays(certificate: Any) -> list[str]:
     """Return how many rows stay, or values where rows are not changed as a whole."""
     for facts in ("swap", "channel"):
-        if (found := getattr(certificate, facts, None)) is not None:
-            return ["Rows that stay equal", f"{found.unchanged:.1%}", "as they were, on average"]
-    shares = [each.unchanged for each in certificate.utility]
-    told = f"{math.fsum(shares) / len(shares):.1%}" if shares else "not known"
-    return ["Values that stay equal", told, "of all values, on average"]
+        if (rows := getattr(certificate, facts, None)) is not None:
+            return ["Rows that stay equal", f"{rows.unchanged:.1%}", "as they were, on average"]
+    shares = [column.unchanged for column in certificate.utility]
+    share = f"{math.fsum(shares) / len(shares):.1%}" if shares else "not known"
+    return ["Values that stay equal", share, "of all values, on average"]
 
 
 def _attack(attack: Any) -> list[str]:
@@ -440,11 +441,11 @@ def _attack(attack: Any) -> list[str]:
 def _task(audit: Any) -> list[str]:
     """Return how well a model does that learns from released rows, beside one from true rows."""
     survived = () if audit is None else audit.survived
-    for each in survived:
-        if each.what in _SCORES:
-            score = each.what.split()[0]
-            told = f"{shown(each.column)}; learnt from true rows: {each.before:.3f}"
-            return ["Task", f"{each.after:.3f} {score}", told]
+    for figure in survived:
+        if figure.what in _SCORES:
+            score = figure.what.split()[0]
+            beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
+            return ["Task", f"{figure.after:.3f} {score}", beside]
     return ["Task", "not measured", "audit(..., task=) measures one"]
 
 
@@ -520,7 +521,7 @@ _USED: tuple[tuple[Applies, str], ...] = (
 
 def _corrections_section(certificate: Any) -> Section:
     """Return the corrections that the settings of a certificate make use of."""
-    said = [told for applies, told in _USED if applies(certificate)]
+    said = [text for applies, text in _USED if applies(certificate)]
     none = "None of the statements that had to be corrected is used by these settings."
     note = "what the papers print, and what holds instead; CORRECTIONS.md has the counterexamples"
     return Section("Corrections used", note, sentences=said or [none])
