@@ -338,8 +338,8 @@ loan by at most a factor of e^0.5 = 1.649.
                 "of a fitted PufferfishNoiser, or fit again."
             )
         with listening(check_verbose(verbose), "check"):
-            found = self.fitted.check(table, sensitive)
-        return found if self.groups is None else replace(found, together=True)
+            drift = self.fitted.check(table, sensitive)
+        return drift if self.groups is None else replace(drift, together=True)
 
     def about_count(self, m: int) -> AboutCount:
         r"""Return what follows about how many rows have a sensitive value.
@@ -382,7 +382,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 "about_count follows from noise that each row gets by itself, under a certificate "
                 "that holds, and this is another one; fit with noise='laplace' or 'gaussian'."
             )
-        epsilon, delta = (_times(times, each) for each in (self.epsilon, self.delta))
+        epsilon, delta = (_times(times, rate) for rate in (self.epsilon, self.delta))
         if delta >= 1.0:
             raise ValueError(
                 f"m={quoted(m)} times delta = {self.delta:g} is 1 or more, which guarantees "
@@ -405,9 +405,9 @@ loan by at most a factor of e^0.5 = 1.649.
                 f"NOTHING IS PROMISED: the proven loss {short_number(self.loss)} is above the "
                 f"budget {self.notion.budget_name()}."
             )
-        told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        shift = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
         known = "the prior" if self.groups is None else self.groups.known()
-        return f"Whoever sees {self._seen()}, and knows {known}, can {told}."
+        return f"Whoever sees {self._seen()}, and knows {known}, can {shift}."
 
     def _seen(self) -> str:
         if self.groups is not None:
@@ -448,7 +448,7 @@ loan by at most a factor of e^0.5 = 1.649.
             "remedy": self.remedy,
             "least": self.least,
             "models": [plain_record(asdict(model)) for model in self.models],
-            "counted": [plain_record(asdict(each)) for each in self.counted],
+            "counted": [plain_record(asdict(loss)) for loss in self.counted],
             "groups": None if self.groups is None else plain_record(asdict(self.groups)),
             "releases": self.releases,
             "rule": None if self.rule is None else self.rule.to_dict(),
@@ -542,10 +542,10 @@ loan by at most a factor of e^0.5 = 1.649.
         ]
 
     def _about_noise(self) -> str:
-        told = about_theta(self.noise)
+        about = about_theta(self.noise)
         if not any(column.unordered and column.theta > 0.0 for column in self.columns):
-            return told
-        return f"{told}{ABOUT_MIXING}"
+            return about
+        return f"{about}{ABOUT_MIXING}"
 
     def _further_sections(self) -> list[Section]:
         over = self.known_over_set
@@ -657,8 +657,8 @@ class CertifiedEstimator(BaseEstimator):
 
     def _note_parameters(self) -> None:
         """Remember the parameters that were fitted with."""
-        own = self.get_params(deep=False)
-        self._parameters = {k: _noted(own[k]) for k in own if k not in self._later}
+        params = self.get_params(deep=False)
+        self._parameters = {k: _noted(params[k]) for k in params if k not in self._later}
 
     def _check_as_certified(self) -> None:
         """Check that what would be released now is what ``certificate_`` is about.
@@ -693,8 +693,8 @@ class CertifiedEstimator(BaseEstimator):
         return {**super().__getstate__(), _VERSION_KEY: __version__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        own = dict(state)
-        version = own.pop(_VERSION_KEY, None)
+        kept_state = dict(state)
+        version = kept_state.pop(_VERSION_KEY, None)
         if version != __version__:
             by = "an unknown version" if version is None else f"version {quoted(version)}"
             raise ValueError(
@@ -702,7 +702,7 @@ class CertifiedEstimator(BaseEstimator):
                 f"{__version__!r} cannot vouch for its certificate; load it with the version that "
                 "saved it, or fit again."
             )
-        super().__setstate__(own)
+        super().__setstate__(kept_state)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
@@ -728,8 +728,8 @@ def _brief(value: Any) -> str:
 def _noted(value: Any) -> Any:
     """Return a parameter as it is now: lists and mappings may be changed in place."""
     if isinstance(value, dict):
-        return {key: _noted(each) for key, each in value.items()}
-    return [_noted(each) for each in value] if isinstance(value, list) else value
+        return {key: _noted(item) for key, item in value.items()}
+    return [_noted(item) for item in value] if isinstance(value, list) else value
 
 
 def _same(now: Any, then: Any) -> bool:

@@ -484,13 +484,13 @@ def mixing_scale(least: float, theta: float, releases: int) -> float:
     """
     if theta == 0.0:
         return 0.0
-    each = kappa(theta, least) / releases * (1.0 - 4.0 * _OFF)
-    if not each > 0.0:
+    share = kappa(theta, least) / releases * (1.0 - 4.0 * _OFF)
+    if not share > 0.0:
         return theta  # nothing is kept
-    odds = least * math.expm1(min(each, 700.0))
+    odds = least * math.expm1(min(share, 700.0))
     scale = math.log1p(1.0 / odds) if odds > 0.0 else math.inf
     scale = min(scale * (1.0 + _OFF), 1e3)
-    while kept_numerator(scale) and kappa(scale, least) * (1.0 + _OFF) > each * (1.0 + 2.0 * _OFF):
+    while kept_numerator(scale) and kappa(scale, least) * (1.0 + _OFF) > share * (1.0 + 2.0 * _OFF):
         scale *= 1.0 + _OFF
     return max(scale, theta)
 
@@ -529,11 +529,11 @@ class MixedPrecisions(Rule):
         object.__setattr__(self, "scales", scales)
         least = {axis: check_scale(self.least[axis], axis, free=False) for axis in scales}
         object.__setattr__(self, "least", least)
-        own: dict[Axis, Amount] = {
+        mixing: dict[Axis, Amount] = {
             axis: _down(kappa(scale, least[axis])) if scale > 0.0 else math.inf
             for axis, scale in scales.items()
         }
-        object.__setattr__(self, "budgets", {**self.numbers.budgets, **own})
+        object.__setattr__(self, "budgets", {**self.numbers.budgets, **mixing})
         object.__setattr__(self, "draws", self.numbers.draws)
 
     def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:

@@ -194,10 +194,10 @@ class AboutCount:
         """Return the guarantee in one sentence."""
         others = "all others having a value that it is protected from"
         counts = f"counts of a sensitive value that differ by {self.m}, {others},"
-        told = self.notion.promise().replace("secrets", counts)
+        shift = self.notion.promise().replace("secrets", counts)
         return (
             f"Whoever sees all that is released, and knows the prior, by which {self.unit} are "
-            f"independent of each other, can {told}."
+            f"independent of each other, can {shift}."
         )
 
 
@@ -225,7 +225,7 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity"
     if isinstance(value, tuple):
-        return [jsonable(each) for each in value]
+        return [jsonable(item) for item in value]
     return value if isinstance(value, _PLAIN) else str(value)
 
 
@@ -434,9 +434,9 @@ class CountedLoss:
     @property
     def words(self) -> str:
         """The loss, and how much of it lies beyond the budget."""
-        told = short_number(self.loss)
+        loss = short_number(self.loss)
         return (
-            told if self.beyond is None else f"{told} (epsilon is kept but for {self.beyond:.3g})"
+            loss if self.beyond is None else f"{loss} (epsilon is kept but for {self.beyond:.3g})"
         )
 
 
@@ -448,13 +448,13 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
     said = [f"The adversary knows as much as a classifier, and no more: {named}."]
     said += [f"WARNING: {weak_sentence(model)}" for model in models if model.weak]
     for size, what in ((1, "column"), (2, "pair of columns")):
-        found = [each for each in counted if len(each.columns) == size]
-        if found:
-            worst = max(found, key=_size)
+        losses = [loss for loss in counted if len(loss.columns) == size]
+        if losses:
+            worst = max(losses, key=_size)
             names = ", ".join(shown(name) for name in worst.columns)
             said.append(
                 f"To whoever instead counted a single {what}, and looks at that alone, the same "
-                f"release loses at most {worst.words}, the worst of {len(found)}: {names}."
+                f"release loses at most {worst.words}, the worst of {len(losses)}: {names}."
             )
     return said
 
@@ -523,7 +523,7 @@ def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
     if not counted:
         return []
     worst = sorted(counted, key=_size, reverse=True)[:_SHOWN]
-    cells = [[", ".join(shown(n) for n in each.columns), each.words] for each in worst]
+    cells = [[", ".join(shown(n) for n in loss.columns), loss.words] for loss in worst]
     return [
         Section(
             f"The same release under counted distributions (worst of {len(counted)})",

@@ -191,8 +191,8 @@ class State(Terms):
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
     ) -> bool:
         """Return whether the budget suffices for further releases."""
-        asked = counts_of([(self._chosen(scales), releases)])
-        return self._meter(self.name(dataset)).allows(asked)
+        counts = counts_of([(self._chosen(scales), releases)])
+        return self._meter(self.name(dataset)).allows(counts)
 
     def entry(
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
@@ -268,8 +268,8 @@ def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
     counts: dict[Axis, dict[float, int]] = {}
     for scales, number in releases:
         for axis, scale in scales.items():
-            own = counts.setdefault(axis, {})
-            own[scale] = own.get(scale, 0) + number
+            of_axis = counts.setdefault(axis, {})
+            of_axis[scale] = of_axis.get(scale, 0) + number
     return counts
 
 
@@ -372,8 +372,8 @@ class Account(ABC, Generic[Held]):
     def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
         """Return what the ledger is about, if the certificate is that of its noiser."""
         held = self._held() if held is None else held
-        own = held.fingerprint, held.scales, held.rule
-        if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
+        ledger = held.fingerprint, held.scales, held.rule
+        if ledger != (certificate.fingerprint, scales_of(certificate), certificate.rule):
             raise LedgerError(foreign(self.path))
         return held
 
@@ -579,11 +579,11 @@ class Ledger(Account[State]):
         on the disk, and for a disk that does not confirm it, which the message says: then the
         spend may be on record, and be more than was released, never less.
         """
-        asked, count = _numbers(scales), _check_releases(releases)
+        amounts, count = _numbers(scales), _check_releases(releases)
 
         def record(sheet: Sheet) -> Left:
             state = self._state(sheet)
-            entry = state.entry(asked, count, dataset, note)
+            entry = state.entry(amounts, count, dataset, note)
             after = state.plus(entry)
             sheet.write(after.to_record())
             return after.left(entry.dataset)  # nothing may fail once the state is on the disk
@@ -758,17 +758,19 @@ class Ledger(Account[State]):
         if seen is not None and seen[0] == self._look():
             return seen[1]
         state, number = self._store.read(
-            self.timeout, lambda each: (self._state(each), each.number)
+            self.timeout, lambda sheet: (self._state(sheet), sheet.number)
         )
         look = self._look()
         # the start of the file has the number, and is that of the state if nobody is writing now
-        own = int.from_bytes(look[0][60:64], "big") == number
-        self._seen = (look, state) if own else None  # in one step, for other threads may ask
+        same_number = int.from_bytes(look[0][60:64], "big") == number
+        self._seen = (
+            (look, state) if same_number else None
+        )  # in one step, for other threads may ask
         return state
 
     def _look(self) -> Look:
-        start, found = self._store.look()
-        return start, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        start, status = self._store.look()
+        return start, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def _page(self) -> Page:
         state = self._held()
@@ -783,11 +785,11 @@ class Ledger(Account[State]):
             ]
             for entry in state.entries[-_SHOWN:]
         ]
-        own, last = "releases at the noiser's own scales", "equal releases are one entry"
+        releases, equal = "releases at the noiser's own scales", "equal releases are one entry"
         heads = ["data set", "releases left"], ["data set", "releases", "scales", "note"]
         sections = [
-            Section("Left", own, [heads[0], *left]),
-            Section(f"Last {_SHOWN} entries", last, [heads[1], *entries]),
+            Section("Left", releases, [heads[0], *left]),
+            Section(f"Last {_SHOWN} entries", equal, [heads[1], *entries]),
         ]
         lines = [f"{n:,} release(s) of {len(state.datasets):,} data set(s) are on record."]
         return Page(f"Ledger {shown(str(self.path))}", lines, sections)

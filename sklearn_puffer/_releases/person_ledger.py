@@ -170,9 +170,9 @@ def followed(counts: Counts, kind: int) -> Counts:
     >>> followed(((0, 2),), 1), followed(((0, 2),), 0)
     (((0, 2), (1, 1)), ((0, 3),))
     """
-    some = dict(counts)
-    some[kind] = some.get(kind, 0) + 1
-    return tuple(sorted(some.items()))
+    further = dict(counts)
+    further[kind] = further.get(kind, 0) + 1
+    return tuple(sorted(further.items()))
 
 
 Marks = NDArray[np.uint64]
@@ -198,28 +198,28 @@ class PersonRecords:
         owners: IntArray = np.repeat(np.arange(len(self.persons)), self.persons["releases"])
         return owners
 
-    def has(self, places: IntArray, draws: Marks) -> BoolArray:
+    def has(self, indices: IntArray, draws: Marks) -> BoolArray:
         """Return whether each draw is on record for the person at its place; -1 is at none."""
         asks = np.full(len(self.persons) + 1, -1)
-        asks[places] = np.arange(len(places))  # the last one is of who is at no place
-        found = np.zeros(len(places), dtype=bool)
+        asks[indices] = np.arange(len(indices))  # the last one is of who is at no place
+        is_known = np.zeros(len(indices), dtype=bool)
         asking = asks[self.owners]
-        found[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
-        return found
+        is_known[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
+        return is_known
 
     def and_more(self, rows: NDArray[np.void], draws: Marks) -> PersonRecords:
         """Return what is known when each of these persons has had one more draw."""
-        places = matched(rows["mark"], self.persons["mark"])
-        is_old, n = places >= 0, len(self.persons)
+        indices = matched(rows["mark"], self.persons["mark"])
+        is_old, n = indices >= 0, len(self.persons)
         persons = np.concatenate([self.persons, rows[~is_old]])
         for field in ("form", "history"):
-            persons[field][places[is_old]] = rows[field][is_old]
-        persons["releases"][places[is_old]] += 1
-        own = np.where(is_old, places, n - 1 + np.cumsum(~is_old))
+            persons[field][indices[is_old]] = rows[field][is_old]
+        persons["releases"][indices[is_old]] += 1
+        owners = np.where(is_old, indices, n - 1 + np.cumsum(~is_old))
         order = in_order(persons["mark"])
         rank = np.argsort(order)  # the inverse
-        by_owner = np.argsort(rank[np.concatenate([self.owners, own])], kind="stable")
-        return PersonRecords(persons[order], np.concatenate([self.draws, draws])[by_owner])
+        by_owner = np.argsort(rank[np.concatenate([self.owners, owners])], kind="stable")
+        return Known(persons[order], np.concatenate([self.draws, draws])[by_owner])
 
 
 @dataclass(frozen=True)
@@ -266,9 +266,9 @@ class Book:
         try:
             self.about = About.from_record(sheet.record)
             self.kinds = [scales_from(scales) for scales in sheet.record["kinds"]]
-            found = sheet.record["histories"]
-            self.histories = [_counts(counts, len(self.kinds)) for counts, _ in found]
-            self._sizes = [int(size) for _, size in found]
+            histories = sheet.record["histories"]
+            self.histories = [_counts(counts, len(self.kinds)) for counts, _ in histories]
+            self._sizes = [int(size) for _, size in histories]
         except NONSENSE as fault:
             raise DamagedError("its histories cannot be read") from fault
         self._numbers = {counts: k for k, counts in enumerate(self.histories)}
@@ -308,27 +308,27 @@ class Book:
         """Return what a history has spent."""
         return self.about.rule.meter(counts_of((self.kinds[kind], n) for kind, n in counts))
 
-    def judged(self, asked: Any, kind: int) -> Verdict:
+    def judged(self, batch: Any, kind: int) -> Verdict:
         """Return what becomes of each row, of which its marks are asked (`Noted`)."""
-        known = self._found(asked.persons)
-        places = matched(asked.persons, known.persons["mark"])
-        where = np.flatnonzero(places >= 0)
-        own = known.persons[places[where]]
-        histories, changed = np.full(len(places), BASE), np.zeros(len(places), dtype=bool)
-        histories[where], changed[where] = own["history"], own["form"] != asked.forms[where]
-        repeated = known.has(places, asked.draws)
+        known = self._found(batch.persons)
+        indices = matched(batch.persons, known.persons["mark"])
+        where = np.flatnonzero(indices >= 0)
+        persons = known.persons[indices[where]]
+        histories, changed = np.full(len(indices), BASE), np.zeros(len(indices), dtype=bool)
+        histories[where], changed[where] = persons["history"], persons["form"] != batch.forms[where]
+        repeated = known.has(indices, batch.draws)
         full, once = np.zeros(len(self.histories), dtype=bool), counts_of([(self.kinds[kind], 1)])
         for history in np.flatnonzero(np.bincount(histories)).tolist():
             full[history] = not self._meter(self.histories[history]).allows(once)
         overspent = full[histories] & ~repeated
         changed &= ~repeated & ~overspent
-        return Verdict(repeated, changed, overspent, known, places, histories)
+        return Verdict(repeated, changed, overspent, known, indices, histories)
 
-    def put(self, asked: Any, verdict: Verdict, kind: int) -> None:
+    def put(self, batch: Any, verdict: Verdict, kind: int) -> None:
         """Put one more release of each of the new rows on record."""
         new, sheet, known = verdict.new, self._sheet, verdict.known
         rows = np.zeros(int(new.sum()), _PERSON)
-        rows["mark"], rows["form"], rows["releases"] = asked.persons[new], asked.forms[new], 1
+        rows["mark"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
         rows["history"] = self._followed(verdict, kind)
         touched = np.unique(_parts_of(rows["mark"], sheet.n_parts))
         n_parts = _enough(sheet.n_parts, sum(self._sizes))
@@ -336,20 +336,20 @@ class Book:
             known = self._read(np.arange(sheet.n_parts))
             sheet.divide(n_parts)
             touched = np.arange(n_parts)
-        self.lay(known.and_more(rows, asked.draws[new]), touched)
+        self.lay(known.and_more(rows, batch.draws[new]), touched)
 
     def _followed(self, verdict: Verdict, kind: int) -> IntArray:
         """Return the histories that rows come to by one more release, and count them there."""
-        n, own = len(self.histories), verdict.histories[verdict.new]
-        from_where = np.bincount(own, minlength=n).tolist()
-        known = np.bincount(own[verdict.places[verdict.new] >= 0], minlength=n).tolist()
+        n, before = len(self.histories), verdict.histories[verdict.new]
+        from_where = np.bincount(before, minlength=n).tolist()
+        known = np.bincount(before[verdict.places[verdict.new] >= 0], minlength=n).tolist()
         next_of = np.zeros(n, dtype=np.int64)
         for history in np.flatnonzero(from_where).tolist():
             number = next_of[history] = self.history(followed(self.histories[history], kind))
             self._sizes[number] += from_where[history]
             self._sizes[history] -= known[history]
-        found: IntArray = next_of[own]
-        return found
+        after: IntArray = next_of[before]
+        return after
 
     def _found(self, persons: Marks) -> PersonRecords:
         """Return who is on record in the parts of some persons."""
@@ -390,11 +390,11 @@ class Book:
 
     def calls(self) -> tuple[Call, ...]:
         """Return the calls on record."""
-        found = self._sheet.lines()
+        lines = self._sheet.lines()
         try:
             return tuple(
                 Call(dataset, release, note, self.kinds[kind], *numbers)
-                for dataset, release, note, kind, *numbers in found
+                for dataset, release, note, kind, *numbers in lines
             )
         except NONSENSE as fault:
             raise DamagedError("its calls cannot be read") from fault
@@ -438,22 +438,27 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
         raise ValueError("it is damaged")
     rows = np.zeros(len(persons), _PERSON)
     for row, (mark, form, history, draws) in zip(rows, persons, strict=True):
-        own = np.frombuffer(mark, dtype=">u8"), form % 2**64, history, len(draws) // _DRAW.itemsize
-        row["mark"], row["form"], row["history"], row["releases"] = own
-    known = PersonRecords(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
+        fields = (
+            np.frombuffer(mark, dtype=">u8"),
+            form % 2**64,
+            history,
+            len(draws) // _DRAW.itemsize,
+        )
+        row["mark"], row["form"], row["history"], row["releases"] = fields
+    known = Known(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
     sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
-    counts = [_counts(json.loads(each), len(kinds)) for _, each in histories]
+    counts = [_counts(json.loads(text), len(kinds)) for _, text in histories]
     for _, *call in calls:
         sheet.append(call)
-    scales = [dict(json.loads(each)) for _, each in kinds]
+    scales = [dict(json.loads(text)) for _, text in kinds]
     start(sheet, About.from_record(record), scales, list(zip(counts, sizes, strict=True)), known)
 
 
 def _parts_of(persons: Marks, n_parts: int) -> IntArray:
     """Return in which of so many parts persons are: the first bits of their marks."""
     rest = np.uint64(64 - n_parts.bit_length())
-    found: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
-    return found
+    parts: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
+    return parts
 
 
 def _enough(n_parts: int, n_persons: int) -> int:
@@ -472,7 +477,7 @@ def matched(persons: Marks, known: Marks) -> IntArray:
     >>> matched(np.array([[4, 0], [1, 3], [1, 4]], dtype=np.uint64), known).tolist()
     [2, 1, -1]
     """
-    places = np.full(len(persons), -1, dtype=np.int64)
+    indices = np.full(len(persons), -1, dtype=np.int64)
     left = np.arange(len(persons))
     at = np.searchsorted(known[:, 0], persons[:, 0])
     while left.size:  # once, but for marks that share a half
@@ -480,10 +485,10 @@ def matched(persons: Marks, known: Marks) -> IntArray:
         left = left[inside]
         left = left[known[at[left], 0] == persons[left, 0]]
         hit = known[at[left], 1] == persons[left, 1]
-        places[left[hit]] = at[left[hit]]
+        indices[left[hit]] = at[left[hit]]
         left = left[~hit]
         at[left] += 1
-    return places
+    return indices
 
 
 def in_order(persons: Marks) -> NDArray[np.intp]:

@@ -113,7 +113,7 @@ class RowsCertificate(Certificate):
 
     def _conditions(self) -> str:
         letters = zip("abcd", self.conditions(), strict=True)
-        return "; ".join(f"({letter}) {told}" for letter, told in letters)
+        return "; ".join(f"({letter}) {condition}" for letter, condition in letters)
 
     def _sections(self) -> list[Section]:
         return [
@@ -131,7 +131,7 @@ class RowsCertificate(Certificate):
 
 def facts_record(facts: Any) -> dict[str, Any]:
     """Return facts about rows, some of which are kept, as plain values for JSON."""
-    kept = [plain_record(asdict(each)) for each in facts.kept]
+    kept = [plain_record(asdict(share)) for share in facts.kept]
     return {**plain_record({**asdict(facts), "kept": None}), "kept": kept}
 
 
@@ -166,10 +166,10 @@ class ChannelCertificate(RowsCertificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON; the channel is no part of it."""
-        told = {**super().to_dict(), "channel": facts_record(self.facts)}
-        told["conditions"] = self.conditions()
-        told |= {"key_material": KEY_MATERIAL, "sampled": self.sampled}
-        return {**told, "second_draw": self._again()}
+        record = {**super().to_dict(), "channel": facts_record(self.facts)}
+        record["conditions"] = self.conditions()
+        record |= {"key_material": KEY_MATERIAL, "sampled": self.sampled}
+        return {**record, "second_draw": self._again()}
 
     def _beyond(self) -> str:
         """Return what the guarantee takes for granted, for the end of the verdict."""
@@ -488,7 +488,7 @@ class SwapCertificate(RowsCertificate):
         whose = f"secrets of {' or of '.join(sensitive)}"
         if self.facts.groups is not None:
             whose += f" that all rows of a group of {self.facts.groups} share"
-        told = self.notion.promise().replace("secrets", whose)
+        shift = self.notion.promise().replace("secrets", whose)
         knows = "knows the list of all rows without their owners"
         if self.facts.groups is not None:
             knows = "knows the rows of each group together, without their owners"
@@ -502,16 +502,16 @@ class SwapCertificate(RowsCertificate):
             )
             return (
                 f"Whoever sees released rows{knows}, and holds neither the donors' "
-                f"rows nor the list of those that came in, can {told}."
+                f"rows nor the list of those that came in, can {shift}."
             )
-        return f"Whoever sees the whole released table, and {knows}, can {told}."
+        return f"Whoever sees the whole released table, and {knows}, can {shift}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
-        told = {**super().to_dict(), "swap": facts_record(self.facts)}
-        told["conditions"] = self.conditions()
-        told["reserve"] = None if self.reserve is None else plain_record(asdict(self.reserve))
-        return {**told, "asked_of_set": jsonable(self.asked_of_set)}
+        record = {**super().to_dict(), "swap": facts_record(self.facts)}
+        record["conditions"] = self.conditions()
+        record["reserve"] = None if self.reserve is None else plain_record(asdict(self.reserve))
+        return {**record, "asked_of_set": jsonable(self.asked_of_set)}
 
     def _kept(self) -> str:
         """Return whether the budget is kept, and of which rows."""

@@ -305,10 +305,10 @@ class Sheet:
     def part(self, number: int) -> tuple[bytes, bytes]:
         """Return the two texts of a part, as `put` had them."""
         query = "SELECT data, more FROM parts WHERE part = ?"
-        found: Any = self._run(query, (number,)).fetchone()
-        if found is None or self._mark(number) != _digest(*found, size=_MARK):
+        row: Any = self._run(query, (number,)).fetchone()
+        if row is None or self._mark(number) != _digest(*row, size=_MARK):
             raise DamagedError("what it has of some persons is not what was written")
-        return found[0], found[1]
+        return row[0], row[1]
 
     def put(self, number: int, data: bytes, more: bytes) -> None:
         """Write a part."""
@@ -332,13 +332,13 @@ class Sheet:
 
     def lines(self) -> list[Any]:
         """Return all lines."""
-        found = self._run("SELECT line, text FROM lines ORDER BY line").fetchall()
+        lines = self._run("SELECT line, text FROM lines ORDER BY line").fetchall()
         chain = b""
-        for number, (line, text) in enumerate(found):
+        for number, (line, text) in enumerate(lines):
             chain = _digest(chain, text) if line == number else b"out of order"
-        if (len(found), chain) != (self._n_lines, self._chain):
+        if (len(lines), chain) != (self._n_lines, self._chain):
             raise DamagedError("its calls are not those that were written")
-        return [json.loads(text) for _, text in found]
+        return [json.loads(text) for _, text in lines]
 
     def write(self, record: dict[str, Any]) -> None:
         """Write the head anew, with the marks of all parts and the chain of all lines."""
@@ -353,13 +353,13 @@ class Sheet:
 
 def _digest(*texts: bytes, size: int = _DIGEST) -> bytes:
     """Return what tells lists of texts apart."""
-    found = blake2b(digest_size=size)
+    state = blake2b(digest_size=size)
     for text in texts:
         if not isinstance(text, bytes):
             raise DamagedError("some of it is of another type")
-        found.update(len(text).to_bytes(8, "big"))
-        found.update(text)
-    return found.digest()
+        state.update(len(text).to_bytes(8, "big"))
+        state.update(text)
+    return state.digest()
 
 
 def _text(value: Any) -> bytes:
@@ -442,9 +442,9 @@ class Store:
             with _one:
                 handle = os.open(self.path, _AT_ONCE)
                 try:
-                    found = os.fstat(handle)
-                    if stat.S_ISREG(found.st_mode):
-                        return os.read(handle, 100), found
+                    status = os.fstat(handle)
+                    if stat.S_ISREG(status.st_mode):
+                        return os.read(handle, 100), status
                 finally:
                     os.close(handle)
             raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
@@ -490,7 +490,7 @@ class Store:
             pause = min(2.0 * pause, _LONGEST_PAUSE)
 
     def _once(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
-        found = self._checked_look()
+        status = self._checked_look()
         address = f"{self.path.as_uri()}?mode=rw"
         with self._explained():
             connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
@@ -500,7 +500,7 @@ class Store:
                         connection.execute(f"PRAGMA {pragma}")
                     connection.execute(begin)
                     sheet = self._sheet(connection)
-                    self._check_place(found)
+                    self._check_place(status)
                     answer = work(sheet)
                     connection.execute("COMMIT")
                     return answer
@@ -510,25 +510,25 @@ class Store:
                 connection.close()
 
     def _checked_look(self) -> os.stat_result:
-        start, found = self.look()
-        if found.st_nlink > 1:
+        start, status = self.look()
+        if status.st_nlink > 1:
             raise LedgerError(
-                f"the ledger {str(self.path)!r} has {found.st_nlink} names (hard links), each of "
+                f"the ledger {str(self.path)!r} has {status.st_nlink} names (hard links), each of "
                 "which would have a journal of its own; remove the others."
             )
         if start.lstrip().startswith(b"{"):
             raise self._older("JSON", "Ledger")
         if not start.startswith(_START):
             raise self.damaged("it does not begin as one")
-        return found
+        return status
 
-    def _check_place(self, found: os.stat_result) -> None:
+    def _check_place(self, status: os.stat_result) -> None:
         """Look whether the file that was opened is still the one in its place."""
         with suppress(FileNotFoundError):
             now = os.stat(self.path)
             if now.st_size % _PAGE:
                 raise DamagedError("it is cut off")
-            if os.path.samestat(found, now):
+            if os.path.samestat(status, now):
                 return
         said = "the ledger was exchanged or removed in the meantime, and nothing was spent"
         raise OSError(errno.EBUSY, said, str(self.path))
@@ -537,9 +537,9 @@ class Store:
         """Return what the database holds, if it has the tables of a ledger and no others."""
         query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
         # no cursor outlives its line here, or an interrupt's traceback would hold it, and its lock
-        found = [str(sql) for (sql,) in connection.execute(query).fetchall()]
-        if sorted(found) != sorted(TABLES):
-            if OLD_TABLE in found:
+        tables = [str(sql) for (sql,) in connection.execute(query).fetchall()]
+        if sorted(tables) != sorted(TABLES):
+            if OLD_TABLE in tables:
                 raise self._older("sklearn_puffer.persons/1", "PersonLedger")
             raise DamagedError("its tables are others")
         sheet = Sheet(connection)
@@ -577,9 +577,9 @@ class Store:
             if code & 0xFF in _BUSY:
                 raise _BusyError from fault
             if code & 0xFF in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-                found = OSError(_SYSTEM[code & 0xFF], str(fault))
+                error = OSError(_SYSTEM[code & 0xFF], str(fault))
                 said = _PERHAPS if code in _UNSURE else _NOTHING
-                raise told(found, self.path, said) from fault
+                raise told(error, self.path, said) from fault
             raise self.damaged(str(fault)) from fault
 
 
@@ -587,8 +587,14 @@ def _database(fill: Callable[[Sheet], None]) -> bytes:
     """Return the file of a new ledger."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        own = int(fresh_salt()[:7], 16)  # by which ledgers that take each other's place differ
-        for statement in (f"PRAGMA page_size={_PAGE}", f"PRAGMA application_id={own}", *TABLES):
+        application_id = int(
+            fresh_salt()[:7], 16
+        )  # by which ledgers that take each other's place differ
+        for statement in (
+            f"PRAGMA page_size={_PAGE}",
+            f"PRAGMA application_id={application_id}",
+            *TABLES,
+        ):
             connection.execute(statement)
         fill(Sheet(connection))
         return connection.serialize()

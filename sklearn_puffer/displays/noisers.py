@@ -140,7 +140,7 @@ def name_ticks(axis: Any, labels: Sequence[str], rotate: bool = False) -> None:
 
 def are_long(labels: Sequence[str]) -> bool:
     """Return whether names would touch each other in a row."""
-    return sum(len(each) + 2 for each in labels) > 60
+    return sum(len(text) + 2 for text in labels) > 60
 
 
 def and_more(n: int) -> str:
@@ -267,21 +267,21 @@ class LossDisplay(Display):
         ends = np.array([(self.lower[way], self.upper[way]) for way in ways])
         right = _ROOM * max(self.budget, ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
         look = {"height": 0.5, "edgecolor": DARK, "linewidth": 0.8}
-        for k, (told, colour) in enumerate([("at least", MIDDLE), ("at most", LIGHT)]):
-            bars = {**look, "color": colour, "zorder": 2 - k, "label": told, **options}
+        for k, (text, colour) in enumerate([("at least", MIDDLE), ("at most", LIGHT)]):
+            bars = {**look, "color": colour, "zorder": 2 - k, "label": text, **options}
             ax.barh(range(len(ways)), np.minimum(ends[:, k], right), **bars)
         ax.axvline(self.budget, color=WARM, linewidth=2.0, label=f"budget: {self.budget:g}")
         for k, (low, high) in enumerate(ends.tolist()):
-            told = self._text(low, high, written=True).replace("to\n", "to ").replace("\n", ", ")
-            ax.text(0.02 * right, k, told, va="center", fontsize="small", zorder=3)
-        names = [label(each) for each in self.secrets]
+            text = self._text(low, high, written=True).replace("to\n", "to ").replace("\n", ", ")
+            ax.text(0.02 * right, k, text, va="center", fontsize="small", zorder=3)
+        names = [label(secret) for secret in self.secrets]
         name_ticks(ax.yaxis, [f"{names[i]} against {names[j]}" for i, j in ways])
         ax.set(xlabel=f"loss ({self.unit})", ylabel=f"secret of {label(self.sensitive)}")
         ax.set(xlim=(0.0, right), ylim=(len(ways) - _HALF, -_HALF))
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
 
     def _draw_map(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
-        upper, lower = (each[np.ix_(rows, rows)] for each in (self.upper, self.lower))
+        upper, lower = (losses[np.ix_(rows, rows)] for losses in (self.upper, self.lower))
         top = self.budget if self.budget > 0.0 else 1.0
         image = ax.imshow(
             np.ma.masked_invalid(np.minimum(upper, top)),
@@ -482,15 +482,15 @@ class ReleaseDisplay(Display):
         names, onto = _lumped(self.labels, np.maximum(self.before, self.after), _MOST)
         before, after = 100.0 * self.before @ onto, 100.0 * self.after @ onto
         stayed = None if self.stayed is None else 100.0 * self.stayed @ onto
-        places = np.arange(len(names))
+        centres = np.arange(len(names))
         look = {"width": 0.4, "edgecolor": DARK, "linewidth": 0.8, **options}
-        ax.bar(places - 0.2, before, label="before", **{"color": DARK, **look})
+        ax.bar(centres - 0.2, before, label="before", **{"color": DARK, **look})
         if stayed is not None:
-            ax.bar(places + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
+            ax.bar(centres + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
         below = np.zeros(len(names)) if stayed is None else stayed
         said = said if stayed is None else "comes from other values"
         hatched = {"color": LIGHT, "hatch": "//", **look}
-        ax.bar(places + 0.2, after - below, bottom=below, label=said, **hatched)
+        ax.bar(centres + 0.2, after - below, bottom=below, label=said, **hatched)
         name_ticks(ax.xaxis, names, rotate=are_long(names))
         ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
 
@@ -514,7 +514,7 @@ def _moves_of(noiser: Any, table: Any, column: Any, n_bins: int, verbose: int) -
 
 def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[str], FloatArray]:
     """Return names of which the rarest are one, and a matrix that adds their shares up."""
-    names = ["missing" if each is None else label(each) for each in labels]
+    names = ["missing" if value is None else label(value) for value in labels]
     if len(names) <= most:
         return names, np.eye(len(names))
     kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
@@ -622,9 +622,9 @@ class MovesDisplay(Display):
             labels, onto = _lumped(groups.labels or (), shares, most)
             joint = onto.T @ joint @ onto
         before = joint.sum(axis=1)
-        some = before > 0.0
+        occurs = before > 0.0
         shares = np.full(joint.shape, np.nan)
-        shares[some] = joint[some] / before[some, None]
+        shares[occurs] = joint[occurs] / before[occurs, None]
         return cls(moves.name, labels, shares, before).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
@@ -766,23 +766,23 @@ class SwapDisplay(Display):
         totals = counts.sum(axis=0)
         secrets = list(swap.unchanged_by_secret[name])
         rarest = secrets[int(totals.argmin())]
-        own = secrets.index(_one_of(secrets, rarest if secret is None else secret, "secret"))
-        before, prior = counts[:, own] / counts.sum(axis=1), float(totals[own] / totals.sum())
+        code = secrets.index(_one_of(secrets, rarest if secret is None else secret, "secret"))
+        before, prior = counts[:, code] / counts.sum(axis=1), float(totals[code] / totals.sum())
         after = (before @ swap.flows) / swap.flows.sum(axis=0)
         epsilon, one = noiser.certificate_.epsilon, not noiser.certificate_.facts.strata
         low, high = (float(expit(logit(prior) + way * epsilon)) for way in (-1.0, 1.0))
         band = (low, high) if one else None
-        display = cls(name, secrets[own], before, after, swap.flows, prior, band, epsilon)
+        display = cls(name, secrets[code], before, after, swap.flows, prior, band, epsilon)
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         if self.band is not None:
-            told = f"what epsilon {self.epsilon:g} allows"
-            ax.axhspan(*self.band, color=LIGHT, alpha=0.6, linewidth=0.0, label=told)
+            allowed = f"what epsilon {self.epsilon:g} allows"
+            ax.axhspan(*self.band, color=LIGHT, alpha=0.6, linewidth=0.0, label=allowed)
         ax.axhline(self.prior, color="white" if self.band else "0.6", linewidth=1.5)
         self._draw_flows(ax, options)
         sizes = self.flows.sum(axis=0)
-        sides = [_bars(each, sizes) for each in (self.before, self.after)]
+        sides = [_bars(chances, sizes) for chances in (self.before, self.after)]
         longest = max(share for bars in sides for _, share in bars)
         for way, bars in zip((-1.0, 1.0), sides, strict=True):
             _draw_bars(ax, way, bars, _WIDTH / longest)
@@ -807,8 +807,8 @@ class SwapDisplay(Display):
             width = max(_WIDEST * float(self.flows[a, b]), 0.4)
             look: dict[str, Any] = {"color": MIDDLE if a == b else WARM, "linewidth": width}
             look |= {"linestyle": "-" if a == b else "--", "alpha": 0.7}
-            told = said.pop(bool(a == b), None)
-            ax.plot(along, start + (end - start) * bent, **{"label": told, **look, **options})
+            words = said.pop(bool(a == b), None)
+            ax.plot(along, start + (end - start) * bent, **{"label": words, **look, **options})
 
 
 def _bars(chances: FloatArray, sizes: FloatArray) -> list[tuple[float, float]]:
@@ -817,8 +817,8 @@ def _bars(chances: FloatArray, sizes: FloatArray) -> list[tuple[float, float]]:
     for k in np.argsort(chances, kind="stable").tolist():
         near = groups and chances[k] - chances[groups[-1][0]] < _APART
         groups = [*groups[:-1], [*groups[-1], k]] if near else [*groups, [k]]
-    totals = [float(sizes[each].sum()) for each in groups]
-    means = [float(chances[each] @ sizes[each]) for each in groups]
+    totals = [float(sizes[group].sum()) for group in groups]
+    means = [float(chances[group] @ sizes[group]) for group in groups]
     return [(m / t, t) for m, t in zip(means, totals, strict=True) if t > 0.0]
 
 
@@ -832,11 +832,11 @@ def _draw_bars(ax: Any, side: float, bars: list[tuple[float, float]], scale: flo
             ax.text(foot + side * (scale * share + 0.02), chance, f"{share:.0%}", **look)
 
 
-def _one_of(names: list[Any], asked: Any, argument: str) -> Any:
-    if asked is None and len(names) == 1:
+def _one_of(names: list[Any], choice: Any, argument: str) -> Any:
+    if choice is None and len(names) == 1:
         return names[0]
-    if asked is None or asked not in names:
+    if choice is None or choice not in names:
         raise ValueError(
-            f"{argument} must be one of {listed(names)}, got {quoted(asked)}; a display shows one."
+            f"{argument} must be one of {listed(names)}, got {quoted(choice)}; a display shows one."
         )
-    return next(name for name in names if name == asked)
+    return next(name for name in names if name == choice)

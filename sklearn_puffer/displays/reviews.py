@@ -215,14 +215,14 @@ class AuditDisplay(Display):
             )
         ranked = sorted(audit.attacks, key=lambda attack: -attack.auc)
         drawn = ranked[: check_count(most, "most")]
-        without = {_key(each): each.auc for each in audit.control}
+        without = {_key(attack): attack.auc for attack in audit.control}
         auc, low, high, allowed = (
-            np.array([getattr(each, name) for each in drawn], dtype=float)
+            np.array([getattr(attack, name) for attack in drawn], dtype=float)
             for name in ("auc", "auc_low", "auc_high", "auc_allowed")
         )
-        control = np.array([without.get(_key(each), np.nan) for each in drawn], dtype=float)
-        kept = [each.after for each in audit.survived if each.what == "unchanged share"]
-        names = [_name(each) for each in drawn]
+        control = np.array([without.get(_key(attack), np.nan) for attack in drawn], dtype=float)
+        kept = [figure.after for figure in audit.survived if figure.what == "unchanged share"]
+        names = [_name(attack) for attack in drawn]
         unchanged = float(np.mean(kept)) if kept else np.nan
         left_out = len(ranked) - len(drawn)
         display = cls(names, auc, low, high, allowed, control, unchanged, left_out)
@@ -365,8 +365,8 @@ class TradeoffDisplay(Display):
         named = _named(audits)
         check_choice(measure, "measure", _MEASURES)
         what = _figure(named, utility)
-        points = [each for own in named.items() for each in _points(*own, what, len(named) > 1)]
-        best = [max(of, key=lambda each: getattr(each, measure)) for _, of, _, _ in points]
+        points = [point for item in named.items() for point in _points(*item, what, len(named) > 1)]
+        best = [max(of, key=lambda point: getattr(point, measure)) for _, of, _, _ in points]
         reached, low, high, allowed = (
             np.array([getattr(attack, f"{measure}{end}") for attack in best], dtype=float)
             for end in ("", "_low", "_high", "_allowed")
@@ -380,7 +380,7 @@ class TradeoffDisplay(Display):
             high,
             np.where(peer, np.nan, allowed),
             peer,
-            np.array([_as_they_are(each, what, measure) for each in named.values()], dtype=float),
+            np.array([_as_they_are(audit, what, measure) for audit in named.values()], dtype=float),
             what,
             measure,
         ).plot(ax=ax, **kwargs)
@@ -399,13 +399,13 @@ class TradeoffDisplay(Display):
     def _point(self, ax: Any, k: int, options: dict[str, Any]) -> None:
         reach = np.array([[self.attack[k] - self.low[k]], [self.high[k] - self.attack[k]]])
         fill = "none" if self.is_peer[k] else _FILLS[k // len(MARKERS) % len(_FILLS)]
-        told = label(self.names[k], _LONGEST) + " (peer)" * bool(self.is_peer[k])
-        told += f" (no {self.what})" * math.isnan(self.utility[k])
+        text = label(self.names[k], _LONGEST) + " (peer)" * bool(self.is_peer[k])
+        text += f" (no {self.what})" * math.isnan(self.utility[k])
         colour, marker = _POINTS[k % len(_POINTS)], MARKERS[k % len(MARKERS)]
-        own = {"color": colour, "marker": marker, "markersize": 8}
-        look = {"linestyle": "none", "fillstyle": fill, "capsize": 3, "label": told}
+        marks = {"color": colour, "marker": marker, "markersize": 8}
+        look = {"linestyle": "none", "fillstyle": fill, "capsize": 3, "label": text}
         place = [self.utility[k]], [self.attack[k]]
-        ax.errorbar(*place, yerr=np.abs(reach), **{**own, **look, **options})
+        ax.errorbar(*place, yerr=np.abs(reach), **{**marks, **look, **options})
 
     def _allowed(self, ax: Any) -> None:
         """Draw what is allowed: a line if it is the same for all, and a mark at each otherwise."""
@@ -429,22 +429,22 @@ def _named(audits: Any) -> dict[str, Audit]:
         )
     if not audits:
         raise ValueError("audits is empty; give at least one, as audit(noiser, table) makes it.")
-    return {str(name): each for name, each in audits.items()}
+    return {str(name): audit for name, audit in audits.items()}
 
 
 def _numbered(audits: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Yield audits under their own names, or the numbers of those that have none."""
     taken: set[str] = set()
-    for k, each in enumerate(audits, start=1):
-        own = getattr(each, "name", "") or ("release" if len(audits) == 1 else f"release {k}")
-        name = own if own not in taken else f"{own} ({k})"
-        taken.add(name)
-        yield name, each
+    for k, audit in enumerate(audits, start=1):
+        name = getattr(audit, "name", "") or ("release" if len(audits) == 1 else f"release {k}")
+        unique = name if name not in taken else f"{name} ({k})"
+        taken.add(unique)
+        yield unique, audit
 
 
 def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
     """Return which figure of utility all audits have."""
-    known = [{s.what for s in each.survived} for each in audits.values()]
+    known = [{s.what for s in audit.survived} for audit in audits.values()]
     shared = sorted(set.intersection(*known))
     tasks = [what for what in shared if what.endswith("on true rows")]
     if utility is None:
@@ -472,16 +472,16 @@ def _points(name: str, audit: Audit, what: str, several: bool) -> Iterator[_Poin
 
 
 def _kept(survived: Sequence[Any], what: str) -> float:
-    return _mean(each.after for each in survived if each.what == what)
+    return _mean(figure.after for figure in survived if figure.what == what)
 
 
 def _mean(values: Iterable[float]) -> float:
-    known = [each for each in values if not math.isnan(each)]
+    known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
 
 
 def _as_they_are(audit: Audit, what: str, measure: str) -> tuple[float, float]:
-    reached = max((getattr(each, measure) for each in audit.control), default=math.nan)
+    reached = max((getattr(attack, measure) for attack in audit.control), default=math.nan)
     return _mean(s.before for s in audit.survived if s.what == what), reached
 
 
@@ -607,12 +607,12 @@ class SpendDisplay(Display):
         ax.set(xlabel="call", ylabel="rows")
 
     def _draw_shares(self, ax: Any, options: dict[str, Any]) -> None:
-        places = np.arange(len(self.names) + 1)
+        ticks = np.arange(len(self.names) + 1)
         most = sorted(self.series, key=lambda name: -self.series[name].max(initial=0.0))
         for k, name in enumerate(most[:_MOST]):
             shares = 100.0 * np.append(0.0, self.series[name])
             line = {"label": label(name), "drawstyle": "steps-post", **style(k), **options}
-            ax.plot(places, shares, **line)
+            ax.plot(ticks, shares, **line)
         if len(most) > _MOST:
             ax.plot([], [], " ", label=f"{len(most) - _MOST} more with less")
         ax.axhline(100.0, color=WARM, linewidth=1.0, label="the whole budget")
@@ -621,7 +621,7 @@ class SpendDisplay(Display):
 
 def _names(entries: Sequence[Entry] | Sequence[Call]) -> list[str]:
     """Return what stands under entries: their notes, or data sets."""
-    return [each.note or each.dataset for each in entries]
+    return [entry.note or entry.dataset for entry in entries]
 
 
 def _shares(rule: Rule, dataset: str, entries: Sequence[Entry]) -> FloatArray:
@@ -633,7 +633,9 @@ def _shares(rule: Rule, dataset: str, entries: Sequence[Entry]) -> FloatArray:
             for axis, scale in entry.scales.items():
                 counts = spent.setdefault(axis, {})
                 counts[scale] = counts.get(scale, 0) + entry.releases
-        shares.append(max((_share(rule, axis, own) for axis, own in spent.items()), default=0.0))
+        shares.append(
+            max((_share(rule, axis, counts) for axis, counts in spent.items()), default=0.0)
+        )
     return np.array(shares)
 
 
@@ -648,10 +650,10 @@ def _share(rule: Rule, axis: Any, scales: Mapping[float, int]) -> float:
 def _name_entries(ax: Any, names: Sequence[str]) -> None:
     ax.set_xlim(0.0 if ax.lines else 0.4, len(names) + 0.6)
     if len(names) <= _LABELLED:
-        told = [f"{k} {label(name, 16)}" if name else f"{k}" for k, name in enumerate(names, 1)]
+        texts = [f"{k} {label(name, 16)}" if name else f"{k}" for k, name in enumerate(names, 1)]
         turned = (
-            {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if are_long(told) else {}
+            {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if are_long(texts) else {}
         )
-        ax.set_xticks(range(1, len(names) + 1), told, **turned)
+        ax.set_xticks(range(1, len(names) + 1), texts, **turned)
     else:
         ax.xaxis.get_major_locator().set_params(integer=True)
