@@ -219,7 +219,7 @@ class PersonRecords:
         order = in_order(persons["mark"])
         rank = np.argsort(order)  # the inverse
         by_owner = np.argsort(rank[np.concatenate([self.owners, owners])], kind="stable")
-        return Known(persons[order], np.concatenate([self.draws, draws])[by_owner])
+        return PersonRecords(persons[order], np.concatenate([self.draws, draws])[by_owner])
 
 
 @dataclass(frozen=True)
@@ -445,7 +445,7 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
             len(draws) // _DRAW.itemsize,
         )
         row["mark"], row["form"], row["history"], row["releases"] = fields
-    known = Known(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
+    known = PersonRecords(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
     sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
     counts = [_counts(json.loads(text), len(kinds)) for _, text in histories]
     for _, *call in calls:

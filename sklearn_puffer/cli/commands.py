@@ -339,7 +339,7 @@ def check_holds(noiser: ReleaseTransformer) -> None:
         )
 
 
-def layout_of(section: Mapping[str, Any], args: Any) -> Layout:
+def layout_of(section: Mapping[str, Any], args: Any) -> CsvLayout:
     """Return how CSV files are written, by the settings and the arguments.
 
     Raises
@@ -355,8 +355,8 @@ def layout_of(section: Mapping[str, Any], args: Any) -> Layout:
         missing = ["", *args.missing_values]
     types = args.types or []
     typed = dict(_two_parts(text, "--type", "COLUMN=TYPE", "zip=string") for text in types)
-    known = Layout(types=settings.get("types", {})).types
-    return Layout(settings.get("separator"), tuple(missing), {**known, **typed})
+    known = CsvLayout(types=settings.get("types", {})).types
+    return CsvLayout(settings.get("separator"), tuple(missing), {**known, **typed})
 
 
 _MOST_WARNINGS = 5  # each is of a part of the file
@@ -513,7 +513,7 @@ def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
     return n_rows
 
 
-def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:
+def _record(noiser: Any, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
     """Return what puts the release on record, once it is clear that it can be made."""
     if how.get("ledger") is None:
         return lambda: None
