@@ -56,9 +56,9 @@ def __getattr__(name: str) -> Any:
     home = "displays" if name.endswith("Display") else _HOME_OF.get(name)  # where these once stood
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"sklearn_puffer.{home}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"sklearn_puffer.{home}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

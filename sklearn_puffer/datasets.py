@@ -554,13 +554,13 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
     together: dict[str, Counter[int]] = {}
     for name in counts:
         if name.startswith("Heart"):
-            for secret, found in counts[name].items():
-                together.setdefault(secret, Counter()).update(found)
+            for secret, rows in counts[name].items():
+                together.setdefault(secret, Counter()).update(rows)
     counts |= {"Heart (all)": together, "Adult": counts.pop("Adult")}
     return {
         title: {
-            secret: Discrete.from_counts(list(found), list(found.values()))
-            for secret, found in secrets.items()
+            secret: Discrete.from_counts(list(rows), list(rows.values()))
+            for secret, rows in secrets.items()
         }
         for title, secrets in counts.items()
     }

@@ -256,8 +256,8 @@ class MixtureFit:
         if self.covariance == "separate":
             return priors
         totals = [float(np.sum(counts)) for _, counts in groups.values()]
-        found = [prior.covariances[0] for prior in priors.values()]
-        shared = _pooled_covariance(list(zip(totals, found, strict=True)))
+        covariances = [prior.covariances[0] for prior in priors.values()]
+        shared = _pooled_covariance(list(zip(totals, covariances, strict=True)))
         return {
             name: _mixture(
                 prior.weights, prior.rows, np.broadcast_to(shared, prior.covariances.shape)
@@ -557,8 +557,8 @@ def _refitted(
     start: GaussianMixture,
     uniforms: Iterator[float],
 ) -> GaussianMixture:
-    places = np.array([next(uniforms) for _ in range(sample.n_kept)]) * sample.total
-    drawn = np.searchsorted(np.cumsum(sample.counts), places, side="right")
+    positions = np.array([next(uniforms) for _ in range(sample.n_kept)]) * sample.total
+    drawn = np.searchsorted(np.cumsum(sample.counts), positions, side="right")
     drawn = np.minimum(drawn, len(sample.rows) - 1)
     counts = np.bincount(drawn, minlength=len(sample.rows)).astype(np.float64)
     kept = counts > 0.0

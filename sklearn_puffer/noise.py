@@ -572,10 +572,10 @@ class RecordSwap:
         return hash(self._known)
 
     def __repr__(self) -> str:
-        told = {each.name: repr(getattr(self, each.name)) for each in fields(self)}
+        settings = {field.name: repr(getattr(self, field.name)) for field in fields(self)}
         if self.donors is not None and self.share is None:  # rows that nobody may see
-            told["donors"] = f"<{type(self.donors).__name__} of {len(self.donors)} rows>"
-        return f"RecordSwap({', '.join(f'{name}={value}' for name, value in told.items())})"
+            settings["donors"] = f"<{type(self.donors).__name__} of {len(self.donors)} rows>"
+        return f"RecordSwap({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
     @property
     def _known(self) -> tuple[Any, ...]:

@@ -321,8 +321,8 @@ def distinct(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
     >>> distinct([(first, second), (second, first)]) == [first, second]
     True
     """
-    each = list(chain.from_iterable(pairs))
-    return list(dict(zip(map(id, each), each, strict=True)).values())
+    priors = list(chain.from_iterable(pairs))
+    return list(dict(zip(map(id, priors), priors, strict=True)).values())
 
 
 def numbered(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], NDArray[np.int64]]:

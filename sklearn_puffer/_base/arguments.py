@@ -115,9 +115,9 @@ def check_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
     >>> check_choice("exact", "strategy", ["exact", "relaxed"])
     'exact'
     """
-    known = list(choices)
-    if not any(isinstance(value, str) and value == choice for choice in known):
-        raise ValueError(f"{name} must be one of {known}, got {value!r}{meant(value, known)}.")
+    options = list(choices)
+    if not any(isinstance(value, str) and value == choice for choice in options):
+        raise ValueError(f"{name} must be one of {options}, got {value!r}{meant(value, options)}.")
     return value
 
 
@@ -199,11 +199,11 @@ def check_pairs(n_pairs: int, what: str, way_out: str, *, alone: bool = False) -
     """
     most = MOST_ALONE if alone else MOST_PAIRS
     if n_pairs > most:
-        each = (
+        cost = (
             "a millisecond or more under this noise and guarantee" if alone else "about a kilobyte"
         )
         raise ValueError(
-            f"{what} make {n_pairs:,} pairs, and {most:,} is the limit, as each takes {each}; "
+            f"{what} make {n_pairs:,} pairs, and {most:,} is the limit, as each takes {cost}; "
             f"{way_out}."
         )
 
@@ -224,9 +224,9 @@ def meant(value: Any, names: Iterable[Any]) -> str:
     >>> meant("exat", ["exact", "relaxed"]), meant("best", ["exact", "relaxed"])
     (" (did you mean 'exact'?)", '')
     """
-    known = {str(name).lower(): name for name in map(plain, names)}
-    close = get_close_matches(str(value).strip().lower(), known, n=1)
-    return f" (did you mean {quoted(known[close[0]])}?)" if close else ""
+    spellings = {str(name).lower(): name for name in map(plain, names)}
+    close = get_close_matches(str(value).strip().lower(), spellings, n=1)
+    return f" (did you mean {quoted(spellings[close[0]])}?)" if close else ""
 
 
 def on_one_line(value: Any) -> str:
@@ -402,11 +402,11 @@ def _may_have_merged(array: Array) -> bool:
     return array.dtype.kind in "US"
 
 
-def _all_same(some: Array, others: Array) -> bool:
+def _all_same(values: Array, others: Array) -> bool:
     """Return whether objects are equal one by one, NaN to NaN, and a string to no number."""
-    if some.shape != others.shape:
+    if values.shape != others.shape:
         return False
-    return bool(np.all((some == others) | ((some != some) & (others != others))))
+    return bool(np.all((values == others) | ((values != values) & (others != others))))
 
 
 def real_numbers(values: Any, name: str) -> FloatArray:
@@ -498,9 +498,9 @@ def merged_values(before: Array, after: FloatArray) -> tuple[Any, Any] | None:
     """
     if before.dtype.kind in "iu" and np.abs(after).max(initial=0.0) <= LARGEST_INTEGER:
         return None
-    found: dict[float, Any] = {}
+    first_with: dict[float, Any] = {}
     for value, number in zip(map(plain, before.tolist()), after.tolist(), strict=True):
-        other = found.setdefault(number, value)
+        other = first_with.setdefault(number, value)
         if other != value and not isnan(number):
             return other, value
     return None

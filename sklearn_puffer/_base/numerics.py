@@ -244,10 +244,10 @@ class _Search:
         if self.high > self.low * (1.0 + tolerance):
             low, high = math.log(self.low), math.log(self.high)
             # the ends are known, and e^log(end) is not quite the end
-            known = {low: self.low_excess, high: self.high_excess}
+            end_excess = {low: self.low_excess, high: self.high_excess}
 
             def excess(log_factor: float) -> float:
-                value = known.get(log_factor)
+                value = end_excess.get(log_factor)
                 return self.excess(math.exp(log_factor)) if value is None else value
 
             brentq(excess, low, high, xtol=tolerance / 4.0, rtol=8.9e-16, maxiter=200, disp=False)
@@ -273,7 +273,7 @@ def solved(
 
     ``most`` and ``equal`` are pairs of matrix and right-hand side. None where nothing came back.
     """
-    given = np.asarray(objective)
+    costs = np.asarray(objective)
     method = "highs-ipm" if interior else "highs-ds"
     # HiGHS knows it, and scipy hands it on with a warning
     options = {"run_crossover": "off"} if interior else {}
@@ -282,7 +282,7 @@ def solved(
     def call() -> OptimizeResult:
         with at_work():
             result: OptimizeResult = solver(
-                given, *(most or (None, None)), *equal, method=method, options=options
+                costs, *(most or (None, None)), *equal, method=method, options=options
             )
         return result
 
@@ -337,8 +337,8 @@ def aside(call: Callable[[], T]) -> T:
         except Empty:
             continue
         if returned:
-            found: T = value
-            return found
+            result: T = value
+            return result
         raise value
 
 

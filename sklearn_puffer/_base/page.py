@@ -254,7 +254,7 @@ def _row(cells: Sequence[str], *, inert: bool = True) -> str:
 
 
 def _inert(text: str) -> str:
-    marked = _MARKS.sub(lambda found: f"\\{found[0]}", on_one_line(text).strip())
+    marked = _MARKS.sub(lambda match: f"\\{match[0]}", on_one_line(text).strip())
     return _START.sub(r"\1\\\2", marked)
 
 

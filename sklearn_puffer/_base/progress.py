@@ -84,8 +84,8 @@ def screen() -> Lines | TqdmBar:
     """Return where reports appear: the best screen that there is here and now."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     in_notebook = hasattr(shell(), "kernel")
-    moves = os.environ.get("TERM") not in ("dumb", "unknown")
-    is_terminal = moves and sys.stderr is not None and sys.stderr.isatty()
+    redraws = os.environ.get("TERM") not in ("dumb", "unknown")
+    is_terminal = redraws and sys.stderr is not None and sys.stderr.isatty()
     return TqdmBar() if (in_notebook or is_terminal) and find_spec("tqdm") else Lines()
 
 
@@ -310,13 +310,13 @@ def stopping(done: Callable[..., None]) -> Iterator[Callable[..., None]]:
     """
     over = Event()
 
-    def told(n: int = 1) -> None:
+    def checked(n: int = 1) -> None:
         if over.is_set():
             raise _StoppedError
         done(n)
 
     try:
-        yield told
+        yield checked
     except BaseException:
         over.set()
         raise

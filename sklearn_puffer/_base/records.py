@@ -51,10 +51,10 @@ def _written(value: Any, arrays: Arrays) -> Any:
     if kind in _PLAIN:
         return value
     if kind is tuple or kind is list:
-        return "list", [each if type(each) in _PLAIN else _written(each, arrays) for each in value]
+        return "list", [item if type(item) in _PLAIN else _written(item, arrays) for item in value]
     if (names := _fields_of(kind)) is not None:
         return kind.__qualname__, [
-            own if type(own := getattr(value, name)) in _PLAIN else _written(own, arrays)
+            part if type(part := getattr(value, name)) in _PLAIN else _written(part, arrays)
             for name in names
         ]
     if isinstance(value, np.ndarray):
@@ -109,24 +109,24 @@ def json_record(text: str) -> dict[str, Any]:
     {'a': [1, 2.5]}
     """
     try:
-        found = json.loads(
+        record = json.loads(
             text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number
         )
     except RecursionError as fault:
         raise FieldError("it is nested too deeply") from fault
     except ValueError as fault:
         raise FieldError(f"it is not such a JSON text: {fault}") from fault
-    if type(found) is not dict:
-        raise FieldError(f"it must be a JSON object, got {_brief(found)}")
-    return found
+    if type(record) is not dict:
+        raise FieldError(f"it must be a JSON object, got {_brief(record)}")
+    return record
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
         raise FieldError(f"the key {_brief(max(keys, key=keys.count))} occurs twice in one object")
-    return found
+    return record
 
 
 def _finite(text: str) -> float:
@@ -180,14 +180,14 @@ def _built(kind: Any, value: Any, field: str) -> Any:
     """Return the dataclass with the fields of an object, those with a default if they are there."""
     if type(value) is not dict:
         raise _wrong(field, "an object", value)
-    known = {each.name: each for each in fields(kind)}
-    if strange := sorted(value.keys() - known.keys()):
+    declared = {spec.name: spec for spec in fields(kind)}
+    if strange := sorted(value.keys() - declared.keys()):
         raise FieldError(f"field {_inside(field, strange[0])} is not known")
     hints = _hints(kind)
-    for name, own in known.items():
-        if name not in value and own.default is MISSING and own.default_factory is MISSING:
+    for name, spec in declared.items():
+        if name not in value and spec.default is MISSING and spec.default_factory is MISSING:
             raise FieldError(f"field {_inside(field, name)} is missing")
-    return kind(**{n: read_as(hints[n], each, _inside(field, n)) for n, each in value.items()})
+    return kind(**{n: read_as(hints[n], part, _inside(field, n)) for n, part in value.items()})
 
 
 @cache
@@ -227,13 +227,13 @@ def _listed(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
         raise _wrong(field, f"a list of {len(kinds)}", value)
     each_kind = repeat(kinds[0], len(value)) if alike else kinds
     pairs = enumerate(zip(each_kind, value, strict=True))
-    return origin(read_as(kind, each, f"{field}[{k}]") for k, (kind, each) in pairs)
+    return origin(read_as(kind, item, f"{field}[{k}]") for k, (kind, item) in pairs)
 
 
 def _plain_kinds(kind: Any) -> Set[Any]:
     """Return the types whose values may be taken as they are."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return {each for each in kinds if each in _SCALARS} - {float}
+    return {scalar for scalar in kinds if scalar in _SCALARS} - {float}
 
 
 def _scalar(kind: Any, value: Any, field: str) -> Any:
@@ -249,7 +249,7 @@ def _scalar(kind: Any, value: Any, field: str) -> Any:
 
 def _anything(value: Any, field: str, depth: int) -> Any:
     if type(value) is list and depth:
-        return tuple(_anything(each, field, depth - 1) for each in value)
+        return tuple(_anything(item, field, depth - 1) for item in value)
     if type(value) in _SCALARS:
         return value
     raise _wrong(field, "a plain value", value)

@@ -149,7 +149,7 @@ def cauchy_mass(a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
 def student_mass(a: FloatArray, b: FloatArray, width: FloatArray, k: float) -> FloatArray:
     # Narrow: the density's singularities, at +-i, are 5 half-widths off and it falls by e at most.
     # Wide: tails that differ by a share of at least (k - 1)/4 or so.
-    shape, (a, b, width) = np.shape(a), (np.ravel(each) for each in (a, b, width))
+    shape, (a, b, width) = np.shape(a), (np.ravel(ends) for ends in (a, b, width))
     narrow = (width * (k + 2.0) <= np.hypot(1.0, a)) & np.isfinite(width)
     across, aside = ~narrow & (a < 0.0), ~narrow & (a >= 0.0)
     mass = np.empty(a.shape)

@@ -126,13 +126,13 @@ class ShippedKey:
         if self._material is not None:
             backend_of(self._material)
             return self._material
-        own = read_key(f"{_ENVIRONMENT}{self._variable}")
-        if not hmac.compare_digest(_check_value(own), self._check):
+        material = read_key(f"{_ENVIRONMENT}{self._variable}")
+        if not hmac.compare_digest(_check_value(material), self._check):
             raise ValueError(
                 f"key names the environment variable {self._variable!r}, which holds another key "
                 "in this task than where transform was called; set the same one for all workers."
             )
-        return own
+        return material
 
     def __repr__(self) -> str:
         return "ShippedKey()"
@@ -260,8 +260,8 @@ class _First(NamedTuple):
         n_first = -(-self.n_columns // 32)
         upper = self.shared.at(n_first + self.column)
         if short:
-            place, bit = divmod(self.column, 32)
-            return upper, self.shared.at(place) << np.uint32(31 - bit)
+            number, bit = divmod(self.column, 32)
+            return upper, self.shared.at(number) << np.uint32(31 - bit)
         return upper, self.shared.at(n_first + self.n_columns + self.column)
 
 
@@ -286,12 +286,12 @@ class RowWords(NotCopied):
 
     def words(self, count: int) -> Words:
         """Return the next words of every row: the j-th one of row i at ``j * size + i``."""
-        each = count // max(self.size, 1)
+        per_row = count // max(self.size, 1)
         if self._first is None:
-            return self._further(each)
+            return self._further(per_row)
         upper, lower = self.halves()
         first = upper.astype(np.uint64) << _HALF | lower
-        return first if each == 1 else np.concatenate([first, self._further(each - 1)])
+        return first if per_row == 1 else np.concatenate([first, self._further(per_row - 1)])
 
     def halves(self, short: bool = False) -> Halves:
         """Return the halves of the next word of every row, of a short one 33 bits that are fair.
@@ -312,10 +312,10 @@ class RowWords(NotCopied):
         view._rows = where if self._rows is None else self._rows[where]
         return view
 
-    def _further(self, each: int) -> Words:
-        assert each <= WIDTH
+    def _further(self, per_row: int) -> Words:
+        assert per_row <= WIDTH
         rows = slice(None) if self._rows is None else self._rows
-        words = self._prf.expand(self.tags[rows], self._label, self._used[rows], each)
+        words = self._prf.expand(self.tags[rows], self._label, self._used[rows], per_row)
         self._used[rows] += 1
         return words.T.reshape(-1)
 
@@ -394,7 +394,7 @@ class PersonMarks(NotCopied):
 def integer_ids(ids: Array) -> NDArray[np.uint64]:
     """Return integers of any type, or objects below 2^127, in 128 bits: equal ones are equal."""
     if ids.dtype == object:
-        words = b"".join(int(each).to_bytes(16, "little", signed=True) for each in ids)
+        words = b"".join(int(integer).to_bytes(16, "little", signed=True) for integer in ids)
         return np.frombuffer(words, dtype="<u8").astype(np.uint64).reshape(-1, 2)
     lower = ids.astype(np.uint64)
     upper = np.where(ids < 0, np.uint64(2**64 - 1), np.uint64(0))

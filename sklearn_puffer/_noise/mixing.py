@@ -173,13 +173,13 @@ def _cumulative(rows: IntegerRows) -> NDArray[np.uint64]:
 
 def _whole_numbers(values: Any, name: str) -> IntArray:
     """Return a read-only copy as int64."""
-    given: Array = np.asarray(values)
-    if given.dtype.kind not in "iu" or given.ndim != 1:
+    array: Array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
         raise TypeError(
-            f"{name} must be a line of whole numbers, got {given.ndim} axes of {given.dtype}; "
+            f"{name} must be a line of whole numbers, got {array.ndim} axes of {array.dtype}; "
             "round a channel of floats first."
         )
-    whole = given.astype(np.int64)
+    whole = array.astype(np.int64)
     whole.setflags(write=False)
     return whole
 
@@ -275,10 +275,10 @@ class Mixing:
 
     def places(self, values: FloatArray) -> IntArray:
         """Return where in the alphabet values are, all of which must be there."""
-        found = np.searchsorted(self.values, values)
-        if not np.array_equal(np.take(self.values, found, mode="clip"), values):
+        codes = np.searchsorted(self.values, values)
+        if not np.array_equal(np.take(self.values, codes, mode="clip"), values):
             raise ValueError("values must be among those that are mixed; none other has a share.")
-        return found
+        return codes
 
     def max_divergence(self, theta: float) -> float:
         r"""Return the largest log ratio of two rows, kappa, in nats; 0 for a single value.
@@ -726,10 +726,10 @@ class MixedNoise:
         numbers, kappas = self._split(shift)
         flat = kappas.reshape(-1, kappas.shape[-1])
         rows = numbers.reshape(flat.shape)
-        found = np.empty(len(rows))
+        bounds = np.empty(len(rows))
         for chosen, moved in _patterns(flat):
-            found[chosen] = self._delta(rows[chosen], moved, epsilon)
-        deltas: FloatArray = found.reshape(kappas.shape[:-1])
+            bounds[chosen] = self._delta(rows[chosen], moved, epsilon)
+        deltas: FloatArray = bounds.reshape(kappas.shape[:-1])
         return deltas
 
     def _delta(self, rows: FloatArray, kappas: FloatArray, epsilon: float) -> FloatArray:
@@ -740,8 +740,10 @@ class MixedNoise:
         share = epsilon / (len(moved) + 1) if rows.any() else epsilon / max(len(moved), 1)
         share = max(nextafter(share * (1.0 - 1e-14), 0.0), 0.0)
         scales = self.axis_scales(rows.shape[1])
-        each = [_mixing(self.mixings[k]).hockey_stick(float(scales[k]), share) for k in moved]
-        return np.minimum(np.minimum(pure, sum(each) + self.noise.hockey_stick(rows, share)), 1.0)
+        singles = [_mixing(self.mixings[k]).hockey_stick(float(scales[k]), share) for k in moved]
+        return np.minimum(
+            np.minimum(pure, sum(singles) + self.noise.hockey_stick(rows, share)), 1.0
+        )
 
     def _split(self, shift: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the shifts along the numbers alone, and kappa of each unordered axis moved on."""

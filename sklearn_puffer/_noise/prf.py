@@ -98,24 +98,24 @@ class Shared(NotCopied):
         The words that came beside the tags; all further ones are those at label 0.
     """
 
-    def __init__(self, prf: Prf, tags: Words, known: Words) -> None:
+    def __init__(self, prf: Prf, tags: Words, words: Words) -> None:
         self._prf, self._tags, self._calls = prf, tags, 0
-        self._words: list[Words] = list(known.T)
+        self._words: list[Words] = list(words.T)
         self._numbers: dict[int, NDArray[np.uint32]] = {}
 
-    def at(self, place: int) -> NDArray[np.uint32]:
+    def at(self, number: int) -> NDArray[np.uint32]:
         """Return the number at a place, of each row: half of a word, the lower one first."""
-        if place not in self._numbers:
-            word, is_upper = self._word(place // 2), place % 2
-            self._numbers[place] = (word >> _HALF if is_upper else word).astype(np.uint32)
-        return self._numbers[place]
+        if number not in self._numbers:
+            word, is_upper = self._word(number // 2), number % 2
+            self._numbers[number] = (word >> _HALF if is_upper else word).astype(np.uint32)
+        return self._numbers[number]
 
-    def _word(self, place: int) -> Words:
-        while place >= len(self._words):
+    def _word(self, number: int) -> Words:
+        while number >= len(self._words):
             counters = np.full(len(self._tags), self._calls, dtype=np.int64)
             self._words += list(self._prf.expand(self._tags, _SHARED, counters).T)
             self._calls += 1
-        return self._words[place]
+        return self._words[number]
 
 
 class AesPrf(Prf):

@@ -686,9 +686,9 @@ class Choices(NotCopied):
         """
         unused = np.uint64(_BITS - max((end - 1).bit_length(), 1))
         while True:
-            found = int(self._entropy.words(1)[0] >> unused)
-            if found < end:
-                return found
+            number = int(self._entropy.words(1)[0] >> unused)
+            if number < end:
+                return number
 
     def shuffled(self, count: int) -> Array:
         """Return the numbers below ``count`` in an order, each as probable as any other.

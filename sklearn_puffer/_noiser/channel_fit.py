@@ -54,7 +54,7 @@ from sklearn_puffer._releases import (
     nothing_changes_sentence,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import BLOCK_ROWS, AnyTable, Coded, Column, Name, Values, count, nearest
+from sklearn_puffer._tables import AnyTable, Coded, Column, Name, Values, count, nearest, row_blocks
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, Prior
 
@@ -571,9 +571,8 @@ class LearntChannel:
         read = self.read
         row_weights = read.rows.weights
         owners, columns, weights = [], [], []
-        for start in range(0, read.rows.n_rows, BLOCK_ROWS):
-            rows = slice(start, min(start + BLOCK_ROWS, read.rows.n_rows))
-            codes = np.empty((len(read.readers), rows.stop - start), dtype=np.intp)
+        for rows in row_blocks(read.rows.n_rows):
+            codes = np.empty((len(read.readers), rows.stop - rows.start), dtype=np.intp)
             for reader, out in zip(read.readers, codes, strict=True):
                 reader.codes(rows, out)
             owners.append(self.cells.find(codes.T))

@@ -20,7 +20,6 @@ from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules, bare_values, finished
 from sklearn_puffer._tables import (
-    BLOCK_ROWS,
     NEAREST,
     Column,
     Faults,
@@ -32,6 +31,7 @@ from sklearn_puffer._tables import (
     cells_frame,
     check_finite,
     column_reader,
+    row_blocks,
     rule_of,
 )
 
@@ -313,7 +313,7 @@ class ChannelRelease:
         block = self.rows.targets[self.rows.starts[:-1]]
         words = np.empty(len(cells), dtype=np.uint64)
         with task("rows given their bits", len(cells)) as done:
-            for rows in _blocks(len(cells)):
+            for rows in row_blocks(len(cells)):
                 bits = keyed.columns(rows, [cells[rows]], [block[cells[rows]]])[0]
                 words[rows] = bits.words(len(words[rows]))
                 done(rows.stop - rows.start)
@@ -337,7 +337,7 @@ class ChannelRelease:
         cells = np.empty(n_rows, dtype=np.intp)
         new = []
         with task("rows looked up", n_rows) as done:
-            for rows in _blocks(n_rows):
+            for rows in row_blocks(n_rows):
                 new.append(self._look_up(readers, rows, cells[rows]))
                 done(rows.stop - rows.start)
         strange = np.flatnonzero(cells < 0)
@@ -391,10 +391,6 @@ def _moves_rows(unknown: Any) -> bool:
     if isinstance(unknown, Mapping):
         return "nearest" in unknown.values()
     return bool(unknown == "nearest")
-
-
-def _blocks(n_rows: int) -> list[slice]:
-    return [slice(a, min(a + BLOCK_ROWS, n_rows)) for a in range(0, n_rows, BLOCK_ROWS)]
 
 
 def _new_rows(readers: Sequence[Reader], n_new: int, n_rows: int) -> str:

@@ -1,7 +1,6 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
 from sklearn_puffer._tables.columns import (
-    BLOCK_ROWS,
     NEAREST,
     Column,
     Placed,
@@ -10,6 +9,7 @@ from sklearn_puffer._tables.columns import (
     column_reader,
     nearest,
     placed_in,
+    row_blocks,
     rule_of,
 )
 from sklearn_puffer._tables.counting import (

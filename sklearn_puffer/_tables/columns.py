@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -58,9 +58,9 @@ class Lookup:
 
     def of_own(self) -> Lookup:
         """Return the same lookup with scratch memory of its own."""
-        own = copy.copy(self)
-        own._scratch = np.empty((2, 0))
-        return own
+        lookup = copy.copy(self)
+        lookup._scratch = np.empty((2, 0))
+        return lookup
 
     def find(self, block: Array, codes: Array) -> bool:
         """Write the code of every value; return False where a value is none of the atoms."""
@@ -161,9 +161,9 @@ class Edges:
 
     def of_own(self) -> Edges:
         """Return the same edges with scratch memory of its own."""
-        own = copy.copy(self)
-        own._scratch = np.empty(0)
-        return own
+        edges = copy.copy(self)
+        edges._scratch = np.empty(0)
+        return edges
 
     def find(self, block: Array, codes: Array) -> None:
         """Write the number of edges below every value; the values must be finite."""
@@ -178,9 +178,9 @@ class Edges:
             codes ^= codes >> 63  # undoes the marks
             self._pass(values, codes)
         elif len(beside):
-            own = ~codes.take(beside)
-            self._pass(values.take(beside), own)
-            codes[beside] = own
+            edge_codes = ~codes.take(beside)
+            self._pass(values.take(beside), edge_codes)
+            codes[beside] = edge_codes
 
     def _pass(self, values: FloatArray, codes: Array) -> None:
         """Let codes pass over the edges of a cell that lie below the values."""
@@ -435,9 +435,9 @@ class Column:
     def extended(self, values: FloatArray) -> Column:
         """Return the column with those placed values among its atoms, all of which may occur."""
         atoms = np.union1d(self.atoms, values)
-        known = np.isin(atoms, self.atoms[self.known]) | np.isin(atoms, values)
+        releasable = np.isin(atoms, self.atoms[self.known]) | np.isin(atoms, values)
         code = None if self.missing_code is None else len(atoms) - 1  # the last one, as before
-        return replace(self, atoms=atoms, known=known, missing_code=code)
+        return replace(self, atoms=atoms, known=releasable, missing_code=code)
 
     def with_any_number(self) -> Column:
         """Return the column with continuous priors, under which any number may be released.
@@ -526,8 +526,8 @@ def placed_in(column: Column, values: Values) -> Placed:
 def _placed_levels(column: Column, values: Values) -> tuple[Array, Array]:
     assert column.levels is not None
     assert values.levels is not None
-    known = {level: code for code, level in enumerate(column.levels)}
-    table = np.array([known.get(level, -1) for level in values.levels] + [-1], dtype=np.intp)
+    code_of = {level: code for code, level in enumerate(column.levels)}
+    table = np.array([code_of.get(level, -1) for level in values.levels] + [-1], dtype=np.intp)
     codes = table[values.data]
     return np.maximum(codes, 0), codes < 0
 
@@ -546,6 +546,12 @@ def _placed_numbers(column: Column, numbers: FloatArray) -> tuple[Array, Array]:
 CellFinder = Callable[[Array], Array]
 BLOCK_ROWS = 1 << 15
 _MOST_COUNTED = 4 * BLOCK_ROWS  # atoms that are counted block by block in an array of their own
+
+
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """Yield the rows of a table in blocks of `BLOCK_ROWS`."""
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield slice(start, min(start + BLOCK_ROWS, n_rows))
 
 
 def column_reader(
@@ -687,9 +693,9 @@ class Reader(ABC):
     def codes(self, rows: slice, out: Array) -> None:
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
         self.positions(rows, out)
-        places = np.arange(len(self.column.atoms), dtype=np.intp)
-        table = self.spread(places)
-        if table is not places:  # else positions are codes
+        all_codes = np.arange(len(self.column.atoms), dtype=np.intp)
+        table = self.spread(all_codes)
+        if table is not all_codes:  # else positions are codes
             np.take(table, out, out=out, mode="clip")
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
@@ -735,10 +741,10 @@ class _NumberReader(Reader):
             self._settle(rows, np.asarray(block, dtype=float), out)
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
-        found = self.lookup.whole_numbers(self.data(rows), scratch)
-        if found is not None and self._held is not None:
-            self._note(self._held, self._counted(rows, found) - int(self.column.atoms[0]))
-        return found
+        integers = self.lookup.whole_numbers(self.data(rows), scratch)
+        if integers is not None and self._held is not None:
+            self._note(self._held, self._counted(rows, integers) - int(self.column.atoms[0]))
+        return integers
 
     def _settle(self, rows: slice, block: FloatArray, out: Array) -> None:
         check_finite(block, self.column.name)
@@ -771,10 +777,9 @@ _made: WeakKeyDictionary[Column, Any] = WeakKeyDictionary()
 
 def _table_of(column: Column) -> Any:
     """Return the Edges of a column that has bins, and the Lookup of another one."""
-    if (found := _made.get(column)) is None:
-        made = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
-        found = _made.setdefault(column, made)
-    return found.of_own()
+    if column not in _made:
+        _made[column] = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
+    return _made[column].of_own()
 
 
 class _BinReader(Reader):
@@ -822,8 +827,8 @@ def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Arra
     """
     assert column.levels is not None
     assert values.levels is not None
-    known = {level: code for code, level in enumerate(column.levels) if column.known[code]}
-    codes = np.array([known.get(level, -1) for level in values.levels] + [0], dtype=np.intp)
+    code_of = {level: code for code, level in enumerate(column.levels) if column.known[code]}
+    codes = np.array([code_of.get(level, -1) for level in values.levels] + [0], dtype=np.intp)
     codes[-1] = 0 if column.missing_code is None else column.missing_code
     used, counts = np.unique(present(values), return_counts=True)
     unseen = codes[used] < 0 if used.size else np.zeros(0, dtype=bool)
@@ -832,14 +837,14 @@ def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Arra
         shown = [values.levels[code] for code in strange.tolist()]
         raise ValueError(unseen_message(column.name, shown, rows.tolist(), numeric=False))
     if isinstance(unknown, Other):
-        codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, known), codes[:-1])
+        codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, code_of), codes[:-1])
     return np.maximum(codes, 0), strange, int(rows.sum())
 
 
-def _code_of(column: Column, other: Other, known: Mapping[Any, int]) -> int:
-    if other.value not in known:
+def _code_of(column: Column, other: Other, code_of: Mapping[Any, int]) -> int:
+    if other.value not in code_of:
         raise ValueError(
             f"unknown[{column.name!r}] is {quoted(other.value)}, which fit was not told of; fit "
             'again with it, name a value that was seen, or pass unknown="nearest" for all columns.'
         )
-    return known[other.value]
+    return code_of[other.value]

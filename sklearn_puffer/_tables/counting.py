@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._tables.columns import BLOCK_ROWS, Lookup
+from sklearn_puffer._tables.columns import BLOCK_ROWS, Lookup, row_blocks
 from sklearn_puffer._tables.values import Name, Values, present
 
 _MOST_STREAMED_ATOMS = 1 << 12
@@ -81,8 +81,7 @@ def _sorted_tally(data: Array, weights: Array | None) -> tuple[FloatArray, Array
 def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
     counts = np.zeros(len(atoms), dtype=np.int64)
     lookup, codes = Lookup(atoms), np.empty(min(BLOCK_ROWS, len(data)), dtype=np.intp)
-    for start in range(0, len(data), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
+    for rows in row_blocks(len(data)):
         block = data[rows]
         if not lookup.find(block, codes[: len(block)]):  # NaN, or of a type that rounds
             codes[: len(block)] = np.searchsorted(atoms, block)
@@ -128,9 +127,8 @@ def tally(coded: Coded, n_rows: int, weights: Array | None = None) -> Array:
     """
     counts = np.zeros(coded.size, dtype=np.int64)
     codes = np.empty(min(BLOCK_ROWS, n_rows), dtype=np.intp)
-    for start in range(0, n_rows, BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, n_rows))
-        of_block = codes[: rows.stop - start]
+    for rows in row_blocks(n_rows):
+        of_block = codes[: rows.stop - rows.start]
         coded.source.codes(rows, of_block)
         _add(counts, of_block, None if weights is None else weights[rows])
     return counts
@@ -215,8 +213,7 @@ def _fill(
     widths = [prod(columns[k].size for k in group) for group in groups]
     block = _Block(secrets, columns)
     by_width = sorted(range(len(groups)), key=widths.__getitem__)
-    for start in range(0, n_rows, BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, n_rows))
+    for rows in row_blocks(n_rows):
         block.read(rows)
         part = None if weights is None else weights[rows]
         for g in by_width:
@@ -280,11 +277,11 @@ def _add(table: Array, key: Array, weights: Array | None) -> None:
 
 def _cells_of(table: Array, members: Sequence[Coded]) -> list[CountedRows]:
     shape = tuple(member.size for member in members)
-    found = []
+    cells = []
     for counts in table:
         seen = np.flatnonzero(counts)
-        found.append(CountedRows(np.stack(np.unravel_index(seen, shape), axis=1), counts[seen]))
-    return found
+        cells.append(CountedRows(np.stack(np.unravel_index(seen, shape), axis=1), counts[seen]))
+    return cells
 
 
 def _sorted_cells(
@@ -294,8 +291,7 @@ def _sorted_cells(
     codes = np.empty((n_rows, len(members) + 1), dtype=np.intp)
     for position, coded in enumerate([secret, *members]):
         column = np.empty(n_rows, dtype=np.intp)
-        for start in range(0, n_rows, BLOCK_ROWS):
-            rows = slice(start, min(start + BLOCK_ROWS, n_rows))
+        for rows in row_blocks(n_rows):
             coded.source.codes(rows, column[rows])
         codes[:, position] = column
     order = np.lexsort(codes.T[::-1])
@@ -352,24 +348,24 @@ class Features:
     def without_many_levels(self, most: int) -> Features:
         """Return the same rows with columns of more levels than that as codes of their values."""
         codes = {
-            name: self.keys[:, place]
-            for place, (name, dtype) in enumerate(self.frame.dtypes.items())
+            name: self.keys[:, k]
+            for k, (name, dtype) in enumerate(self.frame.dtypes.items())
             if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most
         }
         if not codes:
             return self
         frame = self.frame.copy(deep=False)
-        for name, own in codes.items():
-            frame[name] = own
+        for name, column in codes.items():
+            frame[name] = column
         return Features(frame, self.keys)
 
     def beside(self, numbers: Array) -> Features:
         """Return the same rows with further columns of numbers, shape (n_rows, n_further)."""
-        own = [name for name in self.names if isinstance(name, int)]
-        first, plain = max(own, default=0) + 1, len(own) == len(self.names)
+        positions = [name for name in self.names if isinstance(name, int)]
+        first, plain = max(positions, default=0) + 1, len(positions) == len(self.names)
         names = [first + k if plain else f"further {k}" for k in range(numbers.shape[1])]
         further = pd.DataFrame(numbers, columns=pd.Index(names), index=self.frame.index)
-        ranks = [np.unique(each, return_inverse=True)[1].ravel() for each in numbers.T]
+        ranks = [np.unique(column, return_inverse=True)[1].ravel() for column in numbers.T]
         keys = np.concatenate([self.keys, np.stack(ranks, axis=1)], axis=1)
         return Features(pd.concat([self.frame, further], axis=1), keys)
 
@@ -422,18 +418,16 @@ class FeatureForm:
             )
         if levels is None:
             return values
-        places = {level: place for place, level in enumerate(levels)}
-        table = np.array([places.get(level, -1) for level in (*(values.levels or ()), None)])
-        codes = values.data if values.missing is None else np.where(values.missing, -1, values.data)
-        found = table[codes]
-        return Values("category", found, found < 0, levels)
+        code_of = {level: code for code, level in enumerate(levels)}
+        table = np.array([code_of.get(level, -1) for level in (*(values.levels or ()), None)])
+        fitted = table[values.filled(-1)]
+        return Values("category", fitted, fitted < 0, levels)
 
 
 def _column(values: Values) -> Any:
     if values.kind == "category":
-        codes = values.data if values.missing is None else np.where(values.missing, -1, values.data)
         levels: Any = pd.Index(list(values.levels or ()))
-        return pd.Categorical.from_codes(codes, levels)
+        return pd.Categorical.from_codes(values.filled(-1), levels)
     if values.kind == "float":
         return values.data + 0.0  # -0.0 is 0.0
     if values.missing is None:

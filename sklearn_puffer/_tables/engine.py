@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -60,8 +60,8 @@ def other_separator(names: Sequence[str], separator: str = ",") -> str | None:
     """
     if len(names) != 1:
         return None
-    found = max(_SEPARATORS.replace(separator, ""), key=names[0].count)
-    return found if found in names[0] else None
+    likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count)
+    return likely if likely in names[0] else None
 
 
 def typed_csv(polars: Any, rows: Any) -> Any:
@@ -69,17 +69,17 @@ def typed_csv(polars: Any, rows: Any) -> Any:
 
     Columns are asked for by place, as polars takes some names for patterns.
     """
-    places = range(len(rows.collect_schema()))
+    positions = range(len(rows.collect_schema()))
     checks = [
         polars.nth(k).str.contains(pattern).all().alias(f"{k} {kind}")
-        for k in places
+        for k in positions
         for kind, pattern in PATTERNS.items()
     ]
-    some = [polars.nth(k).count().alias(str(k)) for k in places]
-    found = rows.select(*some, *checks).collect(engine="streaming").row(0, named=True)
+    counts = [polars.nth(k).count().alias(str(k)) for k in positions]
+    verdicts = rows.select(*counts, *checks).collect(engine="streaming").row(0, named=True)
     kinds = [
-        next((kind for kind in PATTERNS if found[str(k)] and found[f"{k} {kind}"]), "string")
-        for k in places
+        next((kind for kind in PATTERNS if verdicts[str(k)] and verdicts[f"{k} {kind}"]), "string")
+        for k in positions
     ]
     types = {"integer": polars.Int64, "float": polars.Float64, "string": polars.String}
     return rows.select(
@@ -92,6 +92,7 @@ def typed_csv(polars: Any, rows: Any) -> Any:
     )
 
 
+T = TypeVar("T")
 Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether in an order."""
 
@@ -117,7 +118,7 @@ def is_lazy(X: Any) -> bool:
     >>> is_lazy({"a": [1]}), is_lazy("rows.parquet")
     (False, True)
     """
-    return _is_path(X) or _is_dataset(X) or any(each.is_one(X) for each in _ENGINES)
+    return _is_path(X) or _is_dataset(X) or any(engine.is_one(X) for engine in _ENGINES)
 
 
 def engine_of(X: Any) -> str:
@@ -126,7 +127,7 @@ def engine_of(X: Any) -> str:
     >>> engine_of("rows.parquet")
     ''
     """
-    return next((each.extra for each in _ENGINES if each.is_one(X)), "")
+    return next((engine.extra for engine in _ENGINES if engine.is_one(X)), "")
 
 
 def way_to_rows(X: Any) -> str:
@@ -154,10 +155,9 @@ def opened(X: Any) -> LazyTable:
         rows = _with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
         names = enumerate(X.schema.names, 1)  # some of which DuckDB may have changed
         return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), _DUCKDB)
-    engine = next(each for each in _ENGINES if each.is_one(X))
+    engine = next(known for known in _ENGINES if known.is_one(X))
     _check_renamed(X)
-    found: LazyTable = _with_extra(lambda: _opened(X, engine), X, engine.extra)
-    return found
+    return _with_extra(lambda: _opened(X, engine), X, engine.extra)
 
 
 def _opened(X: Any, engine: _Engine) -> LazyTable:
@@ -171,9 +171,9 @@ def _opened(X: Any, engine: _Engine) -> LazyTable:
     return LazyTable(X, frame, types, _levels(X, types))
 
 
-def _with_extra(open_it: Callable[[], Any], X: Any, extra: str) -> Any:
+def _with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
     try:
-        return open_it()
+        return opening()
     except ImportError as error:
         raise ImportError(
             f"X is a {type(X).__name__}, and what reads it is absent or too old "
@@ -209,22 +209,17 @@ def _check_renamed(X: Any) -> None:
     by_name = _is_ibis(X) and X.get_backend().name == "duckdb"
     if not by_name and not _DUCKDB.is_one(X):
         return
-    known = {name.lower(): name for name in reversed(X.columns)}
+    spelling = {name.lower(): name for name in reversed(X.columns)}
     for name in X.columns:
         stem, _, number = name.rpartition("_")
         for meant in [stem] * number.isdecimal() + [name] * by_name:
-            other = known.get(meant.lower(), meant)
+            other = spelling.get(meant.lower(), meant)
             if other != meant:
                 raise ValueError(
                     f"X has columns {other!r} and {name!r}, and DuckDB ignores case in names: it "
                     "changes one of two that are alike but for case, or reads the other for it; "
                     "rename one in the file, or pass pl.scan_parquet or pyarrow.dataset of it."
                 )
-
-
-def _of_polars(X: Any, types: Mapping[str, Any]) -> Any:
-    """Return a polars table by place; asked for by name, some names are patterns of others."""
-    return X.rename({name: str(k) for k, name in enumerate(types)})
 
 
 def _checked_labels(column: pd.Series[Any], name: str) -> pd.Series[Any]:
@@ -248,14 +243,18 @@ def _refused_category(dtype: Any, name: str) -> TypeError | None:
     )
 
 
+def _numbers(types: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(k) for k, name in enumerate(types)}
+
+
 def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
     """Return a Dask table by place, with labels for categories: each part may have own codes."""
-    own = X.rename(columns={name: str(k) for k, name in enumerate(types)})
+    columns = X.rename(columns=_numbers(types))
     for k, (name, dtype) in enumerate(X.dtypes.items()):
         if dtype.name in ("category", "object"):  # which says too little of what is in it
             like = (name, "string" if dtype.name == "category" else object)
-            own[str(k)] = X[name].map_partitions(_checked_labels, name, meta=like)
-    return own
+            columns[str(k)] = X[name].map_partitions(_checked_labels, name, meta=like)
+    return columns
 
 
 def selected(X: Any, columns: Sequence[tuple[str, str]]) -> Any:
@@ -267,23 +266,25 @@ def selected(X: Any, columns: Sequence[tuple[str, str]]) -> Any:
     columns : sequence of pairs
         What is computed, in SQL, and its name.
     """
-    quoted = [(own, name.replace('"', '""')) for own, name in columns]
-    return X.project(", ".join(f'{own} as "{name}"' for own, name in quoted))
+    quoted = [(expression, name.replace('"', '""')) for expression, name in columns]
+    return X.project(", ".join(f'{expression} as "{name}"' for expression, name in quoted))
 
 
 def _of_duckdb(X: Any, types: Mapping[str, Any]) -> Any:
-    own = [f"encode(#{k})" if t == nw.String else f"#{k}" for k, t in enumerate(types.values(), 1)]
-    return selected(X, [(column, str(k)) for k, column in enumerate(own)])
+    dtypes = enumerate(types.values())
+    return selected(
+        X, [(f"encode(#{k + 1})" if t == nw.String else f"#{k + 1}", str(k)) for k, t in dtypes]
+    )
 
 
 def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
     """Return a Spark table by place: its names ignore case, and a dot in one asks for a field."""
     column = import_module("pyspark.sql.functions").col
-    places = [str(k) for k in range(len(types))]
-    return X.toDF(*places).select(
+    numbers = _numbers(types)
+    return X.toDF(*numbers.values()).select(
         *(
-            column(place).cast("binary").alias(place) if dtype == nw.String else column(place)
-            for place, dtype in zip(places, types.values(), strict=True)
+            column(k).cast("binary").alias(k) if types[name] == nw.String else column(k)
+            for name, k in numbers.items()
         )
     )
 
@@ -304,8 +305,8 @@ def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
     encode = _builtin(function) if function else (lambda column: column)
     return X.select(
         **{
-            str(k): encode(X[name]) if dtype == nw.String else X[name]
-            for k, (name, dtype) in enumerate(types.items())
+            k: encode(X[name]) if types[name] == nw.String else X[name]
+            for name, k in _numbers(types).items()
         }
     )
 
@@ -322,8 +323,8 @@ def _builtin(name: str) -> Any:
 
 def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError | ValueError]:
     if _is_dask(X):
-        found = {name: _of_category(X, name) for name in types if X.dtypes[name].name == "category"}
-        return {name: levels for name, levels in found.items() if levels is not None}
+        listed = {n: _of_category(X, n) for n in types if X.dtypes[n].name == "category"}
+        return {name: levels for name, levels in listed.items() if levels is not None}
     return {n: (tuple(t.categories), True) for n, t in types.items() if t == nw.Enum}
 
 
@@ -345,8 +346,8 @@ def is_of(module: str, kind: str) -> Callable[[Any], bool]:
     """Return the test for a class; there is no object of it before its module is imported."""
 
     def is_one(X: Any) -> bool:
-        found = getattr(sys.modules.get(module), kind, None)
-        return found is not None and isinstance(X, found)
+        cls = getattr(sys.modules.get(module), kind, None)
+        return cls is not None and isinstance(X, cls)
 
     return is_one
 
@@ -364,7 +365,10 @@ def _is_path(X: Any) -> bool:
 _DUCKDB = _Engine(is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb")
 _is_ibis = is_of("ibis.expr.types", "Table")
 _ENGINES = [
-    _Engine(nw.dependencies.is_polars_lazyframe, _of_polars, "polars"),
+    # asked for by name, some names of polars are patterns of others
+    _Engine(
+        nw.dependencies.is_polars_lazyframe, lambda X, types: X.rename(_numbers(types)), "polars"
+    ),
     _DUCKDB,
     _Engine(_is_dask, _of_dask, "dask"),
     _Engine(is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
@@ -374,14 +378,12 @@ _ENGINES = [
 
 def _scanned(path: str) -> Any:
     """Return the rows of Parquet or CSV files as a polars LazyFrame."""
-    places = _files(path)
+    files, glob = _files(path), "://" in path or not os.path.exists(path)
     scan = _with_extra(lambda: import_module("polars"), path, "polars")
-    if places[0].lower().endswith((".parquet", ".pq")):
-        return scan.scan_parquet(places, glob="://" in path or not os.path.exists(path))
+    if files[0].lower().endswith((".parquet", ".pq")):
+        return scan.scan_parquet(files, glob=glob)
     # as text: types are those of all the rows, found as the command line finds them
-    rows = scan.scan_csv(
-        places, glob="://" in path or not os.path.exists(path), infer_schema_length=0
-    )
+    rows = scan.scan_csv(files, glob=glob, infer_schema_length=0)
     _check_separator(path, list(rows.collect_schema()))
     return typed_csv(scan, rows)
 
@@ -399,10 +401,10 @@ def _check_separator(path: str, names: list[str]) -> None:
 def _files(path: str) -> list[str]:
     """Return the files of a path: itself, the Parquet files of a folder, or a pattern of files."""
     if os.path.isdir(path):
-        found = sorted(str(each) for each in Path(path).rglob("*.parquet"))
-        if not found:
+        files = sorted(str(file) for file in Path(path).rglob("*.parquet"))
+        if not files:
             raise FileNotFoundError(f"X is the folder {path!r}, in which no file ends in .parquet.")
-        return found
+        return files
     if not path.lower().endswith(_ENDINGS):
         raise ValueError(
             f"X is the path {path!r}, which is no folder and does not end in .parquet, .pq or .csv;"
@@ -439,10 +441,10 @@ def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
         If it has columns that cannot be told apart, or X is no path of rows, or the column of
         weights is absent or holds no whole numbers.
     """
-    found = opened(X)
+    table = opened(X)
     if weight is not None:
-        _check_weight(found.types, weight)
-    return replace(found, weight=weight)
+        _check_weight(table.types, weight)
+    return replace(table, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,15 +515,15 @@ class LazyTable:
             If a weight is missing or negative, or their sum may not be exact.
         """
         assert self.weight is not None
-        own = nw.col("w")
-        asked = {"low": own.min(), "high": own.max(), "some": own.count(), _COUNT: nw.len()}
-        weights = self.frame.select(self._weights())
-        found = collected(weights.select(*(each.alias(key) for key, each in asked.items())))
-        low, high, some, n_rows = (found[key][0] for key in asked)
-        if n_rows != some:
+        w = nw.col("w")
+        sums = {"low": w.min(), "high": w.max(), "present": w.count(), "rows": nw.len()}
+        summed = (total.alias(key) for key, total in sums.items())
+        answer = collected(self.frame.select(self._weights()).select(*summed))
+        low, high, present, n_rows = (answer[key][0] for key in sums)
+        if n_rows != present:
             raise ValueError(
-                f"sample_weight={self.weight!r} has {n_rows - some} missing value(s), and counts "
-                "rows; fill or drop them."
+                f"sample_weight={self.weight!r} has {n_rows - present} missing value(s), and "
+                "counts rows; fill or drop them."
             )
         if n_rows and low < 0:
             raise ValueError(
@@ -548,20 +550,19 @@ class LazyTable:
             False where there are more groups than are fetched; each column is then counted by
             itself when it is asked for.
         """
-        found = self._fetched(names, [None] * len(names))
-        if found is not None:
-            self._counted.append(dict(zip(names, found, strict=True)))
-        return found is not None
+        groups = self._fetched(names, [None] * len(names))
+        if groups is not None:
+            self._counted.append(dict(zip(names, groups, strict=True)))
+        return groups is not None
 
     def rows(self, names: Sequence[Name]) -> tuple[dict[Name, Values], Array]:
         """Return the distinct rows that `count` found, in their order, and their counts."""
         groups = self._among(names)
         assert groups is not None
-        order = np.lexsort([ranks_of(each) for each in reversed(groups)])
-        counts = groups[0].counts
-        assert counts is not None
-        own = {name: each.taken(order) for name, each in zip(names, groups, strict=True)}
-        return own, counts[order]
+        assert groups[0].counts is not None
+        order = np.lexsort([ranks_of(values) for values in reversed(groups)])
+        distinct = (values.taken(order) for values in groups)
+        return dict(zip(names, distinct, strict=True)), groups[0].counts[order]
 
     def values(self, name: Name) -> Values:
         """Return the values of one column that occur, and how often; fetched once.
@@ -579,9 +580,9 @@ class LazyTable:
                     "are fetched from an engine; round it there, leave it out of public=, or fit a "
                     "sample of the rows."
                 )
-        found = self._among([name])
-        assert found is not None
-        return found[0]
+        columns = self._among([name])
+        assert columns is not None
+        return columns[0]
 
     def values_in(self, column: Column) -> Values:
         """Return a column as far as a fitted one tells its values apart; one query.
@@ -593,9 +594,9 @@ class LazyTable:
         if column.edges is None or not (dtype.is_integer() if column.whole else dtype.is_float()):
             return self.values(column.name)
         self.check_type(column.name)
-        found = self._fetched([column.name], [column])
-        assert found is not None  # bins are few
-        return found[0]
+        columns = self._fetched([column.name], [column])
+        assert columns is not None  # bins are few
+        return columns[0]
 
     def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
         """Return the groups of rows with equal values, of columns that have bins with equal bins.
@@ -608,14 +609,14 @@ class LazyTable:
             Of the secret and of each column, with the same counts.
         """
         names = [secret, *(column.name for column in columns)]
-        found = self._among(names) or self._fetched(names, [None, *columns])
-        if found is None:
+        cells = self._among(names) or self._fetched(names, [None, *columns])
+        if cells is None:
             raise ValueError(
                 f"columns {listed(names, 10)} have more than {MOST_CELLS:,} different rows, the "
                 "most that are fetched from an engine; bin or merge columns (n_bins, categories), "
                 "split them with dependence=, or fit a sample of the rows."
             )
-        return found
+        return cells
 
     def _among(self, names: Sequence[Name]) -> list[Values] | None:
         """Return those columns of groups that were counted by all of them, if some were."""
@@ -643,12 +644,12 @@ class LazyTable:
             self.types[str(name)].is_float() and column is None
             for name, column in zip(names, binned, strict=True)
         )
-        found = self._groups_of(self._plain(names), keys, fine=fine)
-        if len(found) > MOST_CELLS:
+        groups = self._groups_of(self._plain(names), keys, fine=fine)
+        if len(groups) > MOST_CELLS:
             return None
-        counts = found[_COUNT].cast(nw.Int64).to_numpy()
+        counts = groups[_COUNT].cast(nw.Int64).to_numpy()
         read = [
-            self._read(found[str(k)], name) if column is None else _of_bins(found[str(k)], column)
+            self._read(groups[str(k)], name) if column is None else _of_bins(groups[str(k)], column)
             for k, (name, column) in enumerate(zip(names, binned, strict=True))
         ]
         return [replace(values, counts=counts) for values in read]
@@ -661,10 +662,10 @@ class LazyTable:
         A group-by of all rows would hold all their groups, only to have them refused.
         """
         enough = 2 * MOST_CELLS + 2
-        known = self._counted and self.weight is None and self.n_rows <= enough
+        is_small = self._counted and self.weight is None and self.n_rows <= enough
         # an engine that is asked for some rows, and reads no others
         sliced = frame.implementation.is_polars() or frame.implementation.is_duckdb()
-        if fine and sliced and not known:
+        if fine and sliced and not is_small:
             rows = _COUNT if self.weight is None else _ROWS
             for n_first in sorted({min(_LOOKED_AT, enough), enough}):
                 first = collected(self._grouped(frame.head(n_first), keys))
@@ -685,21 +686,22 @@ class LazyTable:
         return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
 
     def _grouped(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
-        places = [str(k) for k in range(len(keys))]
+        numbers = [str(k) for k in range(len(keys))]
         if self.weight is None:
-            found = frame.select(*keys).group_by(*places).agg(nw.len().alias(_COUNT))
+            groups = frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
         else:
             lengths = nw.len().alias(_ROWS), nw.col("w").sum().alias(_COUNT)
-            found = frame.select(*keys, "w").group_by(*places).agg(*lengths)
-        return found.head(MOST_CELLS + 1)
+            groups = frame.select(*keys, "w").group_by(*numbers).agg(*lengths)
+        return groups.head(MOST_CELLS + 1)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         declared = self.levels.get(str(name))
         if declared is None and column.dtype != nw.Binary:
             values = narwhals_values(column, name)
-            return _as_whole(values) if self.types[str(name)].is_integer() else values
-        found = column.to_list()
-        labels = [each.decode() if isinstance(each, bytes) else each for each in found]
+            if values.kind == "float" and self.types[str(name)].is_integer():  # Dask, beside gaps
+                return replace(values, kind="integer", data=values.filled(0).astype(np.int64))
+            return values
+        labels = [cell.decode() if isinstance(cell, bytes) else cell for cell in column.to_list()]
         if isinstance(declared, tuple):
             return _declared(labels, *declared, name)
         return object_values(pd.Series(labels, dtype=object), name)
@@ -763,8 +765,8 @@ def _stand_ins(column: Column) -> FloatArray:
     assert column.edges is not None
     last = column.edges[-1:]
     beyond = last + 1 if column.whole else np.nextafter(last, np.inf)
-    own = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
-    return own if column.whole else np.append(own, [np.inf, -np.inf])
+    numbers = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
+    return numbers if column.whole else np.append(numbers, [np.inf, -np.inf])
 
 
 def _check_weight(types: Mapping[str, Any], weight: str) -> None:
@@ -779,14 +781,6 @@ def _check_weight(types: Mapping[str, Any], weight: str) -> None:
             f"sample_weight={weight!r} has type {on_one_line(dtype)}, and counts rows; convert it "
             "to whole numbers of 64 bits."
         )
-
-
-def _as_whole(values: Values) -> Values:
-    """Return floats as the integers that their type guarantees: Dask has floats beside gaps."""
-    if values.kind == "integer":
-        return values
-    numbers = values.data if values.missing is None else np.where(values.missing, 0, values.data)
-    return replace(values, kind="integer", data=numbers.astype(np.int64))
 
 
 def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: Name) -> Values:

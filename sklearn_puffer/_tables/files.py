@@ -257,12 +257,12 @@ def _of_types(table: Any, wanted: Any) -> Any:
             "same columns."
         )
     table = table.select(wanted.names)
-    for one, own in zip(wanted, table.schema, strict=True):
-        strings = {own.type, one.type} <= {pa.string(), pa.large_string()}
-        if not strings and own.type not in (one.type, pa.null()):
+    for one, got in zip(wanted, table.schema, strict=True):
+        strings = {got.type, one.type} <= {pa.string(), pa.large_string()}
+        if not strings and got.type not in (one.type, pa.null()):
             raise TypeError(
                 f"column {one.name!r} is of type {one.type} in the first piece of batches and "
-                f"{own.type} in a later one; give all pieces the same types."
+                f"{got.type} in a later one; give all pieces the same types."
             )
     return table.cast(pa.schema([pa.field(f.name, f.type) for f in wanted]))
 
@@ -292,9 +292,11 @@ class CsvLayout:
     types: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        own = self.separator
-        if own is not None and not (isinstance(own, str) and len(own) == 1 and own not in '"\r\n'):
-            raise ValueError(f"separator must be one character, got {quoted(own)}.")
+        separator = self.separator
+        if separator is not None and not (
+            isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n'
+        ):
+            raise ValueError(f"separator must be one character, got {quoted(separator)}.")
         if not isinstance(self.types, Mapping):
             raise TypeError(f"types must map columns to types, got {quoted(self.types)}.")
         for name, kind in self.types.items():
@@ -336,8 +338,8 @@ class TableFile:
             with self._opened_parquet() as file:
                 schema = file.schema_arrow
             return TableStream(schema, True, self._parquet)
-        told = {**types, **self.layout.types}
-        plain = {name: _arrow_type(told.get(name, "string")) for name in self.names}
+        known = {**types, **self.layout.types}
+        plain = {name: _arrow_type(known.get(name, "string")) for name in self.names}
         schema = self._whole.schema(list(plain.items()))
         return TableStream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
 
@@ -357,13 +359,13 @@ class TableFile:
         return self._dataset(schema)
 
     def _dataset(self, schema: Any) -> Any:
-        own = import_module("pyarrow.dataset")
-        told = "parquet"
+        datasets = import_module("pyarrow.dataset")
+        file_format = "parquet"
         if self.kind == "csv":
             read, parse, convert = self._options(dict(zip(schema.names, schema.types, strict=True)))
             convert.include_columns = []  # which each query says anew
-            told = own.CsvFileFormat(parse, convert_options=convert, read_options=read)
-        return own.dataset(str(self.path.absolute()), schema, told)
+            file_format = datasets.CsvFileFormat(parse, convert_options=convert, read_options=read)
+        return datasets.dataset(str(self.path.absolute()), schema, file_format)
 
     def found_types(self) -> dict[str, str]:
         """Return the type of each column of a CSV file that every value of it has.
@@ -380,11 +382,11 @@ class TableFile:
             )
         compute = import_module("pyarrow.compute")
         left = {name: list(PATTERNS) for name in self.names}
-        some = set()
+        filled = set()
         for table in self._csv(dict.fromkeys(self.names, self._whole.string())):
             for name in self.names:
                 values = compute.drop_null(compute.unique(table.column(name)))
-                some |= {name} if len(values) else set()
+                filled |= {name} if len(values) else set()
                 left[name] = [
                     kind
                     for kind in left[name]
@@ -392,8 +394,8 @@ class TableFile:
                         compute.match_substring_regex(values, PATTERNS[kind]), min_count=0
                     ).as_py()
                 ]
-        found = {name: left[name][0] for name in self.names if left[name] and name in some}
-        return {**dict.fromkeys(self.names, "string"), **found, **self.layout.types}
+        types = {name: left[name][0] for name in self.names if left[name] and name in filled}
+        return {**dict.fromkeys(self.names, "string"), **types, **self.layout.types}
 
     def _found_names(self) -> tuple[str, ...]:
         if self.kind == "parquet":
@@ -479,22 +481,22 @@ class TableFile:
         except (self._whole.ArrowException, OSError) as error:
             if isinstance(error, MemoryError):
                 raise
-            told = self._named(on_one_line(error).rstrip("."))
+            reason = self._named(on_one_line(error).rstrip("."))
             raise ValueError(
-                f"the file {str(self.path)!r} cannot be read as {self.kind.upper()}: {told}; mend "
-                "it, or say how it is written (its separator, what stands for missing values, "
+                f"the file {str(self.path)!r} cannot be read as {self.kind.upper()}: {reason}; "
+                "mend it, or say how it is written (its separator, what stands for missing values, "
                 "types of columns)."
             ) from error
 
-    def _named(self, told: str) -> str:
+    def _named(self, reason: str) -> str:
         """Name the column that pyarrow counts."""
         names = getattr(self, "names", ())
 
-        def name(found: re.Match[str]) -> str:
-            place = int(found[1])
-            return f"column {names[place]!r}" if place < len(names) else found[0]
+        def name(match: re.Match[str]) -> str:
+            k = int(match[1])
+            return f"column {names[k]!r}" if k < len(names) else match[0]
 
-        return re.sub(r"CSV column #(\d+)", name, told)
+        return re.sub(r"CSV column #(\d+)", name, reason)
 
 
 def kind_of(path: Path) -> str:

@@ -169,7 +169,7 @@ def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, V
 
 
 def beside(
-    given: Any,
+    features: Any,
     n_rows: int,
     X: Any,
     named: str,
@@ -182,8 +182,8 @@ def beside(
     ValueError
         If the lengths differ, or both are pandas objects whose indexes differ.
     """
-    _check_same_index(given, X, named)
-    table = _beside_table(whole_arrow(given), named)
+    _check_same_index(features, X, named)
+    table = _beside_table(whole_arrow(features), named)
     if table.names and table.n_rows != n_rows:
         raise ValueError(
             f"{named} has {table.n_rows} rows and X has {n_rows}; give one for each row."
@@ -215,8 +215,8 @@ def taken_rows(X: Any, kept: BoolArray) -> Any:
 
 def _as_pandas_column(column: nw.Series[Any]) -> Any:
     if column.dtype in (nw.Categorical, nw.Enum):
-        found = narwhals_categories(column, column.name)
-        return pd.Categorical(column.to_list(), found.levels, ordered=found.ordered)
+        values = narwhals_categories(column, column.name)
+        return pd.Categorical(column.to_list(), values.levels, ordered=values.ordered)
     if column.is_null().any() or not column.dtype.is_numeric():
         whole = column.dtype.is_integer()
         # pandas itself would make floats of integers with gaps, and large ones equal
@@ -251,7 +251,8 @@ def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.
 def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:
     """Return rows of codes as a DataFrame of the values they stand for."""
     data = {
-        column.name: _labelled(column, own) for column, own in zip(columns, codes.T, strict=True)
+        column.name: _labelled(column, column_codes)
+        for column, column_codes in zip(columns, codes.T, strict=True)
     }
     return pd.DataFrame(data, columns=pd.Index(list(data)))
 
@@ -284,7 +285,7 @@ class _FrameTable:
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         columns: dict[Name, Array] = {}
         for dtype in dict.fromkeys(dtypes.values()):  # one block of memory is had in larger pages
-            names = [name for name, own in dtypes.items() if own == dtype]
+            names = [name for name, wanted in dtypes.items() if wanted == dtype]
             block = np.empty((len(names), self.n_rows), dtype=dtype)
             columns |= dict(zip(names, block, strict=True))
         return columns
@@ -311,10 +312,10 @@ class _PandasTable(_FrameTable):
         return _in_form_of(self.original(name), other.original(name), name)
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        own, others = self.in_form_of(name, other), other.original(name)
-        values, there = own.array.copy(), rows >= 0
+        column, others = self.in_form_of(name, other), other.original(name)
+        values, there = column.array.copy(), rows >= 0
         values[there] = others.array[rows[there]]
-        return pd.Series(values, own.index, others.dtype, copy=False)
+        return pd.Series(values, column.index, others.dtype, copy=False)
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
@@ -373,10 +374,10 @@ class _NarwhalsTable(_FrameTable):
         return column if rows is None else column[rows.tolist()]
 
     def in_form_of(self, name: Name, other: Any) -> Any:
-        own, dtype = self.original(name), other.original(name).dtype
-        if own.dtype != dtype and not (own.dtype.is_integer() and dtype.is_float()):
-            raise TypeError(_of_another_form(name, own.dtype, dtype))
-        return own.cast(dtype)
+        column, dtype = self.original(name), other.original(name).dtype
+        if column.dtype != dtype and not (column.dtype.is_integer() and dtype.is_float()):
+            raise TypeError(_of_another_form(name, column.dtype, dtype))
+        return column.cast(dtype)
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
         taken = other.original(name)[np.maximum(rows, 0).tolist()]
@@ -389,10 +390,10 @@ class _NarwhalsTable(_FrameTable):
         )
         # not from_dict, which some versions of narwhals let turn an Enum into a Categorical, and
         # not with_columns: in polars a name like "^a.*$" asks for other columns
-        return nw.concat([each.to_frame() for each in built], how="horizontal").to_native()
+        return nw.concat([column.to_frame() for column in built], how="horizontal").to_native()
 
     def _column(self, name: Name, done: Finished) -> nw.Series[Any]:
-        own = self.frame[str(name)]
+        original = self.frame[str(name)]
         backend = self.frame.implementation
         data = done.data if done.levels is None else take_levels(done.levels, done.data)
         if done.missing is None and done.levels is None:
@@ -402,16 +403,18 @@ class _NarwhalsTable(_FrameTable):
                 None if gone else x for x, gone in zip(data.tolist(), _mask(done), strict=True)
             ]
             made = nw.new_series(str(name), listed, backend=backend)
-        if own.dtype == nw.Enum and done.levels is not None:
+        if original.dtype == nw.Enum and done.levels is not None:
             return made.cast(nw.Enum([level for level in done.levels if level is not None]))
         if done.levels is None:
-            castable = done.native and _narwhals_holds(own.dtype, done.data)
+            castable = done.native and _narwhals_holds(original.dtype, done.data)
             like = done.data[:0]
         else:
-            castable = all(_narwhals_holds_level(own.dtype, level) for level in done.levels)
+            castable = all(_narwhals_holds_level(original.dtype, level) for level in done.levels)
             like = [level for level in done.levels if level is not None]
         # never the values drawn decide, which may all be missing
-        return made.cast(own.dtype if castable else nw.new_series("", like, backend=backend).dtype)
+        return made.cast(
+            original.dtype if castable else nw.new_series("", like, backend=backend).dtype
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,10 +502,10 @@ def alike(column: Any) -> Any:
 
 def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
     # by a plain name; and not by adding 0.0, which polars leaves out
-    own = nw.col("values")
-    one_zero = nw.when(own == 0.0).then(nw.lit(0.0)).otherwise(own).alias("values")
-    found = column.alias("values").to_frame().select(one_zero)["values"]
-    return found.fill_nan(None).cast(column.dtype).alias(column.name)
+    value = nw.col("values")
+    one_zero = nw.when(value == 0.0).then(nw.lit(0.0)).otherwise(value).alias("values")
+    zeroed = column.alias("values").to_frame().select(one_zero)["values"]
+    return zeroed.fill_nan(None).cast(column.dtype).alias(column.name)
 
 
 def _alike_cells(column: pd.Series[Any]) -> Any:
@@ -514,18 +517,18 @@ def _alike_cells(column: pd.Series[Any]) -> Any:
         return None
     dtype: Any = column.dtype
     cells = _alike_array(column.to_numpy(dtype=np.float64, na_value=np.nan)).tolist()
-    return pd.array([None if math.isnan(each) else each for each in cells], dtype=dtype)
+    return pd.array([None if math.isnan(cell) else cell for cell in cells], dtype=dtype)
 
 
 def _alike_array(cells: Array) -> Array:
     if cells.dtype.kind == "f":
-        found: Array = cells + cells.dtype.type(0.0)  # -0.0 is 0.0 then
-        found[np.isnan(found)] = np.nan  # of which there are many
-        return found
+        numbers: Array = cells + cells.dtype.type(0.0)  # -0.0 is 0.0 then
+        numbers[np.isnan(numbers)] = np.nan  # of which there are many
+        return numbers
     if cells.dtype.kind != "O":
         return cells
     objects = np.empty(len(cells), dtype=object)
-    objects[:] = [_alike_object(each) for each in cells]
+    objects[:] = [_alike_object(cell) for cell in cells]
     objects[pd.isna(objects)] = None
     return objects
 
@@ -541,36 +544,36 @@ def _alike_object(value: Any) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _in_form_of(own: Any, others: Any, name: Name) -> Any:
+def _in_form_of(column: Any, donors: Any, name: Name) -> Any:
     """Return a column written as another one: nothing but its values tells of which a cell is."""
-    number = isinstance(others.dtype, np.dtype) and others.dtype.kind == "f"
-    found = own
-    if own.dtype != others.dtype:
-        whole = isinstance(own.dtype, np.dtype) and own.dtype.kind in "iu"
-        if not (own.dtype == object or (whole and number)):
-            raise TypeError(_of_another_form(name, own.dtype, others.dtype))
+    number = isinstance(donors.dtype, np.dtype) and donors.dtype.kind == "f"
+    converted = column
+    if column.dtype != donors.dtype:
+        whole = isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu"
+        if not (column.dtype == object or (whole and number)):
+            raise TypeError(_of_another_form(name, column.dtype, donors.dtype))
         try:
-            found = own.astype(others.dtype)
+            converted = column.astype(donors.dtype)
         except (TypeError, ValueError):
-            raise TypeError(_of_another_form(name, own.dtype, others.dtype)) from None
-        if (found.isna() != own.isna()).any():
+            raise TypeError(_of_another_form(name, column.dtype, donors.dtype)) from None
+        if (converted.isna() != column.isna()).any():
             raise ValueError(
                 f"column {name!r} has values that are none of the donors' categories; give them "
                 "one of these."
             )
-    words = own[own.notna()] if others.dtype == object else ()
+    words = column[column.notna()] if donors.dtype == object else ()
     if not all(isinstance(value, str) for value in words):
         raise TypeError(
             f"column {name!r} holds objects that are no strings, whose types would tell which "
             "rows stayed; give it one type, in fit, too."
         )
-    return found
+    return converted
 
 
-def _of_another_form(name: Name, own: Any, others: Any) -> str:
+def _of_another_form(name: Name, dtype: Any, donor_dtype: Any) -> str:
     return (
-        f"column {name!r} is {own}, and {others} in the donors, so that the form of a value would "
-        "tell which rows stayed; convert it to that."
+        f"column {name!r} is {dtype}, and {donor_dtype} in the donors, so that the form of a value "
+        "would tell which rows stayed; convert it to that."
     )
 
 
@@ -581,24 +584,24 @@ def _from_both(rows: Array) -> Array:
 
 def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
     """Return the block whose rows, or columns, ``columns`` are: what was filled in place."""
-    if not columns or not all(isinstance(each, np.ndarray) for each in columns):
+    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
         return None
     block = columns[0].base
     if block is None or block.ndim != 2:
         return None
-    own = block.T if down else block
-    if len(own) != len(columns):
+    rows = block.T if down else block
+    if len(rows) != len(columns):
         return None
-    places = [(each.ctypes.data, each.shape) for each in columns]
-    return block if places == [(each.ctypes.data, each.shape) for each in own] else None
+    addresses = [(column.ctypes.data, column.shape) for column in columns]
+    return block if addresses == [(column.ctypes.data, column.shape) for column in rows] else None
 
 
-def _level_type(own: np.dtype[Any], done: Finished) -> np.dtype[Any]:
+def _level_type(dtype: np.dtype[Any], done: Finished) -> np.dtype[Any]:
     """Return the type of an array that holds every level; never the values drawn decide."""
     levels = list(done.levels or ())
     kept: Array = np.array([level for level in levels if level is not None])
     gone = len(kept) < len(levels) or done.missing is not None
-    least = np.result_type(own, np.float32 if gone else np.bool_)
+    least = np.result_type(dtype, np.float32 if gone else np.bool_)
     with np.errstate(over="ignore"):
         exact = np.array_equal(kept.astype(least), kept)
     return least if exact else np.result_type(least, kept.dtype)
@@ -672,14 +675,14 @@ def _take_object(done: Finished) -> Array:
     return values
 
 
-def _categories(levels: Sequence[Any], own: pd.Index[Any]) -> pd.Index[Any]:
-    """Return the categories of fit, in the type of ``own`` where that can hold them.
+def _categories(levels: Sequence[Any], like: pd.Index[Any]) -> pd.Index[Any]:
+    """Return the categories of fit, in the type of ``like`` where that can hold them.
 
     Not those of the rows to be released: made from the rows, their list tells which values occur.
     """
     index: pd.Index[Any] = pd.Index([level for level in levels if level is not None])
     try:
-        same: pd.Index[Any] = index.astype(own.dtype)
+        same: pd.Index[Any] = index.astype(like.dtype)
     except (TypeError, ValueError):
         return index
     return same if list(same) == list(index) else index

@@ -58,15 +58,17 @@ def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
     """Return a part of a table with further columns of whole numbers."""
     frame = nw.from_native(part, eager_only=True)
     backend = frame.implementation
-    further = [nw.new_series(name, own, nw.Int64, backend=backend) for name, own in columns.items()]
+    further = [
+        nw.new_series(name, numbers, nw.Int64, backend=backend) for name, numbers in columns.items()
+    ]
     # a series takes its place by position: the index of a part of Dask stays
     return frame.with_columns(*further).to_native()
 
 
 def chosen(part: Any, names: Sequence[Name], rows: Array | None = None) -> Any:
     """Return some columns of a table in memory; with ``rows``, those rows in that order."""
-    found = nw.from_native(part, eager_only=True)[[str(name) for name in names]]
-    return (found if rows is None else found[rows.tolist()]).to_native()
+    selected_columns = nw.from_native(part, eager_only=True)[[str(name) for name in names]]
+    return (selected_columns if rows is None else selected_columns[rows.tolist()]).to_native()
 
 
 def free_name(names: Sequence[str], name: str) -> str:
@@ -85,28 +87,28 @@ def rows_with(plan: Any, name: str) -> Any:
     name : str
         The column, of whole numbers.
     """
-    found = in_narwhals(plan).filter(nw.col(name) >= 0)
+    rows = in_narwhals(plan).filter(nw.col(name) >= 0)
     kinds: dict[str, Any] = {"polars": "polars", "dask": "pandas"}
     with task("query of the engine"):
-        return found.collect(kinds.get(engine_of(plan), "pyarrow")).to_native()
+        return rows.collect(kinds.get(engine_of(plan), "pyarrow")).to_native()
 
 
-def replaced(part: Any, rows: Any, places: Array) -> Any:
+def replaced(part: Any, rows: Any, donors: Array) -> Any:
     """Return a part some of whose rows are others, in the types and with the index of the part.
 
     Parameters
     ----------
     part, rows : DataFrame, or Arrow table
         Of the same columns.
-    places : ndarray of int of shape (len(part),)
+    donors : ndarray of int of shape (len(part),)
         Which of ``rows`` stands for each row; -1 leaves it as it is.
     """
-    above, below = (nw.from_native(each, eager_only=True) for each in (part, rows))
+    above, below = (nw.from_native(table, eager_only=True) for table in (part, rows))
     if above.implementation.is_pyarrow():  # which has several types of strings
         below = nw.from_native(rows.cast(part.schema), eager_only=True)
-    taken = np.where(places < 0, np.arange(len(above)), places + len(above))
-    found = nw.concat([above, below], how="vertical")[taken].to_native()
-    return found.set_axis(part.index) if above.implementation.is_pandas() else found
+    taken = np.where(donors < 0, np.arange(len(above)), donors + len(above))
+    mixed = nw.concat([above, below], how="vertical")[taken].to_native()
+    return mixed.set_axis(part.index) if above.implementation.is_pandas() else mixed
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:
@@ -155,11 +157,11 @@ def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
 
 def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
     polars = import_module("polars")
-    known = X.collect_schema().names()
-    own = X.select(polars.nth(*map(known.index, names)))  # names may be patterns to polars
-    schema = release(polars.DataFrame(schema=own.collect_schema())).schema
+    all_names = X.collect_schema().names()
+    columns = X.select(polars.nth(*map(all_names.index, names)))  # names may be patterns to polars
+    schema = release(polars.DataFrame(schema=columns.collect_schema())).schema
     # a filter, or a choice of columns, belongs behind the release: before it, it would see the rows
-    return own.map_batches(
+    return columns.map_batches(
         partial(_polars_part, release=release, schema=schema),
         predicate_pushdown=False,
         projection_pushdown=False,
@@ -196,9 +198,9 @@ def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     """
     duckdb = import_module("duckdb")
     kinds = {name: kind for name, kind in zip(X.columns, X.types, strict=True) if name in names}
-    places = {name: place for place, name in enumerate(X.columns, 1)}
-    own = [_sent(f"#{places[name]}", name, kinds[name]) for name in names]
-    sent = selected(X, [(column, str(k)) for k, column in enumerate(own)])
+    positions = {name: position for position, name in enumerate(X.columns, 1)}
+    expressions = [_sent(f"#{positions[name]}", name, kinds[name]) for name in names]
+    sent = selected(X, [(column, str(k)) for k, column in enumerate(expressions)])
     schema = sent.limit(0).to_arrow_table().rename_columns(list(names)).schema
     result = release(schema.empty_table()).schema
     types = duckdb.from_arrow(result.empty_table()).types
@@ -237,9 +239,9 @@ def _with_masks(duckdb: Any, sent: Any) -> Any:
     return sent.select(*chosen)
 
 
-def _back(duckdb: Any, place: str, name: str, kinds: Mapping[str, Any]) -> Any:
+def _back(duckdb: Any, number: str, name: str, kinds: Mapping[str, Any]) -> Any:
     """Return a column of the result by its name, and in its own type where it came as text."""
-    column = duckdb.ColumnExpression(place)
+    column = duckdb.ColumnExpression(number)
     kind = kinds.get(name)
     if kind is not None and kind.id == "blob":
         column = duckdb.FunctionExpression("unhex", column)
@@ -251,15 +253,15 @@ def _back(duckdb: Any, place: str, name: str, kinds: Mapping[str, Any]) -> Any:
 def _duckdb_part(frame: pd.DataFrame, schema: Any, result: Any, release: Release) -> pd.DataFrame:
     """Release a part of a relation; called by DuckDB."""
     released = release(_as_arrow(frame, schema)).cast(result)
-    return pd.DataFrame({str(k): _in_pandas(each) for k, each in enumerate(released.columns)})
+    return pd.DataFrame({str(k): _in_pandas(values) for k, values in enumerate(released.columns)})
 
 
 def _in_pandas(column: Any) -> Any:
-    own = np.dtype(column.type.to_pandas_dtype())
-    is_text = own.kind == "O"
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    is_text = dtype.kind == "O"
     if not is_text and not column.null_count:
         return column.to_numpy()  # parts are small, and pandas' own types are slow to make
-    kind = pd.StringDtype() if is_text else pd.array(np.empty(0, dtype=own)).dtype
+    kind = pd.StringDtype() if is_text else pd.array(np.empty(0, dtype=dtype)).dtype
     return column.to_pandas(types_mapper=lambda dtype: kind)
 
 
@@ -282,13 +284,13 @@ def _as_arrow(frame: pd.DataFrame, schema: Any) -> Any:
 
 def _on_dask(X: Any, names: Sequence[str], release: Release) -> Any:
     """Return the Dask DataFrame of what ``release`` makes of some columns; nothing is computed."""
-    own = X[list(names)]
+    columns = X[list(names)]
     # the types are known without a part: an index has no place in them but its name
-    empty = pd.DataFrame({name: pd.Series(dtype=own.dtypes[name]) for name in names})
+    empty = pd.DataFrame({name: pd.Series(dtype=columns.dtypes[name]) for name in names})
     like = release(empty)
     like.index = pd.Index([], dtype=X.index.dtype, name=X.index.name)
     part = partial(_dask_part, release=release, dtypes=dict(like.dtypes))
-    return own.map_partitions(part, meta=like, align_dataframes=False)
+    return columns.map_partitions(part, meta=like, align_dataframes=False)
 
 
 def _dask_part(frame: pd.DataFrame, release: Release, dtypes: dict[str, Any]) -> pd.DataFrame:
@@ -319,15 +321,15 @@ def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
     """Return the Spark DataFrame of what ``release`` makes of some columns; no job is started."""
     fields = {field.name: field for field in X.schema.fields}
     # by place: Spark's names ignore case, and a dot in one asks for a part of it
-    places = [str(k) for k in range(len(X.columns))]
-    kept = [place for place, name in zip(places, X.columns, strict=True) if name in names]
-    own = X.toDF(*places).select(*kept)
+    numbers = [str(k) for k in range(len(X.columns))]
+    kept = [number for number, name in zip(numbers, X.columns, strict=True) if name in names]
+    columns = X.toDF(*numbers).select(*kept)
     result = release(_no_spark_rows([fields[name] for name in names])).schema
     part = partial(_spark_parts, names=list(names), release=release)
     schema = import_module("pyspark.sql.types").StructType(
-        [_spark_field(each, fields.get(each.name)) for each in result]
+        [_spark_field(field, fields.get(field.name)) for field in result]
     )
-    return own.mapInArrow(part, schema)
+    return columns.mapInArrow(part, schema)
 
 
 def _no_spark_rows(fields: Sequence[Any]) -> Any:
@@ -335,7 +337,7 @@ def _no_spark_rows(fields: Sequence[Any]) -> Any:
     pyarrow = import_module("pyarrow")
     types = [_SPARK_TYPES.get(_spark_kind(field.dataType), "null") for field in fields]
     return pyarrow.schema(
-        [(field.name, own) for field, own in zip(fields, types, strict=True)]
+        [(field.name, arrow_type) for field, arrow_type in zip(fields, types, strict=True)]
     ).empty_table()
 
 
@@ -344,12 +346,12 @@ def _spark_kind(dtype: Any) -> str:
     return str(dtype.simpleString()).split(" ")[0]
 
 
-def _spark_field(released: Any, own: Any) -> Any:
+def _spark_field(released: Any, field: Any) -> Any:
     """Return the Spark field of a released column: as it was, wherever its type is as it was."""
     types = import_module("pyspark.sql.types")
-    kind = None if own is None else _SPARK_TYPES.get(_spark_kind(own.dataType), "null")
+    kind = None if field is None else _SPARK_TYPES.get(_spark_kind(field.dataType), "null")
     if str(released.type) == kind:
-        return types.StructField(released.name, own.dataType, True)
+        return types.StructField(released.name, field.dataType, True)
     [name] = [spark for spark, arrow in _SPARK_TYPES.items() if arrow == str(released.type)]
     made = types.DataType.fromDDL(name)
     return types.StructField(released.name, made, True)
@@ -382,14 +384,14 @@ def _on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
             "write it once and take the files (pl.scan_parquet, or transform_batches), or use "
             "Ibis on DuckDB."
         )
-    own = X.select(*names)
-    schema = own.schema().to_pyarrow()
+    columns = X.select(*names)
+    schema = columns.schema().to_pyarrow()
     result = release(schema.empty_table()).schema
-    rows = _function(own.schema(), schema, result, release)(*(own[name] for name in names))
-    return own.select(released=rows).unpack("released")
+    rows = _function(columns.schema(), schema, result, release)(*(columns[name] for name in names))
+    return columns.select(released=rows).unpack("released")
 
 
-def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
+def _function(columns_schema: Any, schema: Any, result: Any, release: Release) -> Any:
     """Return a function of columns as Ibis knows it, to a struct of the released ones."""
     pyarrow, ibis = import_module("pyarrow"), import_module("ibis")
     kinds = import_module("ibis.expr.datatypes").DataType
@@ -406,7 +408,7 @@ def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
     return ibis.udf.scalar.pyarrow(
         released,
         name=f"puffer_release_{next(_numbers)}",
-        signature=(tuple(own.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
+        signature=(tuple(columns_schema.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
         # a row that misses a value is a row, and a function of constants is not folded
         null_handling="special",
         side_effects=True,
@@ -480,14 +482,14 @@ def read_ids(table: Table, name: Name, text: Text = None) -> Values:
     """
     column, fault = table.original(name), None
     try:
-        found = None if text else table.values(name)
+        values = None if text else table.values(name)
     except (TypeError, ValueError) as error:  # of a kind that is not released, or strings at fault
-        found, fault = None, error
-    levels = () if found is None else found.levels or ()
-    if found is not None and (found.kind == "integer" or {str} == {*map(type, levels)}):
-        return found
-    if found is not None and levels:
-        column = take_levels(levels, found.data)
+        values, fault = None, error
+    levels = () if values is None else values.levels or ()
+    if values is not None and (values.kind == "integer" or {str} == {*map(type, levels)}):
+        return values
+    if values is not None and levels:
+        column = take_levels(levels, values.data)
     objects = [text(x) if text and isinstance(x, str) else x for x in _objects(column)]
     kinds = {type(x).__name__ for x in pd.Series(objects, dtype=object).dropna()}
     if fault is not None and kinds == {"str"}:
@@ -536,35 +538,35 @@ def check_id_type(X: Any, name: str) -> Text:
 
 def _holds_uuids(X: Any, name: str) -> bool:
     engine = engine_of(X)  # narwhals knows no UUIDs
-    own = X.schema().items() if engine == "ibis" else ()
-    kinds = dict(zip(X.columns, X.types, strict=True) if engine == "duckdb" else own)
+    ibis_types = X.schema().items() if engine == "ibis" else ()
+    kinds = dict(zip(X.columns, X.types, strict=True) if engine == "duckdb" else ibis_types)
     return str(kinds.get(name)).lower() == "uuid"
 
 
 def count_ids(X: Any, name: str) -> IdCounts:
     """Return the counts of a column of ids of a lazy table, all of them exact; one query."""
     table = lazy_table(X)
-    frame, own = table.frame, table.column(name)
+    frame, ids = table.frame, table.column(name)
     if table.types[name] == nw.Categorical:
-        own = own.cast(nw.String)
+        ids = ids.cast(nw.String)
     if table.types[name] == nw.Object:  # of Dask: of any kind, and as yet unread
         parts = X[[name]].map_partitions(_as_texts, name, meta={"id": "string"})
-        frame, own = in_narwhals(parts), nw.col("id")
+        frame, ids = in_narwhals(parts), nw.col("id")
     # what an engine offers to count distinct values is an estimate in some of them
-    groups = frame.select(own.alias("id")).group_by("id").agg(nw.len().alias("n"))
+    groups = frame.select(ids.alias("id")).group_by("id").agg(nw.len().alias("n"))
     gone, size = nw.col("id").is_null(), nw.col("n")
     sums = {
         "rows": size,
         "absent": nw.when(gone).then(size).otherwise(0),
         "distinct": nw.when(gone).then(0).otherwise(1),
     }
-    found = collected(groups.select(*(each.sum().alias(key) for key, each in sums.items())))
-    return IdCounts(*(int(found[each][0] or 0) for each in IdCounts._fields))
+    counts = collected(groups.select(*(sizes.sum().alias(key) for key, sizes in sums.items())))
+    return IdCounts(*(int(counts[sizes][0] or 0) for sizes in IdCounts._fields))
 
 
 def _as_texts(part: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return ids as texts that differ where ids do; called in a worker."""
-    own = read_ids(frame_table(part), name)
-    ids = own.data.tolist() if own.levels is None else take_levels(own.levels, own.data)
-    texts = [None if each is None else f"{type(each).__name__} {each}" for each in ids]
+    values = read_ids(frame_table(part), name)
+    ids = values.data.tolist() if values.levels is None else take_levels(values.levels, values.data)
+    texts = [None if value is None else f"{type(value).__name__} {value}" for value in ids]
     return pd.DataFrame({"id": pd.array(texts, dtype="string")}, index=part.index)

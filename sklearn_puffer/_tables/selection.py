@@ -87,13 +87,13 @@ def resolve(selected: Any, names: Sequence[Name], argument: str) -> list[Name]:
     """
     single = isinstance(selected, str | Integral) or not isinstance(selected, Iterable)
     items = [selected] if single else list(selected)
-    found = [_resolve_one(item, names, argument) for item in items]
-    doubled = [name for name in found if found.count(name) > 1]
+    columns = [_resolve_one(item, names, argument) for item in items]
+    doubled = [name for name in columns if columns.count(name) > 1]
     if doubled:
         raise ValueError(f"{argument} names column {doubled[0]!r} twice; name each column once.")
-    if not found:
+    if not columns:
         raise ValueError(f"{argument} is empty; name at least one column.")
-    return found
+    return columns
 
 
 def _resolve_one(item: Any, names: Sequence[Name], argument: str) -> Name:
@@ -130,20 +130,20 @@ def public_columns(
     if public is None:
         chosen = [name for name in names if name not in {*sensitive, *grouping}]
     else:
-        asked = resolve(public, names, "public")
-        both = [name for name in asked if name in sensitive]
+        named = resolve(public, names, "public")
+        both = [name for name in named if name in sensitive]
         if both:
             raise ValueError(
                 f"column {both[0]!r} is both sensitive and public; a sensitive column is never "
                 "released, so remove it from one of the two."
             )
-        ids = [name for name in asked if name in grouping]
+        ids = [name for name in named if name in grouping]
         if ids:
             raise ValueError(
                 f"column {ids[0]!r} is both public and the ids of groups=, which are handed "
                 "through as they are and get no noise; remove it from public=."
             )
-        chosen = [name for name in names if name in asked]
+        chosen = [name for name in names if name in named]
     if not chosen:
         raise ValueError(
             f"no public column is left to release: X has {len(names)} feature(s) and all of them "
@@ -231,8 +231,8 @@ def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None
     atoms = distinct_numbers(values.data)
     if max(abs(atoms[0]), abs(atoms[-1])) > LARGEST_INTEGER:
         return None
-    own = {"boolean": bool, "integer": int, "float": float}[values.kind]
-    return tuple(own(atom) for atom in atoms), _NumberCodes(Lookup(atoms), values.data)
+    as_label = {"boolean": bool, "integer": int, "float": float}[values.kind]
+    return tuple(as_label(atom) for atom in atoms), _NumberCodes(Lookup(atoms), values.data)
 
 
 def _secret_levels(values: Values) -> tuple[tuple[Any, ...], CodeSource]:
@@ -312,12 +312,12 @@ def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[P
             f"secret_pairs names column {strange[0]!r}, which is not sensitive"
             f"{meant(strange[0], names)}; the sensitive columns are {listed(names)}."
         )
-    given = [argument.get(name, "all") for name in names]
+    arguments = [argument.get(name, "all") for name in names]
     return {
         secret.name: None
         if isinstance(pairs, str) and pairs == "all"
         else _checked_pairs(pairs, secret)
-        for secret, pairs in zip(secrets, given, strict=True)
+        for secret, pairs in zip(secrets, arguments, strict=True)
     }
 
 
@@ -328,7 +328,9 @@ def _check_number(
     alone: bool,
 ) -> None:
     """Refuse more pairs than there is room for, before those of all values are made."""
-    sizes = {each.name: len(each.labels) for each in secrets if listed_pairs[each.name] is None}
+    sizes = {
+        secret.name: len(secret.labels) for secret in secrets if listed_pairs[secret.name] is None
+    }
     n_pairs = sum(size * (size - 1) // 2 for size in sizes.values())
     n_pairs += sum(len(pairs) for pairs in listed_pairs.values() if pairs is not None)
     against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
@@ -405,8 +407,8 @@ def learn_column(
     column = _number_column(name, values, n_bins, weights)
     if values.kind != "boolean" or missing != "category" or values.missing is None:
         return column
-    atoms, known = np.append(column.atoms, 2.0), np.append(column.known, True)
-    return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
+    atoms, releasable = np.append(column.atoms, 2.0), np.append(column.known, True)
+    return replace(column, atoms=atoms, known=releasable, missing_code=len(atoms) - 1)
 
 
 def _number_column(name: Name, values: Values, n_bins: int | None, weights: Array | None) -> Column:
@@ -510,16 +512,16 @@ def _levelled(
     name: Name,
     values: Values,
     levels: tuple[Any, ...],
-    known: Array,
+    releasable: Array,
     missing: Missing,
     *,
     ordered: bool,
 ) -> Column:
     code = None
     if missing == "category" and values.missing is not None:
-        code, levels, known = len(levels), (*levels, None), np.append(known, True)
+        code, levels, releasable = len(levels), (*levels, None), np.append(releasable, True)
     atoms = np.arange(len(levels), dtype=float)
-    return Column(name, "category", atoms, known, levels, missing_code=code, ordered=ordered)
+    return Column(name, "category", atoms, releasable, levels, missing_code=code, ordered=ordered)
 
 
 def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:

@@ -75,6 +75,10 @@ class Values:
             return 0
         return int((self.missing if self.counts is None else self.counts[self.missing]).sum())
 
+    def filled(self, stand_in: Any) -> Array:
+        """Return the data with one value wherever the column is missing."""
+        return self.data if self.missing is None else np.where(self.missing, stand_in, self.data)
+
     def taken(self, rows: Array) -> Values:
         """Return some of the rows, without counts."""
         missing = None if self.missing is None else self.missing[rows]
@@ -137,9 +141,9 @@ def declared_values(codes: Array, levels: pd.Index[Any], ordered: bool) -> Value
 def _masked_values(column: pd.Series[Any], name: Name) -> Values:
     """Read a nullable column of numbers or booleans."""
     kind = _numeric_kind(column.dtype, name)
-    own = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
+    numpy_dtype = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
     missing = column.isna().to_numpy()
-    data = column.to_numpy(dtype=own, na_value=own.type(0))
+    data = column.to_numpy(dtype=numpy_dtype, na_value=numpy_dtype.type(0))
     if kind == "float":
         data = np.where(missing, np.nan, data)
     return Values(kind, data, _some(missing))
@@ -361,9 +365,7 @@ def of_kind(kind: Kind, values: Values) -> Values:
     if values.kind != "category" or present(values).size:
         return values
     types: dict[Kind, type] = {"float": np.float64, "integer": np.int64, "boolean": np.bool_}
-    data: Array = np.zeros(len(values), dtype=types[kind])
-    if kind == "float":
-        data[:] = np.nan
+    data: Array = np.full(len(values), np.nan if kind == "float" else 0, dtype=types[kind])
     return Values(kind, data, values.missing, counts=values.counts)
 
 
@@ -483,9 +485,9 @@ def recoded(X: Any, days: Sequence[Name] = ()) -> Any:
     """
     if not isinstance(X, pd.DataFrame):
         return _as_native(X, recoded(_in_pandas(X, days), days))
-    found = {name: _as_days(X[name]) for name in days if name in X.columns}
+    as_days = {name: _as_days(X[name]) for name in days if name in X.columns}
     X = X.copy(deep=False)
-    for name, column in found.items():
+    for name, column in as_days.items():
         X[name] = column
     return X
 
@@ -506,8 +508,8 @@ def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     if column.dtype == object:
-        found = [_in_utc(value).toordinal() - _EPOCH for value in column]
-        return pd.Series(found, index=column.index, dtype="int64")
+        whole_days = [_in_utc(value).toordinal() - _EPOCH for value in column]
+        return pd.Series(whole_days, index=column.index, dtype="int64")
     if column.dt.tz is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     days = column.to_numpy().astype("datetime64[D]").astype("int64")
@@ -560,8 +562,8 @@ def row_digests(columns: Mapping[Name, Values]) -> Array:
 def row_hashes(*words: Array) -> Array:
     """Return 64 bits for each row of some columns of 64 bits, as signed numbers."""
     total: Array = np.zeros(1, dtype=np.uint64)
-    for own in words:
-        total = _mixed(total ^ own.astype(np.uint64))
+    for column in words:
+        total = _mixed(total ^ column.astype(np.uint64))
     return total.view(np.int64)
 
 
@@ -582,9 +584,8 @@ def _hashes(values: Values) -> Array:
     """Return 64 bits for each value."""
     if values.kind == "category":
         levels = [_of_level(level) for level in values.levels or ()]
-        codes = values.data if values.missing is None else np.where(values.missing, -1, values.data)
-        found: Array = np.concatenate([*levels, _GONE])[codes]
-        return found
+        hashes: Array = np.concatenate([*levels, _GONE])[values.filled(-1)]
+        return hashes
     numbers = np.asarray(values.data, dtype=np.float64) + 0.0  # -0.0 is 0.0
     gone = np.isnan(numbers) if values.missing is None else values.missing | np.isnan(numbers)
     return np.where(gone, _GONE, _mixed(numbers.view(np.uint64)))
