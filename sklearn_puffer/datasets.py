@@ -319,15 +319,8 @@ _CENSUS = Contingency(
     public="workclass",
     secrets=("Never-married", "Married-civ-spouse"),
     values=(
-        "State-gov",
-        "Self-emp-not-inc",
-        "Private",
-        "Federal-gov",
-        "Local-gov",
-        "?",
-        "Self-emp-inc",
-        "Without-pay",
-        "Never-worked",
+        *("State-gov", "Self-emp-not-inc", "Private", "Federal-gov", "Local-gov"),
+        *("?", "Self-emp-inc", "Without-pay", "Never-worked"),
     ),
     counts=(
         (636, 613, 12_243, 368, 798, 766, 211, 6, 7),
@@ -746,46 +739,19 @@ def _coded(counts: Sequence[int], first: int = 0) -> Discrete:
     return Discrete.from_counts(range(first, first + len(counts)), counts)
 
 
+# fmt: off
 # In the order of education-num.
 _SCHOOLS = (
-    "Preschool",
-    "1st-4th",
-    "5th-6th",
-    "7th-8th",
-    "9th",
-    "10th",
-    "11th",
-    "12th",
-    "HS-grad",
-    "Some-college",
-    "Assoc-voc",
-    "Assoc-acdm",
-    "Bachelors",
-    "Masters",
-    "Prof-school",
+    "Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad",
+    "Some-college", "Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school",
     "Doctorate",
 )
 
 _FIRST_SEEN = (
-    "Bachelors",
-    "HS-grad",
-    "11th",
-    "Masters",
-    "9th",
-    "Some-college",
-    "Assoc-acdm",
-    "Assoc-voc",
-    "7th-8th",
-    "Doctorate",
-    "Prof-school",
-    "5th-6th",
-    "10th",
-    "1st-4th",
-    "Preschool",
-    "12th",
+    "Bachelors", "HS-grad", "11th", "Masters", "9th", "Some-college", "Assoc-acdm", "Assoc-voc",
+    "7th-8th", "Doctorate", "Prof-school", "5th-6th", "10th", "1st-4th", "Preschool", "12th",
 )
 
-# fmt: off
 _EDUCATION = {  # rows whose race is White
     "Adult": (
         38, 134, 279, 553, 403, 762, 977, 335,

@@ -451,14 +451,18 @@ class OptimalChannel:
     balance: Literal["rows", "secrets"] = "rows"
 
     def __post_init__(self) -> None:
-        if self.cost is not None and not callable(getattr(self.cost, "between", None)):
-            raise TypeError(
-                f"cost must have a method between(x, y), got {self.cost!r}; leave it out for "
-                "distances in units of change."
-            )
+        _check_cost(self.cost)
         if self.floor is not None:
             check_positive(self.floor, "floor", "leave it out for a single release")
         check_choice(self.balance, "balance", ["rows", "secrets"])
+
+
+def _check_cost(cost: Any) -> None:
+    if cost is not None and not callable(getattr(cost, "between", None)):
+        raise TypeError(
+            f"cost must have a method between(x, y), got {cost!r}; leave it out for distances in "
+            "units of change."
+        )
 
 
 OPTIMAL = "optimal"
@@ -553,11 +557,7 @@ class RecordSwap:
             check_count(self.cells, "cells", minimum=2)
         check_choice(self.balance, "balance", ["rows", "secrets"])
         check_choice(self.within, "within", ["stay", "shuffle"])
-        if self.cost is not None and not callable(getattr(self.cost, "between", None)):
-            raise TypeError(
-                f"cost must have a method between(x, y), got {self.cost!r}; leave it out for "
-                "distances in units of change."
-            )
+        _check_cost(self.cost)
 
     @property
     def share(self) -> float | None:
@@ -624,12 +624,8 @@ def _named(noise: Any, name: str, kind: type[Named]) -> Named | None:
 
 
 #: Families that have a name of their own; an object of any family serves in its place.
-FAMILIES: dict[str, type[ProductNoise]] = {
-    "laplace": Laplace,
-    "gaussian": Gaussian,
-    "cauchy": Cauchy,
-}
-
+FAMILIES: dict[str, type[ProductNoise]]
+FAMILIES = {"laplace": Laplace, "gaussian": Gaussian, "cauchy": Cauchy}
 
 #: Families that are written by name, and read again anywhere.
 _WRITTEN: dict[str, type[ProductNoise]] = {**FAMILIES, "generalized cauchy": GeneralizedCauchy}

@@ -129,9 +129,8 @@ class Pufferfish(Notion):
 
     def shared(self, n_groups: int) -> Pufferfish:
         """Return equal shares of epsilon and delta (basic composition)."""
-        if n_groups <= 1:
-            return self
-        return Pufferfish(self.epsilon / n_groups, self.delta / n_groups)
+        n = max(n_groups, 1)
+        return replace(self, epsilon=self.epsilon / n, delta=self.delta / n)
 
     def for_distribution(self, ratio: float) -> Pufferfish:
         """Return a smaller epsilon, and with it a smaller delta."""
@@ -282,9 +281,8 @@ class RenyiPufferfish(Notion):
 
     def shared(self, n_groups: int) -> RenyiPufferfish:
         """Return equal shares of epsilon and delta."""
-        if n_groups <= 1:
-            return self
-        return RenyiPufferfish(self.epsilon / n_groups, self.alpha, self.delta / n_groups)
+        n = max(n_groups, 1)
+        return replace(self, epsilon=self.epsilon / n, delta=self.delta / n)
 
     def for_distribution(self, ratio: float) -> RenyiPufferfish:
         """Return a smaller epsilon, and delta where there is one."""

@@ -78,7 +78,7 @@ class Discrete:
 
     def __init__(self, atoms: ArrayLike, probabilities: ArrayLike) -> None:
         masses = _check_masses(probabilities)
-        self._set(_check_atoms(atoms, masses.size), rational_counts(masses))
+        self._set(_checked_atoms(atoms, masses.size), rational_counts(masses))
 
     @classmethod
     def from_counts(cls, atoms: ArrayLike, counts: ArrayLike) -> Discrete:
@@ -104,7 +104,7 @@ class Discrete:
         """
         integers = _check_counts(counts)
         prior = cls.__new__(cls)
-        prior._set(_check_atoms(atoms, integers.size), integers)
+        prior._set(_checked_atoms(atoms, integers.size), integers)
         return prior
 
     @property
@@ -228,7 +228,7 @@ class GaussianMixture:
         if masses.min() == 0.0:
             raise ValueError("weights must be positive, got 0.0; leave that component out.")
         self.weights = masses / masses.sum()
-        self.means = _check_means(means, masses.size)
+        self.means = _checked_points(means, masses.size, "means", "drop those components")
         self.scales = _check_scales(scales, self.means)
         for array in (self.weights, self.means, self.scales):
             array.setflags(write=False)
@@ -441,16 +441,21 @@ def _check_masses(probabilities: ArrayLike) -> FloatArray:
     return masses
 
 
-def _check_means(means: ArrayLike, size: int) -> FloatArray:
-    values = floats(means, "means") + 0.0
+def _checked_atoms(atoms: ArrayLike, size: int) -> FloatArray:
+    return _checked_points(atoms, size, "atoms", "drop or encode those values")
+
+
+def _checked_points(points: ArrayLike, size: int, name: str, way_out: str) -> FloatArray:
+    """Return a number or a row for each mass: a copy, in which -0.0 is 0.0."""
+    values = floats(points, name)
     if values.ndim not in (1, 2) or len(values) != size or 0 in values.shape:
         raise ValueError(
-            f"means must have shape ({size},) or ({size}, d), as the weights do, "
+            f"{name} must have shape ({size},) or ({size}, d), one for each mass, "
             f"got {values.shape}."
         )
     if not np.all(np.isfinite(values)):
-        raise ValueError("means must be finite, got NaN or infinity; drop those components.")
-    return values
+        raise ValueError(f"{name} must be finite, got NaN or infinity; {way_out}.")
+    return values + 0.0
 
 
 def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
@@ -504,17 +509,6 @@ def _whole_counts(counts: Array) -> Integers:
             f"counts must be whole numbers ({on_one_line(error)}); pass probabilities to "
             "Discrete instead."
         ) from error
-
-
-def _check_atoms(atoms: ArrayLike, size: int) -> FloatArray:
-    values = floats(atoms, "atoms")
-    if values.ndim not in (1, 2) or len(values) != size or 0 in values.shape:
-        raise ValueError(
-            f"atoms must have shape ({size},) or ({size}, d), as the masses do, got {values.shape}."
-        )
-    if not np.all(np.isfinite(values)):
-        raise ValueError("atoms must be finite, got NaN or infinity; drop or encode those values.")
-    return values + 0.0  # a copy, in which -0.0 is 0.0
 
 
 def _sorted_runs(atoms: FloatArray) -> tuple[Integers, Integers]:

@@ -131,7 +131,7 @@ def test_names_that_spark_takes_for_equal_or_for_fields_are_found_by_place(spark
     frame = TABLE[["s", "age", "t"]].set_axis(["S", "s", "s.x y"], axis=1)
     assert outcome(own, sensitive="S") == outcome(frame, sensitive="S")
     twice = spark(TABLE).selectExpr("s", "age as x", "t as x")
-    with pytest.raises(ValueError, match="X has more than one column called 'x'; rename"):
+    with pytest.raises(ValueError, match="column 'x' occurs more than once in X; rename"):
         PufferfishNoiser(1.0, sensitive="s").fit(twice)
 
 

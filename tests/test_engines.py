@@ -435,9 +435,7 @@ def test_columns_of_a_csv_file_have_the_types_that_the_command_line_finds(tmp_pa
 def test_a_csv_file_with_another_separator_is_refused_by_it(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("age;sex\n1;a\n2;b\n")
-    with pytest.raises(
-        ValueError, match=r"has one column, 'age;sex', .*scan_csv\(X, separator=';'"
-    ):
+    with pytest.raises(ValueError, match=r"has one column, 'age;sex', .* by ';'; .*scan_csv"):
         PufferfishNoiser(1.0, sensitive="sex").fit(path)
 
 

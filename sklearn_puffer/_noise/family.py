@@ -435,7 +435,14 @@ class ProductNoise(ABC):
 
     def axis_scales(self, n_axes: int) -> FloatArray:
         """Return the scales, shape (n_axes,)."""
-        return _axis_scales(self.scale, n_axes)
+        if not isinstance(self.scale, tuple):
+            return np.full(n_axes, self.scale, dtype=np.float64)
+        if len(self.scale) != n_axes:
+            raise ValueError(
+                f"scale has {len(self.scale)} entries and the prior {n_axes} columns; give one for "
+                "each."
+            )
+        return np.array(self.scale, dtype=np.float64)
 
     def log_density(self, z: ArrayLike) -> FloatArray:
         """Return log K at rows ``z`` of shape (..., d)."""
@@ -662,13 +669,3 @@ def _check_scale(scale: Any) -> float | tuple[float, ...]:
             raise ValueError("scale must hold at least one number, got an empty sequence.")
         return tuple(check_positive(float(theta), "scale") for theta in scale)
     return check_positive(scale, "scale")
-
-
-def _axis_scales(scale: float | tuple[float, ...], n_axes: int) -> FloatArray:
-    if not isinstance(scale, tuple):
-        return np.full(n_axes, scale, dtype=np.float64)
-    if len(scale) != n_axes:
-        raise ValueError(
-            f"scale has {len(scale)} entries and the prior {n_axes} columns; give one for each."
-        )
-    return np.array(scale, dtype=np.float64)

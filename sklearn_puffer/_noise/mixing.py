@@ -227,7 +227,6 @@ def _check_shares(starts: IntArray, shares: IntArray) -> None:
 
 
 _LEAST_ODDS = 1e-300  # more than all odds that underflow
-_BITS = np.uint64(2)  # of a word of 64 bits, 62 are used
 
 
 @dataclass(frozen=True)
@@ -360,7 +359,7 @@ class MixingSampler(NotCopied):
     def release_from(self, places: Array, source: Entropy | RowEntropy) -> None:
         """Overwrite places with released ones, from the bits of a source, or of each row."""
         size = len(places)
-        words = source.words(2 * size) >> _BITS
+        words = source.words(2 * size) >> _SPARE_BITS
         drawn = np.searchsorted(self._below, words[size:], side="right")
         np.copyto(places, drawn, where=words[:size] >= self._kept)
 

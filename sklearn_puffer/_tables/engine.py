@@ -35,6 +35,7 @@ from sklearn_puffer._tables.values import (
     Values,
     check_objects,
     check_type,
+    check_unique,
     declared_values,
     narwhals_values,
     object_values,
@@ -52,16 +53,15 @@ PATTERNS = {
 _SEPARATORS = ";\t|,"
 
 
-def other_separator(names: Sequence[str], separator: str = ",") -> str | None:
-    r"""Return what seems to stand between the values of a file that has one column by its header.
-
-    >>> other_separator(["age;sex;income"]), other_separator(["age", "sex;income"])
-    (';', None)
-    """
-    if len(names) != 1:
-        return None
-    likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count)
-    return likely if likely in names[0] else None
+def check_separator(path: str, names: Sequence[str], way: str, separator: str = ",") -> None:
+    """Refuse a CSV file whose only column, by its header, looks like several."""
+    likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count) if names else ""
+    if len(names) == 1 and likely in names[0]:
+        raise ValueError(
+            f"the file {path!r} has one column, {quoted(names[0])}, where its values are separated "
+            f"by {separator!r}, and seems to be separated by {likely!r}; pass that as its "
+            f"separator, {way}."
+        )
 
 
 def typed_csv(polars: Any, rows: Any) -> Any:
@@ -199,9 +199,7 @@ def _check_names(X: Any) -> None:
             f"X has a column called {strange[0]!r}, which is no string; rename the columns of a "
             "lazy table to strings."
         )
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"X has more than one column called {listed(twice)}; rename them.")
+    check_unique(names, "X")
 
 
 def _check_renamed(X: Any) -> None:
@@ -384,18 +382,8 @@ def _scanned(path: str) -> Any:
         return scan.scan_parquet(files, glob=glob)
     # as text: types are those of all the rows, found as the command line finds them
     rows = scan.scan_csv(files, glob=glob, infer_schema_length=0)
-    _check_separator(path, list(rows.collect_schema()))
+    check_separator(path, list(rows.collect_schema()), "as in polars.scan_csv(path, separator=...)")
     return typed_csv(scan, rows)
-
-
-def _check_separator(path: str, names: list[str]) -> None:
-    other = other_separator(names)
-    if other is not None:
-        raise ValueError(
-            f"X is {path!r}, which has one column, {quoted(names[0])}, where its values are "
-            f"separated by commas, and seems to be separated by {other!r}; pass "
-            f"polars.scan_csv(X, separator={other!r})."
-        )
 
 
 def _files(path: str) -> list[str]:

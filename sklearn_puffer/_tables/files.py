@@ -26,9 +26,9 @@ import pandas as pd
 
 from sklearn_puffer._base import listed, on_one_line, quoted
 from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.engine import PATTERNS, is_lazy, other_separator
+from sklearn_puffer._tables.engine import PATTERNS, check_separator, is_lazy
 from sklearn_puffer._tables.frame import frame_table, is_frame
-from sklearn_puffer._tables.values import Name
+from sklearn_puffer._tables.values import Name, check_unique
 
 MOST_ROWS = 1 << 16
 """How many rows are handled at a time."""
@@ -194,13 +194,9 @@ def _of_pieces(source: Iterable[Any]) -> TableStream:
         raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
     schema = _as_arrow(first).schema
     if again:
-        return TableStream(schema, True, lambda names: source, lambda: sum(map(_n_rows, source)))
+        return TableStream(schema, True, lambda names: source, lambda: sum(map(len, source)))
     rest = chain([first], pieces)
     return TableStream(schema, False, lambda names: rest)
-
-
-def _n_rows(piece: Any) -> int:
-    return int(piece.num_rows) if hasattr(piece, "num_rows") else len(piece)
 
 
 def _as_arrow(piece: Any) -> Any:
@@ -238,12 +234,7 @@ def _from_pandas(piece: pd.DataFrame) -> Any:
 
 def _checked(stream: TableStream) -> TableStream:
     """Return a stream none of whose names stands for two columns."""
-    names = stream.schema.names
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise ValueError(
-            f"column {listed(doubled)} occurs more than once in batches; rename or drop one."
-        )
+    check_unique(stream.schema.names, "batches")
     return stream
 
 
@@ -404,25 +395,11 @@ class TableFile:
         else:
             with self.path.open("rb") as file, self._explained():
                 names = list(self._reader(file, {}).schema.names)
-            self._check_separator(names)
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise ValueError(
-                f"column {listed(doubled)} occurs more than once in {str(self.path)!r}; rename or "
-                "drop one."
-            )
+            if self.layout.separator is None:
+                way = f"by --separator, or {self._separator!r} if it really is one column"
+                check_separator(str(self.path), names, way, self._separator)
+        check_unique(names, repr(str(self.path)))
         return tuple(names)
-
-    def _check_separator(self, names: Sequence[str]) -> None:
-        """Refuse a file whose only column looks like several, unless its separator is told."""
-        other = other_separator(names, self._separator)
-        if self.layout.separator is None and other is not None:
-            raise ValueError(
-                f"the file {str(self.path)!r} has one column, {quoted(names[0])}, where its values "
-                f"are separated by {self._separator!r}, and seems to be separated by {other!r}; "
-                f"pass that as its separator (--separator), or {self._separator!r} if it really is "
-                "one column."
-            )
 
     def _parquet(self, names: Sequence[str]) -> Iterator[Any]:
         with self._opened_parquet() as file:

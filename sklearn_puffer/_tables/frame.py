@@ -30,6 +30,7 @@ from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.values import (
     Name,
     Values,
+    check_unique,
     narwhals_categories,
     narwhals_values,
     number_values,
@@ -145,7 +146,7 @@ def frame_table(X: Any, name: str = "X") -> Table:
     if isinstance(X, pd.DataFrame):
         return _PandasTable(_with_checked_labels(X, name))
     # the other libraries do not let a name occur twice; narwhals has no words for it
-    _check_unique(pd.Index(getattr(X, "column_names", ())), name)
+    check_unique(getattr(X, "column_names", ()), name)
     return _NarwhalsTable(nw.from_native(X, eager_only=True))
 
 
@@ -703,14 +704,8 @@ def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             f"column label {odd[0]!r} is not a string; rename the columns, "
             f"for example {name}.columns = {name}.columns.astype(str)."
         )
-    _check_unique(columns, name)
+    check_unique(columns, name)
     return frame
-
-
-def _check_unique(columns: pd.Index[Any], name: str) -> None:
-    if not columns.is_unique:
-        doubled = columns[columns.duplicated()][0]
-        raise ValueError(f"column {doubled!r} occurs more than once in {name}; rename or drop one.")
 
 
 def _check_same_index(features: Any, X: Any, named: str) -> None:

@@ -34,7 +34,7 @@ from sklearn_puffer._tables.engine import (
     selected,
 )
 from sklearn_puffer._tables.frame import Table, frame_table
-from sklearn_puffer._tables.values import Kind, Name, Values, check_type, take_levels
+from sklearn_puffer._tables.values import LABEL_TYPES, Kind, Name, Values, check_type, take_levels
 
 Release = Callable[[Any], Any]
 Plan = Callable[[Any, Sequence[str], Release], Any]
@@ -428,7 +428,6 @@ _PLANS: dict[str, Plan] = {
 
 _is_uuid = is_of("uuid", "UUID")
 _MOST = 1 << 127  # a number of 128 bits is an id as it is
-_LABELS = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 _WRITTEN: dict[Any, Callable[[str], Any]] = {
     nw.Decimal: Decimal,
     nw.Int128: int,
@@ -531,7 +530,7 @@ def check_id_type(X: Any, name: str) -> Text:
     """
     dtype = lazy_table(X).types[name]
     written = [read for kind, read in _WRITTEN.items() if dtype == kind]
-    if not (written or dtype in _LABELS or dtype.is_integer() or _holds_uuids(X, name)):
+    if not (written or dtype in LABEL_TYPES or dtype.is_integer() or _holds_uuids(X, name)):
         raise _no_ids(name, dtype)
     return written[0] if written and engine_of(X) == "duckdb" else None
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -284,7 +285,7 @@ def secret_pairs_of(
     listed_pairs = _listed_pairs(argument, secrets)
     _check_number(listed_pairs, secrets, n_adversaries, alone)
     return {
-        secret.name: _all_pairs(secret) if pairs is None else pairs
+        secret.name: list(combinations(secret.labels, 2)) if pairs is None else pairs
         for secret, pairs in zip(secrets, listed_pairs.values(), strict=True)
     }
 
@@ -341,11 +342,6 @@ def _check_number(
         what = f"the {sizes[most]:,} values of column {most!r}{others}"
         way_out = "group its values (bins, regions), or list the pairs to protect in secret_pairs"
     check_pairs(n_pairs * n_adversaries, f"{what}{against}", way_out, alone=alone)
-
-
-def _all_pairs(secret: Secret) -> list[Pair]:
-    labels = secret.labels
-    return [(a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]]
 
 
 def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:

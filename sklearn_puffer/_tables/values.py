@@ -9,6 +9,7 @@ rows a sample has must not depend on a library's version.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date
@@ -19,10 +20,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import LARGEST_INTEGER, Array, inexact, on_one_line
+from sklearn_puffer._base import LARGEST_INTEGER, Array, inexact, listed, on_one_line
 
 Kind = Literal["float", "integer", "boolean", "category"]
 Name = int | str
+
+LABEL_TYPES = (nw.String, nw.Object, nw.Categorical, nw.Enum)
+"""Types of narwhals whose values are labels, or may be."""
 
 _NUMBER_KINDS: dict[str, Kind] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
 _INFERRED_KINDS: dict[str, Kind] = {
@@ -85,6 +89,15 @@ class Values:
         return replace(self, data=self.data[rows], missing=missing, counts=None)
 
 
+def check_unique(names: Iterable[Name], table: str) -> None:
+    """Refuse a table two columns of which have one name."""
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        raise ValueError(
+            f"column {listed(doubled)} occurs more than once in {table}; rename or drop one."
+        )
+
+
 def without_na(values: Any) -> Any:
     """Return a list, or an array of objects, with NaN in place of pandas.NA; others as they are.
 
@@ -112,7 +125,6 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
         if not dtype.ordered and inferred.startswith("mixed"):
             raise TypeError(_mixed_message(pd.Series(dtype.categories), name, inferred))
         return declared_values(column.cat.codes.to_numpy(), dtype.categories, bool(dtype.ordered))
-    _refuse_times(dtype, name)
     if isinstance(dtype, pd.SparseDtype):
         raise TypeError(
             f"column {name!r} is sparse ({on_one_line(dtype)}); make it dense, "
@@ -140,7 +152,7 @@ def declared_values(codes: Array, levels: pd.Index[Any], ordered: bool) -> Value
 
 def _masked_values(column: pd.Series[Any], name: Name) -> Values:
     """Read a nullable column of numbers or booleans."""
-    kind = _numeric_kind(column.dtype, name)
+    kind = _number_kind(column.dtype, name)
     numpy_dtype = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
     missing = column.isna().to_numpy()
     data = column.to_numpy(dtype=numpy_dtype, na_value=numpy_dtype.type(0))
@@ -149,37 +161,27 @@ def _masked_values(column: pd.Series[Any], name: Name) -> Values:
     return Values(kind, data, _some(missing))
 
 
-def _numeric_kind(dtype: Any, name: Name) -> Kind:
-    if pd.api.types.is_bool_dtype(dtype):
-        return "boolean"
-    if pd.api.types.is_integer_dtype(dtype):
-        return "integer"
-    if pd.api.types.is_float_dtype(dtype):
-        return "float"
-    raise TypeError(
-        f"column {name!r} has type {on_one_line(dtype)}; convert it to numbers or strings."
-    )
-
-
-def _refuse_times(dtype: Any, name: Name) -> None:
-    kind = getattr(dtype, "kind", "")
-    if kind in "mM" or isinstance(dtype, pd.PeriodDtype):
+def _number_kind(dtype: Any, name: Name) -> Kind:
+    """Return what numbers a type holds; dates, complex numbers and all others are refused."""
+    if dtype.kind in "mM" or isinstance(dtype, pd.PeriodDtype):
         raise TypeError(
             f"column {name!r} holds dates or durations ({on_one_line(dtype)}); convert it to "
             "a number, such as days or years, or to a category."
         )
-    if kind == "c":
+    if dtype.kind == "c":
         raise TypeError(
             f"column {name!r} holds complex numbers; Complex data not supported, "
             "give the real and imaginary parts as two columns."
         )
+    if dtype.kind not in _NUMBER_KINDS:
+        raise TypeError(
+            f"column {name!r} has type {on_one_line(dtype)}; convert it to numbers or strings."
+        )
+    return _NUMBER_KINDS[dtype.kind]
 
 
 def number_values(data: Array, name: Name) -> Values:
-    _refuse_times(data.dtype, name)
-    kind = _NUMBER_KINDS.get(data.dtype.kind)
-    if kind is None:
-        raise TypeError(f"column {name!r} has type {data.dtype}; convert it to numbers or strings.")
+    kind = _number_kind(data.dtype, name)
     if kind != "float":
         return Values(kind, data)
     if data.dtype.itemsize > np.dtype(np.float64).itemsize:
@@ -270,10 +272,9 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
 
 def check_type(dtype: Any, name: Name) -> None:
     """Refuse the type of a column of a frame of narwhals, unless it holds what can be released."""
-    labels = dtype in (nw.String, nw.Object, nw.Categorical, nw.Enum)
-    wide = dtype in (nw.Int128, nw.UInt128)
-    numbers = (dtype.is_numeric() or dtype == nw.Boolean) and not (dtype.is_decimal() or wide)
-    if not (labels or numbers):
+    numbers = dtype.is_numeric() or dtype == nw.Boolean
+    unread = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
+    if not (dtype in LABEL_TYPES or (numbers and not unread)):
         raise TypeError(
             f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
             "other types to numbers of at most 64 bits, or to strings."
