@@ -270,7 +270,7 @@ def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
     assert same.fitted
     assert "These look like the very rows of fit" in str(same)
     assert not other.fitted
-    assert "none of these rows was in fit" in str(other)
+    assert "None of these rows may have been in fit" in str(other)
 
 
 def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
@@ -316,7 +316,7 @@ def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(
     found = audit(noiser.fit(table), table, **PLAIN)
     assert noiser.certificate_.holds
     assert found.findings[0].attack.log_odds > 2.0
-    assert "read the whole release, and know how often each row occurs" in str(found)
+    assert "read the whole release and count copies" in str(found)
 
 
 def test_a_channel_whose_cells_hold_many_rows_withstands_who_counts_copies():
@@ -551,7 +551,7 @@ def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
     noiser = PufferfishNoiser(sensitive="s").fit(table)
     for each in (noiser, PufferfishRelease.from_json(noiser.to_json())):
         assert len(audit(each, table, LOOKS, **PLAIN).table) == 2
-        with pytest.raises(ValueError, match="do not fit together: the sensitive column 's' has"):
+        with pytest.raises(ValueError, match="do not fit together: column 's' has"):
             audit(each, answers(200), LOOKS)
 
 

@@ -944,7 +944,7 @@ def test_a_swap_is_audited_too(folder, capsys):
     assert main(["fit", "in.csv", "s.joblib", *FIT, "--noise", "swap"]) == 0
     make_table(1500, seed=1).to_csv("held.csv", index=False)
     assert main(["audit", "s.joblib", "held.csv", "--quiet", "--repeats", "1"]) == 0
-    assert "Rows of a swap hang together" in capsys.readouterr().out
+    assert "Rows of a swap depend on each other" in capsys.readouterr().out
 
 
 def test_nothing_is_audited_whose_certificate_does_not_hold(folder, capsys):

@@ -299,7 +299,7 @@ def test_an_audit_says_what_is_left_within_cells_and_what_strata_tell(monkeypatc
     low, own, high = told.within
     assert low < own < high
     assert told.to_dict()["within_cells"] == [low, own, high]
-    assert "Attackers see the columns whose values rows keep" in str(told)
+    assert "Attackers see the columns that rows keep" in str(told)
     assert told.attacks[0].allowed > 1.0
     beside = make_table(2000, seed=1)
     given = audited(noiser, beside.drop(columns="loan"), sensitive_features=beside["loan"])
@@ -335,7 +335,7 @@ def test_the_report_to_sign_and_notebooks_show_the_verdict_of_a_swap(options):
     assert "released by fit_transform as one table" in noiser._repr_html_()
     assert "on four conditions" not in noiser._repr_html_()
     outside = str(report(noiser, kind="external"))
-    assert ("It is kept, as asked, for other rows, too" in outside) == bool(options)
+    assert ("It also holds for other rows" in outside) == bool(options)
     with pytest.raises(ValueError, match="a swap against what cells of rows tell"):
         noiser.certificate_.against({})
 

@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from sklearn_puffer._base import (
-    PufferfishWarning,
-    Section,
-    plain,
-    short_number,
-    shown,
-)
+from sklearn_puffer._base import PufferfishWarning, Section, plain, short_number, shown
 from sklearn_puffer._tables import Name, named_frame
 from sklearn_puffer.notions import Notion
 

@@ -24,9 +24,7 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._releases.certificate import (
-    CertifiedEstimator,
-)
+from sklearn_puffer._releases.certificate import CertifiedEstimator
 from sklearn_puffer._releases.composition import (
     Axis,
     Draws,

@@ -416,9 +416,7 @@ def start(
 
 
 def _record(
-    about: About,
-    kinds: Sequence[Mapping[Axis, float]],
-    histories: Sequence[tuple[Counts, int]],
+    about: About, kinds: Sequence[Mapping[Axis, float]], histories: Sequence[tuple[Counts, int]]
 ) -> dict[str, Any]:
     kinds_now = [scales_to(scales) for scales in kinds]
     return about.to_record() | {"kinds": kinds_now, "histories": histories}
@@ -604,11 +602,7 @@ class PersonLedger(Account[About]):
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        fingerprint: str,
-        key: Any,
-        timeout: float = 60.0,
+        self, path: str | os.PathLike[str], fingerprint: str, key: Any, timeout: float = 60.0
     ) -> None:
         super().__init__(path, fingerprint, timeout)
         read_key(key)

@@ -18,13 +18,12 @@ from sklearn_puffer._tables import Name, records_frame
 SCHEMA = "sklearn_puffer.audit/4"
 RELEASED, CONTROL = "released", "no noise"
 INTERNAL = (
-    "This audit is computed from the raw rows and is not noisy, and it drew releases of its own "
-    "of these rows, which are dropped: keep the audit where you keep the table, and do not release "
-    "it."
+    "This audit is computed from the raw rows, without noise, and its own releases of them were "
+    "dropped: keep it where you keep the table, and do not release it."
 )
 NO_PROOF = (
-    "That nothing is found proves nothing: other attackers, or more rows, may find more. What is "
-    "guaranteed stands in the certificate."
+    "No finding is no proof: other attackers, or more rows, may find more. The certificate says "
+    "what is guaranteed."
 )
 _MOST_LINES = 12
 
@@ -190,11 +189,8 @@ class Audit(Document):
         """What survived as a DataFrame: what was measured, before and after, and of each peer."""
         names = ["what", "column", "before", "after"]
         records = [
-            (
-                *vars(figure).values(),
-                *(_after(peer, figure.what, figure.column) for peer in self.peers),
-            )
-            for figure in self.survived
+            (*vars(f).values(), *(_after(peer, f.what, f.column) for peer in self.peers))
+            for f in self.survived
         ]
         return records_frame(records, [*names, *(f"peer: {peer.name}" for peer in self.peers)])
 
@@ -221,23 +217,23 @@ class Audit(Document):
             "promise": self.promise,
             "level": self.level,
             **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
-            "findings": [str(item) for item in self.findings],
+            "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
             "loss_under_these_rows": jsonable(self.exact),
             "drifted": self.drifted,
             "rows_of_fit": self.fitted,
             "findable_at_best": jsonable(self.best),
-            "attacks": [_record(item) for item in self.attacks],
-            "control": [_record(item) for item in self.control],
-            "readers": [_record(item) for item in self.others],
-            "utility": [_record(item) for item in self.survived],
+            "attacks": _records(self.attacks),
+            "control": _records(self.control),
+            "readers": _records(self.others),
+            "utility": _records(self.survived),
             "peers": [
                 {
-                    "name": item.name,
-                    "attacks": [_record(part) for part in item.attacks],
-                    "utility": [_record(part) for part in item.survived],
+                    "name": peer.name,
+                    "attacks": _records(peer.attacks),
+                    "utility": _records(peer.survived),
                 }
-                for item in self.peers
+                for peer in self.peers
             ],
             "untested": list(self.untested),
             "within_cells": None if self.within is None else [*map(_number, self.within)],
@@ -276,32 +272,28 @@ class Audit(Document):
         best = "none" if math.isinf(self.best) else f"a loss of {short_number(self.best)}"
         lines = [
             f"Power: with these rows the best of all attacks finds {best} with a chance of "
-            f"{POWER:.0%}, and the most sensitive of the events that were chosen {seen}; smaller "
-            "losses may be there."
+            f"{POWER:.0%}, and the most sensitive of the chosen events {seen}; smaller losses may "
+            "be there."
         ]
-        if self.caught:
-            lines.append("Control: without noise the same attacks tell more than was guaranteed.")
-        else:
-            lines.append(
+        control = "Control: without noise the same attacks tell more than was guaranteed."
+        if not self.caught:
+            control = (
                 "Control: the same attacks tell no more than was guaranteed from rows WITHOUT "
-                "noise, so what they do not find means nothing: the attackers are too weak, the "
-                "rows too few, or the columns hardly tell the secrets."
+                "noise, so that no finding means nothing: the attackers are too weak, the rows too "
+                "few, or the columns hardly tell the secrets."
             )
-        return lines if self.findings else [*lines, NO_PROOF]
+        return [*lines, control, *([] if self.findings else [NO_PROOF])]
 
     def _about_rows(self) -> list[str]:
-        lines = []
+        lines = [
+            "None of these rows may have been in fit, or differences between the fitted "
+            "distribution and the true one are hidden."
+        ]
         if self.fitted:
-            lines.append(
-                "These look like the very rows of fit: such an audit asks whether the noise does "
-                "what it should under the fitted distribution, and cannot see how other rows "
-                "differ from it. Hold rows out for that."
-            )
-        else:
-            lines.append(
-                "It supposes that none of these rows was in fit: where some were, differences "
-                "between the fitted distribution and the true one are hidden."
-            )
+            lines = [
+                "These look like the very rows of fit: the audit tests the noise under the fitted "
+                "distribution, and cannot see how other rows differ. Hold rows out for that."
+            ]
         if self.exact is not None:
             lines.append(f"{counted_loss(self.exact)}.")
         if self.drifted:
@@ -310,17 +302,13 @@ class Audit(Document):
 
     def _sections(self) -> list[Section]:
         return [
-            *([Section("Findings", sentences=[*map(str, self.findings)])] if self.findings else []),
+            *[Section("Findings", sentences=[*map(str, self.findings)])] * bool(self.findings),
             self._attacks_section("Attacks on released rows", self.attacks),
             self._attacks_section("Control: the same on rows without noise", self.control),
             *_readers_section(self.others),
             *self._peers_section(),
             *_utility_section(self.survived, self.peers),
-            *(
-                [Section("Not tested: too few rows", sentences=self.untested)]
-                if self.untested
-                else []
-            ),
+            *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
         ]
 
     def _peers_section(self) -> list[Section]:
@@ -328,7 +316,7 @@ class Audit(Document):
             return []
         note = (
             "the same attackers on the same rows; peers HAVE NO SUCH PROMISE, and are no findings; "
-            "that these are releases of the table was not checked; of each the pair that is told "
+            "nobody checked that these are releases of the table; of each the pair that is told "
             "best"
         )
         ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
@@ -368,10 +356,10 @@ def _cells(attack: Attack) -> list[str]:
 
 
 def _readers_section(others: Sequence[Attack]) -> list[Section]:
-    """Return for each reader the pair that he tells best."""
+    """Return for each reader the pair that is told best."""
     if not others:
         return []
-    note = "whom the guarantee does not cover; of each the pair that he tells best"
+    note = "whom the guarantee does not cover; of each the pair that is told best"
     views = dict.fromkeys(attack.view for attack in others)
     head = ["reader", "secret", "against", "AUC", "advantage", "log odds", "interval"]
     cells = [_best_cells(view, [o for o in others if o.view == view]) for view in views]
@@ -399,11 +387,8 @@ def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> lis
     note = "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
     cells = [["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]]
     for figure in survived:
-        figures = [
-            figure.before,
-            figure.after,
-            *(_after(peer, figure.what, figure.column) for peer in peers),
-        ]
+        after_peers = [_after(peer, figure.what, figure.column) for peer in peers]
+        figures = [figure.before, figure.after, *after_peers]
         texts = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
         cells.append([figure.what, shown(figure.column), *texts])
     return [Section("What survives", note, cells)]
@@ -411,8 +396,8 @@ def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> lis
 
 def _after(peer: Peer, what: str, column: Name) -> float:
     """Return what the same figure is of a peer, NaN where it has none."""
-    values = [s.after for s in peer.survived if s.what == what and str(s.column) == str(column)]
-    return values[0] if values else math.nan
+    same = (s.after for s in peer.survived if s.what == what and str(s.column) == str(column))
+    return next(same, math.nan)
 
 
 def _ends(low: float, high: float) -> str:
@@ -424,8 +409,8 @@ def _frame(attacks: Iterable[Attack]) -> Any:
     return records_frame(records, tuple(Attack.__dataclass_fields__))
 
 
-def _record(facts: Attack | Survived) -> dict[str, Any]:
-    return {key: jsonable(_number(value)) for key, value in vars(facts).items()}
+def _records(facts: Iterable[Attack | Survived]) -> list[dict[str, Any]]:
+    return [{key: jsonable(_number(value)) for key, value in vars(f).items()} for f in facts]
 
 
 def _number(value: Any) -> Any:

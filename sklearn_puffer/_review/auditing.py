@@ -113,12 +113,12 @@ def audit(
     Parameters
     ----------
     noiser : PufferfishNoiser or PufferfishRelease
-        Fitted, or read from its form. A form holds no distributions: what needs these is left out,
-        and said.
+        Fitted, or read from its release artifact, which holds no distributions: what needs these
+        is left out, and said.
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released. Rows must be independent of each other, or groups of
-        them, where the noiser has groups: else keep one of each person, or name them in ``groups``.
+        them where the noiser has groups: else keep one row of each person, or name ``groups``.
     attackers : classifier, list or {name: classifier}, default=None
         None for boosted trees, nearest neighbours and logistic regression. A pipeline is given the
         released columns as a DataFrame, with words as ``category``; any other classifier numbers
@@ -134,7 +134,7 @@ def audit(
     level : float, default=0.05
         The chance of a false alarm over all tests, and of each interval to miss.
     repeats : int, default=5
-        Releases that a further reader averages; 1 for none.
+        Releases that a further reader averages; 1 for no such reader.
     knows : str, int or list of these, default=None
         Columns whose true values a further reader knows, each by itself; None for the first three
         that are released, an empty list for none.
@@ -142,9 +142,9 @@ def audit(
         The rows of ``table`` as other ways released them, as many and in the same order: the same
         attackers learn from these. They have no such guarantee, and no findings.
     groups : str or int, default=None
-        The column of groups of rows that hang together. A noiser with ``groups=`` has one, and
-        then attackers see all released rows of a group, and one adds up what single rows tell; of
-        others one row of each group is audited, by lot.
+        The column of groups of rows that depend on each other. A noiser with ``groups=`` has one:
+        attackers then see all released rows of a group, and one adds up what single rows tell. Of
+        other noisers one row of each group is audited, by lot.
     max_rows : int or None, default=20000
         Most rows that are released, drawn from the table, whole groups of them; None for all.
     random_state : int, default=0
@@ -160,8 +160,8 @@ def audit(
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, its value and the way out; of rows that `transform` refuses; and if so
-        few rows have the secrets that no attack could be found to exceed the guarantee.
+        Naming the argument, its value and the way out; of rows that `transform` refuses; and if
+        too few rows have the secrets for any attack to exceed the guarantee.
     UncertifiedError
         If the certificate does not hold.
 
@@ -191,19 +191,19 @@ def audit(
     :math:`1 - 2 (1 - \delta)/(1 + e^\varepsilon)`.
 
     Further readers: one averages ``repeats`` fresh releases of the same rows, with the first
-    attacker, and the other knows a column as it was, with boosted trees. Nobody guaranteed anything
-    about them (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
+    attacker; the other knows the true values of a column, with boosted trees. The guarantee covers
+    neither (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
     what they find out is shown and never a finding.
 
-    Rows that a swap exchanges are not independent: half of the theorem above fails. So those that
-    attackers are judged on are swapped as a table of their own, and counts of an event are held
-    against sums of independent coins of any chances (the swap deals the cells that rows come from
-    uniformly to the places of a cell, and counts of what is dealt so are such sums: J. Borcea, P.
-    Braenden and T. Liggett, 2009). That takes more rows, most of all where there are more than two
-    secrets.
+    Rows that a swap exchanges are not independent, so that half of the theorem above fails. The
+    rows that attackers are judged on are therefore swapped as a table of their own, and counts of
+    an event are held against sums of independent coins of any chances (the swap deals the cells
+    that rows come from uniformly to the rows of a cell, and counts of what is dealt so are such
+    sums: J. Borcea, P. Braenden and T. Liggett, 2009). That takes more rows, above all with more
+    than two secrets.
 
-    The audit draws releases of its own, which are dropped: handing one on as well as another
-    release of the same rows would be two.
+    The audit draws releases of its own and drops them: to hand one on beside another release of the
+    same rows would make two.
 
     Examples
     --------
@@ -299,8 +299,8 @@ _STAGES = 6
 class _AuditedRows:
     """The rows that are audited, and what attackers and other readers make of them.
 
-    ``parts`` are rows that train, choose and test; where groups of rows are attacked as a whole,
-    ``groups`` are these, and ``units`` the parts of them, else None and the parts of the rows.
+    ``parts`` are rows that train, choose and test. Where groups of rows are attacked as a whole,
+    ``units`` are the parts of these ``groups``; else they are the parts of the rows.
     """
 
     noiser: Any
@@ -370,10 +370,10 @@ class _AuditedRows:
         return [a for field in fields for a in attacks_on(field, rows, first, view)]
 
     def knowing(self, fields: Sequence[Field], after: Any, columns: Sequence[Name]) -> list[Attack]:
-        """Return what one finds out who knows the true values of a column, before and after.
+        """Return what a reader who knows the true values of a column finds out, before and after.
 
-        The difference is what the release tells beyond what he knew. His columns are not those of
-        the release, so he uses a classifier that takes any.
+        The difference is what the release adds. The columns are not those of the release, so that
+        the classifier must take any.
         """
         attackers, released = {"boosted": boosted(20)}, self.view(after)
         attacks = []
@@ -414,15 +414,15 @@ _Few = tuple[Name, Any, Any, int, int]
 
 
 def _pairs(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
-    """Return the protected pairs, without order; a form has them in its certificate alone."""
+    """Return the protected pairs, without order; an artifact has them in its certificate alone."""
     if hasattr(noiser, "secret_pairs_"):
         return dict(noiser.secret_pairs_)
     pairs: dict[Name, dict[tuple[Any, Any], None]] = {}
     for loss in noiser.certificate_.pairs:
-        column_pairs = pairs.setdefault(loss.sensitive, {})
-        if (loss.against, loss.secret) not in column_pairs:
-            column_pairs[loss.secret, loss.against] = None
-    return {name: list(column_pairs) for name, column_pairs in pairs.items()}
+        of_column = pairs.setdefault(loss.sensitive, {})
+        if (loss.against, loss.secret) not in of_column:
+            of_column[loss.secret, loss.against] = None
+    return {name: list(of_column) for name, of_column in pairs.items()}
 
 
 def _fields(
@@ -545,19 +545,18 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
     notes = []
     if passed:
         notes.append(
-            f"Attackers did not look at {listed(passed)}, which the release passes on as they are "
-            "and no guarantee covers: they may tell everything."
+            f"Attackers did not look at {listed(passed)}, which are passed through, and which no "
+            "guarantee covers: they may tell everything."
         )
     if noiser.random_state is not None:
         notes.append(
-            "The noiser has a random_state: who knows it takes the noise away, which these "
+            "The noiser has a random_state: who knows it can remove the noise, which these "
             "attackers do not try."
         )
     if isinstance(noiser, PufferfishRelease):
         notes.append(
-            "This is a release that was read from its form, which holds no distributions of "
-            "secrets: what it loses under the distributions counted from these rows needs the "
-            "noiser."
+            "A release artifact holds no distributions of secrets: only the noiser tells the loss "
+            "under the distributions counted from these rows."
         )
     keyed = same_when_keyed(noiser, part)
     if keyed is not None:
@@ -570,27 +569,27 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
 
 
 COUNTING = (
-    "These attackers read the whole release, and know how often each row occurs in it; a channel's "
-    "guarantee is for who reads one row alone. Where they find more, merge values (n_bins=, fewer "
-    "columns) until most rows occur often. Nor does the guarantee cover a reader who holds the "
-    "channel and the list of fitted rows: fit computes what he would learn, and refuses too much; "
-    "keep both secret."
+    "These attackers read the whole release and count copies of rows; a channel's guarantee is for "
+    "a reader of one row. Where they find more, merge values (n_bins=, fewer columns) until most "
+    "rows occur often. The guarantee does not cover a reader who holds the channel and the list of "
+    "fitted rows either: fit computes what such a reader learns, and refuses too much; keep both "
+    "secret."
 )
 
 
 def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
-    """Return what to know of a swap, whose rows hang together."""
+    """Return what to know of a swap, whose rows depend on each other."""
     if held is None:
         return []
     notes = [
-        "Rows of a swap hang together, so those that attackers were judged on were swapped as a "
-        "table of their own: attackers know secrets of people of another table alone."
+        "Rows of a swap depend on each other, so those that attackers were judged on were swapped "
+        "as a table of their own: attackers know secrets of another table alone."
     ]
     if held.strata > 0.0:
         notes.append(
-            "Attackers see the columns whose values rows keep, which the guarantee takes as known: "
-            f"so what they tell by themselves, up to e^{short_number(held.strata)}, is allowed "
-            "beside epsilon."
+            "Attackers see the columns that rows keep, which the guarantee takes as known: what "
+            f"these tell by themselves, up to e^{short_number(held.strata)}, is allowed beside "
+            "epsilon."
         )
     return notes if held.within is None else [*notes, _within_note(certificate, held.within)]
 
@@ -624,8 +623,8 @@ def _check_noiser(noiser: Any) -> None:
     check_is_fitted(noiser)
     if getattr(noiser.certificate_, "reserve", None) is not None:
         raise ValueError(
-            "noiser releases rows one by one, and an audit would use up its donors; audit one that "
-            "was fitted with the same settings but donors, whose flows are found alike."
+            "noiser releases rows one by one, and an audit would use up its donors; audit one with "
+            "the same settings but donors, whose flows are found alike."
         )
 
 
@@ -637,8 +636,8 @@ def _frame(table: Any) -> Any:
     odd = [label for label in frame.columns if not isinstance(label, str)]
     if odd:
         raise TypeError(
-            f"table has a column called {odd[0]!r}, and an audit tells columns by strings; fit and "
-            "audit it with table.columns = table.columns.astype(str)."
+            f"table has a column called {odd[0]!r}, and an audit needs strings; fit and audit it "
+            "with table.columns = table.columns.astype(str)."
         )
     return frame
 
@@ -662,13 +661,12 @@ def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[Secrets
 
 
 def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
-    """Refuse a table that has not two of the secrets that were fitted: it is another one."""
+    """Refuse a table without two of the secrets that were fitted: it is another one."""
     if len(fitted.intersection(labels)) < 2:
         raise ValueError(
-            f"noiser and table do not fit together: the sensitive column {quoted(name)} has the "
-            f"values {listed(list(labels), 5)} in table, and noiser protects "
-            f"{listed(sorted(fitted, key=str), 5)} of it; give rows of the table that was fitted, "
-            "with values as they were."
+            f"noiser and table do not fit together: column {quoted(name)} has the values "
+            f"{listed(list(labels), 5)} in table, and noiser protects "
+            f"{listed(sorted(fitted, key=str), 5)}; give rows with values as in fit."
         )
 
 
@@ -701,7 +699,7 @@ def _chosen(
 
 
 def _chosen_groups(noiser: Any, column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
-    """Return the rows of groups, of as many rows each where no guarantee is about their sizes."""
+    """Return the rows of groups, all of one size where no guarantee hides their sizes."""
     sizes, which = units.wide.sizes, ""
     kept = np.arange(len(units))
     if not hasattr(noiser, "swap_") and len(np.unique(sizes)) > 1:

@@ -19,15 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import (
-    betainc,
-    betaincc,
-    betaincinv,
-    expit,
-    gammainccinv,
-    gammaincinv,
-    logit,
-)
+from scipy.special import betainc, betaincc, betaincinv, expit, gammainccinv, gammaincinv, logit
 
 from sklearn_puffer._base import Array, FloatArray
 
@@ -350,12 +342,7 @@ def _tails(
 
 @lru_cache(maxsize=_KEPT)
 def findable(
-    guarantee: Guarantee,
-    q: float | None,
-    n: int,
-    m: int,
-    level: float,
-    whole: Whole | None = None,
+    guarantee: Guarantee, q: float | None, n: int, m: int, level: float, whole: Whole | None = None
 ) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 

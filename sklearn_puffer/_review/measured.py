@@ -28,15 +28,7 @@ from sklearn_puffer._review.attack import (
     twice_below,
     with_copies,
 )
-from sklearn_puffer._tables import (
-    Name,
-    Table,
-    as_pandas,
-    is_frame,
-    is_lazy,
-    known,
-    resolve,
-)
+from sklearn_puffer._tables import Name, Table, as_pandas, is_frame, is_lazy, known, resolve
 
 
 def in_memory(table: Any, who: str) -> Any:
@@ -428,10 +420,7 @@ def task_figures(
     labels, counts = np.unique(task.target[test], return_counts=True)
     rate = float(counts.max() / len(test))
     base = f"base rate of {quoted(labels[counts.argmax()])}"
-    return [
-        Survived("AUC on true rows", task.name, *scores),
-        Survived(base, task.name, rate, rate),
-    ]
+    return [Survived("AUC on true rows", task.name, *scores), Survived(base, task.name, rate, rate)]
 
 
 def known_rows(target: Array) -> Array:

@@ -101,12 +101,11 @@ def read_columns(
     table : Table
     sensitive : sequence of names
     public : collection of names or None
-        The columns to release, which are then proposed whatever they look like; None for all that
-        are fit for it.
+        The columns to release, proposed whatever they look like; None for all that suit.
     dates : collection of names
-        Columns of dates, times and durations, as they are.
+        Columns of dates, times and durations.
     days : collection of names
-        Those that have become whole days.
+        Columns of dates that were turned into whole days.
     orders : mapping
         The declared values of some columns, as in ``categories=``.
     """
@@ -129,7 +128,7 @@ def read_columns(
 
 
 def without_odd_gaps(facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
-    """Leave out numbers with gaps beside secrets with gaps: no one setting has a place for both."""
+    """Leave out numbers with gaps beside secrets with gaps: no setting allows both."""
     if not any(fact.missing for fact in facts if fact.use == "sensitive"):
         return list(facts)
     remark = "it has missing values beside those of a sensitive column; fill or drop one of them"
@@ -146,7 +145,7 @@ def _use(name: Name, sensitive: Sequence[Name]) -> Use:
 
 
 def _in_days(fact: ColumnFacts) -> ColumnFacts:
-    """Return what a column of days is: they number no rows, even if each has its own."""
+    """Return what a column of days is: no identifier, even if every row has its own day."""
     if fact.kind == "identifier":
         return replace(fact, use="release", kind="days", remark=f"{_BINS}: it goes into bins")
     return replace(fact, kind="days") if fact.kind == "whole number" else fact
@@ -192,12 +191,14 @@ def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[st
         return "nothing", "every value is missing", True
     if values.kind == "float" and not np.isfinite(atoms).all():
         return "unreadable", "it contains infinity; drop or replace such values", True
+    what = ""
     if values.kind == "category" and _many(atoms, values) and not (values.declared or ordered):
-        few = f"{len(atoms)} different texts in {len(values)} rows look like an identifier"
-        return "identifier", f"{few}; name it in public= if it is to be released", True
+        what = "texts"
     if values.kind in _NUMBERS and not ordered and looks_like_key(atoms, len(values)):
-        few = f"{len(atoms)} different whole numbers in {len(values)} rows look like an identifier"
-        return "identifier", f"{few}; name it in public= if it is to be released", True
+        what = "whole numbers"
+    if what:
+        remark = f"{len(atoms)} different {what} in {len(values)} rows look like an identifier"
+        return "identifier", f"{remark}; name it in public= if it is to be released", True
     if len(atoms) == 1 and values.missing is None:
         return "constant", "it has one value only, and tells nothing", False
     if values.kind in _NUMBERS and not ordered and _many(atoms, values):
@@ -250,41 +251,33 @@ class Candidate:
 def candidates_of(
     epsilon: float, fixed: Mapping[str, Any], columns: Sequence[ColumnFacts], lookup: Sequence[Any]
 ) -> list[Candidate]:
-    """Return the settings for some columns; what the caller fixed is not varied.
+    """Return the settings to try for some columns; what the caller fixed is not varied.
 
     >>> [each.label for each in candidates_of(1.0, {"noise": "swap"}, [], [])]
     ['swap', 'swap, over the 95 % set']
     """
     candidates = []
+    reader = GROUP if "groups" in fixed else ROW
     for label, params in _settings(fixed, columns):
         settings = {**fixed, **params}
         swap = record_swap(settings["noise"]) is not None
-        candidates.append(
-            Candidate(
-                epsilon, label, TABLE if swap else GROUP if "groups" in fixed else ROW, settings
-            )
-        )
+        candidates.append(Candidate(epsilon, label, TABLE if swap else reader, settings))
         if swap and fixed.get("adversaries") is None:
             settings = {**settings, "adversaries": "confidence"}
             candidates.append(Candidate(epsilon, f"{label}, {_SET}", f"{TABLE}, {_SET}", settings))
-    if not lookup:
-        return candidates
-    known = [_with_known(candidate, tuple(lookup)) for candidate in candidates if candidate.is_swap]
-    return [*known, *candidates]
+    swaps = [candidate for candidate in candidates if candidate.is_swap and lookup]
+    return [*(_with_known(swap, tuple(lookup)) for swap in swaps), *candidates]
 
 
-def _with_known(candidate: Candidate, lookup: tuple[Any, ...]) -> Candidate:
-    params = {**candidate.params, "known": lookup}
-    suffix = ", lookup= known"
-    return Candidate(
-        candidate.epsilon, candidate.label + suffix, candidate.promise + suffix, params
-    )
+def _with_known(swap: Candidate, lookup: tuple[Any, ...]) -> Candidate:
+    params, suffix = {**swap.params, "known": lookup}, ", lookup= known"
+    return Candidate(swap.epsilon, swap.label + suffix, swap.promise + suffix, params)
 
 
 def _settings(
     fixed: Mapping[str, Any], columns: Sequence[ColumnFacts]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return labels and parameters, but for the set and what may be known."""
+    """Return labels and parameters, without confidence sets and side information."""
     if "noise" in fixed:
         noise = fixed["noise"]
         return [(noise if isinstance(noise, str) else quoted(noise), {})]
@@ -307,7 +300,7 @@ def _settings(
 
 
 def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
-    """Return how many combinations of values there may be, with so many bins for numbers."""
+    """Return how many combinations of values there may be, with numbers in so many bins."""
     return math.prod(
         float(min(column.distinct, bins) if bins and column.numeric else max(column.distinct, 1))
         for column in columns
@@ -315,16 +308,16 @@ def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
 
 
 INTERNAL = (
-    "This plan is computed from the raw rows, those of the sensitive columns included, and is not "
-    "noisy: keep it where you keep the table, and do not release it."
+    "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "
+    "where you keep the table, and do not release it."
 )
 CHOSEN = (
-    "Choosing a setting by it makes the choice a function of the rows; no certificate covers what "
-    "the choice itself tells. Plan on other rows of the same kind where that matters."
+    "Who chooses a setting by it makes the choice a function of the rows, and no certificate "
+    "covers what the choice tells. Plan on other rows of the same kind where that matters."
 )
 ESTIMATES = (
-    "Figures are estimates, measured on rows that were not fitted: an attack that was not tried "
-    "may find more. What is proven is the loss, under the conditions that each certificate lists."
+    "Figures are estimates, measured on rows that were not fitted: other attacks may find more. "
+    "The loss is proven, under the conditions that each certificate lists."
 )
 VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -570,8 +563,7 @@ class Plan(Document):
         if row.strata_loss > 0.0:
             sentences.append(
                 "Columns that may be known stay with their owners; who learns them from the "
-                f"release moves the odds by up to {row.strata_loss:.3g} nats, what they tell "
-                "themselves included."
+                f"release shifts the odds by up to {row.strata_loss:.3g} nats in all."
             )
         return " ".join(sentences)
 
@@ -615,16 +607,16 @@ class Plan(Document):
         if not self.needed:
             auc, low, high = self.raw.ends
             safe = self.proposed
-            more = "" if safe is None else f"; row {safe} proves it, where a proof is wanted"
+            proof = "" if safe is None else f"; row {safe} proves it, where a proof is wanted"
             return (
                 f"Nothing is needed: the rows as they are tell at most AUC {high:.3f} (estimate "
                 f"{auc:.3f}, 95 % interval {low:.3f} to {high:.3f}) by the attacks tried, and "
-                f"{self.raw.allowed:.3f} is allowed{more}."
+                f"{self.raw.allowed:.3f} is allowed{proof}."
             )
         if self.proposed is not None:
             row = self.trials[0]
-            more = f"{row.label}: {self._figures(row)} (estimates)"
-            return f"Release with row {self.proposed}, {more}.{self._doubt()}"
+            figures = f"{row.label}: {self._figures(row)} (estimates)"
+            return f"Release with row {self.proposed}, {figures}.{self._doubt()}"
         ways = "; ".join(self.out) or "neither a column less nor twice the epsilon does"
         return f"No setting keeps both the guarantee and the rows: {ways}."
 
@@ -633,11 +625,11 @@ class Plan(Document):
         row = self.trials[0]
         if row.ends[0] <= row.allowed:
             return ""
-        kept = [(k, r) for k, r in enumerate(self.trials) if self._useful(r)]
-        below = [k for k, r in kept if r.ends[0] <= r.allowed]
+        rows = enumerate(self.trials)
+        below = [k for k, r in rows if self._useful(r) and r.ends[0] <= r.allowed]
         advice = f", or take row {below[0]}, which stays below" if below else ""
         return (
-            " That estimate lies above what is allowed, but not by more than chance makes of so "
+            " That estimate lies above what is allowed, but by no more than chance makes of so "
             f"many attacks: hold out more rows{advice}."
         )
 
@@ -688,10 +680,8 @@ class Plan(Document):
         guarantee = Guarantee(epsilon, row.noiser.delta, row.noiser.alpha)
         measurer = replace(measurer, allowed=guarantee.auc())
         if candidate.is_swap:
-            curve = SwapCurve.of(
-                row.noiser, frame_table(measurer.held[measurer.names_of(row.noiser)])
-            )
-            gets, loss = curve.at(epsilon)
+            held = frame_table(measurer.held[measurer.names_of(row.noiser)])
+            gets, loss = SwapCurve.of(row.noiser, held).at(epsilon)
             rows = measurer.held[list(measurer.columns)].iloc[gets].reset_index(drop=True)
             result = measurer.measure(row.label, rows)
         else:
@@ -769,7 +759,7 @@ class Plan(Document):
         note = (
             "change in standard deviations; equal values and rows; attack: AUC of the best one "
             f"found with its 95 % interval, beside the one allowed{task}{base}; kept: unchanged "
-            "rows of the secret that pays most; unique rows, and the smallest group of equal ones "
+            "rows of the secret that pays most; unique rows, and the smallest group of equal rows "
             "(k)"
         )
         head = ["row", "setting", "change", "values", "rows", "attack", "allowed", "kept"]

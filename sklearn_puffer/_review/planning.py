@@ -68,10 +68,10 @@ _DRIFT = 0.55  # an AUC between table and hold-out, above which they are told ap
 
 @dataclass(frozen=True, eq=False)
 class Measurer:
-    """The rows that settings are fitted to, those that they are measured on, and what is asked.
+    """The rows that settings are fitted to and measured on, and what is measured.
 
-    Rows of a group lie in one half; where the guarantee is for ``whole`` groups, these are
-    attacked. ``lone`` has one row of each group, of those fitted and of those held out.
+    Rows of a group lie in one half. Where the guarantee is for ``whole`` groups, these are
+    attacked. ``lone`` has one row of each group, of the fitted rows and of those held out.
     """
 
     fitted: Any
@@ -107,16 +107,12 @@ class Measurer:
         """Return the figures of released rows; ``blind`` where there is nothing to attack."""
         change, equal = measured.changes(self.held, released, self.columns)
         part, rows = np.sort(np.concatenate(self.halves)), equal.all(axis=1)
-        released_part, raw = (
-            seen(rows_of.iloc[part], self.columns) for rows_of in (released, self.held)
-        )
-        local = replace(self.local(part), held=raw)
-        attack = None
+        after, before = (seen(f.iloc[part], self.columns) for f in (released, self.held))
+        local, attack, score = replace(self.local(part), held=before), None, math.nan
         if not blind:
-            attack = local.attacked(released_part, attackers_of(None), copies=copies)
-        score = float("nan")
+            attack = local.attacked(after, attackers_of(None), copies=copies)
         if local.task is not None:
-            score = measured.task_score(local.task, raw, released_part, local.halves)
+            score = measured.task_score(local.task, before, after, local.halves)
         return Row(
             label=label,
             change=change,
@@ -137,9 +133,7 @@ class Measurer:
             return measured.attacked(
                 seen, self.secrets, self.halves, attackers, copies=copies, groups=codes
             )
-        secrets = [
-            replace(secret, codes=secret.codes[groups.wide.first]) for secret in self.secrets
-        ]
+        secrets = _of_rows(self.secrets, groups.wide.first)
         halves = groups.among(self.halves[0]), groups.among(self.halves[1])
         more = groups.attackers(attackers, list(seen.columns))
         return measured.attacked(groups.seen(seen), secrets, halves, more, copies=copies)
@@ -148,7 +142,7 @@ class Measurer:
         """Return the same with rows numbered within the part that is measured."""
         return replace(
             self,
-            secrets=[replace(secret, codes=secret.codes[part]) for secret in self.secrets],
+            secrets=_of_rows(self.secrets, part),
             halves=(np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])),
             task=None if self.task is None else self.task.of(part),
             groups=None if self.groups is None else self.groups.of_rows(part),
@@ -170,7 +164,7 @@ class Measurer:
         return name, label, share
 
     def tried(self, candidate: Candidate) -> Row:
-        """Return what comes of a candidate; whatever a fit raises is a result."""
+        """Return what comes of a candidate; an error of its fit is a result, too."""
         began = monotonic()
         try:
             noiser = self.fit(candidate)
@@ -301,7 +295,7 @@ def plan(
     names = [each.name for each in facts if each.use == "release"]
     if not names:
         raise ValueError(
-            "no column is proposed for the release, as each is sensitive, a task, or looks like an "
+            "no column is proposed for the release: each is sensitive, a task, or looks like an "
             "identifier or a date; name those to release in public=."
         )
     looked = [] if lookup is None else resolve(lookup, source.names, "lookup")
@@ -363,7 +357,7 @@ def _plan(
 
 
 def _tried(measurer: Measurer, candidates: Sequence[Candidate]) -> list[Row]:
-    """Return what comes of candidates; of those that Ctrl-C cuts off, that they were not tried."""
+    """Return what comes of candidates; Ctrl-C leaves the rest as not tried."""
     rows: list[Row] = []
     try:
         rows.extend(measurer.tried(each) for each in counted(candidates, "settings"))
@@ -498,13 +492,10 @@ def _measurer(
     chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
     sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
     halves = groups.rows(sides[0]), groups.rows(sides[1])
-    judged = [replace(e, codes=e.codes[groups.wide.first]) for e in secrets] if whole else secrets
-    units_judged = sides if whole else halves
-    judged = [
-        replace(secret, pairs=measured.pairs_to_attack(secret, units_judged)) for secret in judged
-    ]
-    _check_attackable(judged)
-    secrets = [replace(a, pairs=b.pairs) for a, b in zip(secrets, judged, strict=True)]
+    judged = _of_rows(secrets, groups.wide.first) if whole else secrets
+    pairs = [measured.pairs_to_attack(e, sides if whole else halves) for e in judged]
+    _check_attackable([replace(e, pairs=p) for e, p in zip(judged, pairs, strict=True)])
+    secrets = [replace(e, pairs=p) for e, p in zip(secrets, pairs, strict=True)]
     return Measurer(
         fitted[kept],
         held,
@@ -519,6 +510,10 @@ def _measurer(
         None if codes[1] is None else groups,
         whole,
     )
+
+
+def _of_rows(secrets: Sequence[Secrets], rows: Array) -> list[Secrets]:
+    return [replace(secret, codes=secret.codes[rows]) for secret in secrets]
 
 
 def _promised(epsilon: float, params: Mapping[str, Any]) -> Guarantee:
@@ -562,8 +557,7 @@ def _check_attackable(secrets: Sequence[Secrets]) -> None:
         if len(secret.labels) < 2:
             raise ValueError(
                 f"sensitive column {quoted(secret.name)} has one value only among the rows held "
-                "out: there is nothing to protect, or too few rows of the others; give a larger "
-                "holdout."
+                "out: there is nothing to protect, or other values are rare; give a larger holdout."
             )
         wide = [measured.half_width(int(counts[i]), int(counts[j])) for i, j in secret.pairs]
         if not wide or min(wide) > measured.WIDEST:
@@ -573,9 +567,8 @@ def _check_attackable(secrets: Sequence[Secrets]) -> None:
             )
             raise ValueError(
                 f"holdout has {few} and {most} rows of the most frequent values of "
-                f"{quoted(secret.name)}, too few to attack: about {needed} of each are needed for "
-                f"an AUC that is known to {measured.WIDEST:g}; give more rows, a larger holdout=, "
-                "or merge rare values."
+                f"{quoted(secret.name)}, too few to attack: an AUC known to {measured.WIDEST:g} "
+                f"needs about {needed} of each; give more rows, a larger holdout=, or merge values."
             )
 
 
@@ -679,8 +672,8 @@ def _of_groups(measurer: Measurer) -> list[str]:
             "single rows; attackers see how many rows a group has, which no setting hides."
         ]
     return [
-        "groups= keeps the rows of a group on one side, and figures and guarantees are those of "
-        "single rows; give max_group=, too, for a guarantee about all rows of a group together."
+        "groups= keeps the rows of a group on one side, but figures and guarantees are those of "
+        "single rows; max_group= guarantees all rows of a group together."
     ]
 
 
@@ -688,7 +681,7 @@ def _rare(measurer: Measurer) -> list[str]:
     said = []
     for secret in measurer.secrets:
         attacked = {code for pair in secret.pairs for code in pair}
-        few = [secret.labels[code] for code in range(len(secret.labels)) if code not in attacked]
+        few = [label for code, label in enumerate(secret.labels) if code not in attacked]
         if few:
             said.append(
                 f"values of {quoted(secret.name)} with too few rows held out to be attacked: "
@@ -700,12 +693,11 @@ def _rare(measurer: Measurer) -> list[str]:
 def _drift(measurer: Measurer) -> list[str]:
     """Name a hold-out that a model tells from the table, and the column by which it does best."""
     few = min(*map(len, measurer.lone), _MEASURED // 2)
-    both = [
-        rows_of[list(measurer.columns)].iloc[rows[measured.halves_of(len(rows), measurer.seed)[0]]]
-        for rows_of, rows in zip((measurer.fitted, measurer.held), measurer.lone, strict=True)
-    ]
-    both = [rows_of.iloc[:few] for rows_of in both]
-    codes = np.repeat([0, 1], [len(rows_of) for rows_of in both])
+    both = []
+    for frame, rows in zip((measurer.fitted, measurer.held), measurer.lone, strict=True):
+        half = rows[measured.halves_of(len(rows), measurer.seed)[0]]
+        both.append(frame[list(measurer.columns)].iloc[half[:few]])
+    codes = np.repeat([0, 1], [len(frame) for frame in both])
     rows = seen(measured.stacked(both), measurer.columns)
     which = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
     halves = measured.halves_of(len(codes), measurer.seed)
@@ -720,8 +712,8 @@ def _drift(measurer: Measurer) -> list[str]:
     worst = max(alone, key=lambda name: alone[name])
     return [
         "holdout follows another distribution than table: a model tells them apart (AUC "
-        f"{attack.auc:.2f}), best by {quoted(worst)} ({alone[worst]:.2f}); figures are of the rows "
-        "in holdout, and the guarantee is about rows as those of table."
+        f"{attack.auc:.2f}), best by {quoted(worst)} ({alone[worst]:.2f}); figures are about "
+        "holdout, and the guarantee about rows like those of table."
     ]
 
 
@@ -746,10 +738,8 @@ def _odd_columns(held: Any, columns: Sequence[ColumnFacts]) -> list[str]:
 
 def _known(measurer: Measurer, kept: Sequence[Row]) -> list[str]:
     """Say of each column what it costs a swap that a reader knows it."""
-    swaps = [row for row in kept if row.candidate is not None and row.candidate.is_swap]
-    if not swaps:
-        return []
-    row = next((r for r in swaps if r.noiser.known is None), None)
+    swaps = (row for row in kept if row.candidate is not None and row.candidate.is_swap)
+    row = next((swap for swap in swaps if swap.noiser.known is None), None)
     if row is None:
         return []
     names = measurer.names_of(row.noiser)
@@ -761,13 +751,12 @@ def _known(measurer: Measurer, kept: Sequence[Row]) -> list[str]:
             costs[name] = curve.kept_if_known([name])
         except ValueError:
             few.append(name)
-    costs_told = [f"{quoted(name)} {kept:.0%}" for name, kept in costs.items()]
     notes = []
-    if costs_told:
+    if costs:
+        by_column = "; ".join(f"{quoted(name)} {kept:.0%}" for name, kept in costs.items())
         notes.append(
             f"known= by the rows that stay with their owners ({kept_without:.0%} without, "
-            f"{row.label}; an estimate): {'; '.join(costs_told)}. Name those that a reader is "
-            "likely to know."
+            f"{row.label}; an estimate): {by_column}. Name those that a reader is likely to know."
         )
     if few:
         notes.append(f"known= is not possible for {listed(few, 5)}: too few rows of each value.")

@@ -1,13 +1,13 @@
 """A report as a page, in HTML, Markdown, text and JSON; and the one for recipients.
 
-Pages of HTML are made by the templates beside it, and here is the only import of Jinja2. A page is
-one file without scripts, fonts or pictures from elsewhere, and tells browsers to fetch nothing
-(Content-Security-Policy), so that what stands in a name cannot. Whatever is filled in is escaped,
-and stays on one line.
+The templates beside this module make pages of HTML, and only this module imports Jinja2. A page is
+one file without scripts, fonts or pictures from elsewhere. It tells browsers to fetch nothing
+(Content-Security-Policy), so that a name cannot make them. Every value is escaped, and stays on one
+line.
 
-What recipients are told is listed here, and nothing of it is made of raw rows. It is built from
-parameters and names, one by one, and never from a page of the certificate with something left out:
-what is added to a certificate later does not reach it.
+The report for recipients is listed here, and nothing of it is made of raw rows. It is built from
+parameters and names, one by one, and never from a page of the certificate with parts left out: what
+is added to a certificate later does not reach recipients.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 class Report(Document):
     """What a release guarantees and costs, for the person who signs it.
 
-    Made by `report`; as text it is the page that ``html`` and ``markdown`` are.
+    Made by `report`; as text it is the same page as ``html`` and ``markdown``.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Report(Document):
             "date": self.date,
             **self.record,
             "lines": list(page.lines),
-            "sections": [_told(section) for section in page.sections],
+            "sections": [_section_record(section) for section in page.sections],
         }
 
     @property
@@ -195,7 +195,7 @@ class Report(Document):
         return Section("About this report", cells=[[*about], [*about.values()]], sentences=mark)
 
 
-def _told(section: Section) -> dict[str, Any]:
+def _section_record(section: Section) -> dict[str, Any]:
     table = None
     if section.cells:
         head, *rows = (list(row) for row in section.cells)
@@ -266,30 +266,27 @@ def _inert(value: Any) -> Any:
 
 
 _ONE_ROW = (
-    "Rows are taken as independent of each other: what the row of one person tells about another, "
-    "as within a family, is not covered."
+    "Rows are taken as independent of each other: what one person's row tells about another "
+    "person, as within a family, is not covered."
 )
 _GROUPS = (
-    "Groups of rows are taken as independent of each other: what the rows of one tell about "
-    "another is not covered."
+    "Groups of rows are taken as independent: what one group tells about another is not covered."
 )
 _NOT_PROMISED = (
-    "Nothing is guaranteed about what the released columns tell of the population: that whoever "
-    "works long hours is often of one department can still be learnt.",
-    "Nothing is guaranteed about any other column, or about whether a person is in the table at "
-    "all.",
-    "Nothing is guaranteed to hold against a reader whose knowledge is not that named above: who "
-    "knows another distribution of the columns, or more about a row, may learn more.",
+    "What the released columns tell of the population is not covered: that people who work long "
+    "hours are often of one department can still be learnt.",
+    "Other columns are not covered, nor whether a person is in the table at all.",
+    "Readers with other knowledge than that named above are not covered: who knows another "
+    "distribution of the columns, or more about a row, may learn more.",
     "Combinations of several sensitive columns are not secrets; each is protected by itself.",
-    "Further releases of the same rows tell more than the guarantee says, unless they are counted "
-    "in it or by a ledger.",
-    "The number of rows, their order, their index and the types of columns are released as they "
-    "are, and whether a release is refused, and its warnings, may depend on the rows.",
+    "Further releases of the same rows tell more, unless the guarantee or a ledger counts them.",
+    "The number of rows, their order, their index and the types of columns are released unchanged. "
+    "Refusals and warnings may depend on the rows.",
 )
 
 
 def not_promised(certificate: Any) -> tuple[str, ...]:
-    """Return what no settings guarantee: of rows, or of groups where these are protected."""
+    """Return what no settings guarantee, about rows or about groups of them."""
     grouped = getattr(certificate, "groups", None) is not None
     about = f"The guarantee is about one {'group of rows' if grouped else 'row'}."
     return about, *_NOT_PROMISED, _GROUPS if grouped else _ONE_ROW
@@ -327,23 +324,23 @@ def percent_at_most(share: float) -> str:
 
 
 def example(notion: Notion) -> str:
-    """Return what the guarantee comes to for who cannot tell two secrets apart beforehand."""
+    """Return what the guarantee means for a reader to whom two secrets are equally probable."""
     most = percent_at_most(best_guess(notion))
     _, delta, alpha = _numbers(notion)
     if delta == 0.0 and alpha is None:
         return (
-            "For example: to somebody for whom two secrets were equally probable before, an even "
-            f"chance becomes at most {most}, whatever is released."
+            "For example: if two secrets were equally probable to a reader before, an even chance "
+            f"becomes at most {most}, whatever is released."
         )
     return (
-        "For example: who holds two secrets for equally probable before, an even chance, and "
-        f"guesses after seeing the release which it is, is right at most {most} of the time. "
-        "Single releases may tell more than that, but seldom."
+        "For example: if two secrets are equally probable to a reader before the release, a guess "
+        f"afterwards is right at most {most} of the time. Single releases may tell more, but "
+        "seldom."
     )
 
 
 def promise_picture(notion: Notion) -> Bars:
-    """Return what a guarantee leaves of not knowing which of two secrets it is."""
+    """Return how well a reader may guess which of two secrets it is, before and after."""
     most = best_guess(notion)
     rows = [
         Bar("before the release", 0.5, percent_at_most(0.5)),
@@ -359,18 +356,18 @@ _PRIORS = {
     "the fitted Gaussian prior": "normal distributions fitted to the rows",
 }
 _ABOUT_NOISE = (
-    "as much noise is added as the guarantee needs, which may be none; values without an order are "
+    "noise is added as the guarantee needs it, which may be none; values without an order are "
     "drawn anew with some chance"
 )
 _ABOUT_CHANNEL = "a channel draws a row from the distribution that changes rows least"
 _ABOUT_SWAP = "a swap exchanges whole rows among their owners"
 _LEFT_OUT = (
-    "What is a function of the raw rows is left out: the size of the noise and the grid it is "
-    "drawn on, exact losses, how much survives, distributions, numbers of rows, values of columns "
-    "(pairs of secrets too, unless they were declared), the classifiers' figures, the fingerprint, "
-    "the plan, the audit and the ledger. They stand in the internal report.",
-    "That this report exists tells that the fit succeeded and that its certificate holds, which "
-    "depends on the rows.",
+    "Functions of the raw rows are left out: the size of the noise and its grid, exact losses, how "
+    "much survives, distributions, numbers of rows, values of columns (and pairs of secrets that "
+    "were not declared), the classifiers' figures, the fingerprint, the plan, the audit and the "
+    "ledger. They stand in the internal report.",
+    "This report exists only if the fit succeeded and its certificate holds, which depends on the "
+    "rows.",
 )
 
 
@@ -390,11 +387,7 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         kind="external",
         holds=True,
         verdict=f"the guarantee holds{taken}",
-        lines=(
-            _promise(noiser, certificate.notion),
-            *[WHOLE_TABLE] * channel,
-            _reader(noiser),
-        ),
+        lines=(_promise(noiser, certificate.notion), *[WHOLE_TABLE] * channel, _reader(noiser)),
         front=(
             _glance(certificate.notion),
             Section("What the guarantee takes for granted", sentences=granted(noiser)),
@@ -412,13 +405,13 @@ def _check_promised(noiser: Any) -> None:
     certificate = noiser.certificate_
     if not certificate.holds:
         raise UncertifiedError(
-            "the certificate does not hold, so there is nothing that recipients could be told; "
-            'use kind="internal", which says so, and fit again.'
+            "the certificate does not hold, so there is no report for recipients; use "
+            'kind="internal", which says so, and fit again.'
         )
     if noiser.random_state is not None or seeded(certificate):
         raise ValueError(
-            f"random_state={quoted(noiser.random_state)} now, or another one in fit, makes the "
-            "noise reproducible, and nothing is guaranteed outside tests; fit again without one."
+            f"random_state={quoted(noiser.random_state)}, or the one in fit, makes the noise "
+            "reproducible, and nothing is guaranteed outside tests; fit again without one."
         )
 
 
@@ -437,19 +430,19 @@ def _promise(noiser: Any, notion: Notion) -> str:
 
 
 def _about_swap(certificate: Any) -> str:
-    """Return of which rows a swap guarantees something, as far as it was asked for."""
-    to_come = " Of other tables that are released by it nothing is said here."
-    if certificate.asked_of_set:
-        to_come = " It is kept, as asked, for other rows, too, within the sampling error of counts."
+    """Return for which rows a swap guarantees something, without a function of rows."""
     if certificate.reserve is not None:
         return (
-            "This is about rows that are released one by one, and come as the fitted ones did: "
-            "some become rows of others, which are kept for that and given once. Who holds these, "
-            "or the rows that came in, is not covered."
+            "This is about rows that are released one by one, and come as the fitted ones did. "
+            "Some become rows of others, each of which is given once. Readers who hold those rows, "
+            "or the rows that came in, are not covered."
         )
+    to_come = "This report says nothing about other tables."
+    if certificate.asked_of_set:
+        to_come = "It also holds for other rows, within the sampling error of counts."
     return (
-        "This is about the table that was fitted, released once as a whole; how often secrets are "
-        f"those of rows that are alike is counted from it.{to_come}"
+        "This is about the table that was fitted, released once as a whole; how often rows that "
+        f"are alike have a secret is counted from it. {to_come}"
     )
 
 
@@ -458,37 +451,31 @@ def _reader(noiser: Any) -> str:
         return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
-    prior_words = words[0] if words else "a distribution that was fitted to the rows"
-    also, because = "", ", for instance because the rows are a sample,"
+    knowledge = words[0] if words else "a distribution that was fitted to the rows"
+    because = ", for instance because the rows are a sample,"
     if _has_set(noiser):
-        also = (
-            ", and every distribution within sampling error of it, by the confidence set asked for"
-        )
+        knowledge += ", and every distribution within sampling error of it (a confidence set)"
         because = ""
     if isinstance(getattr(noiser, "adversaries", None), list):
-        also += "; the further ones that the noiser was given are covered as well"
+        knowledge += "; the further ones that the noiser was given are covered as well"
     sample = (
-        " The distributions were learnt from a sample of the rows, chosen by the values of the "
-        "columns that are released, and the guarantee is about rows with values like theirs alone."
+        " The distributions were learnt from a sample of the rows, chosen by the values of "
+        "released columns, and the guarantee is about rows with such values alone."
     )
     return (
-        f"The reader's knowledge that this is about is {prior_words}{also}. Who knows another "
-        f"distribution{because} may learn more.{sample * (OF_A_SAMPLE in prior)}"
+        f"The reader's knowledge is {knowledge}. Who knows another distribution{because} may learn "
+        f"more.{sample * (OF_A_SAMPLE in prior)}"
     )
 
 
 def _has_set(noiser: Any) -> bool:
     """Return whether the guarantee holds for all distributions around the counted one."""
     adversaries, certificate = getattr(noiser, "adversaries", None), noiser.certificate_
-    listed_adversaries = adversaries if isinstance(adversaries, list) else [adversaries]
-    sets = [
-        adversary
-        for adversary in listed_adversaries
-        if isinstance(adversary, ConfidenceSet) or adversary == "confidence"
-    ]
+    every = adversaries if isinstance(adversaries, list) else [adversaries]
+    has_set = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
     over = certificate.known_over_set
     proven = over is None or (not over.estimate and over.loss <= certificate.notion.budget)
-    return bool(sets) and proven and certificate.prior.startswith("the counted prior")
+    return has_set and proven and certificate.prior.startswith("the counted prior")
 
 
 def granted(noiser: Any, *, figures: bool = False) -> list[str]:
@@ -508,13 +495,12 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
 
 
 def _about_groups(groups: RowsTogether) -> list[str]:
-    hang = "in any way" if groups.within_group == "any" else "not at all, given it"
-    ids = shown(groups.column)
+    within = "in any way" if groups.within_group == "any" else "not at all, given it"
     return [
-        f"rows with the same {ids} share their secret, and depend on each other {hang}; what the "
-        "rows of one group tell about another group is not covered",
-        f"no more than {groups.max_group} rows of a group are released in all, and which and how "
-        "many they are tells nothing about the secret",
+        f"rows with the same {shown(groups.column)} share their secret, and depend on each other "
+        f"{within}; what one group tells about another is not covered",
+        f"at most {groups.max_group} rows of a group are released in all, and which and how many "
+        "they are tells nothing about the secret",
     ]
 
 
@@ -564,7 +550,7 @@ def _columns(noiser: Any) -> Section:
 
 
 def _known(noiser: Any) -> list[Any]:
-    """Return the columns that are declared to be known; a form does not have them by themselves."""
+    """Return the columns declared as side information; an artifact does not name them."""
     known = getattr(noiser, "known", None)
     flat = known if isinstance(known, list) else [] if known is None else [known]
     return [name for names in flat for name in (names if isinstance(names, tuple) else [names])]
@@ -607,39 +593,32 @@ def _declared(declared: Any, sensitive: Sequence[str]) -> list[list[str]]:
 def caveats(noiser: Any) -> list[str]:
     """Return what is not guaranteed by these settings in particular."""
     certificate, rules = noiser.certificate_, noiser._fitted.rules
-    said = {
-        f"{', '.join(map(shown, rules.passed))}: passed through and NOT protected; whatever they "
-        "tell about a secret is told.": bool(rules.passed),
-        "Columns, or groups of them, are taken as independent of each other given the secret. If "
-        "they are not, the row as a whole may tell more.": certificate.dependence != "joint",
-        "Which values are missing is released as it is, and NOT protected.": rules.missing
-        == "propagate",
+    applies = {
+        f"{', '.join(map(shown, rules.passed))}: passed through and NOT protected; all that they "
+        "tell about a secret is released.": bool(rules.passed),
+        "Columns, or groups of them, are taken as independent given the secret. If they are not, "
+        "the row as a whole may tell more.": certificate.dependence != "joint",
+        "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
         "Released values are biased towards the middle of their column: they serve single rows, "
         "and not sums or means.": certificate.output == "remapped",
-        "The rows themselves are published as they are: whose a row was can be seen where somebody "
-        "can be told by it, and who finds his own row with somebody else learns more of "
-        "him.": noiser._fitted.swap is not None,
+        "The rows themselves are published unchanged: a row that points to one person shows whose "
+        "row it was, and a person who finds the own row with somebody else learns more about the "
+        "holder.": noiser._fitted.swap is not None,
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
-    return [sentence for sentence, applies in said.items() if applies]
+    return [sentence for sentence, true in applies.items() if true]
 
 
 def settings_of(noiser: Any) -> dict[str, Any]:
     """Return the settings that are numbers and words, and so no function of rows."""
     certificate = noiser.certificate_
-    settings = {
-        "epsilon": certificate.epsilon,
-        "delta": certificate.delta,
-        "alpha": certificate.alpha,
-    }
-    settings |= {"releases": certificate.releases, "noise": certificate.noise}
-    settings |= {"dependence": certificate.dependence, "missing": noiser._fitted.rules.missing}
-    settings["output"] = certificate.output
-    swap = None if noiser._fitted.swap is None else record_swap(noiser.noise)
-    return settings | (
-        {n: getattr(swap, n) for n in ("cells", "balance", "within")} if swap else {}
-    )
+    names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
+    settings = {name: getattr(certificate, name) for name in names}
+    settings |= {"missing": noiser._fitted.rules.missing, "output": certificate.output}
+    if noiser._fitted.swap is not None and (swap := record_swap(noiser.noise)) is not None:
+        settings |= {name: getattr(swap, name) for name in ("cells", "balance", "within")}
+    return settings
 
 
 def _record(noiser: Any) -> dict[str, Any]:

@@ -198,13 +198,7 @@ class LossDisplay(Display):
 
     @classmethod
     def from_noiser(
-        cls,
-        noiser: Any,
-        *,
-        sensitive: Any = None,
-        most: int = 16,
-        ax: Any = None,
-        **kwargs: Any,
+        cls, noiser: Any, *, sensitive: Any = None, most: int = 16, ax: Any = None, **kwargs: Any
     ) -> Self:
         """Take the losses of a fitted noiser's certificate.
 

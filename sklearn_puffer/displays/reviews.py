@@ -175,14 +175,7 @@ class AuditDisplay(Display):
     n_left_out: int = 0
 
     @classmethod
-    def from_audit(
-        cls,
-        audit: Any,
-        *,
-        most: int = 12,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
+    def from_audit(cls, audit: Any, *, most: int = 12, ax: Any = None, **kwargs: Any) -> Self:
         """Take the attacks of an audit, those that reached most first.
 
         Parameters
