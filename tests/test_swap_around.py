@@ -336,7 +336,7 @@ def test_the_report_to_sign_and_notebooks_show_the_verdict_of_a_swap(options):
     assert "on four conditions" not in noiser._repr_html_()
     outside = str(report(noiser, kind="external"))
     assert ("It also holds for other rows" in outside) == bool(options)
-    with pytest.raises(ValueError, match="a swap against what cells of rows tell"):
+    with pytest.raises(ValueError, match="the loss of a swap follows from its cells"):
         noiser.certificate_.against({})
 
 

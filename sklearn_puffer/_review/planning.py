@@ -567,8 +567,9 @@ def _check_attackable(secrets: Sequence[Secrets]) -> None:
             )
             raise ValueError(
                 f"holdout has {few} and {most} rows of the most frequent values of "
-                f"{quoted(secret.name)}, too few to attack: an AUC known to {measured.WIDEST:g} "
-                f"needs about {needed} of each; give more rows, a larger holdout=, or merge values."
+                f"{quoted(secret.name)}, too few to attack: about {needed} of each make an AUC "
+                f"known to {measured.WIDEST:g}; give more rows, a larger holdout=, or merge rare "
+                "values."
             )
 
 
