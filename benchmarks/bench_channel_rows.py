@@ -43,7 +43,7 @@ def _certificate(n, repeats):
     channel, pairs = _channel(n, 20), _pairs()
     masses = np.random.default_rng(1).integers(0, 2**32, (N_SECRETS, n))
     seconds = interleaved(
-        lambda: channel_losses(channel, masses, None, pairs, Pufferfish(1.0)), repeats=repeats
+        lambda: channel_losses(channel, masses, pairs, Pufferfish(1.0)), repeats=repeats
     )[0]
     name = f"certificate of a channel, {channel.targets.size:,} nonzeros, {N_SECRETS} secrets"
     return alone(name, seconds, "", limit=1.0)

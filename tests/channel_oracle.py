@@ -58,15 +58,14 @@ def dense(rows):
     return matrix
 
 
-def distributions_released(rows, masses, cells, n_draws=1):
+def distributions_released(rows, masses, n_draws=1):
     """Return the distribution of the sequences of draws under each distribution, in fractions."""
     matrix = dense(rows)
-    cells = range(rows.n_cells) if cells is None else cells
     return [
         [
             sum(
-                Fraction(int(p), sum(map(int, distribution))) * prod(matrix[x][y] for y in drawn)
-                for p, x in zip(distribution, cells, strict=True)
+                Fraction(int(p), sum(map(int, distribution))) * prod(shares[y] for y in drawn)
+                for p, shares in zip(distribution, matrix, strict=True)
             )
             for drawn in product(range(rows.n_cells), repeat=n_draws)
         ]

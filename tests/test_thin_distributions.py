@@ -81,10 +81,10 @@ def test_counts_of_any_size_are_those_of_the_certificate():
         masses[0, 0], masses[1, 1] = 1, 1
         for notion in (Pufferfish(1.0), Pufferfish(0.1, 1e-3)):
             pairs = np.array([[0, 1], [1, 2]])
-            losses = channel_losses(rows, masses, None, pairs, notion)
-            twice = repeated_losses(rows, masses, None, pairs, notion, 2)
+            losses = channel_losses(rows, masses, pairs, notion)
+            twice = repeated_losses(rows, masses, pairs, notion, 2)
             for n_draws, ends in ((1, losses), (2, twice)):
-                distributions = distributions_released(rows, masses, None, n_draws)
+                distributions = distributions_released(rows, masses, n_draws)
                 for (s, t), both in zip(pairs.tolist(), ends.tolist(), strict=True):
                     for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
                         loss = exact(distributions[a], distributions[b], notion)

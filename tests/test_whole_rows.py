@@ -93,7 +93,7 @@ def check(problem, rows):
         pairs = family.pairs
         if pairs is None:
             pairs = [(s, t) for s, t in permutations(range(len(family.masses)), 2) if s < t]
-        losses = channel_losses(rows, family.masses, None, pairs, notion)
+        losses = channel_losses(rows, family.masses, pairs, notion)
         assert losses[..., 1].max(initial=0.0) <= notion.budget
 
 

@@ -58,9 +58,7 @@ _SUM_MARGIN = 2.0**-44  # of a sum of terms of one sign, which numpy adds up in 
 _HALF = 2**32
 
 
-def channel_losses(
-    rows: IntegerRows, masses: IntArray, cells: Array | None, pairs: Array, notion: Notion
-) -> FloatArray:
+def channel_losses(rows: IntegerRows, masses: IntArray, pairs: Array, notion: Notion) -> FloatArray:
     r"""Return proven ends of the loss of each pair of distributions through a channel.
 
     .. math:: q_s(y) = \sum_x p_s(x) W(y|x), \qquad
@@ -71,10 +69,8 @@ def channel_losses(
     ----------
     rows : IntegerRows
         W.
-    masses : ndarray of int64 or of Python's int of shape (k, m)
+    masses : ndarray of int64 or of Python's int of shape (k, n_cells)
         Distribution s is masses[s] / masses[s].sum().
-    cells : ndarray of shape (m,) or None
-        The cells that the distributions are over, all different; None for all.
     pairs : ndarray of shape (n_pairs, 2)
         Which distributions to compare.
     notion : Notion
@@ -89,7 +85,7 @@ def channel_losses(
     Raises
     ------
     TypeError, ValueError
-        If the masses are no distributions in whole numbers over those cells, or the notion is
+        If the masses are no distributions in whole numbers over all cells, or the notion is
         another one.
 
     Notes
@@ -102,77 +98,74 @@ def channel_losses(
     >>> from sklearn_puffer.notions import Pufferfish
     >>> rows = IntegerRows([0, 2, 4], [0, 1, 0, 1], [WHOLE // 4, 3 * WHOLE // 4] * 2)
     >>> masses = np.array([[1, 0], [0, 1]])  # two secrets, told apart by their cells
-    >>> channel_losses(rows, masses, None, [[0, 1]], Pufferfish(1.0)).round(9).tolist()
+    >>> channel_losses(rows, masses, [[0, 1]], Pufferfish(1.0)).round(9).tolist()
     [[[0.0, 0.0], [0.0, 0.0]]]
     """
-    return losses_of(released(outcomes(rows, cells), checked(rows, masses, cells)), pairs, notion)
+    masses = _checked(rows, masses)
+    return _losses(_released(_outcomes(rows, np.arange(rows.n_cells)), masses), pairs, notion)
 
 
-class Outcomes(NamedTuple):
-    """What comes of each cell: entries of (place of a cell, number of an outcome, chance).
+class _Outcomes(NamedTuple):
+    """What comes of each cell: entries of (index of a cell, number of an outcome, chance).
 
     ``roundings`` says how often a chance was rounded, at most.
     """
 
-    places: IntArray
+    cells: IntArray
     numbers: IntArray
     chances: FloatArray
     roundings: int
 
 
-class Released(NamedTuple):
+class _Released(NamedTuple):
     """Probabilities of outcomes by distribution, shape (k, n), and their errors (n,)."""
 
     distributions: FloatArray
     off: FloatArray
 
 
-def checked(rows: IntegerRows, masses: Any, cells: Array | None) -> IntArray:
-    """Return masses that are distributions over these cells."""
-    given = np.asarray(masses)
-    n_cells = rows.n_cells if cells is None else len(cells)
-    large = given.dtype == object and all(isinstance(mass, int) for mass in given.flat)
-    if given.dtype.kind not in "iu" and not large:
-        raise TypeError(f"masses must be whole numbers, got {given.dtype}; count, or round them.")
-    if given.ndim != 2 or given.shape[1] != n_cells:
+def _checked(rows: IntegerRows, masses: Any) -> IntArray:
+    """Return masses that are distributions over the cells."""
+    masses = np.asarray(masses)
+    large = masses.dtype == object and all(isinstance(mass, int) for mass in masses.flat)
+    if masses.dtype.kind not in "iu" and not large:
+        raise TypeError(f"masses must be whole numbers, got {masses.dtype}; count, or round them.")
+    if masses.ndim != 2 or masses.shape[1] != rows.n_cells:
         raise ValueError(
-            f"masses must have a line for each distribution and a column for each of {n_cells} "
-            f"cells, got shape {given.shape}; name the cells that they are over."
+            f"masses must have a line for each distribution and a column for each of "
+            f"{rows.n_cells} cells, got shape {masses.shape}; put 0 for a cell without mass."
         )
-    if (given < 0).any() or not (given > 0).any(axis=1).all():
+    if (masses < 0).any() or not (masses > 0).any(axis=1).all():
         raise ValueError(
             "masses must not be negative, and not all of them 0; leave that distribution out."
         )
-    if cells is not None and np.unique(cells).size != n_cells:
-        raise ValueError("cells must be different ones; add up the masses of a cell.")
-    return given
+    return np.asarray(masses)
 
 
-def entries_of(rows: IntegerRows, cells: Array | None) -> tuple[IntArray, IntArray]:
-    """Return the entries of the cells' rows, one row after the other, and the place of each."""
-    cells = np.arange(rows.n_cells) if cells is None else np.asarray(cells)
+def _entries_of(rows: IntegerRows, cells: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the entries of the rows of some cells, in order, and which cell each belongs to."""
     first, lengths = rows.starts[cells], np.diff(rows.starts)[cells]
-    places = np.repeat(np.arange(len(cells)), lengths)
-    within = np.arange(places.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return within + np.repeat(first, lengths), places
+    owners = np.repeat(np.arange(len(cells)), lengths)
+    within = np.arange(owners.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return within + np.repeat(first, lengths), owners
 
 
-def outcomes(rows: IntegerRows, cells: Array | None) -> Outcomes:
+def _outcomes(rows: IntegerRows, cells: IntArray) -> _Outcomes:
     """Return what one draw makes of each cell."""
-    entries, places = entries_of(rows, cells)
+    entries, owners = _entries_of(rows, cells)
     numbers = np.unique(rows.targets[entries], return_inverse=True)[1]
-    return Outcomes(places, numbers, rows.shares[entries] / WHOLE, 1)
+    return _Outcomes(owners, numbers, rows.shares[entries] / WHOLE, 1)
 
 
-def released(drawn: Outcomes, masses: IntArray) -> Released:
+def _released(drawn: _Outcomes, masses: IntArray) -> _Released:
     """Return the probability of each outcome given each distribution."""
     sums = [
-        np.bincount(drawn.numbers, weights=distribution.astype(float)[drawn.places] * drawn.chances)
+        np.bincount(drawn.numbers, weights=distribution.astype(float)[drawn.cells] * drawn.chances)
         / _total(distribution)
         for distribution in masses
     ]
     terms = np.bincount(drawn.numbers).astype(float)
-    return Released(np.array(sums), (terms + drawn.roundings + 7.0) * ULP)
+    return _Released(np.array(sums), (terms + drawn.roundings + 7.0) * ULP)
 
 
 def _total(distribution: NDArray[Any]) -> float:
@@ -183,15 +176,12 @@ def _total(distribution: NDArray[Any]) -> float:
     return float(int(high.sum()) * _HALF + int(low.sum()))
 
 
-def losses_of(given: Released, pairs: Array, notion: Notion) -> FloatArray:
+def _losses(released: _Released, pairs: Array, notion: Notion) -> FloatArray:
     """Return ends of the loss of each pair, both ways, shape (n_pairs, 2, 2)."""
-    distributions = given.distributions
+    p, off = released
     ends = [
-        [
-            _ends(distributions[s], distributions[t], given.off, notion)
-            for s, t in ((one, two), (two, one))
-        ]
-        for one, two in np.asarray(pairs, dtype=np.intp).reshape(-1, 2).tolist()
+        [_ends(p[s], p[t], off, notion), _ends(p[t], p[s], off, notion)]
+        for s, t in np.asarray(pairs, dtype=np.intp).reshape(-1, 2).tolist()
     ]
     return np.array(ends, dtype=float).reshape(-1, 2, 2)
 
@@ -199,17 +189,17 @@ def losses_of(given: Released, pairs: Array, notion: Notion) -> FloatArray:
 def _ends(p: FloatArray, q: FloatArray, off: FloatArray, notion: Notion) -> tuple[float, float]:
     divergence = notion.divergence
     if isinstance(divergence, Supremum):
-        low, high = log_ratios(p, q, off)
+        low, high = _log_ratios(p, q, off)
         return float(low.max(initial=0.0)), float(high.max(initial=0.0))
     if isinstance(divergence, HockeyStick):
-        return excess(p, q, off, divergence.epsilon)
+        return _excess(p, q, off, divergence.epsilon)
     raise ValueError(
         f"notion must be pure or have a delta for a channel, got {notion!r}; use "
         "Pufferfish(epsilon) or Pufferfish(epsilon, delta)."
     )
 
 
-def log_ratios(p: FloatArray, q: FloatArray, off: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _log_ratios(p: FloatArray, q: FloatArray, off: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds on log p / q of each outcome; -inf where p is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(p > 0.0, np.log(p / q), -np.inf)  # inf where q alone is 0
@@ -217,7 +207,7 @@ def log_ratios(p: FloatArray, q: FloatArray, off: FloatArray) -> tuple[FloatArra
     return logs - slack, logs + slack
 
 
-def excess(p: FloatArray, q: FloatArray, off: FloatArray, epsilon: float) -> tuple[float, float]:
+def _excess(p: FloatArray, q: FloatArray, off: FloatArray, epsilon: float) -> tuple[float, float]:
     """Return bounds on the sum of (p - e^epsilon q)_+."""
     least = apart(p * (1.0 - off), q * (1.0 + off), epsilon, -1.0).sum()
     most = apart(p * (1.0 + off), q * (1.0 - off), epsilon, 1.0).sum()
@@ -231,18 +221,13 @@ _MOST_DRAWS = 14  # products of 2^-62 are floats, and so are ratios of them
 
 
 def repeated_losses(
-    rows: IntegerRows,
-    masses: IntArray,
-    cells: Array | None,
-    pairs: Array,
-    notion: Notion,
-    n_draws: int,
+    rows: IntegerRows, masses: IntArray, pairs: Array, notion: Notion, n_draws: int
 ) -> FloatArray:
     """Return proven ends of the loss of several draws for the same row, together.
 
     Parameters
     ----------
-    rows, masses, cells, pairs, notion
+    rows, masses, pairs, notion
         As in `channel_losses`.
     n_draws : int
         How often each row is drawn for, each time anew.
@@ -267,23 +252,24 @@ def repeated_losses(
     >>> rows = IntegerRows([0, 2, 3, 4], [1, 2, 1, 2], [WHOLE // 2, WHOLE // 2, WHOLE, WHOLE])
     >>> masses = np.array([[1, 0, 0], [0, 1, 1]])
     >>> for j in (1, 2):
-    ...     losses = repeated_losses(rows, masses, None, [[0, 1]], Pufferfish(1.0), j)
+    ...     losses = repeated_losses(rows, masses, [[0, 1]], Pufferfish(1.0), j)
     ...     print(losses[0, 0, 1].round(9))
     0.0
     inf
     """
     n_draws = check_count(n_draws, "n_draws")
     if n_draws == 1:
-        return channel_losses(rows, masses, cells, pairs, notion)
-    masses = checked(rows, masses, cells)
-    cells = np.arange(rows.n_cells) if cells is None else np.asarray(cells)
-    some = (masses > 0).any(axis=0)
-    masses, cells = masses[:, some], cells[some]
+        return channel_losses(rows, masses, pairs, notion)
+    masses = _checked(rows, masses)
+    cells = np.flatnonzero((masses > 0).any(axis=0))
+    masses = masses[:, cells]
     if n_draws <= _MOST_DRAWS and _n_outcomes(rows, cells, n_draws) <= MOST_OUTCOMES:
-        return losses_of(released(_drawn(rows, cells, n_draws), masses), pairs, notion)
-    single = channel_losses(rows, masses, cells, pairs, notion)
-    single[..., 1] = _bounds(rows, masses, cells, pairs, notion, n_draws)
-    return single
+        return _losses(_released(_drawn(rows, cells, n_draws), masses), pairs, notion)
+    repeated = _repeated(rows, masses, cells, n_draws, notion)
+    losses = _losses(repeated.single, pairs, notion)
+    bounds = [[repeated.bound(s, t), repeated.bound(t, s)] for s, t in np.asarray(pairs)]
+    losses[..., 1] = np.reshape(bounds, (-1, 2))
+    return losses
 
 
 def channel_floor(rows: IntegerRows) -> float:
@@ -295,7 +281,7 @@ def channel_floor(rows: IntegerRows) -> float:
     >>> channel_floor(rows) < 1e-14
     True
     """
-    return float(_units(rows).told.max())
+    return float(_units(rows).floor.max())
 
 
 # ------------------------------------------------------------------------------------ exact losses
@@ -304,42 +290,42 @@ def channel_floor(rows: IntegerRows) -> float:
 def _n_outcomes(rows: IntegerRows, cells: IntArray, n_draws: int) -> float:
     """Return how many sequences of draws all rows have, apart from their order."""
     lengths = np.diff(rows.starts)[cells].astype(float)
-    steps = [(lengths + k) / (k + 1.0) for k in range(n_draws)]
-    return float(np.prod(steps, axis=0).sum())
+    factors = [(lengths + k) / (k + 1.0) for k in range(n_draws)]
+    return float(np.prod(factors, axis=0).sum())
 
 
-def _drawn(rows: IntegerRows, cells: IntArray, n_draws: int) -> Outcomes:
+def _drawn(rows: IntegerRows, cells: IntArray, n_draws: int) -> _Outcomes:
     """Return what several draws make of each cell: each sequence in order of the entries.
 
     In the chance of a sequence all its orders are counted, j! over the factorials of how often each
     output occurs: with each draw that is the k-th of the same ones in a row, times i / k for the
     i-th of all.
     """
-    entries, places = entries_of(rows, cells)
+    entries, owners = _entries_of(rows, cells)
     shares, targets = rows.shares[entries] / WHOLE, rows.targets[entries]
-    ends = np.cumsum(np.bincount(places))  # each cell has an entry
-    last, chances = np.arange(places.size), shares
-    numbers, run = np.unique(targets, return_inverse=True)[1], np.ones(places.size)
+    ends = np.cumsum(np.bincount(owners))  # each cell has an entry
+    last, chances = np.arange(owners.size), shares
+    numbers, run = np.unique(targets, return_inverse=True)[1], np.ones(owners.size)
     for i in range(2, n_draws + 1):
-        further = ends[places] - last
+        further = ends[owners] - last
         old = np.repeat(np.arange(last.size), further)
         offset = np.arange(old.size) - np.repeat(np.cumsum(further) - further, further)
-        last, places = last[old] + offset, places[old]
+        last, owners = last[old] + offset, owners[old]
         run = np.where(offset == 0, run[old] + 1.0, 1.0)
         chances = chances[old] * shares[last] * (i / run)
         names = numbers[old] * rows.n_cells + targets[last]
         numbers = np.unique(names, return_inverse=True)[1]
-    return Outcomes(places, numbers, chances, 4 * n_draws)
+    return _Outcomes(owners, numbers, chances, 4 * n_draws)
 
 
 # ------------------------------------------------------------------------------------------ bounds
 
 
 class _Units(NamedTuple):
-    """The unit of each cell, and what a draw tells within each at most."""
+    """The unit of each cell, and what a draw tells within each unit at most."""
 
     of_cell: Integers
-    told: FloatArray
+    floor: FloatArray
 
 
 def _units(rows: IntegerRows) -> _Units:
@@ -352,38 +338,35 @@ def _units(rows: IntegerRows) -> _Units:
     np.minimum.at(least, rows.targets, rows.shares)
     np.maximum.at(most, rows.targets, rows.shares)
     used = np.unique(rows.targets)
-    told = np.zeros(count)
+    floor = np.zeros(count)
     ratio = np.log(most[used] / least[used])
-    np.maximum.at(told, unit[n + used], ratio + 8.0 * ULP * (1.0 + ratio))
+    np.maximum.at(floor, unit[n + used], ratio + 8.0 * ULP * (1.0 + ratio))
     n_rows = np.bincount(unit[:n], minlength=count)
     n_outputs = np.bincount(unit[n + used], minlength=count)
-    some = np.bincount(unit[cells], minlength=count) < n_rows * n_outputs
-    return _Units(unit[:n], np.where(some, math.inf, told))
+    sparse_units = np.bincount(unit[cells], minlength=count) < n_rows * n_outputs
+    return _Units(unit[:n], np.where(sparse_units, math.inf, floor))
 
 
-def _bounds(
-    rows: IntegerRows, masses: IntArray, cells: Array, pairs: Array, notion: Notion, n_draws: int
-) -> FloatArray:
-    """Return upper ends of the loss of several draws, shape (n_pairs, 2)."""
+def _repeated(
+    rows: IntegerRows, masses: IntArray, cells: IntArray, n_draws: int, notion: Notion
+) -> _Repeated:
     units = _units(rows)
     used, number = np.unique(units.of_cell[cells], return_inverse=True)
-    whole = released(Outcomes(np.arange(cells.size), number, np.ones(cells.size), 0), masses)
-    drawn = outcomes(rows, cells)
-    single = released(drawn, masses)
+    whole = _released(_Outcomes(np.arange(cells.size), number, np.ones(cells.size), 0), masses)
+    drawn = _outcomes(rows, cells)
+    single = _released(drawn, masses)
     of_outcome = np.zeros(single.off.size, dtype=np.int64)
-    of_outcome[drawn.numbers] = number[drawn.places]
-    each = _Repeated(whole, single, of_outcome, units.told[used], n_draws, notion)
-    both = [(s, t) for one, two in np.asarray(pairs).tolist() for s, t in ((one, two), (two, one))]
-    return np.array([each.bound(s, t) for s, t in both], dtype=float).reshape(-1, 2)
+    of_outcome[drawn.numbers] = number[drawn.cells]
+    return _Repeated(whole, single, of_outcome, units.floor[used], n_draws, notion)
 
 
 class _Repeated(NamedTuple):
     """Units under each distribution, single draws from them, and what these tell."""
 
-    whole: Released
-    single: Released
+    whole: _Released
+    single: _Released
     unit: IntArray
-    told: FloatArray
+    floor: FloatArray
     n_draws: int
     notion: Notion
 
@@ -397,16 +380,16 @@ class _Repeated(NamedTuple):
 
     def _ratio(self, s: int, t: int) -> FloatArray:
         """Return what all draws together tell, in each unit."""
-        drawn = np.full(self.told.size, -math.inf)  # and so it stays where s has no mass
+        drawn = np.full(self.floor.size, -math.inf)  # and so it stays where s has no mass
         np.maximum.at(drawn, self.unit, self._of(self.single, s, t))
-        told = np.where(drawn > -math.inf, self.told, 0.0)
-        by_drawn = drawn + (self.n_draws - 1) * told
-        by_unit = self._of(self.whole, s, t) + self.n_draws * told
+        floor = np.where(drawn > -math.inf, self.floor, 0.0)
+        by_drawn = drawn + (self.n_draws - 1) * floor
+        by_unit = self._of(self.whole, s, t) + self.n_draws * floor
         least: FloatArray = np.minimum(by_drawn, by_unit)
         return least * (1.0 + 4.0 * ULP)
 
-    def _of(self, given: Released, s: int, t: int) -> FloatArray:
-        return log_ratios(given.distributions[s], given.distributions[t], given.off)[1]
+    def _of(self, released: _Released, s: int, t: int) -> FloatArray:
+        return _log_ratios(released.distributions[s], released.distributions[t], released.off)[1]
 
     def _excess(self, s: int, t: int, epsilon: float) -> float:
         r"""Return the sum over units of what exceeds the factor e^epsilon.
@@ -414,19 +397,16 @@ class _Repeated(NamedTuple):
         As :math:`q_t(y_2, ..., y_j | y_1) \ge e^{-(j - 1) \lambda} q_s(y_2, ..., y_j | y_1)`, that
         of all draws is at most that of the first one for epsilon less (j - 1) lambda.
         """
-        least = epsilon - (self.n_draws - 1) * self.told * (1.0 + 4.0 * ULP)
+        least = epsilon - (self.n_draws - 1) * self.floor * (1.0 + 4.0 * ULP)
         drawn = self._apart(self.single, s, t, least[self.unit])
-        by_drawn = np.bincount(self.unit, weights=drawn, minlength=self.told.size)
-        least = epsilon - self.n_draws * self.told * (1.0 + 4.0 * ULP)
+        by_drawn = np.bincount(self.unit, weights=drawn, minlength=self.floor.size)
+        least = epsilon - self.n_draws * self.floor * (1.0 + 4.0 * ULP)
         by_unit = self._apart(self.whole, s, t, least)
         return float(np.minimum(by_drawn, by_unit).sum())
 
-    def _apart(self, given: Released, s: int, t: int, epsilon: FloatArray) -> FloatArray:
-        p, q = (
-            given.distributions[s] * (1.0 + given.off),
-            given.distributions[t] * (1.0 - given.off),
-        )
-        return apart(p, q, epsilon, 1.0)
+    def _apart(self, released: _Released, s: int, t: int, epsilon: FloatArray) -> FloatArray:
+        masses, off = released
+        return apart(masses[s] * (1.0 + off), masses[t] * (1.0 - off), epsilon, 1.0)
 
 
 # Rounding, u = 2^-53. Flows below 2^63 and counts below 2^53 are off by u as floats. All terms are
@@ -514,15 +494,15 @@ def swap_losses(
         lower, upper = (_worst(flows, sizes, low, high, sign) for sign in (-1.0, 1.0))
     first, second = np.asarray(distributions.pairs).T
     off = 4.0 * (len(sizes) + 16) * ULP
-    found = np.zeros((len(first), 2, 2))
+    losses = np.zeros((len(first), 2, 2))
     there = (upper.sum(axis=1) > 0.0)[:, None]
     for way, (s, against) in enumerate([(first, second), (second, first)]):
         both = there[s] & there[against]  # of a secret that nobody has nothing is told
         mass, least = upper[s] * both, lower[against]
-        found[:, way, 1] = _loss(mass * (1.0 + off), least * (1.0 - off), notion)
+        losses[:, way, 1] = _loss(mass * (1.0 + off), least * (1.0 - off), notion)
         if distributions.boxes is None:
-            found[:, way, 0] = _loss(mass * (1.0 - off), least * (1.0 + off), notion)
-    return found
+            losses[:, way, 0] = _loss(mass * (1.0 - off), least * (1.0 + off), notion)
+    return losses
 
 
 def _check_margins(flows: IntArray, sizes: IntArray) -> None:
@@ -552,15 +532,15 @@ def _worst(
     """
     rows = flows / flows.sum() * sizes.sum()
     order = np.argsort(-sign * rows / sizes[:, None], axis=0, kind="stable")
-    found = np.empty((len(low), len(sizes)))
+    worst = np.empty((len(low), len(sizes)))
     for s, (least, most) in enumerate(zip(low, high, strict=True)):
         tops = _cut_sums(rows, order, least, most)
         bottoms = _cut_sums(np.broadcast_to(sizes[:, None], rows.shape), order, least, most)
         # where all shares of a cut are 0 nobody has the secret, which is no posterior of the set
-        some = bottoms > 0.0
-        ends = np.divide(sign * tops, bottoms, out=np.full(tops.shape, -np.inf), where=some)
-        found[s] = np.where(some.any(axis=0), sign * ends.max(axis=0), 0.0)
-    return found
+        possible = bottoms > 0.0
+        ends = np.divide(sign * tops, bottoms, out=np.full(tops.shape, -np.inf), where=possible)
+        worst[s] = np.where(possible.any(axis=0), sign * ends.max(axis=0), 0.0)
+    return worst
 
 
 def _cut_sums(terms: FloatArray, order: Array, least: FloatArray, most: FloatArray) -> FloatArray:
@@ -606,14 +586,11 @@ class Readers:
         How many rows have each secret.
     pairs : ndarray of intp of shape (n_pairs, 2)
         Those that must not be told apart.
-    cells : ndarray of intp of shape (m,) or None
-        Whose rows the reader looks at: those with a value that he knows; None for all.
     """
 
     distributions: FloatArray
     secrets: IntArray
     pairs: Array
-    cells: Array | None = None
 
 
 def moved_by_copies(rows: IntegerRows, counts: IntArray, readers: Readers, bound: float) -> float:
@@ -650,33 +627,29 @@ def moved_by_copies(rows: IntegerRows, counts: IntArray, readers: Readers, bound
     >>> round(moved, 6)  # where 4 or 5 copies are seen
     1.5
     """
-    cells = np.arange(len(counts)) if readers.cells is None else readers.cells
     halved = max(int(counts.max()).bit_length() - _MOST, 0)
-    own = np.zeros(len(counts), dtype=np.int64)
-    own[cells] = counts[cells] >> halved
-    posteriors = _posteriors(readers, own)
-    before = posteriors @ own / max(own.sum(), 1)
+    counts = counts >> halved
+    posteriors = _posteriors(readers)
+    before = posteriors @ counts / max(counts.sum(), 1)
     owners, chances = np.repeat(np.arange(len(counts)), np.diff(rows.starts)), rows.shares / WHOLE
-    kept = own[owners] > 0
+    kept = counts[owners] > 0
     order = np.flatnonzero(kept)[np.argsort(rows.targets[kept], kind="stable")]
     firsts = np.flatnonzero(np.diff(rows.targets[order], prepend=-1))
     told = sum(
-        _told(own[owners[of]], chances[of], posteriors[:, owners[of]], before, readers, bound)
+        _told(counts[owners[of]], chances[of], posteriors[:, owners[of]], before, readers, bound)
         for of in np.split(order, firsts[1:])
         if len(of)
     )
     return told * 2.0**halved
 
 
-def _posteriors(readers: Readers, counts: IntArray) -> FloatArray:
+def _posteriors(readers: Readers) -> FloatArray:
     """Return P(s|x), shape (k, n): that of all rows where no distribution has mass."""
     joint = readers.distributions * readers.secrets[:, None]
     total = joint.sum(axis=0)
     shares = readers.secrets / readers.secrets.sum()
-    found: FloatArray = np.divide(
-        joint, total, out=np.repeat(shares[:, None], len(counts), axis=1), where=total > 0.0
-    )
-    return found
+    of_all = np.repeat(shares[:, None], len(total), axis=1)
+    return np.asarray(np.divide(joint, total, out=of_all, where=total > 0.0))
 
 
 def _told(
@@ -745,11 +718,11 @@ def copies_distribution(
         same = of_cells.ravel() == kind
         n = int(counts[same].sum())
         mean = posteriors[:, same] @ (counts[same] / n)
-        number, own = _binomial(n, chance)
-        copies = _convolved(distribution, number * own)
-        expected = np.stack([_convolved(of_secret, own) for of_secret in expected])
+        number, binomial = _binomial(n, chance)
+        copies = _convolved(distribution, number * binomial)
+        expected = np.stack([_convolved(of_secret, binomial) for of_secret in expected])
         expected += mean[:, None] * copies
-        distribution = _convolved(distribution, own)
+        distribution = _convolved(distribution, binomial)
     return np.maximum(distribution, 0.0), np.maximum(expected, 0.0)
 
 
@@ -768,5 +741,4 @@ def _convolved(one: FloatArray, other: FloatArray) -> FloatArray:
     if min(len(one), len(other)) <= _SHORT:
         return np.convolve(one, other)
     n = len(one) + len(other) - 1
-    found: FloatArray = np.fft.irfft(np.fft.rfft(one, n) * np.fft.rfft(other, n), n)
-    return found
+    return np.asarray(np.fft.irfft(np.fft.rfft(one, n) * np.fft.rfft(other, n), n))

@@ -302,7 +302,7 @@ def channel_losses(
     """Return the loss of each pair both ways, for all releases together."""
     losses = []
     for family in counted(families, "distributions held against the channel"):
-        ends = repeated_losses(rows, family.masses, None, family.pairs, notion, n_draws)
+        ends = repeated_losses(rows, family.masses, family.pairs, notion, n_draws)
         for pair, both_ways in zip(family.pairs.tolist(), ends.tolist(), strict=True):
             for way, (lower, upper) in zip([pair, pair[::-1]], both_ways, strict=True):
                 secret, against = (family.labels[k] for k in way)
