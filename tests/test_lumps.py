@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._losses import lumped_lower, pair_losses
+from sklearn_puffer._losses import coarse_lower, pair_losses
 from sklearn_puffer._noiser import problems
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
@@ -36,7 +36,7 @@ def distributions(seed, n_axes):
 def test_a_coarse_view_never_tells_more_than_the_row_and_hardly_less(noise, notion):
     for seed in range(3):
         p, q = distributions(seed, 2)
-        exact, lower = privacy_loss(p, q, noise, notion), lumped_lower(p, q, noise, notion).max()
+        exact, lower = privacy_loss(p, q, noise, notion), coarse_lower(p, q, noise, notion).max()
         assert lower <= exact.upper
         assert lower >= 0.9 * exact.lower - 1e-6 * notion.budget
 
@@ -45,18 +45,18 @@ def test_rows_of_three_columns_lose_at_least_what_the_view_tells():
     for seed in range(4):
         p, q = distributions(seed, 3)
         exact = privacy_loss(p, q, Laplace(2.0), Pufferfish(1.0))
-        assert 0.9 * exact.lower <= lumped_lower(p, q, Laplace(2.0), Pufferfish(1.0)).max()
-        assert lumped_lower(p, q, Laplace(2.0), Pufferfish(1.0)).max() <= exact.upper
+        assert 0.9 * exact.lower <= coarse_lower(p, q, Laplace(2.0), Pufferfish(1.0)).max()
+        assert coarse_lower(p, q, Laplace(2.0), Pufferfish(1.0)).max() <= exact.upper
     # a shift of three columns has the norm of it
     p, q = (Discrete([[x, x, x]], [1.0]) for x in (0, 1))
     for notion in (Pufferfish(0.1, 1e-5), RenyiPufferfish(1.0, 2.0)):
         exact = float(notion.shift_loss(Gaussian(4.0), np.ones(3)))
-        assert 0.9 * exact <= lumped_lower(p, q, Gaussian(4.0), notion).max() <= exact
+        assert 0.9 * exact <= coarse_lower(p, q, Gaussian(4.0), notion).max() <= exact
 
 
 def test_what_has_no_view_is_bounded_by_nothing():
     p, q = distributions(0, 3)
-    assert lumped_lower(p, q, Gaussian(1.0), RenyiPufferfish(1.0, 2.0, 1e-3)).tolist() == [0, 0]
+    assert coarse_lower(p, q, Gaussian(1.0), RenyiPufferfish(1.0, 2.0, 1e-3)).tolist() == [0, 0]
 
 
 def counted(rows):
@@ -84,7 +84,7 @@ def test_a_theorem_in_place_of_the_exact_loss_is_said_and_how_close_it_is(option
     p, q = (counted(table[secret == value]) for value in (0, 1))
     kinds = {"laplace": Laplace, "gaussian": Gaussian, "cauchy": Cauchy}
     noise = kinds[certificate.noise](tuple(certificate.least * noiser.theta_))
-    lower = lumped_lower(p, q, noise, certificate.notion)
+    lower = coarse_lower(p, q, noise, certificate.notion)
     assert lower.max() > certificate.notion.budget
 
 

@@ -248,7 +248,7 @@ def test_gaussian_tails_are_bounded_only_where_they_agree():
 
 def losses(p, q, noise, notion):
     return loss_interval(
-        DistributionPair(distribution_of(p, noise), distribution_of(q, noise)), notion
+        DistributionPair(distribution_of(p, noise), distribution_of(q, noise), 64), notion
     )
 
 

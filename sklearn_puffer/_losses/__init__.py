@@ -1,7 +1,7 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
 from sklearn_puffer._losses import pair_losses, quadrature
-from sklearn_puffer._losses.boxes import lumped_lower
+from sklearn_puffer._losses.boxes import coarse_lower
 from sklearn_puffer._losses.channel_losses import (
     Readers,
     SwapDistributions,
@@ -21,7 +21,7 @@ from sklearn_puffer._losses.joint_grids import (
     kept_axes,
     layer_count,
     on_others,
-    pairs_at_places,
+    pairs_given_kept,
     plane_cells,
 )
 from sklearn_puffer._losses.loss_table import LossTable

@@ -43,7 +43,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray
-from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps, interval_of
+from sklearn_puffer._losses.divergences import (
+    Ends,
+    Panels,
+    both_intervals,
+    gaps,
+    interval_of,
+)
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
@@ -66,12 +72,8 @@ def first_edges(atoms: FloatArray, last: float, noise: Noise, notion: Notion) ->
     kept = np.unique(np.floor((around - atoms[0]) / (0.4 * scale)), return_index=True)[1]
     beyond = _reach(float(atoms[-1] - atoms[0]), last, noise, notion)
     kinks = atoms if has_kink(noise) else atoms[[0, -1]]
-    parts = (
-        kinks,
-        np.sort(around)[kept[kept < around.size]],
-        atoms[0] - beyond,
-        atoms[-1] + beyond,
-    )
+    inner = np.sort(around)[kept[kept < around.size]]
+    parts = kinks, inner, atoms[0] - beyond, atoms[-1] + beyond
     return np.concatenate([[-inf], np.unique(np.concatenate(parts)), [inf]])
 
 
@@ -195,6 +197,7 @@ def box_panels(
 
     Examples
     --------
+    >>> from sklearn_puffer._losses.divergences import divergence_interval
     >>> from sklearn_puffer.noise import Gaussian
     >>> from sklearn_puffer.notions import Pufferfish
     >>> one, two = (Discrete([[x, x]], [1.0]) for x in (0.0, 1.0))
@@ -238,8 +241,8 @@ def _is_decided(panels: Panels, notion: Notion, budget: float | None) -> bool:
     """Return whether the larger of both losses is on one side of the budget for certain."""
     if budget is None:
         return False
-    ends = [divergence_interval(one_way, notion) for one_way in (panels, panels.swapped())]
-    return max(high for _, high in ends) <= budget or max(low for low, _ in ends) > budget
+    lower, upper = both_intervals(panels, notion)
+    return bool(upper.max() <= budget or lower.max() > budget)
 
 
 # --------------------------------------------------------------------------------- the plane
@@ -260,8 +263,8 @@ class _Plane:
         for prior in (p, q):
             table = np.zeros((atoms[0].size, atoms[1].size))
             kept = prior.counts > 0
-            places = [np.searchsorted(atoms[k], prior.rows[kept, k]) for k in (0, 1)]
-            table[places[0], places[1]] = prior.probabilities[kept]
+            rows, columns = (np.searchsorted(atoms[k], prior.rows[kept, k]) for k in (0, 1))
+            table[rows, columns] = prior.probabilities[kept]
             weights.append(table)
         noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(2)]
         return cls(atoms, weights, noises)
@@ -341,9 +344,9 @@ class _Plane:
 
 def _extremes(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     """Return the extremes of log p/q over the atoms: h_p / h_q is a mean of such ratios."""
-    some = (p > 0.0) | (q > 0.0)
+    positive = (p > 0.0) | (q > 0.0)
     with np.errstate(divide="ignore"):
-        ratios = np.log(p[some]) - np.log(q[some])
+        ratios = np.log(p[positive]) - np.log(q[positive])
     slack = 8.0 * ULP * (1.0 + np.abs(np.where(np.isfinite(ratios), ratios, 0.0)))
     return float((ratios - slack).min()), float((ratios + slack).max())
 
@@ -353,18 +356,14 @@ def _shares(weights: FloatArray, axis: int, side: int) -> FloatArray:
     table = weights if axis == 0 else weights.T
     table = table[:, table.sum(axis=0) > 0.0]
     sums = np.cumsum(table[::-side], axis=0)[::-side]
-    least: FloatArray = (sums / table.sum(axis=0)).min(axis=1)
-    return least
+    return np.asarray((sums / table.sum(axis=0)).min(axis=1))
 
 
 def _log_inside(
     distributions: tuple[FloatArray, FloatArray], axis: int, column: AxisNoise, alpha: float
 ) -> float:
     """Bound log int h_p^alpha h_q^(1 - alpha) of one column, between its outer edges."""
-    alone = [
-        distribution.sum(axis=1 - axis, keepdims=True).reshape(-1, 1)
-        for distribution in distributions
-    ]
+    alone = [w.sum(axis=1 - axis, keepdims=True).reshape(-1, 1) for w in distributions]
     panels = _boxes(alone[0], alone[1], column, NOTHING)[0].taken(np.isfinite(column.lip))
     return (alpha - 1.0) * interval_of(panels, PowerMean(alpha))[1]
 
@@ -481,8 +480,7 @@ def _highest(p: _Logs, q: _Logs, one: AxisNoise, two: AxisNoise) -> FloatArray:
         p.corner[1:, :-1] - up + across,
         p.corner[1:, 1:] - up - across,
     )
-    highest: FloatArray = np.maximum.reduce(corners) - q.centre
-    return highest
+    return np.asarray(np.maximum.reduce(corners) - q.centre)
 
 
 @dataclass(frozen=True)
@@ -619,18 +617,14 @@ def _between_atoms(
     return steps, span * noise.turning(near) * (1.0 + 1e-11)
 
 
-def _bends(
-    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
-) -> tuple[FloatArray, FloatArray]:
+def _bends(atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise) -> Ends:
     """Return the least and the largest (log K)'' over each interval and all atoms."""
     least, most = noise.curvature(*_distances(atoms, low, high))
     lowest = least.min(axis=0)
     return lowest, lowest if atoms.size == 1 else most.max(axis=0)
 
 
-def _distances(
-    atoms: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _distances(atoms: FloatArray, low: FloatArray, high: FloatArray) -> Ends:
     x = atoms[:, None]
     near = np.maximum(np.maximum(low - x, x - high), 0.0)
     return near, np.maximum(np.abs(low - x), np.abs(high - x))
@@ -646,13 +640,13 @@ def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise) -> FloatArray:
 # mass of a cell of width w by 4 d (1 / w + 2 |s|) of itself; sums of n non-negative terms are off
 # by n u. The bound itself is taken down by 1e-9 of it and 1e-11.
 
-MAX_LUMPS = 4096
+MAX_COARSE = 4096
 """Most cells that the space of released rows is cut into."""
 
 _MAX_ROWS = 2**15
 
 
-def lumped_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> FloatArray:
+def coarse_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> FloatArray:
     """Return lower bounds on the losses p -> q and q -> p, shape (2,); 0 where there is no view.
 
     Examples
@@ -660,15 +654,15 @@ def lumped_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Floa
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish
     >>> one, two = (Discrete([[x, x, x]], [1.0]) for x in (0.0, 1.0))
-    >>> lumped_lower(one, two, Laplace(3.0), Pufferfish(1.0)).round(6).tolist()
+    >>> coarse_lower(one, two, Laplace(3.0), Pufferfish(1.0)).round(6).tolist()
     [1.0, 1.0]
     """
     n_axes, n_rows = p.n_axes, max(len(p.rows), len(q.rows))
-    lumps = int(MAX_LUMPS ** (1.0 / n_axes) + 1e-9)
-    if lumps < 2 or n_rows > _MAX_ROWS or notion.leaves_events_out:
+    parts = int(MAX_COARSE ** (1.0 / n_axes) + 1e-9)
+    if parts < 2 or n_rows > _MAX_ROWS or notion.leaves_events_out:
         return np.zeros(2)
     noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(n_axes)]
-    edges = [_even_edges(p, q, axis, each, lumps) for axis, each in enumerate(noises)]
+    edges = [_even_edges(p, q, axis, of_axis, parts) for axis, of_axis in enumerate(noises)]
     (p_mass, p_off), (q_mass, q_off) = (_cell_masses(prior, noises, edges) for prior in (p, q))
     unknown = np.full(p_mass.size, inf)
     panels = Panels(
@@ -677,18 +671,18 @@ def lumped_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Floa
         -unknown,
         unknown,
     )
-    lower = np.array([divergence_interval(side, notion)[0] for side in (panels, panels.swapped())])
+    lower = both_intervals(panels, notion)[0]
     return np.maximum(lower * (1.0 - 1e-9) - 1e-11 * (not notion.is_chance), 0.0)
 
 
-def _even_edges(p: Discrete, q: Discrete, axis: int, noise: Noise, lumps: int) -> FloatArray:
+def _even_edges(p: Discrete, q: Discrete, axis: int, noise: Noise, parts: int) -> FloatArray:
     """Return cuts of one axis, evenly from a little before its atoms to a little behind them."""
     atoms = np.concatenate([prior.rows[prior.counts > 0, axis] for prior in (p, q)])
     beyond = 2.5 * float(noise.axis_scales(1)[0])
-    if lumps == 2:
+    if parts == 2:
         inner = np.array([atoms.min() / 2.0 + atoms.max() / 2.0])
     else:
-        inner = np.unique(np.linspace(atoms.min() - beyond, atoms.max() + beyond, lumps - 1))
+        inner = np.unique(np.linspace(atoms.min() - beyond, atoms.max() + beyond, parts - 1))
     return np.concatenate([[-inf], inner, [inf]])
 
 
@@ -713,8 +707,7 @@ def _cell_masses(
 
 def _crossed(one: FloatArray, two: FloatArray) -> FloatArray:
     """Return the products of each row's masses on two axes, for all pairs of cells."""
-    products: FloatArray = (one[:, :, None] * two[:, None, :]).reshape(len(one), -1)
-    return products
+    return np.asarray((one[:, :, None] * two[:, None, :]).reshape(len(one), -1))
 
 
 def _mass_error(size: float, span: float, noise: Noise, cuts: FloatArray) -> float:

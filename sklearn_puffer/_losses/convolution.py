@@ -45,7 +45,7 @@ A (1 - e^{-t*})^2.
 #    n, nu in whatever order BLAS takes them.
 # 4. Scan. In each level a term takes at most B steps up and B steps down, B being the length of the
 #    blocks. A step is one factor (4u, wide 6u), one product and one addition (2u): 12u, wide 16u,
-#    for each place of a block. Powers of two are exact. The last two additions: 2u.
+#    for each atom of a block. Powers of two are exact. The last two additions: 2u.
 # 5. Masses: count and total may be rounded, and their quotient: 3u.
 #    Line 1 holds with unordered axes as well, where f(0) <= 0 is the log of a sum over them.
 # 6. Underflow. A product that underflows is wrong by at most 2^-1074. Fewer than 2^60 of them meet
@@ -66,7 +66,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import LN2, UNIT, BoolArray, FloatArray, IntArray
-from sklearn_puffer._losses.line import Ends, View, tail_panel
+from sklearn_puffer._losses.divergences import Ends
+from sklearn_puffer._losses.line import MassBounds, View, tail_panel
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
@@ -322,8 +323,8 @@ class PriorGrid:
         self._kept = [k for k, atoms in enumerate(axes) if len(atoms) > 1] or [0]
         mixed = shares or [None] * len(axes)
         self._axes = [
-            Axis(axes[k], masses.size // len(axes[k])) if own is None else MixingAxis(own)
-            for k, own in ((k, mixed[k]) for k in self._kept)
+            Axis(axes[k], masses.size // len(axes[k])) if drawn is None else MixingAxis(drawn)
+            for k, drawn in ((k, mixed[k]) for k in self._kept)
         ]
         self._passes = _passes(self._axes)
         self._masses = _turned(masses, len(self._axes))
@@ -503,8 +504,7 @@ def _zeros_like(values: Numbers, shape: tuple[int, ...] | None = None) -> Number
 def _power_of_two(exponent: IntArray) -> FloatArray:
     """Return 2^exponent exactly for exponents in [-1022, 0], and 2^-1022 below."""
     bits: IntArray = (np.maximum(exponent, -1022) + 1023) << 52
-    power: FloatArray = bits.view(np.float64)
-    return power
+    return np.asarray(bits.view(np.float64))
 
 
 def _wide_decay(gap: FloatArray, rest: FloatArray, theta: float) -> Wide:
@@ -528,8 +528,7 @@ def _remainder(gap: FloatArray, quotient: FloatArray, divisor: float) -> FloatAr
     d_high, d_low = _split(divisor)
     product = quotient * divisor
     error = q_low * d_low - (((product - q_high * d_high) - q_low * d_high) - q_high * d_low)
-    remainder: FloatArray = (gap - product) - error
-    return remainder
+    return np.asarray((gap - product) - error)
 
 
 def _split(value: Any) -> tuple[Any, Any]:
@@ -570,12 +569,9 @@ class LaplacePair:
         self._atoms, self.unit = atoms, scale
         self.weight = 16
         axis = Axis(atoms, 2)
-        found = _one_sided_floats(axis, masses, scale)
-        if found is None:
-            self._rightward, self._leftward = _one_sided(axis, masses, scale)
-            self._rounding = rounding
-        else:
-            (self._rightward, self._leftward), self._rounding = found
+        in_floats = _one_sided_floats(axis, masses, scale)
+        sums, self._rounding = in_floats or (_one_sided(axis, masses, scale), rounding)
+        self._rightward, self._leftward = sums
         self._gaps = np.diff(atoms) / scale
 
     def anchors(self) -> FloatArray:
@@ -629,14 +625,11 @@ class LaplacePair:
     def deltas(self, epsilon: float) -> Ends:
         """Return bounds on the hockey-stick divergences of both directions."""
         margin = self._margin + 8.0 * UNIT * (1.0 + epsilon)
-        ends = np.array(
-            [
-                [self._delta(p, epsilon + 2.0 * side * margin) for p in (0, 1)]
-                for side in (1.0, -1.0)
-            ]
+        low, high = (
+            np.array([self._delta(p, epsilon + 2.0 * side * margin) for p in (0, 1)])
+            for side in (1.0, -1.0)
         )
-        lower = ends[0] * (1.0 - margin)
-        return lower, np.minimum(ends[1] * (1.0 + margin) + _SMALLEST, 1.0)
+        return low * (1.0 - margin), np.minimum(high * (1.0 + margin) + _SMALLEST, 1.0)
 
     @cached_property
     def _margin(self) -> float:
@@ -653,12 +646,12 @@ class LaplacePair:
         a_up, b_up = right[p] > epsilon + right[q], left[p] > epsilon + left[q]
         # two tails, and the gaps in which the difference is positive somewhere
         outer = _positive(right[:, -1:], p, epsilon) + _positive(left[:, :1], p, epsilon)
-        some = np.flatnonzero(a_up[:-1] | b_up[1:])
-        a = _difference(right[p, some], right[q, some], epsilon)
-        b = _difference(left[p, some + 1], left[q, some + 1], epsilon)
-        a_up, b_up = a_up[some], b_up[some + 1]
+        gaps = np.flatnonzero(a_up[:-1] | b_up[1:])
+        a = _difference(right[p, gaps], right[q, gaps], epsilon)
+        b = _difference(left[p, gaps + 1], left[q, gaps + 1], epsilon)
+        a_up, b_up = a_up[gaps], b_up[gaps + 1]
         with np.errstate(under="ignore"):
-            inner = _gap_integrals(a, b, a_up, b_up, self._gaps[some])
+            inner = _gap_integrals(a, b, a_up, b_up, self._gaps[gaps])
         return 0.5 * (outer + float(inner.sum()))
 
     def look(self, low: FloatArray, high: FloatArray) -> View:
@@ -668,23 +661,12 @@ class LaplacePair:
         error = self._log_error(at_low, at_high)
         # the ratio is a Moebius function of e^(2y): its extremes are at the ends
         bottom, top = np.minimum(f_low, f_high), np.maximum(f_low, f_high)
-        p_low, p_high, q_low, q_high = self._between(low, high, gap)
-        return View(
-            bottom - error,
-            top + error,
-            bottom + error,
-            top - error,
-            error,
-            p_low,
-            p_high,
-            q_low,
-            q_high,
-        )
+        masses = self._between(low, high, gap)
+        return View(bottom - error, top + error, bottom + error, top - error, error, *masses)
 
     def _log_error(self, *values: FloatArray) -> FloatArray:
         size = np.abs(np.stack(values)).sum(axis=(0, 1))
-        error: FloatArray = 2.0 * self._rounding + UNIT * (8.0 * size + 32.0)
-        return error
+        return np.asarray(2.0 * self._rounding + UNIT * (8.0 * size + 32.0))
 
     def _at(self, y: FloatArray, gap: NDArray[np.int64]) -> FloatArray:
         """Return log sums at points of gaps between atoms (or beyond the outermost), (2, m)."""
@@ -707,15 +689,13 @@ class LaplacePair:
         right = np.where(gap < last, self._leftward[:, last] - until, -inf)
         return left, right
 
-    def _between(
-        self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _between(self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]) -> MassBounds:
         share = -0.5 * np.expm1((low - high) / self.unit)
         left, right = self._arriving(low, high, gap)
         with np.errstate(under="ignore"):
             return self._rounded((np.exp(left) + np.exp(right)) * share)
 
-    def _rounded(self, masses: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _rounded(self, masses: FloatArray) -> MassBounds:
         # exponents below -745 underflow to 0, so those that count are right to 4u 745
         margin = self._rounding + 2.0**-40
         low = masses * (1.0 - margin)
@@ -729,9 +709,7 @@ class LaplacePair:
         masses = self.masses(*tail_panel(edge, side))
         return View(f - error, f + error, f + error, f - error, error, *masses)
 
-    def masses(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
         """Return bounds on the masses of panels that lie between neighbouring atoms, or beyond."""
         atoms = self._atoms
         before, after = high <= atoms[0], low >= atoms[-1]
@@ -748,8 +726,8 @@ class LaplacePair:
                 if chosen.any():
                     width = (high - low)[chosen] / self.unit
                     share = -0.5 * np.expm1(-width)
-                    found = np.exp(logs - near[chosen] / self.unit) * share
-                    masses[:, chosen] = self._rounded(found)
+                    outside = np.exp(logs - near[chosen] / self.unit) * share
+                    masses[:, chosen] = self._rounded(outside)
         return masses[0], masses[1], masses[2], masses[3]
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
@@ -758,10 +736,8 @@ class LaplacePair:
         # in logs: a tail of mass e^-800 can matter where f is large
         masses = self._edge_logs(side) - t * (1.0 - 4.0 * UNIT) - LN2 * (1.0 - 1e-9)
         masses += self._rounding + 8.0 * UNIT * (1.0 + np.abs(masses))
-        return (
-            order * float(seen.log_high[0]) + float(masses[0]),
-            -order * float(seen.log_low[0]) + float(masses[1]),
-        )
+        forward, backward = order * float(seen.log_high[0]), -order * float(seen.log_low[0])
+        return forward + float(masses[0]), backward + float(masses[1])
 
     def _edge_logs(self, side: int) -> FloatArray:
         """Return log sums at the outermost atom."""
@@ -809,7 +785,7 @@ def _one_sided_floats(
     values = np.ldexp(masses.mantissa, np.maximum(masses.exponent, -2000).astype(int))
     decays = [np.exp(gaps / -scale) for gaps in axis._gaps]
     blocks = _in_blocks(values, decays[0].shape[0])
-    found, least = [], 1.0
+    both, least = [], 1.0
     for add, step in ((_add_from_left, 1), (_add_from_right, -1)):
         sums = blocks.copy()
         with np.errstate(under="ignore"):
@@ -819,12 +795,12 @@ def _one_sided_floats(
             # sums that hold no mass at all are 0
             first = int(np.argmax(mass[::step] > 0.0))
             least = min(least, float(row[::step][first:].min()))
-        found.append(sums)
+        both.append(sums)
     if least < _SMALLEST_SUM:
         return None
     units = MASS_ERROR + 1.0 + 2.0 * abs(log(least)) + 12.0 * axis.scan_steps + 2.0
     with np.errstate(divide="ignore"):
-        return (np.log(found[0]), np.log(found[1])), SECOND_ORDER * UNIT * units
+        return (np.log(both[0]), np.log(both[1])), SECOND_ORDER * UNIT * units
 
 
 def _one_sided(axis: Axis, masses: Wide, scale: float) -> tuple[FloatArray, FloatArray]:
@@ -833,13 +809,13 @@ def _one_sided(axis: Axis, masses: Wide, scale: float) -> tuple[FloatArray, Floa
         _wide_decay(gap, rest, scale) for gap, rest in zip(axis._gaps, axis._rests, strict=True)
     ]
     blocks = _in_blocks(masses, decays[0].shape[0])
-    found = []
+    both = []
     for add in (_add_from_left, _add_from_right):
         sums = blocks.copy()
         with np.errstate(under="ignore"):
             add(decays, blocks, sums)
-        found.append(_logs(_out_of_blocks(sums, axis.size)))
-    return found[0], found[1]
+        both.append(_logs(_out_of_blocks(sums, axis.size)))
+    return both[0], both[1]
 
 
 def _logs(numbers: Wide) -> FloatArray:

@@ -1,4 +1,4 @@
-r"""Two discrete priors released with the same smooth noise, as the source of an exact loss.
+r"""Two discrete priors released with the same smooth noise, and the exact loss between them.
 
 With atoms x_i, masses p_i and a kernel K = e^{-phi} the density is h_p(y) = sum p_i K(y - x_i).
 Values and slopes of log h_p at both ends of a panel bound it in between: wherever (log K)'' >= -C
@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from sklearn_puffer._base import UNIT, FloatArray
-from sklearn_puffer._losses.line import Ends, View
+from sklearn_puffer._losses.divergences import Ends
+from sklearn_puffer._losses.line import MassBounds, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
@@ -66,9 +67,9 @@ class PointDensities(NamedTuple):
         """Return fields to be filled."""
         return cls(*(np.empty((2, count)) for _ in cls._fields))
 
-    def taken(self, places: NDArray[np.generic]) -> PointDensities:
-        """Return some of the points."""
-        return PointDensities(*(field[:, places] for field in self))
+    def taken(self, chosen: NDArray[np.generic]) -> PointDensities:
+        """Return the chosen points."""
+        return PointDensities(*(field[:, chosen] for field in self))
 
 
 class DiscretePair:
@@ -231,9 +232,7 @@ class DiscretePair:
         seen_low = ends[0] if np.isinf(low) else ends[1]
         return View(*ends, seen_low, seen_high, np.zeros(1), least, most, least, most)
 
-    def masses(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
         """Return bounds on the masses of panels; ends may be infinite."""
         order = np.argsort(low, kind="stable")
         bounds = np.empty((2, 2, len(low)))
@@ -298,17 +297,17 @@ class DiscretePair:
     def _at(self, points: FloatArray) -> PointDensities:
         order = np.argsort(points, kind="stable")
         points = points[order]
-        found = PointDensities.empty(len(points))
+        densities = PointDensities.empty(len(points))
         rows = max(1, _BLOCK // len(self.atoms))
         for start in range(0, len(points), rows):
             block = slice(start, start + rows)
-            self._fill(points[block], PointDensities(*(field[:, block] for field in found)))
+            self._fill(points[block], PointDensities(*(field[:, block] for field in densities)))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return found.taken(back)
+        return densities.taken(back)
 
-    def _fill(self, points: FloatArray, found: PointDensities) -> None:
-        """Write the values at neighbouring points into ``found``."""
+    def _fill(self, points: FloatArray, densities: PointDensities) -> None:
+        """Write the values at neighbouring points into ``densities``."""
         kernel, atoms = self._kernel, self.atoms
         near = self._window(float(points[0]), float(points[-1]))
         with np.errstate(under="ignore", divide="ignore"):
@@ -316,34 +315,35 @@ class DiscretePair:
             sums = self._masses[:, near] @ terms.T
             terms *= score
             slopes = self._masses[:, near] @ terms.T
-            found.value[:] = top + np.log(sums)
-        found.slope[:] = slopes / np.maximum(sums, 1e-300) / self.unit
+            densities.value[:] = top + np.log(sums)
+        densities.slope[:] = slopes / np.maximum(sums, 1e-300) / self.unit
         # what lies outside the window, at most e^-760, can matter where the sum is tiny only
-        lost: NDArray[np.bool_] = (sums < _SMALLEST_SUM) | (found.value < _WINDOW_FLOOR)
+        lost: NDArray[np.bool_] = (sums < _SMALLEST_SUM) | (densities.value < _WINDOW_FLOOR)
         lost[~self._in_floats] = True
-        found.error[:] = kernel.error(np.where(lost, 0.0, found.value), len(atoms))
+        densities.error[:] = kernel.error(np.where(lost, 0.0, densities.value), len(atoms))
         for k in (0, 1):
             if lost[k].any():
-                self._fill_by_logs(k, points, found, np.flatnonzero(lost[k]))
-        found.slope_error[:] = 3.0 * kernel.steepest(points, atoms) / self.unit * found.error
+                self._fill_by_logs(k, points, densities, np.flatnonzero(lost[k]))
+        steepest = kernel.steepest(points, atoms)
+        densities.slope_error[:] = 3.0 * steepest / self.unit * densities.error
 
     def _fill_by_logs(
-        self, k: int, points: FloatArray, found: PointDensities, lost: NDArray[np.int64]
+        self, k: int, points: FloatArray, densities: PointDensities, lost: NDArray[np.int64]
     ) -> None:
         """Sum the terms of one prior over its own largest one."""
         kernel, size = self._kernel, len(self.atoms)
         rows = max(1, _BLOCK // size)
         for start in range(0, len(lost), rows):
-            some = lost[start : start + rows]
-            logs, score = kernel.logs(points[some], self.atoms, slice(None))
+            chosen = lost[start : start + rows]
+            logs, score = kernel.logs(points[chosen], self.atoms, slice(None))
             logs += self._log_masses[k]
             top = logs.max(axis=1)
             with np.errstate(under="ignore"):
                 terms = np.exp(logs - top[:, None])
                 sums = terms.sum(axis=1)
-                found.value[k, some] = value = top + np.log(sums)
-                found.slope[k, some] = (terms * score).sum(axis=1) / sums / self.unit
-            found.error[k, some] = kernel.error(np.abs(value) + log(size) + 4.0, size)
+                densities.value[k, chosen] = value = top + np.log(sums)
+                densities.slope[k, chosen] = (terms * score).sum(axis=1) / sums / self.unit
+            densities.error[k, chosen] = kernel.error(np.abs(value) + log(size) + 4.0, size)
 
 
 def _sag(
@@ -370,17 +370,14 @@ class _GaussianKernel:
     def base(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
         """Return the log of the factor left out."""
         t = np.maximum(np.maximum(atoms[0] - y, y - atoms[-1]), 0.0) / self.scale
-        base: FloatArray = -0.5 * t * t
-        return base
+        return np.asarray(-0.5 * t * t)
 
     @property
     def window(self) -> float:
         """Atoms farther off than this give no more than e^-760."""
         return 39.0 * self.scale
 
-    def masses(
-        self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def masses(self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray) -> Ends:
         """Return bounds on the mass of each panel around each atom."""
         return _rounded_masses(noise, low - atoms, high - atoms)
 
@@ -426,13 +423,11 @@ class _GaussianKernel:
 
     def steepest(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
         c = np.clip(y, atoms[0], atoms[-1])
-        steepest: FloatArray = np.maximum(c - atoms[0], atoms[-1] - c) / self.scale
-        return steepest
+        return np.asarray(np.maximum(c - atoms[0], atoms[-1] - c) / self.scale)
 
     def base_slope(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
         """Return the slope of the factor left out."""
-        slope: FloatArray = (np.clip(y, atoms[0], atoms[-1]) - y) / self.scale / self.scale
-        return slope
+        return np.asarray((np.clip(y, atoms[0], atoms[-1]) - y) / self.scale / self.scale)
 
     def growth(
         self, pair: DiscretePair, m: FloatArray, radii: FloatArray, at: Densities, alpha: float
@@ -490,9 +485,7 @@ class _CauchyKernel:
         """All atoms matter everywhere."""
         return inf
 
-    def masses(
-        self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def masses(self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray) -> Ends:
         """Return bounds on the mass of each panel around each atom.
 
         Cauchy: the angle of (s^2 + a b, (b - a) s) over pi, right to 16u relative: with a b < 0,
@@ -578,10 +571,8 @@ class _CauchyKernel:
     ) -> tuple[float, float]:
         """Return bounds on the log of the Renyi integrals beyond an edge: f is bounded there."""
         seen, order = pair.tail(edge, side), alpha - 1.0
-        return (
-            order * float(seen.log_high[0]) + float(np.log(seen.p_most[0])),
-            -order * float(seen.log_low[0]) + float(np.log(seen.q_most[0])),
-        )
+        forward, backward = order * float(seen.log_high[0]), -order * float(seen.log_low[0])
+        return forward + float(np.log(seen.p_most[0])), backward + float(np.log(seen.q_most[0]))
 
 
 def _rounded_masses(noise: Noise, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:

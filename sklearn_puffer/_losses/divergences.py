@@ -46,6 +46,8 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import ULP, Divergence, FloatArray, log_sum
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
+Ends = tuple[FloatArray, FloatArray]
+
 _MARGIN = 2.0**-44
 
 
@@ -74,9 +76,9 @@ class Panels:
             self.q_low, self.q_high, self.p_low, self.p_high, -self.log_high, -self.log_low
         )
 
-    def taken(self, places: NDArray[Any]) -> Panels:
-        """Return some of the panels."""
-        return Panels(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+    def taken(self, chosen: NDArray[Any]) -> Panels:
+        """Return the chosen panels."""
+        return Panels(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     @classmethod
     def joined(cls, *parts: Panels) -> Panels:
@@ -109,6 +111,13 @@ def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
     return interval_of(panels, notion.divergence)
 
 
+def both_intervals(panels: Panels, notion: Notion) -> Ends:
+    """Return the ends of the losses p -> q and q -> p, each of shape (2,)."""
+    ends = [divergence_interval(way, notion) for way in (panels, panels.swapped())]
+    lower, upper = np.array(ends).T
+    return lower, upper
+
+
 def interval_of(panels: Panels, divergence: Divergence) -> tuple[float, float]:
     """Return proven lower and upper ends of a divergence from p to q."""
     if isinstance(divergence, PowerMean):
@@ -124,7 +133,7 @@ ROUGHLY = 1e-6
 """How closely, of the budget, a loss is told that is known to be on one side of it."""
 
 
-def is_decided(ends: tuple[FloatArray, FloatArray], budget: float) -> bool:
+def is_decided(ends: Ends, budget: float) -> bool:
     """Return whether the larger of both losses is well on one side of the budget for certain.
 
     >>> is_decided((np.array([0.1, 0.2]), np.array([0.3, 0.4])), 0.5)
@@ -151,14 +160,12 @@ def gaps(panels: Panels, notion: Notion) -> FloatArray:
         return high - low
     if isinstance(divergence, Supremum):
         best = _supremum(panels)[0]
-        excess: FloatArray = np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf)
-        return excess
+        return np.asarray(np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf))
     assert_never(divergence)
 
 
 def _supremum(panels: Panels) -> tuple[float, float]:
-    some = panels.p_high > 0.0
-    upper = float(panels.log_high[some].max(initial=0.0))
+    upper = float(panels.log_high[panels.p_high > 0.0].max(initial=0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         log_p, log_q = np.log(panels.p_low), np.log(panels.q_high)
         ratios = log_p - log_q
@@ -171,9 +178,8 @@ def _supremum(panels: Panels) -> tuple[float, float]:
 
 def _hockey_stick(panels: Panels, epsilon: float) -> tuple[float, float]:
     low, high = _hockey_terms(panels, epsilon)
-    margin = _MARGIN
-    lower = max(float(low.sum()) * (1.0 - margin), 0.0)
-    upper = min(float(high.sum()) * (1.0 + margin), 1.0)
+    lower = max(float(low.sum()) * (1.0 - _MARGIN), 0.0)
+    upper = min(float(high.sum()) * (1.0 + _MARGIN), 1.0)
     return min(lower, upper), upper
 
 
@@ -194,8 +200,7 @@ def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArra
 
 def kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
     """Return 1 - e^(epsilon - f) where f > epsilon, else 0."""
-    share: FloatArray = -np.expm1(np.minimum(epsilon - log_ratio, 0.0))
-    return share
+    return np.asarray(-np.expm1(np.minimum(epsilon - log_ratio, 0.0)))
 
 
 def apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: float) -> FloatArray:
@@ -218,8 +223,7 @@ def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):  # an infinite ratio throughout, which straddles nothing
         width = np.fmax(panels.log_high - panels.log_low, ULP)
     above = apart(panels.p_high, panels.q_low, panels.log_low, 1.0)
-    chord: FloatArray = keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * ULP)
-    return chord
+    return np.asarray(keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * ULP))
 
 
 def _renyi(panels: Panels, mean: PowerMean) -> tuple[float, float]:
@@ -327,16 +331,10 @@ class Slopes(NamedTuple):
 
     def swapped(self) -> Slopes:
         """Return the slopes of the loss from q to p."""
-        return self._replace(
-            value=-self.value,
-            slope=-self.slope,
-            p_slope=self.q_slope,
-            p_bend=self.q_bend,
-            q_slope=self.p_slope,
-            q_bend=self.p_bend,
-            p_top=self.q_top,
-            q_top=self.p_top,
-        )
+        value, slope, error, spread, size, p_slope, p_bend, q_slope, q_bend, *rest = self
+        f = -value, -slope, error, spread, size
+        radius, p_top, q_top = rest
+        return Slopes(*f, q_slope, q_bend, p_slope, p_bend, radius, q_top, p_top)
 
 
 def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -361,12 +359,8 @@ def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArra
         low_rest = np.maximum(0.5 * c * alpha * least - rest, 0.0) * panels.p_low
         high_rest = (0.5 * c * alpha * most + rest) * panels.p_high
         ratio = c * np.exp(runs.value)
-        slack = (
-            64.0
-            * ULP
-            * (1.0 + np.abs(runs.value))
-            * (alpha * panels.p_high + ratio * panels.q_high)
-        )
+        size = alpha * panels.p_high + ratio * panels.q_high
+        slack = 64.0 * ULP * (1.0 + np.abs(runs.value)) * size
         low = alpha * panels.p_low - ratio * panels.q_high + low_rest * (1.0 - _MARGIN) - slack
         high = alpha * panels.p_high - ratio * panels.q_low + high_rest * (1.0 + _MARGIN) + slack
         log_low = c * runs.value + np.log(np.maximum(low, 0.0))
@@ -509,15 +503,13 @@ def _with_share(mean: PowerMean, share: float) -> PowerMean:
 
 def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, float]:
     epsilon = stick.epsilon
-    largest = [float(each.log_high[each.p_high > 0.0].max(initial=-np.inf)) for each in groups]
+    largest = [float(p.log_high[p.p_high > 0.0].max(initial=-np.inf)) for p in groups]
     if sum(largest) <= epsilon * (1.0 - 1e-12):
         return 0.0, 0.0
     cut = _cut(groups, epsilon)
     upper = _upper(groups, epsilon, cut)
-    lower = max(
-        _lower(groups, epsilon, cut),
-        *(interval_of(panels, stick)[0] for panels in groups),  # data processing
-    )
+    single = max(interval_of(panels, stick)[0] for panels in groups)  # by data processing
+    lower = max(_lower(groups, epsilon, cut), single)
     return min(lower, upper), upper
 
 
@@ -526,7 +518,7 @@ def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tupl
 
 @dataclass(frozen=True)
 class _Cut:
-    """A grid of losses: its step, and the first and last place in use for each group.
+    """A grid of losses: its step, and the first and last index in use for each group.
 
     Any cut is sound; a good one makes the interval narrow.
     """
@@ -544,11 +536,8 @@ def _cut(groups: Sequence[Panels], epsilon: float) -> _Cut:
     spread = sum(high - low for low, high in windows)
     largest = max(abs(end) for window in windows for end in window)
     step = _few_bits(max(spread / GRID, 2.0**-30 * max(largest, epsilon), 1e-290))
-    return _Cut(
-        step,
-        [int(np.floor(low / step)) for low, _ in windows],
-        [int(np.ceil(high / step)) for _, high in windows],
-    )
+    first = [int(np.floor(low / step)) for low, _ in windows]
+    return _Cut(step, first, [int(np.ceil(high / step)) for _, high in windows])
 
 
 def _sketch(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
@@ -647,9 +636,9 @@ def _dominating(panels: Panels, first: int, last: int, step: float) -> tuple[Flo
     low, high = np.where(low < first, -np.inf, low), np.where(high > last, np.inf, high)
     at_high = _at_high(panels, low * step, high * step)
     finite = np.zeros(last - first + 1)
-    for places, masses in ((high, at_high), (low, panels.p_high - at_high)):
-        inside = np.isfinite(places)
-        index = places[inside].astype(np.int64) - first
+    for indices, masses in ((high, at_high), (low, panels.p_high - at_high)):
+        inside = np.isfinite(indices)
+        index = indices[inside].astype(np.int64) - first
         finite += np.bincount(index, masses[inside], finite.size)
     return finite, float(at_high[np.isinf(high)].sum())
 
@@ -663,14 +652,13 @@ def _at_high(panels: Panels, low: FloatArray, high: FloatArray) -> FloatArray:
         rounding = 4.0 * ULP * (p + at_low * (2.0 + np.abs(low) + np.abs(log_q)))
         share = (p - at_low + rounding) / -np.expm1(np.minimum(low - high, 0.0))
     whole = (q == 0.0) | (low == -np.inf) | (high <= low)
-    upper: FloatArray = np.where(whole, p, np.clip(share * (1.0 + 8.0 * ULP), 0.0, p))
-    return upper
+    return np.asarray(np.where(whole, p, np.clip(share * (1.0 + 8.0 * ULP), 0.0, p)))
 
 
 def _floor(losses: FloatArray, step: float) -> FloatArray:
     with np.errstate(over="ignore"):
-        places = np.floor(losses / step)
-        return np.where(places * step > losses, places - 1.0, places)
+        indices = np.floor(losses / step)
+        return np.where(indices * step > losses, indices - 1.0, indices)
 
 
 def _ceil(losses: FloatArray, step: float) -> FloatArray:
@@ -688,16 +676,16 @@ def _halves(parts: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
 
 def _excess(left: FloatArray, right: FloatArray, start: int, step: float, epsilon: float) -> float:
     """Return the sum of mass (1 - e^(epsilon - loss)) over losses above epsilon."""
-    # For T(i), the sum of what `right` has from place i on, and G(i), that of its mass times
+    # For T(i), the sum of what `right` has from index i on, and G(i), that of its mass times
     # (1 - e^-(distance from i)): G(i) = e^-h G(i + 1) + (1 - e^-h) T(i + 1), and the sum over
     # losses is a T + (1 - a) G for a = 1 - e^(epsilon - loss at i). No term is negative.
-    place = int(_floor(np.array(epsilon), step)) + 1  # of the first loss above epsilon
+    first = int(_floor(np.array(epsilon), step)) + 1  # of the losses above epsilon
     drop = -np.expm1(-step)
     tails = np.append(np.cumsum(right[::-1])[::-1], 0.0)
     inner = _filtered([drop], [1.0, drop - 1.0], tails[:0:-1])[::-1]
-    above = -np.expm1(min(epsilon - place * step, 0.0))
+    above = -np.expm1(min(epsilon - first * step, 0.0))
     sticks = np.append(above * tails[:-1] + (1.0 - above) * inner, 0.0)
-    needed = place - start - np.arange(left.size)
+    needed = first - start - np.arange(left.size)
     inside = sticks[np.clip(needed, 0, right.size)]
     # where all of `right` lies further above: `a` is 1 - (1 - above) e^-distance there
     further = -np.expm1(np.minimum(needed, 0) * step) * (tails[0] - sticks[0])
@@ -722,9 +710,9 @@ def _lower(groups: Sequence[Panels], epsilon: float, cut: _Cut) -> float:
     # beside the sums: exponents of up to 1500
     margin = 8.0 * ULP * (_terms(groups, size) + 3000.0)
     lost = _lost([p + q for p, q in parts])
-    place = int(_floor(np.array(epsilon), cut.step))
+    index = int(_floor(np.array(epsilon), cut.step))
     best = 0.0
-    for at in range(place - 1, place + 3):
+    for at in range(index - 1, index + 3):
         p = _beyond(*p_halves, at - start, 0.0)
         q = _beyond(*q_halves, at - start, cut.step)
         weight = float(np.exp(epsilon - at * cut.step))
@@ -753,7 +741,7 @@ def _filtered(b: Sequence[float], a: Sequence[float], x: FloatArray) -> FloatArr
 
 
 def _beyond(left: FloatArray, right: FloatArray, at: int, step: float) -> float:
-    """Return the sum over places from ``at`` on, less by e^-step for each place further."""
+    """Return the sum from index ``at`` on, less by e^-step for each step further."""
     tails = np.append(_filtered([1.0], [1.0, -np.exp(-step)], right[::-1])[::-1], 0.0)
     needed = at - np.arange(left.size)
     decay = np.exp(np.minimum(needed, 0) * step)

@@ -11,7 +11,7 @@ parts are
 
 # With t = |y - m|/sd, A = E[theta | t] and B = E[theta^2 | t], log h has the slope -2 t A/sd and
 # the curvature (4 t^2 (B - A^2) - 2A)/sd^2. A and B fall with t, which bounds all of it on a panel.
-# In a tail beyond all ends, a part is the noise around its mean, up to the profile's error, and
+# In a tail beyond all ends, a part is the noise around its mean, up to the density's error, and
 # K(y - m)/K(y - m') lies between 1 and its value at the edge.
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sklearn_puffer._losses.gaussian_student import (
     NARROWEST,
     STEEPEST,
     WIDEST,
-    HeavyProfile,
-    profile,
+    GaussianStudent,
+    gaussian_student,
 )
 from sklearn_puffer._losses.mixtures import (
     ARGUMENT,
@@ -68,22 +68,21 @@ class CauchyDistribution(MixtureDistribution):
         super().__init__(weights, means)
         self._k, self._s = k, scale
         self.deviations = deviations[:, None]
-        self._profiles = [profile(self._s / float(sd), self._k) for sd in deviations]
-        ends = [p.end for p in self._profiles]
-        self._ends = np.array(ends)[:, None] * self.deviations
+        self._parts = [gaussian_student(self._s / float(sd), self._k) for sd in deviations]
+        self._ends = np.array([part.end for part in self._parts])[:, None] * self.deviations
 
     def anchors(self) -> FloatArray:
         """Return points around each component, and on to where the noise alone is left."""
         steps = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
-        crossings = np.array([[p.crossing] for p in self._profiles]) ** 0.5
+        crossings = np.array([[part.crossing] for part in self._parts]) ** 0.5
         moves = np.concatenate(np.broadcast_arrays(steps, crossings), axis=1) * self.deviations
-        own = np.array([1.0, 4.0]) * np.maximum(self._s, self.deviations)
+        wide = np.array([1.0, 4.0]) * np.maximum(self._s, self.deviations)
         span = float(np.ptp(self.centres)) + float(self.deviations.max()) + self._s
         farthest = max(float(self._ends.max()) + float(np.ptp(self.centres)), 2.0 * span)
         powers = np.append(span * 4.0 ** np.arange(np.log(farthest / span) / log(4.0)), farthest)
         middle = 0.5 * float(self.centres.min() + self.centres.max())
         around = [
-            (self.centres + side * part).ravel() for part in (moves, own) for side in (-1.0, 1.0)
+            (self.centres + side * part).ravel() for part in (moves, wide) for side in (-1.0, 1.0)
         ]
         return np.unique(np.concatenate([*around, middle - 1.01 * powers, middle + 1.01 * powers]))
 
@@ -99,9 +98,7 @@ class CauchyDistribution(MixtureDistribution):
     def _moments(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return log h of each part, the means of theta, and relative errors, in its own unit."""
         t = z / self.deviations
-        rows = [
-            distribution.moments(row) for distribution, row in zip(self._profiles, t, strict=True)
-        ]
+        rows = [part.moments(row) for part, row in zip(self._parts, t, strict=True)]
         value, first, second, error = (np.stack(part) for part in zip(*rows, strict=True))
         logs = np.log(self.deviations)
         return value - logs, first, second, error + 4.0 * ARGUMENT * (1.0 + np.abs(logs))
@@ -134,16 +131,8 @@ class CauchyDistribution(MixtureDistribution):
         turned = -left > right
         left, right = np.where(turned, -right, left), np.where(turned, -left, right)
         width = np.broadcast_to(high - low, left.shape)
-        parts = [
-            _masses(*row)
-            for row in zip(
-                self._profiles,
-                left / self.deviations,
-                right / self.deviations,
-                width / self.deviations,
-                strict=True,
-            )
-        ]
+        scaled = (distance / self.deviations for distance in (left, right, width))
+        parts = [_masses(*row) for row in zip(self._parts, *scaled, strict=True)]
         mass, error = (np.stack(part) for part in zip(*parts, strict=True))
         error = error + 8.0 * ARGUMENT * mass + _SUBNORMAL
         return np.maximum(mass - error, 0.0), mass + error
@@ -155,14 +144,14 @@ class CauchyDistribution(MixtureDistribution):
 
 
 def _masses(
-    distribution: HeavyProfile, left: FloatArray, right: FloatArray, width: FloatArray
+    density: GaussianStudent, left: FloatArray, right: FloatArray, width: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return masses between signed distances, right the farther one, and their errors."""
     across = left < 0.0
     near = np.where(across, 0.0, left)
-    mass, error = distribution.masses(near, right, np.where(across, right, width))
+    mass, error = density.masses(near, right, np.where(across, right, width))
     inner = np.where(across, -left, 0.0)
-    more, more_error = distribution.masses(np.zeros_like(inner), inner, inner)
+    more, more_error = density.masses(np.zeros_like(inner), inner, inner)
     return mass + more, error + more_error
 
 
@@ -281,8 +270,7 @@ def distribution_of(prior: GaussianMixture, noise: Noise | None) -> MixtureDistr
 def _deviations(prior: GaussianMixture) -> FloatArray:
     if prior.means.ndim == 1:
         return prior.scales
-    roots: FloatArray = np.sqrt(prior.scales[:, 0, 0])
-    return roots
+    return np.asarray(np.sqrt(prior.scales[:, 0, 0]))
 
 
 def _scale_of(noise: Noise | None) -> float:
@@ -296,8 +284,8 @@ class GaussianDistribution(LogConcaveDistribution):
         self, weights: FloatArray, means: FloatArray, deviations: FloatArray, sigma: float
     ) -> None:
         super().__init__(weights, means)
-        self._own = deviations[:, None]
-        self.deviations = np.hypot(self._own, sigma)
+        self._prior_deviations = deviations[:, None]
+        self.deviations = np.hypot(self._prior_deviations, sigma)
 
     def anchors(self) -> FloatArray:
         """Return points around each component, out to where all but the widest are gone."""
@@ -312,7 +300,8 @@ class GaussianDistribution(LogConcaveDistribution):
         top = self._last(side)
         lead = side * (self.centres[top] - self.centres)
         wide, narrow = self.deviations[top], self.deviations
-        kappa = (self._own[top] - self._own) * (self._own[top] + self._own) / (wide * narrow) ** 2
+        sd = self._prior_deviations
+        kappa = (sd[top] - sd) * (sd[top] + sd) / (wide * narrow) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
             by_lead = np.where(lead > 0.0, 60.0 * wide**2 / lead, 0.0)
             by_width = np.where(kappa > 0.0, np.sqrt(120.0 / kappa) + 4.0 * np.abs(lead), by_lead)
@@ -320,7 +309,7 @@ class GaussianDistribution(LogConcaveDistribution):
         return max(least, min(float(reach), 1e9 * least))
 
     def _last(self, side: int) -> int:
-        keys = (side * self.centres[:, 0], self._own[:, 0])
+        keys = (side * self.centres[:, 0], self._prior_deviations[:, 0])
         return int(np.lexsort(keys)[-1])
 
     def _values(self, z: FloatArray) -> LogDensities:
@@ -381,12 +370,12 @@ def _highest(
     """Return an upper bound on log h / h_other over a tail, from the other's last component."""
     last = other._last(side)
     wide, mean = other.deviations[last, 0], other.centres[last, 0]
-    own, deviations = distribution._own[:, 0], distribution.deviations[:, 0]
+    sd, deviations = distribution._prior_deviations[:, 0], distribution.deviations[:, 0]
+    last_sd = other._prior_deviations[last, 0]
     ahead = side * (edge - distribution.centres[:, 0])
     ahead_last = side * (edge - mean)
     lead = side * (distribution.centres[:, 0] - mean) / wide / wide
-    gap = (other._own[last, 0] - own) * (other._own[last, 0] + own)
-    kappa = gap / deviations / wide / deviations / wide
+    kappa = (last_sd - sd) * (last_sd + sd) / deviations / wide / deviations / wide
     if np.any((kappa < 0.0) | ((kappa == 0.0) & (lead > 0.0))):
         return np.inf
     # -(d_k/s_k)^2/2 + (d/s)^2/2, d = edge - mean, without the cancellation
@@ -412,17 +401,17 @@ def _gaussian_terms(
     alpha: float,
 ) -> FloatArray:
     """Return upper bounds on log of int h_k^alpha g_j^(1 - alpha) over a tail, for each k."""
-    own, given = distribution.deviations[:, 0], float(other.deviations[j, 0])
+    sd, other_sd = distribution.deviations[:, 0], float(other.deviations[j, 0])
     apart = distribution.centres[:, 0] - float(other.centres[j, 0])
-    # alpha/own^2 - (alpha - 1)/given^2 = spread/(own given)^2
-    lost = 16.0 * ARGUMENT * alpha * (given**2 + own**2)
-    spread = alpha * given**2 - (alpha - 1.0) * own**2 - lost
+    # alpha/sd^2 - (alpha - 1)/other_sd^2 = spread/(sd other_sd)^2
+    lost = 16.0 * ARGUMENT * alpha * (other_sd**2 + sd**2)
+    spread = alpha * other_sd**2 - (alpha - 1.0) * sd**2 - lost
     finite = spread > 0.0
     spread = np.where(finite, spread, 1.0)
     whole = 0.5 * alpha * (alpha - 1.0) * np.square(apart) / spread
-    whole += (1.0 - alpha) * np.log(own / given) + np.log(given / np.sqrt(spread))
+    whole += (1.0 - alpha) * np.log(sd / other_sd) + np.log(other_sd / np.sqrt(spread))
     # the product is Gaussian, `moved` from the part's centre, of deviation 1/rate
-    moved, rate = (alpha - 1.0) * own**2 * apart / spread, np.sqrt(spread) / (own * given)
+    moved, rate = (alpha - 1.0) * sd**2 * apart / spread, np.sqrt(spread) / (sd * other_sd)
     centre = distribution.centres[:, 0] + moved
     start = side * (edge - centre) * rate
     off = 4.0 * lost / spread * (np.abs(start) + rate * np.abs(moved))
@@ -478,17 +467,17 @@ class _LaplaceDistribution(LogConcaveDistribution):
     def _both(self, z: FloatArray) -> tuple[LogDensities, FloatArray, FloatArray, FloatArray]:
         """Return values, and sech^2(D/2), g/h and the error of both."""
         t = np.minimum(z / self.deviations, _FARTHEST)
-        lump, diff, error, value = self._profile(t)
+        both, diff, error, value = self._profile(t)
         slope = np.tanh(0.5 * diff) / self.theta
         sech = 4.0 * np.exp(-diff) / np.square(1.0 + np.exp(-diff))
-        ratio = 4.0 / (self._a * sqrt(2.0 * pi)) * np.exp(-lump)
+        ratio = 4.0 / (self._a * sqrt(2.0 * pi)) * np.exp(-both)
         slope_error = (sech * error + 4.0 * ARGUMENT * np.tanh(0.5 * diff)) / self.theta
         # a large: score = t - E[N | y], between t - 2t/(a^2 - t^2) and t, in units of the deviation
         flat = (self._a > 2.0**16) & (t < 0.9 * self._a)
         pull = t / np.where(flat, (self._a - t) * (self._a + t), 1.0)
         slope = np.where(flat, (t - pull) / self.deviations, slope)
-        own = (pull * (1.0 + SLACK) + 4.0 * ARGUMENT * t) / self.deviations
-        slope_error = np.where(flat, own, slope_error)
+        flat_error = (pull * (1.0 + SLACK) + 4.0 * ARGUMENT * t) / self.deviations
+        slope_error = np.where(flat, flat_error, slope_error)
         values = LogDensities(value, self._error(t, value), slope, slope_error)
         return values, sech, ratio, error * (sech + ratio)
 
@@ -500,9 +489,8 @@ class _LaplaceDistribution(LogConcaveDistribution):
     def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
         values, *rest = self._both(np.concatenate([near, far], axis=1))
         first, last = (LogDensities(*pair) for pair in zip(*_halves(values), strict=True))
-        (first_sech, last_sech), (first_ratio, last_ratio), (first_error, last_error) = _halves(
-            rest
-        )
+        (first_sech, last_sech), (first_ratio, last_ratio), errors = _halves(rest)
+        first_error, last_error = errors
         square = self.theta**2
         steepest = 1.0 / np.square(self.deviations)
         gap = np.maximum(self._a - far / self.deviations * (1.0 + SLACK), 1e-100)
@@ -561,7 +549,5 @@ class _LaplaceDistribution(LogConcaveDistribution):
             low, high = logs + reached - error, logs + error
             low_sum = float(log_sum(low))
             high_sum = float(log_sum(high))
-        return (
-            low_sum - float(rounding(np.array(low_sum))),
-            high_sum + float(rounding(np.array(high_sum))),
-        )
+        low_off, high_off = (float(rounding(np.array(log))) for log in (low_sum, high_sum))
+        return low_sum - low_off, high_sum + high_off

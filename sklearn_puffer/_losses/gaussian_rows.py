@@ -249,14 +249,10 @@ class _Diagonal:
             return None
         turn = turn / np.sqrt(scales)
         error = (2.0 * len(apart) + 8.0) * UNIT
-        return cls(
-            turn.T @ apart,
-            error * (np.abs(turn).T @ np.abs(apart)),
-            np.ones_like(scales) if moved else ratios / scales,
-            q_error + _ROOM if moved else p_error + _ROOM,
-            q_error + _ROOM,
-            moved,
-        )
+        shift, shift_error = turn.T @ apart, error * (np.abs(turn).T @ np.abs(apart))
+        ratios = np.ones_like(scales) if moved else ratios / scales
+        p_error = q_error if moved else p_error
+        return cls(shift, shift_error, ratios, p_error + _ROOM, q_error + _ROOM, moved)
 
     @property
     def _shift_squares(self) -> tuple[FloatArray, FloatArray]:
@@ -315,9 +311,9 @@ class _Diagonal:
         values = [self._log_bound(x, epsilon) for x in grid]
         best = int(np.argmin(values))
         around = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
-        found = minimize_scalar(self._log_bound, bounds=around, args=(epsilon,), method="bounded")
-        if float(found.fun) < values[best]:
-            return exp(float(found.x)), float(found.fun)
+        optimum = minimize_scalar(self._log_bound, bounds=around, args=(epsilon,), method="bounded")
+        if float(optimum.fun) < values[best]:
+            return exp(float(optimum.x)), float(optimum.fun)
         return exp(float(grid[best])), values[best]
 
     def _log_bound(self, log_order: float, epsilon: float) -> float:

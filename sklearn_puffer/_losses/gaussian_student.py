@@ -56,6 +56,9 @@ _RHO = 8.0
 _MISSED = 4.2 * _RHO**-18 / (1.0 - 1.0 / _RHO)
 
 
+WithError = tuple[FloatArray, FloatArray]  # numbers, and what they are off by
+
+
 class Moments(NamedTuple):
     """Log density, E[theta | t] and E[theta^2 | t]; relative errors of density and means."""
 
@@ -73,7 +76,7 @@ class _Series(NamedTuple):
     error: FloatArray
 
 
-class HeavyProfile:
+class GaussianStudent:
     """The density of N(0, 1) plus noise of scale ``a`` and exponent ``k``."""
 
     def __init__(self, a: float, k: float) -> None:
@@ -92,17 +95,16 @@ class HeavyProfile:
 
     def log_noise(self, t: FloatArray) -> FloatArray:
         """Return the log density of the noise alone."""
-        logs: FloatArray = self._log_top - self.k * np.log(np.hypot(1.0, t / self.a))
-        return logs
+        return np.asarray(self._log_top - self.k * np.log(np.hypot(1.0, t / self.a)))
 
     def moments(self, t: FloatArray) -> Moments:
         """Return log h and means of theta at distances t >= 0."""
         flat = t.ravel()
         far = flat >= self.end
-        found = np.empty((4, flat.size))
-        found[:, far] = self._far(flat[far])
-        found[:, ~far] = self._near(flat[~far])
-        return Moments(*found.reshape(4, *t.shape))
+        moments = np.empty((4, flat.size))
+        moments[:, far] = self._far(flat[far])
+        moments[:, ~far] = self._near(flat[~far])
+        return Moments(*moments.reshape(4, *t.shape))
 
     def _far(self, t: FloatArray) -> Moments:
         wide = np.hypot(self.a, t)
@@ -151,8 +153,7 @@ class HeavyProfile:
         for row in self._series.coefficients[::-1]:
             q *= x
             q += row[cell]
-        density: FloatArray = (np.exp(self._series.log[cell]) * q).T
-        return density
+        return np.asarray((np.exp(self._series.log[cell]) * q).T)
 
     def _cell(self, s: FloatArray) -> IntArray:
         """Return in which cell s lies, the last one for all that is farther out."""
@@ -161,9 +162,7 @@ class HeavyProfile:
 
     # ------------------------------------------------------------------------------------- masses
 
-    def masses(
-        self, left: FloatArray, right: FloatArray, width: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def masses(self, left: FloatArray, right: FloatArray, width: FloatArray) -> WithError:
         """Return masses of 0 <= left <= right, ``width`` apart, and their absolute errors."""
         mass, error = np.empty(left.size), np.empty(left.size)
         far = left >= self.end
@@ -179,9 +178,7 @@ class HeavyProfile:
         error[near] = near_error + np.where(inside, 0.0, rest_error)
         return mass, error
 
-    def _far_masses(
-        self, left: FloatArray, right: FloatArray, width: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _far_masses(self, left: FloatArray, right: FloatArray, width: FloatArray) -> WithError:
         if not left.size:
             return np.zeros(0), np.zeros(0)
         if self.k == 2.0:
@@ -194,14 +191,12 @@ class HeavyProfile:
     def _moved(self, t: FloatArray) -> FloatArray:
         """Return what a distance that is off by rounding gains and loses at an end."""
         finite = np.isfinite(t)
-        place = np.where(finite, t, 0.0)
+        point = np.where(finite, t, 0.0)
         with np.errstate(under="ignore"):
-            moved: FloatArray = 16.0 * UNIT * place * np.exp(self.moments(place).log + 1e-9)
+            moved: FloatArray = 16.0 * UNIT * point * np.exp(self.moments(point).log + 1e-9)
         return np.where(finite, moved, 0.0)
 
-    def _near_masses(
-        self, left: FloatArray, right: FloatArray, width: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _near_masses(self, left: FloatArray, right: FloatArray, width: FloatArray) -> WithError:
         """Return masses of the parts of panels that lie within the cells."""
         if not left.size:
             return np.zeros(0), np.zeros(0)
@@ -222,9 +217,7 @@ class HeavyProfile:
             error[many] += more_error + self._moved(left[many])
         return mass, error
 
-    def _rest(
-        self, first: IntArray, last: IntArray, right: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _rest(self, first: IntArray, last: IntArray, right: FloatArray) -> WithError:
         """Return masses from the edges ``first`` on to ``right``, in cells ``last``."""
         mass = self._tails[first] - self._tails[last]
         error = self._tail_error[first] + 2.0 * UNIT * self._tails[first]
@@ -238,7 +231,7 @@ class HeavyProfile:
 
     def _summed(
         self, left: FloatArray, right: FloatArray, width: FloatArray, cell: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> WithError:
         """Return Gauss-Legendre sums over panels that lie in one cell each, and their errors."""
         middle, radius = 0.5 * (left + right), 0.5 * width
         density = self._density(middle[:, None] + radius[:, None] * _NODES, cell)
@@ -246,8 +239,8 @@ class HeavyProfile:
         along = 0.5 * radius * (_RHO + 1.0 / _RHO)
         across = 0.5 * radius * (_RHO - 1.0 / _RHO)
         lowest = np.square(np.maximum(middle - along, 0.0)) - np.square(across)
-        place = np.maximum(lowest, 0.0)
-        at = self._density(np.sqrt(place)[:, None], self._cell(place))[:, 0]
+        s = np.maximum(lowest, 0.0)
+        at = self._density(np.sqrt(s)[:, None], self._cell(s))[:, 0]
         with np.errstate(over="ignore", divide="ignore"):
             beneath = np.maximum(-lowest, 0.0)
             gap = np.maximum(1.0 - beneath / self.a / self.a, 0.0)
@@ -258,7 +251,7 @@ class HeavyProfile:
         # a cell's error is above 8u times its largest -s d log h / ds: it covers a moved middle too
         return mass, missed + mass * (6.0 * self._series.error[cell] + _RULE)
 
-    def _tail_masses(self) -> tuple[FloatArray, FloatArray]:
+    def _tail_masses(self) -> WithError:
         """Return the masses beyond each edge, and their errors."""
         left, right = self._roots[:-1], self._roots[1:]
         last, last_error = self._far_masses(self._roots[-1:], np.array([inf]), np.array([inf]))
@@ -267,35 +260,33 @@ class HeavyProfile:
         cell = np.arange(left.size)
         mass, error = self._summed(left, right, right - left, cell)
         error = error + 8.0 * UNIT * right * self._density(right[:, None], cell)[:, 0]
-        sums = [
-            np.append(part, more)[::-1].cumsum()[::-1]
-            for part, more in ((mass, last), (error, last_error))
-        ]
+        parts = (mass, last), (error, last_error)
+        sums = [np.append(part, more)[::-1].cumsum()[::-1] for part, more in parts]
         return sums[0], sums[1] + 2.0 * UNIT * left.size * sums[0]
 
 
 @lru_cache(maxsize=32)
-def profile(a: float, k: float) -> HeavyProfile:
-    """Return the profile of a scale and an exponent; the last ones are kept."""
+def gaussian_student(a: float, k: float) -> GaussianStudent:
+    """Return the convolution for a scale and an exponent; the last ones are kept."""
     with np.errstate(under="ignore"):
-        return HeavyProfile(a, k)
+        return GaussianStudent(a, k)
 
 
-def _crossing(distribution: HeavyProfile) -> float:
+def _crossing(density: GaussianStudent) -> float:
     """Return about where the noise alone overtakes the Gaussian, as s = t^2; 0 if everywhere."""
     s = 1.0
     for _ in range(8):
-        s = max(-2.0 * float(distribution.log_noise(np.array(s**0.5))) - log(2.0 * pi), 1.0)
-    return s if distribution.a < 8.0 else 0.0
+        s = max(-2.0 * float(density.log_noise(np.array(s**0.5))) - log(2.0 * pi), 1.0)
+    return s if density.a < 8.0 else 0.0
 
 
-def _cells(distribution: HeavyProfile) -> FloatArray:
+def _cells(density: GaussianStudent) -> FloatArray:
     """Return edges in s: two wide where theta is near 1/2, and wider where only tails are left."""
-    square = distribution.a * distribution.a if distribution.a < 1e30 else inf
+    square = density.a * density.a if density.a < 1e30 else inf
     edges, s = [0.0], 0.0
-    while square + s < distribution._start:
-        clear = 0.125 * (s - distribution.crossing) if distribution.crossing > 0.0 else inf
-        s += max(2.0, min(clear, (square + s) / (8.0 + distribution.k)))
+    while square + s < density._start:
+        clear = 0.125 * (s - density.crossing) if density.crossing > 0.0 else inf
+        s += max(2.0, min(clear, (square + s) / (8.0 + density.k)))
         edges.append(s)
     return np.array(edges)
 
@@ -310,8 +301,8 @@ class _Rule(NamedTuple):
     step: float
 
 
-def _rule(distribution: HeavyProfile) -> _Rule:
-    shape = 0.5 * (distribution.k - 1.0)
+def _rule(density: GaussianStudent) -> _Rule:
+    shape = 0.5 * (density.k - 1.0)
 
     def growth(b: float) -> float:
         return -(shape + 2.5) * log(cos(b)) - 2.5 * log(cos(0.5 * b))
@@ -319,50 +310,48 @@ def _rule(distribution: HeavyProfile) -> _Rule:
     angle = max(np.linspace(0.05, 1.5, 59), key=lambda b: b / (40.0 + growth(b)))
     step = 2.0 * pi * float(angle) / (40.0 + growth(angle))
     error = 2.0 * exp(growth(angle)) / float(np.expm1(2.0 * pi * angle / step))
-    least = _leftmost(distribution, float(distribution._start))
+    least = _leftmost(density, float(density._start))
     most = log(shape + 200.0 + 10.0 * shape**0.5)
     v = step * np.arange(np.floor(least / step), np.ceil(most / step) + 1.0)
     # log(1 + b), b = a^2/(2 lambda)
-    theta = 0.5 * np.exp(-np.logaddexp(0.0, 2.0 * log(distribution.a) - log(2.0) - v))
+    theta = 0.5 * np.exp(-np.logaddexp(0.0, 2.0 * log(density.a) - log(2.0) - v))
     logs = log(step) - lgamma(shape) + shape * v - np.exp(v) + 0.5 * np.log(theta / pi)
     return _Rule(v, logs, theta, error, step)
 
 
-def _leftmost(distribution: HeavyProfile, s: float) -> float:
+def _leftmost(density: GaussianStudent, s: float) -> float:
     """Return log(lambda) below which next to nothing is left out at s."""
-    half = 0.5 * distribution.k
+    half = 0.5 * density.k
     return (lgamma(half) - 48.0) / half - float(
-        np.logaddexp(0.0, log(s + 1.0) - 2.0 * log(distribution.a))
+        np.logaddexp(0.0, log(s + 1.0) - 2.0 * log(density.a))
     )
 
 
-def _rightmost(distribution: HeavyProfile, s: float) -> float:
+def _rightmost(density: GaussianStudent, s: float) -> float:
     """Return log(lambda) beyond which next to nothing is left out at s."""
-    need = 100.0 + max(-float(distribution.log_noise(np.array(max(s, 1.0) ** 0.5))), 0.0)
-    need += 2.0 * float(np.logaddexp(log(s + 1.0), 2.0 * log(distribution.a)))
+    need = 100.0 + max(-float(density.log_noise(np.array(max(s, 1.0) ** 0.5))), 0.0)
+    need += 2.0 * float(np.logaddexp(log(s + 1.0), 2.0 * log(density.a)))
     if need >= 0.45 * s:
         return inf
-    return 2.0 * log(distribution.a) - log(s / need - 2.0)
+    return 2.0 * log(density.a) - log(s / need - 2.0)
 
 
-def _tabulate(distribution: HeavyProfile, edges: FloatArray) -> _Series:
+def _tabulate(density: GaussianStudent, edges: FloatArray) -> _Series:
     """Return the series at the right end of each cell."""
     count = len(edges) - 1
     if count == 0:
         return _Series(np.zeros(0), np.zeros((_DEGREE + 1, 0)), np.zeros(0))
-    rule = _rule(distribution)
-    parts = [
-        _part(distribution, rule, edges[start : min(start + _CHUNK, count) + 1])
-        for start in range(0, count, _CHUNK)
-    ]
+    rule = _rule(density)
+    starts = range(0, count, _CHUNK)
+    parts = [_part(density, rule, edges[k : min(k + _CHUNK, count) + 1]) for k in starts]
     logs, tables, errors = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     return _Series(logs, tables, errors)
 
 
-def _part(distribution: HeavyProfile, rule: _Rule, edges: FloatArray) -> _Series:
+def _part(density: GaussianStudent, rule: _Rule, edges: FloatArray) -> _Series:
     """Return the series of some neighbouring cells."""
-    start = np.searchsorted(rule.v, _leftmost(distribution, float(edges[-1])))
-    stop = np.searchsorted(rule.v, _rightmost(distribution, float(edges[0]))) + 1
+    start = np.searchsorted(rule.v, _leftmost(density, float(edges[-1])))
+    stop = np.searchsorted(rule.v, _rightmost(density, float(edges[0]))) + 1
     v, weights, theta = (part[start:stop] for part in (rule.v, rule.log_weights, rule.theta))
     logs = weights - edges[1:, None] * theta
     top = logs.max(axis=1)
@@ -382,14 +371,14 @@ def _part(distribution: HeavyProfile, rule: _Rule, edges: FloatArray) -> _Series
     spread = (square * theta).sum(axis=1) / square.sum(axis=1)  # E[theta^3]/E[theta^2] falls
     rest = (square * moves ** (_DEGREE - 1)).sum(axis=1) / gamma(_DEGREE)
     error = rule.error + rest / np.minimum(2.0 * table[2], np.minimum(table[1], 1.0))
-    error += _left_out(distribution, rule, int(start), int(stop), edges, value, table)
-    shape = 0.5 * (distribution.k - 1.0)
-    size = shape * float(np.abs(v).max()) + abs(lgamma(shape)) + distribution.k + edges[1:] * spread
+    error += _left_out(density, rule, int(start), int(stop), edges, value, table)
+    shape = 0.5 * (density.k - 1.0)
+    size = shape * float(np.abs(v).max()) + abs(lgamma(shape)) + density.k + edges[1:] * spread
     return _Series(value, table, error + 8.0 * UNIT * (40.0 + size))
 
 
 def _left_out(
-    distribution: HeavyProfile,
+    density: GaussianStudent,
     rule: _Rule,
     start: int,
     stop: int,
@@ -398,9 +387,9 @@ def _left_out(
     table: FloatArray,
 ) -> FloatArray:
     """Return what the nodes left out add, relatively, to h and to both means of theta."""
-    half, shape = 0.5 * distribution.k, 0.5 * (distribution.k - 1.0)
+    half, shape = 0.5 * density.k, 0.5 * (density.k - 1.0)
     v = rule.v[start] - rule.step
-    left = log(rule.step) - lgamma(shape) - 0.5 * log(pi) - log(distribution.a) + half * v
+    left = log(rule.step) - lgamma(shape) - 0.5 * log(pi) - log(density.a) + half * v
     left -= log(-np.expm1(-rule.step * half))
     last = min(stop, len(rule.v)) - 1
     rate = float(np.exp(rule.v[last]))
@@ -419,5 +408,4 @@ def _cauchy_mass(left: Any, right: Any, width: Any) -> FloatArray:
     finite = np.isfinite(right)
     b = np.where(finite, right, 0.0)
     inside = np.arctan2(np.where(finite, width, 0.0), 1.0 + left * b)
-    mass: FloatArray = np.where(finite, inside, np.arctan2(1.0, left)) / pi
-    return mass
+    return np.asarray(np.where(finite, inside, np.arctan2(1.0, left)) / pi)

@@ -1,7 +1,7 @@
-"""The grid that the atoms of priors span, and the priors of rows some of whose columns stay.
+"""The grid that the atoms of priors span, and priors of rows with columns that are released as is.
 
-Which priors a loss is computed for follows from the grid, and for rows some of whose columns stay
-as they are from the distributions of the other columns at each place.
+The grid decides for which priors a loss is computed. Where columns are kept as they are, the
+distributions of the other columns, given the kept values, decide.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, d
 _NOTHING = Discrete([0.0], [1.0])  # the distribution where no other column is left
 
 
-class Place(NamedTuple):
-    """Values of the columns that stay: what each prior has there, and has of the others.
+class GivenKept(NamedTuple):
+    """The priors given one combination of the kept columns' values.
 
     Attributes
     ----------
     shares : tuple of float
-        One a prior, each right to one ulp.
+        The mass of this combination under each prior, right to one ulp.
     distributions : tuple of Discrete or None
-        None where a prior has no mass.
+        Of the other columns, under each prior; None where it has no mass.
     """
 
     shares: tuple[float, ...]
@@ -47,7 +47,7 @@ def kept_axes(mixings: Sequence[Mixing | None]) -> list[int]:
 
 
 def on_others(noise: Noise, n_axes: int) -> Noise:
-    """Return the noise of the axes that do not stay."""
+    """Return the noise of the axes that are not kept."""
     rest = _others(n_axes, kept_axes(noise.mixings))
     bare = without_mixings(noise)
     if not rest:
@@ -57,39 +57,36 @@ def on_others(noise: Noise, n_axes: int) -> Noise:
     return MixedNoise(bare, mixings) if any(mixings) else bare
 
 
-def places_of(priors: Sequence[Discrete], axes: Sequence[int]) -> list[Place]:
-    """Return every place where a prior has mass, in the order of the values."""
-    some = [np.asarray(prior.counts > 0, dtype=bool) for prior in priors]
-    values = [prior.rows[own][:, axes] for prior, own in zip(priors, some, strict=True)]
-    distinct, owners = np.unique(np.concatenate(values), axis=0, return_inverse=True)
-    owned = np.split(owners.ravel(), np.cumsum([len(own) for own in values])[:-1])
-    found = [
-        _split(prior, own, at, axes, len(distinct))
-        for prior, own, at in zip(priors, some, owned, strict=True)
-    ]
-    return [Place(*zip(*of_place, strict=True)) for of_place in zip(*found, strict=True)]
+def given_kept(priors: Sequence[Discrete], axes: Sequence[int]) -> list[GivenKept]:
+    """Return the priors given each combination of kept values that has mass, in their order."""
+    values = [with_mass(prior, prior.rows)[:, axes] for prior in priors]
+    combinations, owners = np.unique(np.concatenate(values), axis=0, return_inverse=True)
+    codes = np.split(owners.ravel(), np.cumsum([len(rows) for rows in values])[:-1])
+    columns = zip(priors, codes, strict=True)
+    parts = [_split(prior, code, axes, len(combinations)) for prior, code in columns]
+    return [GivenKept(*zip(*given, strict=True)) for given in zip(*parts, strict=True)]
 
 
-def pairs_at_places(
+def pairs_given_kept(
     pairs: Sequence[tuple[Discrete, Discrete]], axes: Sequence[int]
 ) -> list[PriorPair]:
-    """Return the distributions of the other axes at every place that both priors of a pair have."""
+    """Return the pairs given each combination of kept values that both priors of a pair have."""
     return [
-        PriorPair(*place.distributions)
+        PriorPair(*given.distributions)
         for pair in pairs
-        for place in places_of(pair, axes)
-        if None not in place.distributions
+        for given in given_kept(pair, axes)
+        if None not in given.distributions
     ]
 
 
 def _split(
-    prior: Discrete, some: Array, places: Array, axes: Sequence[int], n_places: int
+    prior: Discrete, codes: Array, axes: Sequence[int], n_combinations: int
 ) -> list[tuple[float, Discrete | None]]:
-    """Return the share of a prior at each place, and its distribution of the other axes there."""
-    order = np.argsort(places, kind="stable")
-    ends = np.cumsum(np.bincount(places, minlength=n_places))[:-1]
-    rows, counts = prior.rows[some], prior.counts[some]
-    return [_distribution(prior, rows[own], counts[own], axes) for own in np.split(order, ends)]
+    """Return for each combination its share, and the distribution of the other axes given it."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=n_combinations))[:-1]
+    rows, counts = with_mass(prior, prior.rows), with_mass(prior, prior.counts)
+    return [_distribution(prior, rows[k], counts[k], axes) for k in np.split(order, ends)]
 
 
 def _distribution(
@@ -142,14 +139,8 @@ def is_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool
     axes = kept_axes(noise.mixings)
     if axes:
         others = on_others(noise, len(layout.axes))
-        return all(
-            is_computable(
-                [distribution for distribution in place.distributions if distribution],
-                others,
-                notion,
-            )
-            for place in places_of(discrete, axes)
-        )
+        given = (filter(None, kept.distributions) for kept in given_kept(discrete, axes))
+        return all(is_computable(list(distributions), others, notion) for distributions in given)
     if any(noise.mixings):
         return layers_computable(layout, noise, notion)
     return layout.is_line or boxes_computable(discrete, noise, notion)
@@ -182,8 +173,8 @@ def layers_computable(layout: Layout, noise: Noise, notion: Notion) -> bool:
     if not numbers:
         return layout.cells <= MAX_CELLS
     layers = layers_of(layout, noise)
-    steps = noise.axis_scales(len(layout.axes))
-    finite = not notion.is_pure or bool(np.isfinite(noise.max_divergence(steps)))
+    scales = noise.axis_scales(len(layout.axes))
+    finite = not notion.is_pure or bool(np.isfinite(noise.max_divergence(scales)))
     return finite and layers <= MAX_LAYERS and layout.cells <= MAX_CELLS
 
 
@@ -210,10 +201,10 @@ def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) 
 
 
 class Layout(NamedTuple):
-    """The grid that priors span, and where on it, row-major, the atoms of each lie."""
+    """The grid that priors span, and the indices of each prior's atoms on it, row-major."""
 
     axes: list[FloatArray]
-    places: list[IntArray]
+    indices: list[IntArray]
 
     @property
     def cells(self) -> int:
@@ -240,13 +231,13 @@ def layout_of(priors: Sequence[Discrete]) -> Layout:
     if priors[0].n_axes == 1 and all(np.array_equal(prior.rows, first) for prior in priors[1:]):
         return _shared_layout(first[:, 0], [prior.counts > 0 for prior in priors])
     supports = [with_mass(prior, prior.rows) for prior in priors]
-    atoms, places = _merged([rows[:, 0] for rows in supports])
+    atoms, indices = _merged([rows[:, 0] for rows in supports])
     axes = [atoms]
     for k in range(1, priors[0].n_axes):
         atoms, columns = _merged([rows[:, k] for rows in supports])
-        places = [p * len(atoms) + column for p, column in zip(places, columns, strict=True)]
+        indices = [i * len(atoms) + column for i, column in zip(indices, columns, strict=True)]
         axes.append(atoms)
-    return Layout(axes, places)
+    return Layout(axes, indices)
 
 
 def _shared_layout(atoms: FloatArray, with_mass: list[NDArray[np.bool_]]) -> Layout:
@@ -254,8 +245,8 @@ def _shared_layout(atoms: FloatArray, with_mass: list[NDArray[np.bool_]]) -> Lay
     if all(positive.all() for positive in with_mass):
         return Layout([atoms], [np.arange(len(atoms))] * len(with_mass))
     kept = np.logical_or.reduce(with_mass)
-    place = np.cumsum(kept) - 1
-    return Layout([atoms[kept]], [place[positive] for positive in with_mass])
+    index = np.cumsum(kept) - 1
+    return Layout([atoms[kept]], [index[positive] for positive in with_mass])
 
 
 def with_mass(prior: Discrete, values: NDArray[Any]) -> NDArray[Any]:
@@ -265,7 +256,7 @@ def with_mass(prior: Discrete, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _merged(parts: list[FloatArray]) -> tuple[FloatArray, list[IntArray]]:
-    """Return the sorted union of ``parts``, and the place of each of their numbers in it."""
+    """Return the sorted union of ``parts``, and the index of each of their numbers in it."""
     if len(parts) == 1 and np.all(parts[0][1:] > parts[0][:-1]):
         return parts[0], [np.arange(len(parts[0]))]
     values = np.concatenate(parts)
@@ -274,6 +265,6 @@ def _merged(parts: list[FloatArray]) -> tuple[FloatArray, list[IntArray]]:
     values = values[order]
     new = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
-    places = np.empty(len(values), np.int64)
-    places[order] = np.cumsum(new) - 1
-    return values[new], np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
+    indices = np.empty(len(values), np.int64)
+    indices[order] = np.cumsum(new) - 1
+    return values[new], np.split(indices, np.cumsum([len(part) for part in parts[:-1]]))

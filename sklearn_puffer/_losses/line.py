@@ -2,8 +2,9 @@ r"""The privacy loss of one released column, as a proven interval, for every not
 
 The line is cut into panels. A `LinePair` (two distributions, released with the same noise) bounds
 the log ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut
-again, until the interval is narrow or the work allowed is done; it is valid at every moment,
-because each panel's bounds are. Both directions share the panels: from q to p the log ratio is -f.
+again, until the interval is narrow or the allowed work is done. It is valid at every moment,
+because the bounds of each panel are. Both directions share the panels: from q to p the log ratio
+is -f.
 
 - *Pure.* The supremum of f lies between its largest value seen and the largest upper bound.
 - *(epsilon, delta).* Where f - epsilon has one sign all over a panel, only the masses of maximal
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import LN2, ULP, BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
+    Ends,
     Panels,
     Slopes,
     apart,
@@ -37,12 +39,13 @@ from sklearn_puffer._losses.divergences import (
 )
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
-Ends = tuple[FloatArray, FloatArray]
+MassBounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 _PURE_TOLERANCE = 1e-11
 _DELTA_TOLERANCE = 1e-11
 _RENYI_TOLERANCE = 1e-8
 _EVENT_TOLERANCE = 1e-6
+_PANELS_TOLERANCE = 1e-4
 # Deltas below this are not resolved: the interval's upper end stays about there.
 _SMALLEST_DELTA = 1e-290
 _ROUNDS = 48
@@ -74,21 +77,12 @@ class View(NamedTuple):
 
     def swapped(self) -> View:
         """Return the same of -f, the log ratio from q to p."""
-        return View(
-            -self.log_high,
-            -self.log_low,
-            -self.seen_high,
-            -self.seen_low,
-            self.rounding,
-            self.q_least,
-            self.q_most,
-            self.p_least,
-            self.p_most,
-        )
+        low, high, seen_low, seen_high, rounding, *masses = self
+        return View(-high, -low, -seen_high, -seen_low, rounding, *masses[2:], *masses[:2])
 
-    def taken(self, places: NDArray[np.generic]) -> View:
-        """Return some of the panels."""
-        return View(*(field[places] for field in self))
+    def taken(self, chosen: NDArray[np.generic]) -> View:
+        """Return the chosen panels."""
+        return View(*(field[chosen] for field in self))
 
     def joined(self, *others: View) -> View:
         """Return these panels and those of the others."""
@@ -121,9 +115,7 @@ class LinePair(Protocol):
     def tail(self, edge: float, side: int) -> View:
         """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
 
-    def masses(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
         """Return bounds p_low, p_high, q_low, q_high on masses; ends may be infinite."""
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
@@ -133,34 +125,34 @@ class LinePair(Protocol):
         """Return how f runs within finite panels, where that is known."""
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
-        """Return proven ends of the loss both ways, where the source has a better way to it."""
+        """Return proven ends of the loss both ways, where there is a better way to it."""
 
 
-def loss_interval(source: LinePair, notion: Notion, budget: float | None = None) -> Ends:
+def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -> Ends:
     """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,).
 
     Where a budget is given, and the larger loss is well on one side of it, work may stop once it is
     told to 1e-6 of the budget (or of itself).
     """
-    closed = source.closed_form(notion, budget)
+    closed = pair.closed_form(notion, budget)
     if closed is not None:
         return closed
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
-        return _renyi(source, notion)
+        return _renyi(pair, notion)
     if isinstance(divergence, HockeyStick):
-        return _deltas(source, divergence.epsilon, budget)
+        return _deltas(pair, divergence.epsilon, budget)
     if isinstance(divergence, Supremum):
-        return _suprema(source, budget)
+        return _suprema(pair, budget)
     assert_never(divergence)
 
 
-def fine_panels(source: LinePair, notion: Notion, tolerance: float = 1e-4) -> Panels:
-    """Return panels that cover the line, on which `divergence_interval` is good to ``tolerance``.
+def fine_panels(pair: LinePair, notion: Notion) -> Panels:
+    """Return panels that cover the line, whose `divergence_interval` is good to 1e-4 of the loss.
 
-    Relative to the loss; finer than what one column needs, so that sums over columns stay good.
+    That is finer than what one column needs, so that sums over columns stay good.
     """
-    cover = _refined_for_sums(_Cover.begin(source, weighed=True), notion, tolerance).sorted()
+    cover = _refined_for_sums(_Cover.begin(pair, weighed=True), notion, _PANELS_TOLERANCE).sorted()
     divergence = notion.divergence
     if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
         return _with_finite_tails(cover, divergence.alpha)
@@ -175,10 +167,9 @@ def _with_finite_tails(cover: _Cover, alpha: float) -> Panels:
     """
     panels, order = cover.panels(), alpha - 1.0
     low, high = panels.log_low.copy(), panels.log_high.copy()
-    for k in np.flatnonzero(cover.tails & ~(np.isfinite(low) & np.isfinite(high))):
-        side = 1 if np.isinf(cover.high[k]) else -1
-        edge = float(cover.low[k] if side == 1 else cover.high[k])
-        power = np.array(cover.source.tail_power(edge, side, alpha)) + LN2
+    for k in np.flatnonzero(cover.tails & ~(np.isfinite(low) & np.isfinite(high))).tolist():
+        side, edge = cover.tail_of(k)
+        power = np.array(cover.pair.tail_power(edge, side, alpha)) + LN2
         with np.errstate(divide="ignore"):
             p_low, p_high = np.log(panels.p_low[k]), np.log(panels.p_high[k])
             q_low, q_high = np.log(panels.q_low[k]), np.log(panels.q_high[k])
@@ -197,7 +188,7 @@ class _Cover:
     ``runs`` the fields of `Slopes`.
     """
 
-    source: LinePair
+    pair: LinePair
     low: FloatArray
     high: FloatArray
     view: View
@@ -205,72 +196,67 @@ class _Cover:
     runs: FloatArray | None
 
     @classmethod
-    def begin(cls, source: LinePair, weighed: bool = False, followed: bool = False) -> _Cover:
+    def begin(cls, pair: LinePair, weighed: bool = False, followed: bool = False) -> _Cover:
         """Return the panels between anchors.
 
         ``weighed`` if their masses are wanted, ``followed`` if how f runs within them is.
         """
-        points = source.anchors()
+        points = pair.anchors()
         low, high = points[:-1], points[1:]
-        view = source.tail(float(points[0]), -1).joined(source.tail(float(points[-1]), 1))
+        view = pair.tail(float(points[0]), -1).joined(pair.tail(float(points[-1]), 1))
         if len(low):
-            view = view.joined(source.look(low, high))
+            view = view.joined(pair.look(low, high))
         low = np.concatenate(([-inf, points[-1]], low))
         high = np.concatenate(([points[0], inf], high))
-        masses = np.array(source.masses(low, high)) if weighed else None
-        runs = _runs(source, low, high) if followed else None
-        return cls(source, low, high, view, masses, runs)
+        masses = np.array(pair.masses(low, high)) if weighed else None
+        runs = _runs(pair, low, high) if followed else None
+        return cls(pair, low, high, view, masses, runs)
 
     @property
     def room(self) -> int:
         """How many more panels are allowed."""
-        each = self.source.weight * (1 if self.masses is None else _MASS_COST)
-        allowed = min(_MOST_PANELS, _WORK // each + _FEW_PANELS)
+        cost = self.pair.weight * (1 if self.masses is None else _MASS_COST)
+        allowed = min(_MOST_PANELS, _WORK // cost + _FEW_PANELS)
         return max(allowed - len(self.low), 0)
 
     def split(self, chosen: BoolArray, parts: IntArray) -> _Cover:
         """Cut the chosen panels into ``parts`` each (a tail into a panel and a tail)."""
-        source, rest = self.source, ~chosen
+        pair, rest = self.pair, self.taken(~chosen)
         inner = chosen & ~self.tails
-        low, high = cut(
-            self.low[inner], self.high[inner], parts[inner], source.anchors(), source.unit
-        )
-        views = [source.look(low, high)] if len(low) else []
+        low, high = cut(self.low[inner], self.high[inner], parts[inner], pair.anchors(), pair.unit)
+        views = [pair.look(low, high)] if len(low) else []
         for k in np.flatnonzero(chosen & self.tails):
             ends_low, ends_high, seen = self._shortened(int(k))
             low, high = np.append(low, ends_low), np.append(high, ends_high)
             views.append(seen)
-        masses = None
-        if self.masses is not None:
-            masses = np.hstack((self.masses[:, rest], source.masses(low, high)))
-        runs = None
-        if self.runs is not None:
-            runs = np.hstack((self.runs[:, rest], cast(FloatArray, _runs(source, low, high))))
-        return _Cover(
-            source,
-            np.append(self.low[rest], low),
-            np.append(self.high[rest], high),
-            self.view.taken(rest).joined(*views),
-            masses,
-            runs,
-        )
+        masses, runs = rest.masses, rest.runs
+        if masses is not None:
+            masses = np.hstack((masses, pair.masses(low, high)))
+        if runs is not None:
+            runs = np.hstack((runs, cast(FloatArray, _runs(pair, low, high))))
+        low, high = np.append(rest.low, low), np.append(rest.high, high)
+        return _Cover(pair, low, high, rest.view.joined(*views), masses, runs)
 
     @property
     def tails(self) -> BoolArray:
         """Which of the panels are tails."""
         return np.isinf(self.low) | np.isinf(self.high)
 
+    def tail_of(self, k: int) -> tuple[int, float]:
+        """Return on which side a tail lies, and where it begins."""
+        side = 1 if np.isinf(self.high[k]) else -1
+        return side, float(self.low[k] if side == 1 else self.high[k])
+
     def _shortened(self, k: int) -> tuple[FloatArray, FloatArray, View]:
         """Cut a tail at a point further out."""
-        side = 1 if np.isinf(self.high[k]) else -1
-        edge = float(self.low[k] if side == 1 else self.high[k])
-        anchors = self.source.anchors()
+        side, edge = self.tail_of(k)
+        anchors = self.pair.anchors()
         reach = abs(edge - float(anchors[-1] if side == 1 else anchors[0]))
-        further = edge + side * (2.0 * reach + 4.0 * self.source.unit)
+        further = edge + side * (2.0 * reach + 4.0 * self.pair.unit)
         if not np.isfinite(further) or further == edge:
             return self.low[k : k + 1], self.high[k : k + 1], self.view.taken(np.array([k]))
         near = np.array(sorted((edge, further)))
-        seen = self.source.look(near[:1], near[1:]).joined(self.source.tail(further, side))
+        seen = self.pair.look(near[:1], near[1:]).joined(self.pair.tail(further, side))
         # both lie in the old tail, whose bounds hold on: far out those of a panel are mere rounding
         seen = seen._replace(
             log_low=np.maximum(seen.log_low, self.view.log_low[k]),
@@ -282,31 +268,32 @@ class _Cover:
 
     def sorted(self) -> _Cover:
         """Return the panels from left to right."""
-        order = np.argsort(self.low, kind="stable")
-        masses = None if self.masses is None else self.masses[:, order]
-        runs = None if self.runs is None else self.runs[:, order]
-        return _Cover(
-            self.source, self.low[order], self.high[order], self.view.taken(order), masses, runs
-        )
+        return self.taken(np.argsort(self.low, kind="stable"))
+
+    def taken(self, chosen: NDArray[np.generic]) -> _Cover:
+        """Return the chosen panels, in their order."""
+        masses = None if self.masses is None else self.masses[:, chosen]
+        runs = None if self.runs is None else self.runs[:, chosen]
+        low, high = self.low[chosen], self.high[chosen]
+        return _Cover(self.pair, low, high, self.view.taken(chosen), masses, runs)
 
     def panels(self) -> Panels:
         """Return the panels with good bounds on their masses."""
         masses = self.masses
         if masses is None:
-            masses = np.array(self.source.masses(self.low, self.high))
-        return Panels(
-            masses[0], masses[1], masses[2], masses[3], self.view.log_low, self.view.log_high
-        )
+            masses = np.array(self.pair.masses(self.low, self.high))
+        p_low, p_high, q_low, q_high = masses
+        return Panels(p_low, p_high, q_low, q_high, self.view.log_low, self.view.log_high)
 
 
-def _runs(source: LinePair, low: FloatArray, high: FloatArray) -> FloatArray | None:
+def _runs(pair: LinePair, low: FloatArray, high: FloatArray) -> FloatArray | None:
     """Return the fields of `Slopes` as rows; NaN for tails."""
     inner = np.isfinite(low) & np.isfinite(high)
-    found = source.slopes(low[inner], high[inner])
-    if found is None:
+    slopes = pair.slopes(low[inner], high[inner])
+    if slopes is None:
         return None
-    rows = np.full((len(found), len(low)), np.nan)
-    rows[:, inner] = found
+    rows = np.full((len(slopes), len(low)), np.nan)
+    rows[:, inner] = slopes
     return rows
 
 
@@ -315,7 +302,7 @@ def cut(
 ) -> Ends:
     """Cut panels, evenly where they are narrow, graded towards the nearest anchor where not."""
     owner = np.repeat(np.arange(len(low)), parts)
-    place = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
+    part = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
     start, width = low[owner], (high - low)[owner]
     nearest = _nearest(anchors, low + 0.5 * (high - low))[owner]
     from_low, from_high = (start - nearest) / unit, (high[owner] - nearest) / unit
@@ -329,7 +316,7 @@ def cut(
         y = np.where(index == 0, start, y)
         return np.where(index == parts[owner], high[owner], y)
 
-    lows, highs = at(place), at(place + 1)
+    lows, highs = at(part), at(part + 1)
     real = highs > lows
     return lows[real], highs[real]
 
@@ -343,24 +330,20 @@ def _nearest(anchors: FloatArray, points: FloatArray) -> FloatArray:
     return np.where(points - left <= right - points, left, right)
 
 
-def _fixed(cover: _Cover, parts: int) -> IntArray:
-    return np.full(len(cover.low), parts)
-
-
 def _most_promising(worth: FloatArray, least: float, count: int) -> BoolArray:
     """Choose panels worth more than ``least``, at most ``count`` of them, the best ones."""
     chosen = worth > least
     if int(chosen.sum()) > count:
-        places = np.flatnonzero(chosen)
-        best = places[np.argsort(-worth[places], kind="stable")[:count]]
+        indices = np.flatnonzero(chosen)
+        best = indices[np.argsort(-worth[indices], kind="stable")[:count]]
         chosen = np.zeros(len(worth), dtype=bool)
         chosen[best] = True
     return chosen
 
 
-def _suprema(source: LinePair, budget: float | None = None) -> Ends:
+def _suprema(pair: LinePair, budget: float | None = None) -> Ends:
     """Return bounds on sup f and on sup -f."""
-    cover = _Cover.begin(source)
+    cover = _Cover.begin(pair)
     if budget is not None:
         cover = _peaked(cover, ROUGHLY, ROUGHLY * budget)
         ends = _both_suprema(cover)
@@ -377,7 +360,7 @@ def _peaked(cover: _Cover, tolerance: float, least: float) -> _Cover:
         chosen = _most_promising(excess, 0.0, cover.room // 4)
         if not chosen.any():
             break
-        cover = cover.split(chosen, _fixed(cover, 4))
+        cover = cover.split(chosen, np.full(len(chosen), 4))
     return cover
 
 
@@ -397,9 +380,9 @@ def _above(view: View, tolerance: float, least: float) -> FloatArray:
     return np.where(view.log_high > settled, view.log_high - best, -inf)
 
 
-def _deltas(source: LinePair, epsilon: float, budget: float | None = None) -> Ends:
+def _deltas(pair: LinePair, epsilon: float, budget: float | None = None) -> Ends:
     """Return bounds on the hockey-stick divergences of both directions."""
-    cover = _Cover.begin(source)
+    cover = _Cover.begin(pair)
     if budget is not None:
         cover = _settled(cover, epsilon, ROUGHLY, ROUGHLY * budget)
         ends = _both_deltas(cover, epsilon)
@@ -416,14 +399,14 @@ def _settled(cover: _Cover, epsilon: float, tolerance: float, least: float) -> _
         chosen = _most_promising(worth, 0.0, cover.room // 4)
         if not chosen.any():
             break
-        cover = cover.split(chosen, _fixed(cover, 8 if chosen.sum() < 64 else 4))
+        cover = cover.split(chosen, np.full(len(chosen), 8 if chosen.sum() < 64 else 4))
     return cover.sorted()
 
 
 def _both_deltas(cover: _Cover, epsilon: float) -> Ends:
-    ends = [_delta(cover, cover.view, epsilon, swapped=False)]
-    ends.append(_delta(cover, cover.view.swapped(), epsilon, swapped=True))
-    lower, upper = np.array(ends).T
+    forward = _delta(cover, cover.view, epsilon, swapped=False)
+    backward = _delta(cover, cover.view.swapped(), epsilon, swapped=True)
+    lower, upper = np.array([forward, backward]).T
     return lower, upper
 
 
@@ -457,7 +440,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
         return 0.0, min(rest * (1.0 + 64.0 * ULP), 1.0)
     starts = np.flatnonzero(above & ~np.append(False, above[:-1]))
     stops = np.flatnonzero(above & ~np.append(above[1:], False))
-    masses = cover.source.masses(cover.low[starts], cover.high[stops])
+    masses = cover.pair.masses(cover.low[starts], cover.high[stops])
     p_low, p_high, q_low, q_high = (*masses[2:], *masses[:2]) if swapped else masses
     f_low = np.minimum.reduceat(np.where(above, view.log_low, inf), starts)
     f_high = np.maximum.reduceat(np.where(above, view.log_high, -inf), starts)
@@ -470,11 +453,11 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return min(lower, upper), upper
 
 
-def _renyi(source: LinePair, notion: Notion) -> Ends:
+def _renyi(pair: LinePair, notion: Notion) -> Ends:
     """Return bounds on the Renyi divergences of both directions, from panels."""
     partly = notion.leaves_events_out
     tolerance = _EVENT_TOLERANCE if partly else _RENYI_TOLERANCE
-    cover = _Cover.begin(source, weighed=True, followed=not partly)
+    cover = _Cover.begin(pair, weighed=True, followed=not partly)
     cover = _refined_for_sums(cover, notion, tolerance)
     ends = np.array([_terms(cover, notion, direction).interval() for direction in (0, 1)])
     return np.zeros(2) if partly else ends[:, 0], ends[:, 1]
@@ -532,10 +515,9 @@ def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
         least, most = sharper_terms(panels.taken(inner), runs, alpha)
         low[inner], high[inner] = np.maximum(low[inner], least), np.minimum(high[inner], most)
         low = np.minimum(low, high)
-    for k in np.flatnonzero(np.isinf(cover.low) | np.isinf(cover.high)):
-        side = 1 if np.isinf(cover.high[k]) else -1
-        edge = float(cover.low[k] if side == 1 else cover.high[k])
-        high[k] = min(high[k], cover.source.tail_power(edge, side, alpha)[direction])
+    for k in np.flatnonzero(cover.tails).tolist():
+        side, edge = cover.tail_of(k)
+        high[k] = min(high[k], cover.pair.tail_power(edge, side, alpha)[direction])
         low[k] = min(low[k], high[k])
     return _Terms(panels, notion, (low, high))
 

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from math import log
 from typing import Any
 
@@ -25,24 +24,23 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
 from sklearn_puffer._losses.convolution import PriorGrid, Wide
-from sklearn_puffer._losses.divergences import Panels
+from sklearn_puffer._losses.divergences import Ends, Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
 from sklearn_puffer._losses.pair_losses import (
     CategoryLayers,
     DiscreteBoxes,
     DiscreteLine,
     GaussianRows,
-    KnownPlaces,
+    KeptColumns,
+    Mixings,
     MixtureLine,
     PairLoss,
 )
-from sklearn_puffer._noise import Mixing, Unchanged
+from sklearn_puffer._noise import Unchanged
 from sklearn_puffer.noise import Noise, check_noise
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 
-Ends = tuple[FloatArray, FloatArray]
-Mixings = tuple[Mixing | None, ...]
 _PURE = Pufferfish(1.0)
 # Above this many numbers (cells times priors) pairs are treated one by one, not on a common grid.
 _MAX_TABLE = 2**24
@@ -94,7 +92,11 @@ class LossTable:
         self._lines: dict[tuple[int, Mixings], PairLoss] = {}
         self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
         # too large a grid is refused here, before anything else
-        self._groups = self._grouped() if notion.is_pure and self._are_discrete else []
+        discrete = all(isinstance(prior, Discrete) for prior in self._priors)
+        linked = _linked(self._numbers) if notion.is_pure and discrete else []
+        self._groups = [
+            group for members in linked for group in _groups(self._priors, self._numbers, members)
+        ]
 
     def losses(self, noise: Noise) -> FloatArray:
         """Return the best estimates, no bounds: of the loss from p to q, then from q to p.
@@ -122,8 +124,8 @@ class LossTable:
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the same losses.
 
-        Those of pairs that `interval` was last asked about with a budget, for this noise, are what
-        it has found: away from the budget they may be 1e-6 of it wide.
+        Where `interval` last computed a pair with a budget, for this noise, its ends are returned:
+        away from the budget they may be 1e-6 of it apart.
 
         Parameters
         ----------
@@ -139,13 +141,12 @@ class LossTable:
         if self._on_grids(noise):
             groups = counted(self._groups, "groups of pairs")
             ends = [group.intervals(noise) for group in groups]
-            return self._collected([low for low, _ in ends]), self._collected(
-                [up for _, up in ends]
-            )
-        found = np.empty((2, len(self.pairs), 2))
+            lower, upper = (self._collected(list(side)) for side in zip(*ends, strict=True))
+            return lower, upper
+        lower, upper = np.empty((2, len(self.pairs), 2))
         for k in counted(range(len(self.pairs)), "losses of pairs"):
-            found[:, k] = self.interval(k, noise)
-        return found[0], found[1]
+            lower[k], upper[k] = self.interval(k, noise)
+        return lower, upper
 
     def interval(self, k: int, noise: Noise, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends of the losses of one pair.
@@ -210,9 +211,9 @@ class LossTable:
         bool
             True if that is so for any pair.
         """
-        known = range(len(self.pairs)) if not self._on_grids(noise) else range(0)
-        rough = DiscreteBoxes | CategoryLayers | KnownPlaces
-        return any(isinstance(self._line(k, noise.mixings), rough) for k in known)
+        rough = DiscreteBoxes | CategoryLayers | KeptColumns
+        lines = (self._line(k, noise.mixings) for k in range(len(self.pairs)))
+        return not self._on_grids(noise) and any(isinstance(line, rough) for line in lines)
 
     def without_noise(self) -> FloatArray:
         """Return what the losses tend to without any noise.
@@ -247,16 +248,6 @@ class LossTable:
         lines = [self._line(k, noise.mixings) for k in range(len(self.pairs))]
         return [line.panels(noise, self.notion) for line in lines]
 
-    def _grouped(self) -> list[_Group]:
-        linked = _linked(self._numbers)
-        return [
-            group for members in linked for group in _groups(self._priors, self._numbers, members)
-        ]
-
-    @cached_property
-    def _are_discrete(self) -> bool:
-        return all(isinstance(prior, Discrete) for prior in self._priors)
-
     def _on_grids(self, noise: Noise) -> bool:
         return noise.has_vertices and bool(self._groups)
 
@@ -281,7 +272,7 @@ def _pair_loss(pair: PriorPair, mixings: Mixings) -> PairLoss:
     if isinstance(p, GaussianMixture):
         return MixtureLine(p, q) if p.n_axes == 1 else GaussianRows(p, q)
     if any(isinstance(mixing, Unchanged) for mixing in mixings):
-        return KnownPlaces(p, q, mixings, _pair_loss)
+        return KeptColumns(p, q, mixings, _pair_loss)
     if any(mixings):
         return CategoryLayers(p, q, mixings)
     layout = layout_of([p, q])
@@ -299,7 +290,7 @@ class _Group:
     ----------
     priors : sequence of Discrete
     members : ndarray of int of shape (n,)
-        The places of this group's pairs in the table.
+        The positions of this group's pairs in the table.
     numbers : ndarray of int of shape (n, 2)
         Which two priors each of them holds.
     grid : PriorGrid or None
@@ -328,8 +319,8 @@ class _Group:
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         grid = self._grid(noise.mixings)
-        asked = noise.axis_scales(grid.n_axes)
-        theta = np.maximum(asked, grid.shortest_scales)
+        scales = noise.axis_scales(grid.n_axes)
+        theta = np.maximum(scales, grid.shortest_scales)
         sums = grid.sums(theta, _CERTIFIED_FLOOR)
         if sums is None:
             losses = self._suprema(grid.wide_sums(theta))
@@ -339,7 +330,7 @@ class _Group:
             error = grid.rounding(log(sums.min()))
         margin = 2.0 * error + UNIT * (10.0 + 5.0 * losses)
         upper = np.nextafter(losses + margin, np.inf)
-        if np.any(theta > asked):
+        if np.any(theta > scales):
             # The loss at a shorter scale than was computed with is at most that without noise.
             upper = np.maximum(upper, self.without_noise())
         return np.maximum(np.nextafter(losses - margin, -np.inf), 0.0), upper
@@ -384,7 +375,7 @@ def _extremes(p: FloatArray, q: FloatArray, out: FloatArray) -> None:
 
 
 def _wide_extremes(p: Wide, q: Wide, out: FloatArray) -> None:
-    """Write the same for normalised wide numbers; places where both are zero do not count."""
+    """Write the same for normalised wide numbers; cells where both are zero do not count."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(p.mantissa / q.mantissa)
         ratio += (p.exponent - q.exponent) * LN2
@@ -397,8 +388,8 @@ def _groups(
     all_priors: Sequence[Discrete], numbers: IntArray, members: IntArray, keep: bool = True
 ) -> list[_Group]:
     """Put linked pairs on one common grid, or each on its own where the common one is too large."""
-    used, own = np.unique(numbers[members], return_inverse=True)
-    priors, own = [all_priors[k] for k in used.tolist()], own.reshape(-1, 2)
+    used, in_group = np.unique(numbers[members], return_inverse=True)
+    priors = [all_priors[k] for k in used.tolist()]
     layout = layout_of(priors)
     alone = len(members) == 1
     if alone and not layout.is_computable:
@@ -409,9 +400,10 @@ def _groups(
         )
     if alone or (layout.is_computable and layout.cells * len(priors) <= _MAX_TABLE):
         _check_spans(layout)
-        return [_Group(priors, members, own, _grid(priors, layout) if keep else None)]
-    each = np.split(members, len(members))
-    return [group for one in each for group in _groups(all_priors, numbers, one, keep=False)]
+        grid = _grid(priors, layout) if keep else None
+        return [_Group(priors, members, in_group.reshape(-1, 2), grid)]
+    single = np.split(members, len(members))
+    return [group for one in single for group in _groups(all_priors, numbers, one, keep=False)]
 
 
 def _check_spans(layout: Layout) -> None:
@@ -423,7 +415,7 @@ def _check_spans(layout: Layout) -> None:
 
 
 def _linked(numbers: IntArray) -> list[IntArray]:
-    """Return the places of pairs that are linked by common prior objects, group by group."""
+    """Return the positions of pairs that are linked by common prior objects, group by group."""
     if len(numbers) < 2:
         return [np.arange(len(numbers))] if len(numbers) else []
     shape = (numbers.max() + 1,) * 2
@@ -436,10 +428,10 @@ def _linked(numbers: IntArray) -> list[IntArray]:
 def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> PriorGrid:
     shape = (len(priors), layout.cells)
     masses, exponents = np.zeros(shape), None
-    for row, (prior, places) in enumerate(zip(priors, layout.places, strict=True)):
+    for row, (prior, indices) in enumerate(zip(priors, layout.indices, strict=True)):
         values = with_mass(prior, prior.probabilities)
         # Atoms are sorted as cells are: where all cells have mass, their order is the same.
-        cells = slice(None) if len(values) == layout.cells else places
+        cells = slice(None) if len(values) == layout.cells else indices
         if values.min() < _SMALLEST_MASS:
             exponents = np.zeros(shape, np.int64) if exponents is None else exponents
             values, exponents[row, cells] = _scaled(with_mass(prior, prior.counts), prior.total)

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray, log_sum
-from sklearn_puffer._losses.divergences import Slopes
-from sklearn_puffer._losses.line import Ends, View, tail_panel
+from sklearn_puffer._losses.divergences import Ends, Slopes
+from sklearn_puffer._losses.line import MassBounds, View, tail_panel
 from sklearn_puffer.noise import LOG_ROUNDING, ROUNDING, Noise
 from sklearn_puffer.notions import Notion
 
@@ -119,7 +119,7 @@ class MixtureDistribution(ABC):
         """Return bounds over near <= |z| <= far."""
 
     @abstractmethod
-    def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _part_masses(self, low: FloatArray, high: FloatArray) -> Ends:
         """Return bounds on each part's mass in each panel."""
 
     def masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -181,19 +181,18 @@ class MixtureDistribution(ABC):
         logs, scores = parts.log + self._log_weights, -np.sign(apart) * parts.score
         value = log_sum(logs, axis=0)
         most, least = logs + parts.log_error, logs - parts.log_error
-        error = np.maximum(
-            log_sum(most, axis=0) - value, value - log_sum(least, axis=0)
-        ) + rounding(value)
+        error = np.maximum(log_sum(most, axis=0) - value, value - log_sum(least, axis=0))
+        error = error + rounding(value)
         slope = (np.exp(logs - value) * scores).sum(axis=0)
         # With chances c_k e^(d_k)/Z, the mean of s - slope is sum c_k (e^(d_k) - 1)(s_k - slope)/Z.
         rare, often = np.exp(least - value), np.exp(most - value)
         errors = parts.score_error + SLACK * np.abs(scores)
         with np.errstate(invalid="ignore"):
             moved = ((often - rare) * np.abs(scores - slope)).sum(axis=0) / rare.sum(axis=0)
-            own = (often * errors).sum(axis=0) / rare.sum(axis=0)
+            of_parts = (often * errors).sum(axis=0) / rare.sum(axis=0)
         # a mean lies within the range of what it is of, however little is known of the chances
         moved = np.fmin(moved, np.abs(scores - slope).max(axis=0))
-        return value, slope, error, (moved + np.fmin(own, errors.max(axis=0))) * (1.0 + SLACK)
+        return value, slope, error, (moved + np.fmin(of_parts, errors.max(axis=0))) * (1.0 + SLACK)
 
     def _distances(
         self, low: FloatArray, high: FloatArray
@@ -255,7 +254,7 @@ class LogConcaveDistribution(MixtureDistribution):
     def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return each part's mass beyond distances z >= 0, and its relative error."""
 
-    def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _part_masses(self, low: FloatArray, high: FloatArray) -> Ends:
         left, right = low - self.centres, high - self.centres
         turned = -left > right
         left, right = np.where(turned, -right, left), np.where(turned, -left, right)
@@ -267,9 +266,7 @@ class LogConcaveDistribution(MixtureDistribution):
         chord, tangent = self._by_density(left, right, high - low)
         return np.maximum(mass - error, chord), np.minimum(mass + error, tangent)
 
-    def _by_density(
-        self, left: FloatArray, right: FloatArray, width: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _by_density(self, left: FloatArray, right: FloatArray, width: FloatArray) -> Ends:
         """Integrate a chord and a tangent of log h over panels turned to the right."""
         finite = np.isfinite(left) & np.isfinite(right)
         start, stop = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
@@ -297,9 +294,9 @@ class LogConcaveDistribution(MixtureDistribution):
 
 
 class DistributionPair:
-    """Two distributions as a source."""
+    """Two distributions of one released column: a `LinePair`."""
 
-    def __init__(self, p: MixtureDistribution, q: MixtureDistribution, weight: int = 64) -> None:
+    def __init__(self, p: MixtureDistribution, q: MixtureDistribution, weight: int) -> None:
         self._p, self._q = p, q
         self._anchors = np.union1d(p.anchors(), q.anchors())
         spacing = np.diff(self._anchors)
@@ -330,43 +327,26 @@ class DistributionPair:
         *_, value, error = _taylor(p, q, radius)
         lowest, highest = p.lowest - q.highest, p.highest - q.lowest
         # the middle and the radius are rounded themselves
-        bends = [
-            np.maximum(np.abs(distribution.lowest), np.abs(distribution.highest))
-            for distribution in (p, q)
-        ]
+        bends = [np.maximum(np.abs(h.lowest), np.abs(h.highest)) for h in (p, q)]
         p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
         off = error + (p.slope_error + q.slope_error) * radius
         off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
-        return Slopes(
-            value,
-            p.slope - q.slope,
-            off,
-            highest - lowest,
-            np.maximum(np.abs(lowest), np.abs(highest)),
-            p_slope,
-            bends[0],
-            q_slope,
-            bends[1],
-            radius,
-            self._p.log_bounds(low, high)[1],
-            self._q.log_bounds(low, high)[1],
-        )
+        size = np.maximum(np.abs(lowest), np.abs(highest))
+        f = value, p.slope - q.slope, off, highest - lowest, size
+        tops = (h.log_bounds(low, high)[1] for h in (self._p, self._q))
+        return Slopes(*f, p_slope, bends[0], q_slope, bends[1], radius, *tops)
 
     def tail(self, edge: float, side: int) -> View:
         low, high = self._p.beyond(self._q, edge, side)
         ends = np.array([low]), np.array([high])
         return View(*ends, ends[1], ends[0], np.zeros(1), *self.masses(*tail_panel(edge, side)))
 
-    def masses(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
         return (*self._p.masses(low, high), *self._q.masses(low, high))
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
-        return (
-            self._p.beyond_power(self._q, edge, side, alpha),
-            self._q.beyond_power(self._p, edge, side, alpha),
-        )
+        p, q = self._p, self._q
+        return p.beyond_power(q, edge, side, alpha), q.beyond_power(p, edge, side, alpha)
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         return None
@@ -429,11 +409,12 @@ class NoiseDistribution(MixtureDistribution):
     """
 
     def __init__(self, atoms: FloatArray, log_masses: FloatArray, noise: Noise) -> None:
-        some = np.isfinite(log_masses)
+        positive = np.isfinite(log_masses)
+        atoms, log_masses = atoms[positive], log_masses[positive]
         with np.errstate(under="ignore", divide="ignore"):
-            super().__init__(np.exp(log_masses[some]), atoms[some])
-        self._log_weights = log_masses[some][:, None]  # of masses too small for floats as well
-        self._atoms, self._noise = atoms[some], noise
+            super().__init__(np.exp(log_masses), atoms)
+        self._log_weights = log_masses[:, None]  # of masses too small for floats as well
+        self._atoms, self._noise = atoms, noise
 
     def anchors(self) -> FloatArray:
         """Return the outermost atoms, points beyond them, and a selection in between."""
@@ -470,7 +451,7 @@ class NoiseDistribution(MixtureDistribution):
             high + ROUNDING * np.abs(high),
         )
 
-    def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _part_masses(self, low: FloatArray, high: FloatArray) -> Ends:
         left, right = low - self.centres, high - self.centres
         start, stop = np.nextafter(left, inf), np.nextafter(right, -inf)
         least = self._noise.mass(start, np.maximum(start, stop))
@@ -479,7 +460,7 @@ class NoiseDistribution(MixtureDistribution):
 
     def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
         """Return bounds on log h / h_other over a tail."""
-        ends = [distribution._atoms[place] for distribution in (self, other) for place in (0, -1)]
+        ends = [h._atoms[k] for h in (self, other) for k in (0, -1)]
         span = (max(ends) - min(ends)) * (1.0 + ROUNDING)
         near = max((edge - max(ends)) if side == 1 else (min(ends) - edge), 0.0)
         ratio, error = self._ratio(other, edge)
@@ -492,7 +473,7 @@ class NoiseDistribution(MixtureDistribution):
     def _ratio(self, other: Self, edge: float) -> tuple[float, float]:
         """Return log h / h_other at a point, and its error."""
         point = np.array([edge])
-        here, there = (distribution.expansion(point, np.zeros(1)) for distribution in (self, other))
+        here, there = (h.expansion(point, np.zeros(1)) for h in (self, other))
         error = here.value_error + there.value_error
         error += LOG_ROUNDING * (np.abs(here.value) + np.abs(there.value))
         return float((here.value - there.value)[0]), float(error[0])

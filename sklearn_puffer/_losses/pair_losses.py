@@ -17,9 +17,8 @@ density on a line: the released distribution consists of layers.
 Values of an alphabet without mass in either distribution are one cell together: their ratios are
 equal.
 
-*Rows some of whose columns stay as they are:* at a place v, values of those columns, distributions
-have the shares p_v and q_v, and the other columns distributions of their own. These are layers,
-too.
+*Rows with columns that are kept as they are:* the values v of these columns have the shares p_v and
+q_v, and the other columns have distributions given v. These are layers, too.
 """
 
 from __future__ import annotations
@@ -34,10 +33,16 @@ from sklearn_puffer._base import LN2, UNIT, FloatArray
 from sklearn_puffer._losses.boxes import box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import LaplacePair, PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
-from sklearn_puffer._losses.divergences import Panels, divergence_interval
+from sklearn_puffer._losses.divergences import Ends, Panels, both_intervals
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
-from sklearn_puffer._losses.joint_grids import kept_axes, layout_of, on_others, places_of, with_mass
+from sklearn_puffer._losses.joint_grids import (
+    given_kept,
+    kept_axes,
+    layout_of,
+    on_others,
+    with_mass,
+)
 from sklearn_puffer._losses.line import LinePair, fine_panels, loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair, NoiseDistribution
 from sklearn_puffer._noise import WHOLE, Mixing, without_mixings
@@ -52,10 +57,10 @@ from sklearn_puffer.notions import (
 )
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
-Ends = tuple[FloatArray, FloatArray]
+Mixings = tuple[Mixing | None, ...]
 
 # One panel of a mixture costs as much as so many kernel values; with Cauchy noise, times so much.
-_LAW_WEIGHT = 2**8
+_MIXTURE_WEIGHT = 2**8
 _CAUCHY_WEIGHT = 2**4
 _PART_WEIGHT = 2**6  # one with noise of any family, for each of its atoms
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.
@@ -107,7 +112,7 @@ class DiscreteLine:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         used = self._usable(scale, noise)
-        lower, upper = loss_interval(self._source(noise.with_scale(used)), notion, budget)
+        lower, upper = loss_interval(self._column_pair(noise.with_scale(used)), notion, budget)
         # less noise loses more, and none at all the most
         limit = self.without_noise(notion)
         upper = np.minimum(upper, limit) if used <= scale else limit
@@ -118,7 +123,7 @@ class DiscreteLine:
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
         scale = float(noise.axis_scales(self._n_axes)[self._column])
-        return fine_panels(self._source(noise.with_scale(self._usable(scale, noise))), notion)
+        return fine_panels(self._column_pair(noise.with_scale(self._usable(scale, noise))), notion)
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
@@ -132,7 +137,7 @@ class DiscreteLine:
         span = float(self._atoms[-1] - self._atoms[0])
         return min(max(scale, span * _SHORTEST), _LONGEST_SCALE)
 
-    def _source(self, noise: Noise) -> LinePair:
+    def _column_pair(self, noise: Noise) -> LinePair:
         if noise.is_normal or noise.power is not None:
             return DiscretePair(self._atoms, self._masses, self._log_masses, noise)
         if not noise.is_exponential:
@@ -154,24 +159,24 @@ class MixtureLine:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
         if not self._is_known(noise):  # what is lost without noise bounds what is lost with it
             return np.zeros(2), self.without_noise(notion)
-        return loss_interval(self._source(noise), notion, budget)
+        return loss_interval(self._column_pair(noise), notion, budget)
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
-        return fine_panels(self._source(noise if self._is_known(noise) else None), notion)
+        return fine_panels(self._column_pair(noise if self._is_known(noise) else None), notion)
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        return loss_interval(self._source(None), notion)[1]
+        return loss_interval(self._column_pair(None), notion)[1]
 
     def _is_known(self, noise: Noise) -> bool:
         return computable(self._p, noise) and computable(self._q, noise)
 
-    def _source(self, noise: Noise | None) -> LinePair:
+    def _column_pair(self, noise: Noise | None) -> LinePair:
         if noise is not None:
             noise = noise.with_scale(float(noise.axis_scales(1)[0]))
         tabulated = noise is not None and noise.power is not None
-        weight = _LAW_WEIGHT * (_CAUCHY_WEIGHT if tabulated else 1)
+        weight = _MIXTURE_WEIGHT * (_CAUCHY_WEIGHT if tabulated else 1)
         return DistributionPair(
             distribution_of(self._p, noise), distribution_of(self._q, noise), weight
         )
@@ -197,10 +202,7 @@ class DiscreteBoxes(_DiscreteRows):
 
         Where a budget is given they may be as far apart as leaves them on one side of it.
         """
-        panels = self.panels(noise, notion, budget)
-        ends = [divergence_interval(side, notion) for side in (panels, panels.swapped())]
-        lower, upper = np.array(ends).T
-        return lower, upper
+        return both_intervals(self.panels(noise, notion, budget), notion)
 
     def panels(self, noise: Noise, notion: Notion, budget: float | None = None) -> Panels:
         """Return boxes that cover the plane, from p to q."""
@@ -245,15 +247,14 @@ def bare_ratios(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray]:
 
 def _side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rows that have mass, and the masses and their logs, shape (2, n_rows)."""
-    rows, places = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
+    rows, indices = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
     masses, logs = np.zeros((2, len(rows))), np.full((2, len(rows)), -np.inf)
-    for k, (prior, at) in enumerate(
-        zip((p, q), np.split(places.ravel(), [len(p.rows)]), strict=True)
-    ):
+    parts = zip((p, q), np.split(indices.ravel(), [len(p.rows)]), strict=True)
+    for k, (prior, at) in enumerate(parts):
         masses[k, at] = prior.probabilities
         logs[k, at] = [_log_share(int(count), prior.total) for count in prior.counts]
-    some = np.isfinite(logs).any(axis=0)
-    return rows[some], masses[:, some], logs[:, some]
+    positive = np.isfinite(logs).any(axis=0)
+    return rows[positive], masses[:, positive], logs[:, positive]
 
 
 def _log_share(count: int, total: int) -> float:
@@ -272,7 +273,7 @@ def _apart(masses: FloatArray, logs: FloatArray, notion: Notion) -> FloatArray:
     finite = np.where(np.isfinite(logs), np.abs(logs), 0.0).sum(axis=0)
     error = UNIT * (16.0 + 4.0 * finite)
     panels = Panels(low[0], high[0], low[1], high[1], ratio - error, ratio + error)
-    return np.array([divergence_interval(side, notion)[1] for side in (panels, panels.swapped())])
+    return both_intervals(panels, notion)[1]
 
 
 def _centred(atoms: FloatArray) -> FloatArray:
@@ -309,8 +310,16 @@ def of_layers(layers: Sequence[Layer], noise: Noise, notion: Notion, error: floa
     assert_never(divergence)
 
 
-def widened(panels: Panels, layer: Layer, error: float) -> Panels:
-    """Return the panels of what is within a layer as those of the layer."""
+def _joined(
+    layers: Sequence[Layer], noise: Noise, notion: Notion, error: float, *others: Panels
+) -> Panels:
+    """Return the panels of all layers, whose masses are off by ``error``, and others."""
+    inner = (_widened(layer.line.panels(noise, notion), layer, error) for layer in layers)
+    return Panels.joined(*inner, *others)
+
+
+def _widened(panels: Panels, layer: Layer, error: float) -> Panels:
+    """Return panels within a layer as panels of the whole."""
     r, off = 2.0 * error, 2.0 * error + UNIT * (16.0 + 16.0 * 600.0)
     less, more = 1.0 - r, 1.0 + r
     return Panels(
@@ -351,8 +360,7 @@ def _hockey_stick(line: PairLoss, noise: Noise, epsilon: float, way: int) -> tup
     if epsilon > 0.0:
         return float(lower[way]), float(upper[way])
     other, gone = 1 - way, -expm1(epsilon)
-    ends = (gone + (1.0 - gone) * float(end[other]) for end in (lower, upper))
-    low, high = ends
+    low, high = (gone + (1.0 - gone) * float(end[other]) for end in (lower, upper))
     return low * (1.0 - 8.0 * UNIT), high * (1.0 + 8.0 * UNIT)
 
 
@@ -362,15 +370,16 @@ def _power_means(layers: Sequence[Layer], noise: Noise, alpha: float, off: float
     logs = np.log(np.array([[layer.p, layer.q] for layer in layers]))
     weights = alpha * logs - order * logs[:, ::-1]
     slack = 2.0 * alpha * off + 16.0 * UNIT * (alpha * np.abs(logs).sum(axis=1)[:, None] + 64.0)
-    found = []
+    sides = []
     for side, terms in zip((-1.0, 1.0), np.moveaxis(ends, 1, 0), strict=True):
         exponents = weights + order * terms + side * (slack + 16.0 * UNIT * order * terms)
         top = exponents.max(axis=0)
         with np.errstate(under="ignore", invalid="ignore"):
             total = top + np.log(np.exp(exponents - top).sum(axis=0))
-        found.append(np.where(np.isfinite(top), total, top) / order)
-    margin = 16.0 * UNIT * (len(layers) + 1.0) * (1.0 + np.abs(found[1]) + 1.0 / order)
-    return np.maximum(found[0] - margin, 0.0), found[1] + margin
+        sides.append(np.where(np.isfinite(top), total, top) / order)
+    low, high = sides
+    margin = 16.0 * UNIT * (len(layers) + 1.0) * (1.0 + np.abs(high) + 1.0 / order)
+    return np.maximum(low - margin, 0.0), high + margin
 
 
 _LEAST_MASS = 1e-250  # below it, products of masses and shares would not be floats any more
@@ -396,13 +405,12 @@ class CategoryLayers(_DiscreteRows):
             raise ValueError("layers are for one number; take a grid, or a bound.")
         self._number = numbers[0] if numbers else None
         self._atoms = layout.axes[numbers[0]] if numbers else np.zeros(1)
-        found = [_drawn_from(mixings[k], layout.axes[k]) for k in mixed]
-        self._shares = dict(zip(mixed, found, strict=True))
+        self._shares = {k: _drawn_from(mixings[k], layout.axes[k]) for k in mixed}
         shape = [len(self._shares.get(k, atoms)) for k, atoms in enumerate(layout.axes)]
         self._masses = np.zeros((2, *shape))
         sizes = [len(atoms) for atoms in layout.axes]
-        for masses, prior, places in zip(self._masses, (p, q), layout.places, strict=True):
-            masses[np.unravel_index(places, sizes)] = with_mass(prior, prior.probabilities)
+        for masses, prior, indices in zip(self._masses, (p, q), layout.indices, strict=True):
+            masses[np.unravel_index(indices, sizes)] = with_mass(prior, prior.probabilities)
         units = sum(shape) + 16.0 * (len(shape) + 1) + self._atoms.size
         self._error = 1.01 * UNIT * units
 
@@ -413,9 +421,7 @@ class CategoryLayers(_DiscreteRows):
         if mixed is None:
             return np.zeros(2), limit
         if self._number is None:
-            points = self._points(mixed)
-            ends = [divergence_interval(way, notion) for way in (points, points.swapped())]
-            lower, upper = np.array(ends).T
+            lower, upper = both_intervals(self._points(mixed), notion)
         else:
             layers = self._layers(mixed)
             lower, upper = of_layers(layers, self._of_number(noise), notion, self._error)
@@ -429,11 +435,7 @@ class CategoryLayers(_DiscreteRows):
             raise ValueError("masses are too small for panels; use dependence='joint'.")
         if self._number is None:
             return self._points(mixed)
-        level, parts = self._of_number(noise), []
-        for layer in self._layers(mixed):
-            of_line = layer.line.panels(level, notion)
-            parts.append(widened(of_line, layer, self._error))
-        return Panels.joined(*parts)
+        return _joined(self._layers(mixed), self._of_number(noise), notion, self._error)
 
     def _of_number(self, noise: Noise) -> Noise:
         scale = float(noise.axis_scales(self._n_axes)[self._number])
@@ -457,8 +459,8 @@ class CategoryLayers(_DiscreteRows):
     def _points(self, mixed: FloatArray) -> Panels:
         """Return each combination of categories as a panel of its own."""
         p, q = mixed[:, :, 0]
-        some = (p > 0.0) | (q > 0.0)
-        p, q, r = p[some], q[some], self._error
+        positive = (p > 0.0) | (q > 0.0)
+        p, q, r = p[positive], q[positive], self._error
         with np.errstate(divide="ignore"):
             ratio = np.log(p) - np.log(q)
         off = np.where(np.isfinite(ratio), 2.0 * r + UNIT * (16.0 + 8.0 * np.abs(ratio)), 0.0)
@@ -470,11 +472,11 @@ class CategoryLayers(_DiscreteRows):
     def _layers(self, mixed: FloatArray) -> list[Layer]:
         layers = []
         for p, q in zip(*mixed, strict=True):
-            if p.any() or q.any():
-                some = (p > 0.0) | (q > 0.0)
-                p, q = p[some], q[some]
+            positive = (p > 0.0) | (q > 0.0)
+            if positive.any():
+                p, q = p[positive], q[positive]
                 masses = np.stack([p / p.sum(), q / q.sum()])
-                atoms = self._atoms[some]
+                atoms = self._atoms[positive]
                 line = DiscreteLine(atoms, PriorGrid([atoms], masses), 0)
                 layers.append(Layer(float(p.sum()), float(q.sum()), line))
         return layers
@@ -483,9 +485,9 @@ class CategoryLayers(_DiscreteRows):
 def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
     """Return the shares of the atoms, and of all other values together, if there are any."""
     assert mixing is not None
-    places = mixing.places(atoms)
-    rest = WHOLE - sum(mixing.shares[place] for place in places.tolist())
-    shares = mixing.probabilities[places]
+    indices = mixing.places(atoms)
+    rest = WHOLE - sum(mixing.shares[k] for k in indices.tolist())
+    shares = mixing.probabilities[indices]
     return np.append(shares, rest / WHOLE) if rest else shares
 
 
@@ -494,8 +496,6 @@ def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
 
 _ERROR = 4.0 * UNIT
 _LEAST_SHARE = 1e-250  # below it, logs are longer than `_losses.pair_losses` allows for
-
-Mixings = tuple[Mixing | None, ...]
 
 
 class SameDistributions:
@@ -515,14 +515,14 @@ class SameDistributions:
         return np.zeros(2)
 
 
-class KnownPlaces(_DiscreteRows):
-    """Discrete priors of rows, some of whose columns stay as they are.
+class KeptColumns(_DiscreteRows):
+    """Discrete priors of rows with columns that are released as they are.
 
     Parameters
     ----------
     p, q : Discrete
     mixings : tuple of Mixing or None
-        One a column; `Unchanged` of those that stay.
+        One a column; `Unchanged` for a column that is kept.
     of_pair : callable
         What computes the loss of a pair of priors of the other axes, under these mixings.
     """
@@ -540,7 +540,7 @@ class KnownPlaces(_DiscreteRows):
         axes = kept_axes(mixings)
         others = tuple(mixing for k, mixing in enumerate(mixings) if k not in axes)
         others = others if any(others) else ()
-        for shares, (of_p, of_q) in places_of([p, q], axes):
+        for shares, (of_p, of_q) in given_kept([p, q], axes):
             if of_p is None or of_q is None:
                 gone += shares
             else:
@@ -565,16 +565,14 @@ class KnownPlaces(_DiscreteRows):
         """Return panels that cover all released values, from p to q."""
         if not self._is_held:
             raise ValueError("masses are too small for panels; use dependence='joint'.")
-        others = on_others(noise, self._p.n_axes)
-        parts = [
-            widened(layer.line.panels(others, notion), layer, _ERROR) for layer in self._layers
-        ]
-        return Panels.joined(*parts, *map(_alone, range(2), self._gone.tolist()))
+        gone = map(_alone, range(2), self._gone.tolist())
+        return _joined(self._layers, on_others(noise, self._p.n_axes), notion, _ERROR, *gone)
 
     @property
     def _is_held(self) -> bool:
         """Whether floats hold all shares and their logs."""
-        return min((min(each.p, each.q) for each in self._layers), default=1.0) >= _LEAST_SHARE
+        least = min((min(layer.p, layer.q) for layer in self._layers), default=1.0)
+        return least >= _LEAST_SHARE
 
     def _of_layers(self, noise: Noise, notion: Notion) -> Ends:
         """Return the ends of the loss; what only one prior has is lost whatever the noise."""

@@ -7,7 +7,7 @@ r (rho +- 1/rho)/2, the sum over N nodes misses the integral by at most
 .. math:: 4.2 \, r M \frac{\rho^{-2N}}{1 - 1/\rho}
 
 (the Chebyshev coefficients of g are at most 2 M rho^-k, the sum is exact up to degree 2N - 1, and
-of each further polynomial integral and sum differ by at most 2.1). Sources know M.
+of each further polynomial integral and sum differ by at most 2.1). A pair of densities knows M.
 """
 
 # Rounding. The nodes meant are those of the panel from low to high exactly. Its middle and they are
@@ -28,12 +28,13 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import UNIT, BoolArray, FloatArray, log_sum
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
+    Ends,
     Panels,
     is_decided,
     renyi_of_terms,
     renyi_terms,
 )
-from sklearn_puffer._losses.line import Ends, LinePair, cut, tail_panel
+from sklearn_puffer._losses.line import LinePair, cut, tail_panel
 
 _DEGREE = 20
 REACH = 1.5
@@ -93,16 +94,14 @@ class Densities(NamedTuple):
         """Return the errors of `powers`."""
         order = alpha - 1.0
         sizes = alpha * np.abs(self.value) + order * np.abs(self.value[::-1]) + np.abs(self.base)
-        errors: FloatArray = alpha * self.error + order * self.error[::-1] + 4.0 * UNIT * sizes
-        return errors
+        return np.asarray(alpha * self.error + order * self.error[::-1] + 4.0 * UNIT * sizes)
 
     def power_slopes(self, alpha: float) -> FloatArray:
         """Return the slopes of `powers`."""
-        slopes: FloatArray = alpha * self.slope - (alpha - 1.0) * self.slope[::-1]
-        return slopes
+        return np.asarray(alpha * self.slope - (alpha - 1.0) * self.slope[::-1])
 
 
-class Analytic(LinePair, Protocol):
+class AnalyticPair(LinePair, Protocol):
     """Two distributions whose densities are analytic around each panel between anchors."""
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
@@ -137,40 +136,42 @@ class _Accuracy(NamedTuple):
     """
 
     slight: float = log(1e-15)
-    own: float = log(1e-13)
+    alone: float = log(1e-13)
     tail: float = log(1e-14)
 
     @classmethod
     def within(cls, error: float) -> _Accuracy:
         """Return what makes the logarithm of the integral about right to within ``error``."""
-        each = log(min(error, 1.0) / _FEW_PANELS)
-        return cls(*(max(each, finest) for finest in cls()))
+        share = log(min(error, 1.0) / _FEW_PANELS)
+        return cls(*(max(share, finest) for finest in cls()))
 
 
-def renyi_by_quadrature(source: Analytic, alpha: float, budget: float | None = None) -> Ends | None:
+def renyi_by_quadrature(
+    pair: AnalyticPair, alpha: float, budget: float | None = None
+) -> Ends | None:
     """Return proven ends of the Renyi divergences both ways; None if it would take too long.
 
     Where a budget is given, and they are well on one side of it, to about 1e-6 of it alone.
     """
     if budget is not None:
         rough = _Accuracy.within(ROUGHLY * budget * (alpha - 1.0))
-        ends = _divergences(source, alpha, rough)
+        ends = _divergences(pair, alpha, rough)
         if ends is None or is_decided(ends, budget):
             return ends
-    return _divergences(source, alpha, _Accuracy())
+    return _divergences(pair, alpha, _Accuracy())
 
 
-def _divergences(source: Analytic, alpha: float, accuracy: _Accuracy) -> Ends | None:
-    edges, total = _reach(source, alpha, accuracy.tail)
+def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends | None:
+    edges, total = _reach(pair, alpha, accuracy.tail)
     low, high = edges[:-1], edges[1:]
-    work, each, size = _WORK, source.weight + _OVERHEAD, np.zeros(2)
+    work, cost, size = _WORK, pair.weight + _OVERHEAD, np.zeros(2)
     for _ in range(_ROUNDS):
-        work -= 3 * each * len(low)
+        work -= 3 * cost * len(low)
         if work < 0 or not 0 < len(low) <= _MOST_PANELS:
             break
         before = len(low)
-        low, high, total, size = _advance(source, alpha, accuracy, total, size, low, high)
-        work -= len(_NODES) * each * max(before - len(low) // 2, 0)
+        low, high, total, size = _advance(pair, alpha, accuracy, total, size, low, high)
+        work -= len(_NODES) * cost * max(before - len(low) // 2, 0)
     if len(low):
         return None
     ends = [renyi_of_terms(total.low[k : k + 1], total.high[k : k + 1], alpha) for k in (0, 1)]
@@ -178,17 +179,17 @@ def _divergences(source: Analytic, alpha: float, accuracy: _Accuracy) -> Ends | 
     return lower, upper
 
 
-def _reach(source: Analytic, alpha: float, slight: float) -> tuple[FloatArray, _Sum]:
+def _reach(pair: AnalyticPair, alpha: float, slight: float) -> tuple[FloatArray, _Sum]:
     """Return points that reach so far out that the tails hardly matter, and the tails' share."""
-    points = source.anchors()
+    points = pair.anchors()
     edges, tails = [*points.tolist()], _Sum(np.full(2, -inf), np.full(2, -inf))
     for side, start in ((-1, float(points[0])), (1, float(points[-1]))):
-        edge, step, growth, steps = start, 2.0 * source.unit, 1.5, 0
-        low, high = _tail_terms(source, edge, side, alpha, slight)
+        edge, step, growth, steps = start, 2.0 * pair.unit, 1.5, 0
+        low, high = _tail_terms(pair, edge, side, alpha, slight)
         while _matters(low, high, slight):
             before = edge
             for _ in range(1 if steps < _NEAR else _STRIDE):
-                if not abs(edge + side * step) < _FARTHEST * source.unit:
+                if not abs(edge + side * step) < _FARTHEST * pair.unit:
                     break
                 edge += side * step
                 edges.append(edge)
@@ -197,7 +198,7 @@ def _reach(source: Analytic, alpha: float, slight: float) -> tuple[FloatArray, _
                 growth *= _HASTE if steps > _CALM else 1.0
             if edge == before:
                 break
-            low, high = _tail_terms(source, edge, side, alpha, slight)
+            low, high = _tail_terms(pair, edge, side, alpha, slight)
         tails = tails.plus(low[:, None], high[:, None])
     return np.unique(edges), tails
 
@@ -208,13 +209,13 @@ def _matters(low: FloatArray, high: FloatArray, slight: float) -> bool:
         return bool(np.any(high + np.log(-np.expm1(np.minimum(low - high, 0.0))) > slight))
 
 
-def _tail_terms(source: Analytic, edge: float, side: int, alpha: float, slight: float) -> Ends:
+def _tail_terms(pair: AnalyticPair, edge: float, side: int, alpha: float, slight: float) -> Ends:
     """Return log bounds on the integral over a tail, both ways, each of shape (2,)."""
-    power = np.array(source.tail_power(edge, side, alpha))
+    power = np.array(pair.tail_power(edge, side, alpha))
     if power.max() <= slight:  # nothing more is asked
         return np.full(2, -inf), power
-    seen = source.tail(edge, side)
-    panel = Panels(*source.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)
+    seen = pair.tail(edge, side)
+    panel = Panels(*pair.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)
     terms = [renyi_terms(way, alpha) for way in (panel, panel.swapped())]
     low, high = np.array(terms)[:, :, 0].T
     high = np.minimum(high, power)
@@ -222,7 +223,7 @@ def _tail_terms(source: Analytic, edge: float, side: int, alpha: float, slight: 
 
 
 def _advance(
-    source: Analytic,
+    pair: AnalyticPair,
     alpha: float,
     accuracy: _Accuracy,
     total: _Sum,
@@ -237,18 +238,18 @@ def _advance(
     """
     middle = low + 0.5 * (high - low)
     radius = np.nextafter(np.maximum(high - middle, middle - low), inf)
-    at = source.densities(middle, middle)
+    at = pair.densities(middle, middle)
     value = at.powers(alpha)
-    largest = value + at.power_errors(alpha) + source.growth(middle, radius, at, alpha)
+    largest = value + at.power_errors(alpha) + pair.growth(middle, radius, at, alpha)
     remainder = largest + np.log(radius) + _REMAINDER
-    steep = np.abs(at.power_slopes(alpha)) + alpha / source.unit
+    steep = np.abs(at.power_slopes(alpha)) + alpha / pair.unit
     seen = value - np.maximum(np.log(steep), -np.log(2.0 * radius))
     size = np.maximum(np.maximum(size, total.low), seen.max(axis=1))
     whole = size[:, None]
     bound = np.log(2.0 * radius) + largest
-    bound = np.minimum(bound, _by_masses(source, alpha, low, high, bound > whole + accuracy.slight))
+    bound = np.minimum(bound, _by_masses(pair, alpha, low, high, bound > whole + accuracy.slight))
     slight = bound <= whole + accuracy.slight
-    least = np.maximum(whole + accuracy.slight, value + np.log(radius) + accuracy.own)
+    least = np.maximum(whole + accuracy.slight, value + np.log(radius) + accuracy.alone)
     exact = remainder <= least
     done = (slight | exact).all(axis=0)
     only_slight = slight.all(axis=0)
@@ -256,20 +257,20 @@ def _advance(
     summed = np.flatnonzero(done & ~only_slight)
     if len(summed):
         half = 0.5 * (high - low)[summed]
-        total = total.plus(*_summed(source, alpha, middle[summed], half, remainder[:, summed]))
+        total = total.plus(*_summed(pair, alpha, middle[summed], half, remainder[:, summed]))
     rest = ~done
     parts = np.full(int(rest.sum()), 2)
-    return (*cut(low[rest], high[rest], parts, source.anchors(), source.unit), total, size)
+    return (*cut(low[rest], high[rest], parts, pair.anchors(), pair.unit), total, size)
 
 
 def _by_masses(
-    source: Analytic, alpha: float, low: FloatArray, high: FloatArray, wanted: BoolArray
+    pair: AnalyticPair, alpha: float, low: FloatArray, high: FloatArray, wanted: BoolArray
 ) -> FloatArray:
     """Return log bounds P e^((alpha - 1) max f) on the integrals over wide panels, shape (2, m)."""
     bounds = np.full((2, len(low)), inf)
-    wide = np.flatnonzero((high - low > 2.0 * source.unit) & wanted.any(axis=0))
+    wide = np.flatnonzero((high - low > 2.0 * pair.unit) & wanted.any(axis=0))
     if len(wide):
-        seen = source.look(low[wide], high[wide])
+        seen = pair.look(low[wide], high[wide])
         for k, view in enumerate((seen, seen.swapped())):
             with np.errstate(divide="ignore"):
                 bounds[k, wide] = np.log(view.p_most) + (alpha - 1.0) * view.log_high + 1e-9
@@ -277,11 +278,11 @@ def _by_masses(
 
 
 def _summed(
-    source: Analytic, alpha: float, middle: FloatArray, radius: FloatArray, remainder: FloatArray
+    pair: AnalyticPair, alpha: float, middle: FloatArray, radius: FloatArray, remainder: FloatArray
 ) -> Ends:
     """Return log bounds on the integrals over panels, shape (2, m)."""
     points = (middle[:, None] + radius[:, None] * _NODES).ravel()
-    at = source.densities(points, np.repeat(middle, len(_NODES)))
+    at = pair.densities(points, np.repeat(middle, len(_NODES)))
     shape = (2, len(middle), len(_NODES))
     off = 4.0 * UNIT * np.abs(points) + 64.0 * UNIT * np.repeat(radius, len(_NODES))
     error = (at.power_errors(alpha) + np.abs(at.power_slopes(alpha)) * off).reshape(shape)

@@ -27,7 +27,7 @@ from sklearn_puffer._losses import (
     kept_axes,
     layer_count,
     on_others,
-    pairs_at_places,
+    pairs_given_kept,
     plane_cells,
 )
 from sklearn_puffer._noise import (
@@ -181,7 +181,7 @@ def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool
     axes = kept_axes(noise.mixings)
     if axes:
         others = on_others(noise, pairs[0].p.n_axes)
-        placed = pairs_at_places(cast(Any, pairs), axes)
+        placed = pairs_given_kept(cast(Any, pairs), axes)
         return len(placed) <= MOST_PLACES and (not placed or _is_little(placed, others, notion))
     if any(noise.mixings):
         return layer_count(pairs, noise) <= MOST_LINES

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sklearn_puffer._base import Array, FloatArray, coarse_up, listed, quoted, smallest_within, task
-from sklearn_puffer._losses import corner_losses, lumped_lower
+from sklearn_puffer._losses import coarse_lower, corner_losses
 from sklearn_puffer._noiser.conditional_priors import Group, Part
 from sklearn_puffer._noiser.problems import (
     Bounds,
@@ -473,7 +473,7 @@ class _Certifier:
         if not part.is_free and factor > 0.0 and not noise.mixings:
             noise = noise.scaled(factor)
             pairs = [part.pairs[k] for k in some]
-            views = [lumped_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
+            views = [coarse_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
             lower[some] = np.maximum(lower[some], views)
         return lower
 

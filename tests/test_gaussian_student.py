@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import voigt_profile
 
 from sklearn_puffer._losses.gaussian_mixtures import distribution_of
-from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS, profile
+from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS, gaussian_student
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
 from sklearn_puffer.calibration import calibrate
@@ -60,8 +60,8 @@ def family(k):
 
 @pytest.mark.parametrize("k", [2.0, 4.0])
 @pytest.mark.parametrize("a", [1e-20, 1e-12, 1e-3, 0.3, 1.0, 7.9, 8.1, 1e6, 1e12])
-def test_a_profile_holds_the_density_and_both_derivatives(a, k):
-    found = profile(a, k).moments(POINTS)
+def test_a_convolution_holds_the_density_and_both_derivatives(a, k):
+    found = gaussian_student(a, k).moments(POINTS)
     for n, t in enumerate(POINTS):
         log, slope, bend = exact_logs(t, a, k)
         error = found.error[n] + 1e-15 * t * t * found.first[n]  # t^2 in floats
@@ -76,13 +76,13 @@ def test_a_profile_holds_the_density_and_both_derivatives(a, k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("a", "k"), [(1e-9, 1.2), (0.02, 7.5), (1.0, 60.0), (30.0, 7.5)])
-def test_a_profile_of_any_exponent_is_the_convolution(a, k):
+def test_a_density_of_any_exponent_is_the_convolution(a, k):
     top = mp.gamma(mp.mpf(k) / 2) / mp.gamma((mp.mpf(k) - 1) / 2) / mp.sqrt(mp.pi) / a
 
     def kernel(z):
         return top * (1 + (z / a) ** 2) ** (-mp.mpf(k) / 2)
 
-    distribution = profile(a, k)
+    distribution = gaussian_student(a, k)
     with mp.workdps(25):
         for t in (0.0, 6.0):
             cuts = {t + sign * a * mp.mpf(1.8) ** j for j in range(-9, 42) for sign in (-1, 1)}
@@ -99,8 +99,8 @@ def test_a_profile_of_any_exponent_is_the_convolution(a, k):
 @pytest.mark.parametrize(
     ("a", "k"), [(1e-12, 2.0), (1e-3, 4.0), (0.3, 2.0), (1.0, 4.0), (1e6, 2.0)]
 )
-def test_masses_of_a_profile_hold_the_integral(a, k):
-    distribution, size = profile(a, k), max(a, 1.0)
+def test_masses_of_a_convolution_hold_the_integral(a, k):
+    distribution, size = gaussian_student(a, k), max(a, 1.0)
     ends = [(0.0, 1e-9), (0.0, 0.7), (0.3, 0.3001), (1.0, 3.0), (2.0, 9.0), (5.0, 5.3), (9.0, 40.0)]
     left, right = np.array(ends).T * size
     mass, error = distribution.masses(left, right, right - left)
@@ -115,8 +115,8 @@ def test_masses_of_a_profile_hold_the_integral(a, k):
 
 @pytest.mark.parametrize("k", [1.3, 2.0, 4.0, 40.0])
 @pytest.mark.parametrize("a", SCALES)
-def test_all_the_masses_of_a_profile_add_up_to_a_half(a, k):
-    distribution = profile(a, k)
+def test_all_the_masses_of_a_convolution_add_up_to_a_half(a, k):
+    distribution = gaussian_student(a, k)
     cuts = max(a, 1.0) * np.array([0.0, 1e-6, 0.4, 3.0, 3.5, 8.0, 20.0, 1e5, 1e11, np.inf])
     mass, error = distribution.masses(cuts[:-1], cuts[1:], np.diff(cuts))
     assert abs(mass.sum() - 0.5) <= error.sum() + 1e-15
@@ -139,7 +139,7 @@ def test_the_rule_of_the_masses_is_that_of_legendre():
 def test_the_faddeeva_function_of_scipy_agrees():
     t = np.linspace(0.0, 12.0, 400)
     for a in (1e-6, 0.1, 2.0):
-        found = profile(a, 2.0).moments(t)
+        found = gaussian_student(a, 2.0).moments(t)
         assert np.abs(found.log - np.log(voigt_profile(t, 1.0, a))).max() < 1e-12
 
 
