@@ -29,12 +29,13 @@ from sklearn_puffer._strategies import (
     Strategy,
     Summary,
     Tightest,
-    asked,
     average,
+    checked_arguments,
     couplings,
     has_pure_loss,
     joint_computable,
     largest,
+    least_of,
     mixture_bounds,
     moves_that_may_matter,
     single_moves,
@@ -93,7 +94,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     >>> sensitivity([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.5, 1.5]]
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if _are_mixtures(pairs):
         return mixture_bounds.sensitivity(pairs, noise, notion)
     low = np.array([np.minimum(p.rows.min(axis=0), q.rows.min(axis=0)) for p, q in pairs])
@@ -137,7 +138,7 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     >>> wasserstein([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.0, 1.0]]
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if _are_mixtures(pairs):
         return mixture_bounds.wasserstein(pairs, noise, notion)
     moves = [moves_that_may_matter(coupled, noise) for coupled in couplings(pairs, noise)]
@@ -190,7 +191,7 @@ class Relaxed:
 
     def __call__(self, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         """Prepare the conditional means of each pair's couplings."""
-        pairs = asked(pairs, noise, notion)
+        pairs = checked_arguments(pairs, noise, notion)
         if not (notion.is_pure and without_mixings(noise).is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
@@ -259,7 +260,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     >>> approximate([pair], Laplace(), Pufferfish(1.0, delta=0.01)).losses(0.5).tolist()
     [[0.01, 0.01]]
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if notion.delta == 0.0:
         return Impossible(
             "strategy='approximate' leaves out moves of probability delta, and there is none; "
@@ -271,7 +272,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
     if notion.is_chance:
         return _of_moves("approximate", moves, noise, notion, without_far_moves)
-    near = [each.without(notion.delta) for each in moves]
+    near = [coupled.without(notion.delta) for coupled in moves]
     return _of_moves("approximate", near, noise, notion, largest)
 
 
@@ -320,7 +321,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     >>> [round(float(each([pair], Gaussian(), notion).losses(3.0).max()), 6) for each in bounds]
     [0.158565, 1.0]
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if notion.leaves_events_out:
         return Impossible(
             "strategy='distribution_aware' does not exist for alpha= with delta=; use "
@@ -375,7 +376,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> round(float(bound), 3), round(loss.lower, 3)
     (1.0, 10.0)
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if _are_mixtures(pairs):
         return mixture_bounds.monge(pairs, noise, notion)
     return Impossible(
@@ -420,7 +421,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> tightest([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.5, 1.5]]
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if _are_mixtures(pairs) and pairs[0].p.n_axes > 1:
         return _of_mixed_rows(pairs, noise, notion)
     return _first_of(pairs, noise, notion)
@@ -460,7 +461,7 @@ def _exact_part(
 def _of_moves(
     strategy: str, tried: Sequence[Moves], noise: Noise, notion: Notion, summary: Summary
 ) -> Bound:
-    """Return the smallest bound over the tried, or say that no shift has a finite loss."""
+    """Return the smallest bound over the couplings, or say that no shift has a finite loss."""
     first = tried[0]
     moved = any(bool(moves.shifts.any()) for moves in tried)
     if moved and notion.is_pure and not has_pure_loss(noise, first.shifts.shape[1]):
@@ -470,8 +471,7 @@ def _of_moves(
             "exists in one column for two priors that share their smallest and largest atom.",
             len(first.starts),
         )
-    bounds = [MoveBound(moves, noise, notion, summary) for moves in tried]
-    return bounds[0] if len(bounds) == 1 else Tightest(bounds)
+    return least_of([MoveBound(moves, noise, notion, summary) for moves in tried])
 
 
 def _are_mixtures(pairs: Sequence[PriorPair]) -> bool:

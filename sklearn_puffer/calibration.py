@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_ce
 from sklearn_puffer._sets import rows_needed
 from sklearn_puffer._strategies import (
     Change,
-    asked,
+    checked_arguments,
     checked_bound,
     checked_pairs,
     factor_of_shift,
@@ -188,7 +188,7 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> exact([pair], Laplace(), Pufferfish(1.0)).losses(0.0).round(6).tolist()
     [[0.693147, 0.405465]]
     """
-    pairs = asked(pairs, noise, notion)
+    pairs = checked_arguments(pairs, noise, notion)
     if notion.leaves_events_out:
         return Impossible(
             "strategy='exact' does not exist for alpha= with delta=; use 'approximate', "
@@ -253,8 +253,7 @@ def _reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> float:
 
 def _noisy(noise: Noise, shifts: FloatArray) -> FloatArray:
     """Return shifts along the axes with noise: along others nothing depends on the factor."""
-    along: FloatArray = np.where(noise.axis_scales(shifts.shape[-1]) > 0.0, shifts, 0.0)
-    return along
+    return np.asarray(np.where(noise.axis_scales(shifts.shape[-1]) > 0.0, shifts, 0.0))
 
 
 def _ends(prior: Discrete | GaussianMixture) -> FloatArray:
@@ -414,8 +413,7 @@ def smallest_factor(
         raise ValueError(f"budget must be positive, got {budget!r}; raise epsilon.")
 
     def losses(factor: float) -> FloatArray:
-        summed: FloatArray = np.sum([bound.losses(factor) for bound in groups], axis=0).max(axis=1)
-        return summed
+        return np.asarray(np.sum([bound.losses(factor) for bound in groups], axis=0).max(axis=1))
 
     bare = losses(0.0) if groups else np.zeros(1)
     if bare.max() <= budget:
@@ -450,8 +448,7 @@ def _pair_by_pair(
 
     def of_pair(bound: Any, k: int, factor: float) -> FloatArray:
         apart = getattr(bound, "one_by_one", False)
-        found: FloatArray = bound.of_pair(k, factor, rough) if apart else bound.losses(factor)[k]
-        return found
+        return np.asarray(bound.of_pair(k, factor, rough) if apart else bound.losses(factor)[k])
 
     def total(k: int, factor: float) -> float:
         return float(np.sum([of_pair(bound, k, factor) for bound in groups], axis=0).max())
@@ -548,5 +545,4 @@ def _check_strategy(strategy: Any) -> Strategy:
         raise TypeError(
             f"strategy must be one of {list(STRATEGIES)} or a strategy object, got {strategy!r}."
         )
-    chosen: Strategy = strategy
-    return chosen
+    return cast(Strategy, strategy)

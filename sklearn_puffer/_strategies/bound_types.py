@@ -136,8 +136,7 @@ class Tightest:
 
     def losses(self, factor: float) -> FloatArray:
         """Return the smallest losses, shape (n_pairs, 2)."""
-        smallest: FloatArray = np.min([bound.losses(factor) for bound in self.bounds], axis=0)
-        return smallest
+        return np.asarray(np.min([bound.losses(factor) for bound in self.bounds], axis=0))
 
 
 def checked_bound(bound: Any, n_pairs: int) -> Bound:
@@ -154,13 +153,18 @@ def checked_bound(bound: Any, n_pairs: int) -> Bound:
             "the strategy must return a bound with a positive guess and a method losses(factor), "
             f"got {bound!r}; bounds.sensitivity is the shortest example."
         )
-    found = np.asarray(losses(1.0))
-    if found.shape != (n_pairs, 2) or found.dtype.kind not in "fiu" or np.isnan(found).any():
+    values = np.asarray(losses(1.0))
+    if values.shape != (n_pairs, 2) or values.dtype.kind not in "fiu" or np.isnan(values).any():
         raise TypeError(
             f"losses(factor) of the strategy's bound must be numbers of shape ({n_pairs}, 2), "
-            f"forward and backward for each pair; got {found!r}."
+            f"forward and backward for each pair; got {values!r}."
         )
     return cast(Bound, bound)
+
+
+def least_of(bounds: Sequence[Bound]) -> Bound:
+    """Return the smallest of some bounds on the same pairs."""
+    return bounds[0] if len(bounds) == 1 else Tightest(bounds)
 
 
 def both_ways(losses: FloatArray) -> FloatArray:
@@ -172,8 +176,8 @@ def both_ways(losses: FloatArray) -> FloatArray:
     return np.stack([losses, losses], axis=1)
 
 
-def asked(pairs: Any, noise: Any, notion: Any) -> list[PriorPair]:
-    """Return the pairs that a strategy is asked about.
+def checked_arguments(pairs: Any, noise: Any, notion: Any) -> list[PriorPair]:
+    """Return the pairs of a strategy's arguments, once all of these are checked.
 
     Raises
     ------
@@ -267,16 +271,16 @@ def ways_out(changes: Sequence[Change], works: Callable[[Mapping[str, Any]], boo
     ['a=1 with b=3', 'a=2 with b=3']
     """
     for size in range(1, _MOST_CHANGES + 1):
-        found: list[str] = []
+        working: list[str] = []
         for chosen in combinations(changes, size):
             keys = [key for _, arguments in chosen for key in arguments]
-            merged = {key: value for _, own in chosen for key, value in own.items()}
+            merged = {key: value for _, arguments in chosen for key, value in arguments.items()}
             if len(keys) == len(merged) and works(merged):
-                found.append(" with ".join(words for words, _ in chosen))
-            if len(found) == _MOST_WAYS:
+                working.append(" with ".join(words for words, _ in chosen))
+            if len(working) == _MOST_WAYS:
                 break
-        if found:
-            return found
+        if working:
+            return working
     return []
 
 

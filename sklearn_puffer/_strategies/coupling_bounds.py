@@ -121,9 +121,9 @@ class Moves:
                     break
                 allowed, count = allowed - mass, count - 1
             kept.append(np.arange(first, first + count))
-        places = np.concatenate(kept)
+        index = np.concatenate(kept)
         starts = np.cumsum([0, *map(len, kept[:-1])])
-        return Moves(self.shifts[places], self.costs[places], self.masses[places], starts)
+        return Moves(self.shifts[index], self.costs[index], self.masses[index], starts)
 
 
 Summary = Callable[[Moves, FloatArray, Notion], FloatArray]
@@ -169,8 +169,7 @@ class MoveBound:
 
 def largest(moves: Moves, losses: FloatArray, notion: Notion) -> FloatArray:
     """Return the largest loss of each pair."""
-    worst: FloatArray = np.maximum.reduceat(losses, moves.starts)
-    return worst
+    return np.asarray(np.maximum.reduceat(losses, moves.starts))
 
 
 def average(moves: Moves, losses: FloatArray, notion: Notion) -> FloatArray:
@@ -221,9 +220,8 @@ def move_losses(shifts: FloatArray, noise: Noise, factor: float, notion: Notion)
 
 
 def _pure(shifts: FloatArray, noise: Noise) -> FloatArray:
-    losses: FloatArray = noise.max_divergence(shifts)
-    outwards: FloatArray = losses * (1.0 + (shifts.shape[-1] + _PURE_ULPS) * ULP)
-    return outwards
+    error = (shifts.shape[-1] + _PURE_ULPS) * ULP
+    return np.asarray(noise.max_divergence(shifts) * (1.0 + error))
 
 
 def noise_at(noise: Noise, factor: float, n_axes: int) -> Noise | None:
@@ -259,13 +257,12 @@ def factor_of_shift(shift: FloatArray, noise: Noise, notion: Notion) -> float:
         return 1.0
     moved = shift != 0.0  # only along these there is noise for sure
     start = float((shift[moved] / noise.axis_scales(len(shift))[moved]).sum())
-    found = smallest_within(
-        lambda factor: float(move_losses(shift[None], noise, factor, notion)[0]),
-        notion.budget,
-        start,
-        _GUESS,
-    )
-    return found if np.isfinite(found) else 1.0
+
+    def loss(factor: float) -> float:
+        return float(move_losses(shift[None], noise, factor, notion)[0])
+
+    least = smallest_within(loss, notion.budget, start, _GUESS)
+    return least if np.isfinite(least) else 1.0
 
 
 def moves_that_may_matter(coupled: Couplings, noise: Noise) -> Moves:
@@ -278,8 +275,8 @@ def moves_that_may_matter(coupled: Couplings, noise: Noise) -> Moves:
 
 def single_moves(shifts: FloatArray, noise: Noise) -> Moves:
     """Return one move of shape (d,) for each pair, of shape (n_pairs, d)."""
-    places = np.arange(len(shifts))
-    return Moves(shifts, ground_cost(noise, shifts), np.ones(len(shifts), dtype=int), places)
+    starts = np.arange(len(shifts))
+    return Moves(shifts, ground_cost(noise, shifts), np.ones_like(starts), starts)
 
 
 _LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
@@ -308,8 +305,7 @@ class EntryGroups:
     def weights(self) -> FloatArray:
         """Masses given the group, adding up to 1 within it."""
         totals = np.add.reduceat(self.masses, self.starts)
-        weights: FloatArray = (self.masses / np.repeat(totals, self.lengths)).astype(float)
-        return weights
+        return np.asarray((self.masses / np.repeat(totals, self.lengths)).astype(float))
 
     @cached_property
     def tops(self) -> FloatArray:
@@ -403,8 +399,7 @@ class EntryGroups:
         logs = np.log1p(sums * (1.0 + rounding * ULP))
         if tops.max() > _LARGEST_EXPONENT:
             logs = np.where(tops > _LARGEST_EXPONENT, self._shifted(exponents, tops), logs)
-        finished: FloatArray = logs * (1.0 + 4.0 * ULP)
-        return finished
+        return np.asarray(logs * (1.0 + 4.0 * ULP))
 
     def _shifted(self, exponents: FloatArray, tops: FloatArray) -> FloatArray:
         """Return the log means of groups whose e^x is no float: the largest exponent comes out."""
@@ -441,10 +436,10 @@ class ConditionalMeans:
             return cls(conditions, conditions, (0.0, 0.0), 1.0)
         low = least / budget * (1.0 - _MARGIN)
         scaled = [low * groups.log_means(low) for groups in conditions]
-        worst = [g.worst(each) for g, each in zip(conditions, scaled, strict=True)]
+        worst = [g.worst(means) for g, means in zip(conditions, scaled, strict=True)]
         reach = float(_smallest(worst).max())
         high = reach / budget * (1.0 + _MARGIN)
-        likely = [g.likely(each, high) for g, each in zip(conditions, scaled, strict=True)]
+        likely = [g.likely(means, high) for g, means in zip(conditions, scaled, strict=True)]
         return cls(conditions, likely, (low, high), reach / budget)
 
     def losses(self, factor: float) -> FloatArray:
@@ -478,12 +473,12 @@ class MixedMeans:
             ]
             return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
         level = self.noise.scaled(factor)
-        found = [
+        worst = [
             groups.worst(groups.log_means(1.0))
             for coupled in self.coupled
             for groups in self._groups(coupled, level)
         ]
-        return both_ways(_smallest(found))
+        return both_ways(_smallest(worst))
 
     def _groups(self, coupled: Couplings, level: Noise) -> Iterator[EntryGroups]:
         costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
@@ -492,8 +487,7 @@ class MixedMeans:
 
 
 def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:
-    smallest: FloatArray = np.min(of_conditions, axis=0)
-    return smallest
+    return np.asarray(np.min(of_conditions, axis=0))
 
 
 def _owners(coupled: Couplings, starts: Array) -> Array:

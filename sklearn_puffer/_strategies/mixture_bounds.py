@@ -31,7 +31,13 @@ from scipy.optimize import linprog
 from scipy.special import ndtri_exp
 
 from sklearn_puffer._base import ULP, FloatArray, IntArray
-from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways
+from sklearn_puffer._strategies.bound_types import (
+    Bound,
+    Impossible,
+    Tightest,
+    both_ways,
+    least_of,
+)
 from sklearn_puffer._strategies.coupling_bounds import has_pure_loss, move_losses
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import ground_cost
@@ -87,8 +93,7 @@ def squared_distances(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
         stretched = np.square(p.scales[:, None] - q.scales[None])
     else:
         stretched = np.array([[_bures(a, b) for b in q.scales] for a in p.scales])
-    distances: FloatArray = np.square(p.rows[:, None] - q.rows[None]).sum(axis=-1) + stretched
-    return distances
+    return np.asarray(np.square(p.rows[:, None] - q.rows[None]).sum(axis=-1) + stretched)
 
 
 def _bures(a: FloatArray, b: FloatArray) -> float:
@@ -106,8 +111,7 @@ def stretches(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
     Zero where one is a translation of the other; for rows infinite where it is not.
     """
     if p.means.ndim == 1:
-        widths: FloatArray = np.abs(p.scales[:, None] - q.scales[None])
-        return widths
+        return np.asarray(np.abs(p.scales[:, None] - q.scales[None]))
     return np.array([[0.0 if np.array_equal(a, b) else np.inf for b in q.scales] for a in p.scales])
 
 
@@ -175,23 +179,17 @@ def _coupling(p: GaussianMixture, q: GaussianMixture, masses: dict[Cell, int]) -
     cells = sorted(cell for cell, mass in masses.items() if mass > 0)
     total = sum(masses.values())
     sources, targets = np.array(cells, dtype=np.intp).T
-    return ComponentCoupling(
-        sources,
-        targets,
-        np.array([masses[cell] / total for cell in cells]),
-        p.rows[sources] - q.rows[targets],
-        stretches(p, q)[sources, targets],
-    )
+    weights = np.array([masses[cell] / total for cell in cells])
+    shifts, stretched = p.rows[sources] - q.rows[targets], stretches(p, q)[sources, targets]
+    return ComponentCoupling(sources, targets, weights, shifts, stretched)
 
 
 def _supplies_and_demands(p: GaussianMixture, q: GaussianMixture) -> tuple[list[int], list[int]]:
     """Return both mixtures' weights as integers of the same total."""
-    left, right = (_integers(tuple(x.weights.tolist())) for x in (p, q))
-    total = lcm(sum(left), sum(right))
-    return (
-        [count * (total // sum(left)) for count in left],
-        [count * (total // sum(right)) for count in right],
-    )
+    counts = [_integers(tuple(x.weights.tolist())) for x in (p, q)]
+    total = lcm(*map(sum, counts))
+    left, right = ([count * (total // sum(side)) for count in side] for side in counts)
+    return left, right
 
 
 @lru_cache(maxsize=256)
@@ -230,10 +228,9 @@ def _filling_order(flow: FloatArray, costs: FloatArray) -> list[Cell]:
         taken = min(leaves) if leaves else max(waiting, key=lambda cell: (flow[cell], cell))
         order.append(taken)
         waiting.remove(taken)
-    others = np.dstack(np.unravel_index(np.argsort(costs, axis=None, kind="stable"), costs.shape))[
-        0
-    ]
-    return [*order, *((int(i), int(j)) for i, j in others if not flow[i, j] > 0.0)]
+    by_cost = np.unravel_index(np.argsort(costs, axis=None, kind="stable"), costs.shape)
+    others = zip(*(index.tolist() for index in by_cost), strict=True)
+    return [*order, *((i, j) for i, j in others if not flow[i, j] > 0.0)]
 
 
 def _filled(supplies: list[int], demands: list[int], order: list[Cell]) -> dict[Cell, int]:
@@ -268,13 +265,10 @@ def _flow(
         if path is None:
             return None
         forward, backward = path[0::2], path[1::2]
-        moved = min(
-            rows[forward[0][0]],
-            columns[forward[-1][1]],
-            *(masses[cell] for cell in backward),
-        )
-        rows[forward[0][0]] -= moved
-        columns[forward[-1][1]] -= moved
+        row, column = forward[0][0], forward[-1][1]
+        moved = min(rows[row], columns[column], *(masses[cell] for cell in backward))
+        rows[row] -= moved
+        columns[column] -= moved
         for cell in forward:
             masses[cell] += moved
         for cell in backward:
@@ -291,22 +285,22 @@ def _augmenting_path(
 ) -> list[Cell] | None:
     """Return the cells of a shortest path from a row to a column with something left.
 
-    Mass is added to the cells at even places and taken from those at odd places.
+    Mass is added to the cells at even positions and taken from the others.
     """
     came: dict[tuple[str, int], Any] = {("row", i): None for i, left in enumerate(rows) if left > 0}
     queue = deque(came)
     while queue:
-        side, place = node = queue.popleft()
-        if side == "column" and columns[place] > 0:
+        side, k = node = queue.popleft()
+        if side == "column" and columns[k] > 0:
             return _walked_back(node, came)
         if side == "row":
-            steps = [("column", j) for j in by_row[place]]
+            neighbours = [("column", j) for j in by_row[k]]
         else:
-            steps = [("row", i) for i in by_column[place] if masses[i, place] > 0]
-        for step in steps:
-            if step not in came:
-                came[step] = node
-                queue.append(step)
+            neighbours = [("row", i) for i in by_column[k] if masses[i, k] > 0]
+        for neighbour in neighbours:
+            if neighbour not in came:
+                came[neighbour] = node
+                queue.append(neighbour)
     return None
 
 
@@ -348,8 +342,8 @@ class _OfCouplings:
         """The factor at which the largest usual move has as many scales as the budget nats."""
         scales = self.noise.axis_scales(self.couplings[0].shifts.shape[1])
         largest = max(
-            float(((np.abs(each.shifts) + np.nan_to_num(each.stretches)[:, None]) / scales).max())
-            for each in self.couplings
+            float(((np.abs(w.shifts) + np.nan_to_num(w.stretches)[:, None]) / scales).max())
+            for w in self.couplings
         )
         return max(largest, _TINY) / min(self.notion.epsilon or 1.0, 1.0) if largest > 0.0 else 1.0
 
@@ -411,8 +405,7 @@ class RelaxedMoves:
 def width_changes(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
     """Return sqrt|sd_m^2 - sd_l^2| for all components, shape (k, l), of one column."""
     a, b = p.scales[:, None], q.scales[None]
-    deviations: FloatArray = np.sqrt(np.abs(a - b)) * np.sqrt(a + b)
-    return deviations
+    return np.asarray(np.sqrt(np.abs(a - b)) * np.sqrt(a + b))
 
 
 class Average(_OfCouplings):
@@ -435,11 +428,8 @@ class Average(_OfCouplings):
             means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * ULP), widths)
         weights = np.maximum(_joined(self.couplings, "weights"), _TINY)
         stops = np.append(self._starts[1:], len(weights))
-        averages = [
-            self._averaged(means[a:b], weights[a:b])
-            for a, b in zip(self._starts, stops, strict=True)
-        ]
-        return both_ways(np.array(averages))
+        parts = zip(self._starts, stops, strict=True)
+        return both_ways(np.array([self._averaged(means[a:b], weights[a:b]) for a, b in parts]))
 
     def _averaged(self, means: FloatArray, weights: FloatArray) -> float:
         divergence = self.notion.divergence
@@ -523,23 +513,13 @@ class KeptMoves:
     notion: Notion
 
     @cached_property
-    def left_out(self) -> FloatArray:
-        """Bounds on the probabilities of the moves that each set leaves out."""
-        return self._sets[0]
-
-    @cached_property
-    def kept(self) -> list[FloatArray]:
-        """For each set the shifts (n, d) that bound its moves."""
-        return self._sets[1]
-
-    @cached_property
-    def _sets(self) -> tuple[FloatArray, list[FloatArray]]:
+    def sets(self) -> tuple[FloatArray, list[FloatArray]]:
+        """Bounds on the probabilities left out, and the shifts (n, d) that bound what is kept."""
         if self.coupling.shifts.shape[1] > 1:
             return self._of_rows()
         shares = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
-        sizes = _quantiles(
-            self.coupling, np.concatenate([[1.0], shares, [0.0]]) * self.notion.delta
-        )
+        chances = np.concatenate([[1.0], shares, [0.0]]) * self.notion.delta
+        sizes = _quantiles(self.coupling, chances)
         return _tail(self.coupling, sizes), [np.array([[size]]) for size in sizes]
 
     def _of_rows(self) -> tuple[FloatArray, list[FloatArray]]:
@@ -549,15 +529,15 @@ class KeptMoves:
         counts = np.flatnonzero(gone <= self.notion.delta)[::-1]
         return gone[counts], [self.coupling.shifts[order[k:]] for k in counts]
 
-    def largest(self, factor: float, places: Sequence[int]) -> FloatArray:
-        """Return the largest loss that remains, for some of the sets."""
-        sizes = [len(self.kept[k]) for k in places]
-        shifts = np.concatenate([self.kept[k] for k in places]) * (1.0 + 2.0 * ULP)
+    def largest(self, factor: float, n_sets: int) -> FloatArray:
+        """Return the largest loss that remains, for the first sets."""
+        kept = self.sets[1][:n_sets]
+        sizes = [len(moves) for moves in kept]
+        shifts = np.concatenate(kept) * (1.0 + 2.0 * ULP)
         finite = np.isfinite(shifts).all(axis=1)
         losses = np.full(len(shifts), self.notion.divergence.worst)
         losses[finite] = move_losses(shifts[finite], self.noise, factor, self.notion)
-        worst: FloatArray = np.maximum.reduceat(losses, np.cumsum([0, *sizes[:-1]]))
-        return worst
+        return np.asarray(np.maximum.reduceat(losses, np.cumsum([0, *sizes[:-1]])))
 
 
 class _OfMoves(_OfCouplings):
@@ -565,25 +545,26 @@ class _OfMoves(_OfCouplings):
 
     @cached_property
     def moves(self) -> list[KeptMoves]:
-        return [KeptMoves(each, self.noise, self.notion) for each in self.couplings]
+        return [KeptMoves(coupling, self.noise, self.notion) for coupling in self.couplings]
 
 
 class LargestKept(_OfMoves):
     """The largest loss of a move once moves of probability delta are left out."""
 
     def losses(self, factor: float) -> FloatArray:
-        return both_ways(np.array([each.largest(factor, [0])[0] for each in self.moves]))
+        return both_ways(np.array([moves.largest(factor, 1)[0] for moves in self.moves]))
 
 
 class SharedDelta(_OfMoves):
     """The least sum of what is left out and what remains, over shares of delta."""
 
     def losses(self, factor: float) -> FloatArray:
-        return both_ways(np.array([self._least(each, factor) for each in self.moves]))
+        return both_ways(np.array([self._least(moves, factor) for moves in self.moves]))
 
     def _least(self, moves: KeptMoves, factor: float) -> float:
         # Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1
-        gone, loss = moves.left_out, moves.largest(factor, range(len(moves.left_out)))
+        gone = moves.sets[0]
+        loss = moves.largest(factor, len(gone))
         sums = gone + (1.0 - gone) * loss
         return min(float(np.where(loss > 0.0, sums * (1.0 + 8.0 * ULP), gone).min()), 1.0)
 
@@ -611,8 +592,7 @@ def _tail(coupling: ComponentCoupling, beyond: FloatArray) -> FloatArray:
     """Return the probability that a move of one column exceeds each of some sizes, rounded up."""
     weights = np.maximum(coupling.weights, _TINY)[:, None]
     chances = weights * tails(beyond[None], coupling.shifts, coupling.stretches[:, None])
-    above: FloatArray = np.minimum(chances.sum(axis=0) * (1.0 + _SLACK), 1.0)
-    return above
+    return np.asarray(np.minimum(chances.sum(axis=0) * (1.0 + _SLACK), 1.0))
 
 
 def _quantiles(coupling: ComponentCoupling, chances: FloatArray) -> FloatArray:
@@ -682,11 +662,11 @@ def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     if pairs[0].p.n_axes > 1:
         return _of_translations("relaxed", pairs, noise, notion)
     theta = float(noise.axis_scales(1)[0])
-    couplings: list[list[ComponentCoupling]] = [[shortest_coupling(p, q) for p, q in pairs]]
+    shortest = [shortest_coupling(p, q) for p, q in pairs]
     costs = [np.abs(p.means[:, None] - q.means) + width_changes(p, q) for p, q in pairs]
     others = [bottleneck_coupling(p, q, cost) for (p, q), cost in zip(pairs, costs, strict=True)]
-    couplings.append([coupling for coupling in others if coupling is not None])
-    return Tightest([RelaxedMoves.of(each, pairs, theta, notion.budget) for each in couplings])
+    families = shortest, [coupling for coupling in others if coupling is not None]
+    return Tightest([RelaxedMoves.of(each, pairs, theta, notion.budget) for each in families])
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -705,7 +685,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     families = _couplings(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
         return _stretched("approximate", pairs)
-    return _tightest([approximate_moves(couplings, noise, notion) for couplings in families])
+    return least_of([approximate_moves(couplings, noise, notion) for couplings in families])
 
 
 def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -727,7 +707,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     families = _couplings(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
         return _stretched("distribution_aware", pairs)
-    return _tightest([Average(couplings, noise, notion) for couplings in families])
+    return least_of([Average(couplings, noise, notion) for couplings in families])
 
 
 def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -784,17 +764,12 @@ def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentC
     """
     shortest = [shortest_coupling(p, q) for p, q in pairs]
     still = [_translations(pair, noise) for pair in pairs]
+    others = [other or coupling for coupling, other in zip(shortest, still, strict=True)]
     if pairs[0].p.n_axes > 1:
         if any(coupling is None for coupling in still):
             return []
-        shortest = [
-            coupling if other is None or not coupling.stretches.any() else other
-            for coupling, other in zip(shortest, still, strict=True)
-        ]
-    others = [
-        coupling if other is None else other
-        for coupling, other in zip(shortest, still, strict=True)
-    ]
+        couplings = zip(shortest, others, strict=True)
+        shortest = [w if not w.stretches.any() else other for w, other in couplings]
     same = all(_same(coupling, other) for coupling, other in zip(shortest, others, strict=True))
     return [shortest] if same else [shortest, others]
 
@@ -802,10 +777,6 @@ def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentC
 def _same(coupling: ComponentCoupling, other: ComponentCoupling) -> bool:
     names = "sources", "targets", "weights"
     return all(np.array_equal(getattr(coupling, name), getattr(other, name)) for name in names)
-
-
-def _tightest(bounds: Sequence[Bound]) -> Bound:
-    return bounds[0] if len(bounds) == 1 else Tightest(bounds)
 
 
 def _stretched(strategy: str, pairs: Sequence[PriorPair]) -> Impossible:

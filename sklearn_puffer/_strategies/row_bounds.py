@@ -149,7 +149,7 @@ class ComponentPairs:
     def of(cls, p: GaussianMixture, q: GaussianMixture, noise: Noise) -> ComponentPairs:
         """Return the pairs of components of two priors."""
         scales = noise.axis_scales(p.n_axes)
-        first, second = (each.covariances / np.outer(scales, scales) for each in (p, q))
+        first, second = (x.covariances / np.outer(scales, scales) for x in (p, q))
         moves = (p.rows[:, None] - q.rows) / scales
         same = np.array([[np.array_equal(a, b) for b in q.covariances] for a in p.covariances])
         apart = np.where(same[..., None, None], 0.0, first[:, None] - second)
@@ -173,11 +173,11 @@ class ComponentPairs:
         way = 1.0 if forward else -1.0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             path = self._laplace if self.noise.is_exponential else self._cauchy
-            found = path(factor, way) * (1.0 + _ROOM)
-            found = found + 64.0 * self.shifts.shape[2] * UNIT * self.slack / factor / factor
+            losses = path(factor, way) * (1.0 + _ROOM)
+            losses = losses + 64.0 * self.shifts.shape[2] * UNIT * self.slack / factor / factor
             shifted = self.noise.scaled(factor).max_divergence(self.shifts * self._scales)
-        found = np.where(np.isnan(found), np.inf, found)
-        return np.where(self.same, np.minimum(found, shifted * (1.0 + _ROOM)), found)
+        losses = np.where(np.isnan(losses), np.inf, losses)
+        return np.where(self.same, np.minimum(losses, shifted * (1.0 + _ROOM)), losses)
 
     def _laplace(self, factor: float, way: float) -> FloatArray:
         # beyond 12 columns the bends are bounds already, of both ways
@@ -186,13 +186,12 @@ class ComponentPairs:
         room = 16.0 * UNIT * self.slack[..., None]
         gains = way * self.gains
         rising = 0.5 * np.maximum(gains + room, 0.0).sum(axis=2) / factor / factor
-        one, other = (each / factor / factor for each in self.left)
+        one, other = (variances / factor / factor for variances in self.left)
         falls = np.maximum(room - gains, 0.0) / factor / factor
         pulls = _mean_pull(one[:, None], other[None])
         falling: FloatArray = np.where(falls > 0.0, falls * pulls, 0.0).sum(axis=2)
         room_of_shifts: FloatArray = 64.0 * UNIT * self.shifts.sum(axis=2) / factor
-        total: FloatArray = signed + rising + falling + room_of_shifts
-        return total
+        return np.asarray(signed + rising + falling + room_of_shifts)
 
     def _cauchy(self, factor: float, way: float) -> FloatArray:
         c = float(self.noise.power or 0.0)
@@ -204,8 +203,7 @@ class ComponentPairs:
         alone = (heights.max(axis=3) + step * step / 8.0 * most_bent).sum(axis=2)
         room = c * (c + 1.0) * 32.0 * UNIT * self.slack / factor / factor
         path = alone + 0.25 * c * c * self._mixed / factor / factor + room
-        least: FloatArray = np.fmin(path, self._through_the_common(c, factor, way))
-        return least
+        return np.asarray(np.fmin(path, self._through_the_common(c, factor, way)))
 
     def _through_the_common(self, c: float, factor: float, way: float) -> FloatArray:
         d = self.shifts.shape[2]
@@ -213,17 +211,16 @@ class ComponentPairs:
         n = max(c * d, 2.0)
         size = sqrt(2.0) * exp((float(gammaln(0.5 * n + 0.5)) - 0.5 * log(pi)) / n)
         m = self.shifts / factor
-        found = [
+        ways = [
             np.arcsinh(0.5 * (a * m + size * out)) + np.arcsinh(0.5 * np.hypot(b * m, back))
             for a, b in ((1.0, 0.0), (0.0, 1.0))
         ]
-        least: FloatArray = np.min([each.sum(axis=2) for each in found], axis=0)
+        least: FloatArray = np.min([terms.sum(axis=2) for terms in ways], axis=0)
         return c * least * (1.0 + _ROOM)
 
     @property
     def _scales(self) -> FloatArray:
-        scales: FloatArray = self.noise.axis_scales(self.shifts.shape[2])
-        return scales
+        return np.asarray(self.noise.axis_scales(self.shifts.shape[2]))
 
     @property
     def _mixed(self) -> FloatArray:
@@ -234,8 +231,7 @@ class ComponentPairs:
         products = np.array([self.signs[:, i] * self.signs[:, j] for i, j in pairs])
         # D_ij is the mean of s_i s_j times the bends over all signs
         entries = np.abs(self.bends @ products.T) / len(self.signs)
-        total: FloatArray = entries.sum(axis=2)
-        return total
+        return np.asarray(entries.sum(axis=2))
 
     def moved(self, factor: float, notion: Notion) -> FloatArray:
         """Return bounds on delta or the Renyi divergence by moves, either way, shape (k, l)."""
@@ -251,12 +247,11 @@ class ComponentPairs:
         m = m * (1.0 + _ROOM)
         if isinstance(divergence, HockeyStick):
             twice = 1.0 if self.noise.is_exponential else 2.0
-            found = _mean_deltas(divergence.epsilon, m, spread, twice)
+            by_moves = _mean_deltas(divergence.epsilon, m, spread, twice)
         else:
             assert isinstance(divergence, PowerMean)
-            found = _mean_powers(divergence.alpha, m, spread)
-        least: FloatArray = np.minimum(shifted, found)
-        return least
+            by_moves = _mean_powers(divergence.alpha, m, spread)
+        return np.asarray(np.minimum(shifted, by_moves))
 
 
 def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArray:
@@ -281,23 +276,23 @@ def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArra
     >>> float(two_points(pure, pure, Pufferfish(0.5, 0.1)).round(6)[0])  # (e - e^.5)/(e + 1)
     0.287649
     """
-    some = (ahead > 0.0) & (back > 0.0)
-    high, low = np.where(some, ahead, 1.0), np.where(some, back, 1.0)
+    positive = (ahead > 0.0) & (back > 0.0)
+    high, low = np.where(positive, ahead, 1.0), np.where(positive, back, 1.0)
     divergence = notion.divergence
     with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
         whole = -np.expm1(-(high + low))
         if isinstance(divergence, HockeyStick):
             beyond = -np.expm1(np.minimum(divergence.epsilon - high, 0.0))
-            found = np.minimum(-np.expm1(-low) * beyond / whole * (1.0 + _ROOM), 1.0)
+            losses = np.minimum(-np.expm1(-low) * beyond / whole * (1.0 + _ROOM), 1.0)
         else:
             assert isinstance(divergence, PowerMean)
             alpha = divergence.alpha
             top = np.log(-np.expm1(-low)) - np.log(whole) + (alpha - 1.0) * high
             rest = np.log(-np.expm1(-high)) - np.log(whole) - alpha * low
             logs = np.logaddexp(top, rest)
-            found = (logs + _ROOM * (1.0 + alpha * high)) / (alpha - 1.0) * (1.0 + _ROOM)
-            found = np.where(np.isnan(found), np.inf, np.minimum(np.maximum(found, 0.0), high))
-    return np.where(some, found, 0.0)
+            losses = (logs + _ROOM * (1.0 + alpha * high)) / (alpha - 1.0) * (1.0 + _ROOM)
+            losses = np.where(np.isnan(losses), np.inf, np.minimum(np.maximum(losses, 0.0), high))
+    return np.where(positive, losses, 0.0)
 
 
 def _half_signs(n_axes: int) -> FloatArray:
@@ -361,14 +356,13 @@ def _beyond_the_common(
     first: FloatArray, second: FloatArray, same: NDArray[np.bool_]
 ) -> FloatArray:
     """Return deviations of A - C and B - C, for the largest C that both diagonalise, rounded up."""
-    found = np.zeros((2, *same.shape, first.shape[1]))
-    (ones, roots, error_a), (others, halves, error_b) = _lower_roots(first), _lower_roots(second)
-    del ones, roots
+    rests = np.zeros((2, *same.shape, first.shape[1]))
+    error_a, (units, roots, error_b) = _lower_roots(first)[2], _lower_roots(second)
     for i, j in np.argwhere(~same):
         error = 4.0 * float(error_a[i] + error_b[j])
         common = np.zeros_like(first[i])
         if error < 0.1:
-            unit, half = others[j], halves[j]
+            unit, half = units[j], roots[j]
             within = solve_triangular(half, unit[:, None] * first[i] * unit, lower=True)
             within = solve_triangular(half, within.T, lower=True)
             values, turn = np.linalg.eigh(0.5 * (within + within.T))
@@ -379,8 +373,8 @@ def _beyond_the_common(
             common = base * np.clip(values, 0.0, 1.0) @ base.T * kept
         for side, matrix in enumerate((first[i], second[j])):
             left = np.diag(matrix) * (1.0 + _ROOM) - np.diag(common) * (1.0 - _ROOM)
-            found[side, i, j] = np.sqrt(np.maximum(left, 0.0)) * (1.0 + _ROOM)
-    return found
+            rests[side, i, j] = np.sqrt(np.maximum(left, 0.0)) * (1.0 + _ROOM)
+    return rests
 
 
 def _crossed(
@@ -401,14 +395,12 @@ def _crossed(
     within = solve_triangular(root_a, u[:, None] * crossed * v, lower=True)
     within = solve_triangular(root_b, within.T, lower=True)
     largest = float(np.linalg.norm(within)) if len(a) == 1 else float(np.linalg.norm(within, 2))
-    found: FloatArray = crossed / max(largest * (1.0 + error) + error, 1.0)
-    return found
+    return np.asarray(crossed / max(largest * (1.0 + error) + error, 1.0))
 
 
 def _root(matrix: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(matrix)
-    root: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-    return root
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _mean_pull(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -467,7 +459,7 @@ class JointRows:
     exact_part: ExactPart
 
     @cached_property
-    def _each(self) -> list[JointPair]:
+    def _pairs(self) -> list[JointPair]:
         return [JointPair(p, q, self.noise, self.notion, self.exact_part) for p, q in self.pairs]
 
     @property
@@ -479,7 +471,7 @@ class JointRows:
 
     def losses(self, factor: float) -> FloatArray:
         """Return the bounds, shape (n_pairs, 2)."""
-        return np.array([each.losses(factor) for each in self._each])
+        return np.array([pair.losses(factor) for pair in self._pairs])
 
 
 @dataclass(frozen=True, eq=False)
@@ -526,8 +518,8 @@ class JointPair:
     def _exact(self, noise: Noise | None) -> FloatArray:
         """Return what components lose p_i -> q_j and q_j -> p_i, shape (2, k, l)."""
         ones, others = self._singles
-        found = [[self.exact_part(p, q, noise, self.notion) for q in others] for p in ones]
-        return np.moveaxis(np.array(found), 2, 0)
+        losses = [[self.exact_part(p, q, noise, self.notion) for q in others] for p in ones]
+        return np.moveaxis(np.array(losses), 2, 0)
 
     def _pure_parts(self, factor: float) -> tuple[FloatArray, FloatArray]:
         ahead, back = (self._parts.pure(factor, forward=way) for way in (True, False))
@@ -539,14 +531,14 @@ class JointPair:
 
     def _coupled(self, losses: FloatArray) -> FloatArray:
         """Return the means both ways of (2, k, l) losses over the best couplings."""
-        return np.array([self._mean(each) for each in losses])
+        return np.array([self._mean(way) for way in losses])
 
     def _mean(self, losses: FloatArray) -> float:
         if losses.size == 1:
             return float(losses[0, 0])
         coupling = cheapest_coupling(self.p, self.q, self._costs(losses))
-        own = losses[coupling.sources, coupling.targets]
-        return float(self.notion.average(own, coupling.weights, np.zeros(1, dtype=np.intp))[0])
+        coupled = losses[coupling.sources, coupling.targets]
+        return float(self.notion.average(coupled, coupling.weights, np.zeros(1, dtype=np.intp))[0])
 
     def _costs(self, losses: FloatArray) -> FloatArray:
         """Return what a solver is to weigh: nothing but the choice of a coupling depends on it."""
@@ -597,11 +589,11 @@ def _programmed(p: GaussianMixture, q: GaussianMixture, losses: FloatArray) -> l
     columns[cells[:, 1], np.arange(n)] = gains
     columns[:, n] = -q.weights
     objective = np.append(np.zeros(n), 1.0)
-    found = solved(objective, most=(columns, np.zeros(n_targets)), equal=(rows, p.weights))
-    if found is None:
+    optimum = solved(objective, most=(columns, np.zeros(n_targets)), equal=(rows, p.weights))
+    if optimum is None:
         return []
     w = np.zeros(losses.shape)
-    w[tuple(cells.T)] = found.x[:n]
+    w[tuple(cells.T)] = optimum.x[:n]
     return [w] if (w.sum(axis=1) > 0.5 * p.weights).all() else []
 
 
@@ -629,21 +621,21 @@ def dependent_rows(
     DependentRows or Impossible
         ``n_rows`` times its losses are those of all rows together.
     """
-    distributions, places = numbered(pairs)
+    distributions, numbers = numbered(pairs)
     what = "rows of a group that depend on each other in any way have a bound"
-    if not all(isinstance(distribution, Discrete) for distribution in distributions):
+    if not all(isinstance(prior, Discrete) for prior in distributions):
         return Impossible(f"{what} under discrete priors alone", len(pairs))
     if not notion.is_pure or not without_mixings(noise).is_exponential:
         return Impossible(f"{what} under Laplace noise and a pure guarantee alone", len(pairs))
     axes = _axes(distributions, noise.mixings)
     cells = math.prod(map(len, axes))
-    if cells * sum(len(distribution.rows) for distribution in distributions) > MOST_TERMS:
+    if cells * sum(len(prior.rows) for prior in distributions) > MOST_TERMS:
         return Impossible(
             f"{what} up to {MOST_TERMS} terms, and these have more, of {cells} cells; use fewer "
             "bins (n_bins), columns or secrets",
             len(pairs),
         )
-    return DependentRows(distributions, places, axes, noise, n_rows)
+    return DependentRows(distributions, numbers, axes, noise, n_rows)
 
 
 class DependentRows:
@@ -662,16 +654,13 @@ class DependentRows:
     def __init__(
         self,
         distributions: Sequence[Discrete],
-        places: Any,
+        numbers: Any,
         axes: Sequence[FloatArray],
         noise: Noise,
         n_rows: int,
     ) -> None:
-        self._noise, self._n_rows, self._places, self._axes = noise, n_rows, places, axes
-        self._distributions = [
-            (distribution.rows[distribution.counts > 0], _positive(distribution))
-            for distribution in distributions
-        ]
+        self._noise, self._n_rows, self._numbers, self._axes = noise, n_rows, numbers, axes
+        self._distributions = [(p.rows[p.counts > 0], _positive(p)) for p in distributions]
 
     def losses(self, factor: float) -> FloatArray:
         """Return upper ends for all pairs, forward and backward, shape (n_pairs, 2)."""
@@ -679,17 +668,14 @@ class DependentRows:
             return self._without_noise()
         kernels = self._kernels(self._noise.scaled(factor))
         means = [self._means(kernels, rows, masses) for rows, masses in self._distributions]
-        pairs = self._places.tolist()
+        pairs = self._numbers.tolist()
         both = [[_largest(means[p], means[q]), _largest(means[q], means[p])] for p, q in pairs]
         return np.array(both).reshape(-1, 2)
 
     def _without_noise(self) -> FloatArray:
         """Return 0 of distributions with one and the same value, and infinity of all others."""
-        same = [
-            len(self._distributions[p][0]) == 1
-            and np.array_equal(self._distributions[p][0], self._distributions[q][0])
-            for p, q in self._places.tolist()
-        ]
+        values, pairs = [rows for rows, _ in self._distributions], self._numbers.tolist()
+        same = [len(values[p]) == 1 and np.array_equal(values[p], values[q]) for p, q in pairs]
         return np.where(np.array(same)[:, None], 0.0, np.full((len(same), 2), math.inf))
 
     def _kernels(self, noise: Noise) -> list[FloatArray]:
@@ -704,8 +690,8 @@ class DependentRows:
         """Return both terms for each row of outputs, and how far each may be off."""
         logs = np.zeros((1, len(rows)))
         for axis, kernel, column in zip(self._axes, kernels, rows.T, strict=True):
-            own = kernel[:, np.searchsorted(axis, column)]
-            logs = (logs[:, None, :] + own[None, :, :]).reshape(-1, len(rows))
+            likelihoods = kernel[:, np.searchsorted(axis, column)]
+            logs = (logs[:, None, :] + likelihoods[None, :, :]).reshape(-1, len(rows))
         g = self._n_rows
         upper = log_sum(g * logs + np.log(masses), axis=1) / g
         # n terms of d summands each, none larger than the largest
@@ -724,13 +710,10 @@ def _positive(distribution: Discrete) -> FloatArray:
 
 def _axes(distributions: Sequence[Discrete], mixings: Sequence[Mixing | None]) -> list[FloatArray]:
     """Return the outputs of each column that have to be looked at, ascending."""
-    columns = np.concatenate(
-        [distribution.rows[distribution.counts > 0] for distribution in distributions]
-    ).T
-    own = mixings or (None,) * len(columns)
+    columns = np.concatenate([prior.rows[prior.counts > 0] for prior in distributions]).T
     return [
         np.unique(column) if mixing is None else np.array(mixing.values)
-        for column, mixing in zip(columns, own, strict=True)
+        for column, mixing in zip(columns, mixings or (None,) * len(columns), strict=True)
     ]
 
 
@@ -740,5 +723,4 @@ def _kernel(axis: FloatArray, scale: float, mixing: Mixing | None) -> FloatArray
         return -distances / scale
     kept = math.exp(-scale)
     drawn = -math.expm1(-scale) * mixing.probabilities
-    found: FloatArray = np.log(drawn[:, None] + kept * np.eye(len(axis)))
-    return found
+    return np.asarray(np.log(drawn[:, None] + kept * np.eye(len(axis))))

@@ -237,8 +237,7 @@ def _one_side(t: FloatArray, c: FloatArray) -> FloatArray:
 
 
 def _mills(t: FloatArray) -> FloatArray:
-    ratio: FloatArray = np.sqrt(np.pi / 2.0) * erfcx(t / np.sqrt(2.0))
-    return ratio
+    return np.asarray(np.sqrt(np.pi / 2.0) * erfcx(t / np.sqrt(2.0)))
 
 
 # --------------------------------------------------------------------------------------- majorants
@@ -321,14 +320,12 @@ class Majorant:
 def _partial_means(t: FloatArray) -> FloatArray:
     """Return E[(Z - t)_+]."""
     density = np.exp(-0.5 * np.square(np.minimum(np.abs(t), 40.0))) / np.sqrt(2.0 * np.pi)
-    means: FloatArray = density - t * ndtr(-t)
-    return means
+    return np.asarray(density - t * ndtr(-t))
 
 
 def delta_majorant(unit: Noise, notion: Notion) -> Majorant:
     """Return a majorant of the hockey-stick divergence of a shift, at scale 1."""
-    shape = _HockeyShape(unit, notion.epsilon, max(notion.delta, 1e-290))
-    return shape.majorant()
+    return _HockeyShape(unit, notion.epsilon, max(notion.delta, 1e-290)).majorant()
 
 
 class _HockeyShape:
@@ -385,13 +382,13 @@ class _HockeyShape:
         high = self.unit.hockey_stick(above, self.epsilon) * (1.0 + 2.0 * ROUNDING) + _TINY
         return np.maximum(low, 0.0), np.where(knots > 0.0, np.minimum(high, 1.0), 0.0)
 
-    def _split(self, places: NDArray[np.intp]) -> None:
-        left, right = self.knots[places], self.knots[places + 1]
+    def _split(self, panels: NDArray[np.intp]) -> None:
+        left, right = self.knots[panels], self.knots[panels + 1]
         middle = np.where(left > 0.0, np.sqrt(left) * np.sqrt(right), 0.5 * right)
         low, high = self._values(middle)
-        self.knots = np.insert(self.knots, places + 1, middle)
-        self.low = np.insert(self.low, places + 1, low)
-        self.high = np.insert(self.high, places + 1, high)
+        self.knots = np.insert(self.knots, panels + 1, middle)
+        self.low = np.insert(self.low, panels + 1, low)
+        self.high = np.insert(self.high, panels + 1, high)
 
     def _slopes(self) -> tuple[FloatArray, FloatArray]:
         """Return upper and lower bounds on the slope of each secant."""

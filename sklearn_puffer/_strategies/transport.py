@@ -5,7 +5,7 @@ coupling gives a valid bound on the privacy loss, so a better one buys less nois
 privacy. What no coupling may do is miss a marginal: all masses here are integers over the least
 common multiple of the two totals, exactly.
 
-The flow of masses whose largest cost is the smallest possible, in integers of any size.
+The bottleneck flow, whose largest cost is the smallest possible, is of integers of any size.
 """
 
 from __future__ import annotations
@@ -214,21 +214,21 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     in_line = axes == 1 and not any(noise.mixings)
     if in_line or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
         return [natural]
-    found = [
+    north_west = [
         natural if rank is None and rule is _north_west else _coupled(pairs, rule, rank)
         for rank in (None, *_sort_keys(pairs, noise))
         for rule in (_north_west, _stay_then_north_west)
     ]
-    return [bottleneck(pairs, noise, found), *found]
+    return [bottleneck(pairs, noise, north_west), *north_west]
 
 
-def is_sorted(places: Array) -> bool:
-    """Return whether ``places`` never decrease.
+def is_sorted(codes: Array) -> bool:
+    """Return whether ``codes`` never decrease.
 
     >>> is_sorted(np.array([0, 0, 2])), is_sorted(np.array([1, 0]))
     (True, False)
     """
-    return bool(np.all(places[1:] >= places[:-1]))
+    return bool(np.all(codes[1:] >= codes[:-1]))
 
 
 class _Sides(NamedTuple):
@@ -243,11 +243,7 @@ class _Sides(NamedTuple):
 
     def ordered(self, p: Array, q: Array) -> _Sides:
         """Return the atoms in another order."""
-        return _Sides(
-            (self.rows[0][p], self.rows[1][q]),
-            (self.masses[0][p], self.masses[1][q]),
-            (self.owners[0][p], self.owners[1][q]),
-        )
+        return _Sides(*((of_p[p], of_q[q]) for of_p, of_q in self))
 
 
 class _Entries(NamedTuple):
@@ -265,16 +261,14 @@ def _coupled(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None)
     runs = [_couple(_sides(pairs[run]), rule, rank) for run in _runs(pairs)]
     if len(runs) == 1:
         return _finish(pairs, runs[0])
-    first = [np.cumsum([0, *(len(pair[side].atoms) for pair in pairs)]) for side in (0, 1)]
-    starts = [run.start for run in _runs(pairs)]
-    return _finish(
-        pairs,
-        _Entries(
-            np.concatenate([e.sources + first[0][k] for e, k in zip(runs, starts, strict=True)]),
-            np.concatenate([e.targets + first[1][k] for e, k in zip(runs, starts, strict=True)]),
-            np.concatenate([e.masses for e in runs]),
-        ),
+    p_first, q_first = (
+        np.cumsum([0, *(len(pair[side].atoms) for pair in pairs)]) for side in (0, 1)
     )
+    shifted = [
+        (run.sources + p_first[part.start], run.targets + q_first[part.start], run.masses)
+        for run, part in zip(runs, _runs(pairs), strict=True)
+    ]
+    return _finish(pairs, _Entries(*map(np.concatenate, zip(*shifted, strict=True))))
 
 
 def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Couplings:
@@ -319,9 +313,8 @@ def _sides(pairs: Sequence[PriorPair]) -> _Sides:
     for side in (0, 1):
         priors = [pair[side] for pair in pairs]
         sizes = [len(prior.atoms) for prior in priors]
-        scale = np.array(
-            [total // prior.total for total, prior in zip(totals, priors, strict=True)], dtype=kind
-        )
+        scales = [total // prior.total for total, prior in zip(totals, priors, strict=True)]
+        scale = np.array(scales, dtype=kind)
         counts = _joined([prior.counts for prior in priors]).astype(kind, copy=False)
         owner = np.repeat(np.arange(len(pairs), dtype=np.int32), sizes)
         masses.append(counts * (scale[0] if len(pairs) == 1 else scale[owner]))
@@ -337,13 +330,10 @@ def _joined(parts: Sequence[Array]) -> Array:
 def _couple(sides: _Sides, rule: _Rule, rank: _Rank | None) -> _Entries:
     if rank is None:
         return rule(sides)
-    orders = [
-        np.lexsort((rank(rows), owner))
-        for rows, owner in zip(sides.rows, sides.owners, strict=True)
-    ]
-    p, q = orders
-    found = rule(sides.ordered(p, q))
-    return _Entries(p[found.sources], q[found.targets], found.masses)
+    columns = zip(sides.rows, sides.owners, strict=True)
+    p, q = (np.lexsort((rank(rows), owner)) for rows, owner in columns)
+    entries = rule(sides.ordered(p, q))
+    return _Entries(p[entries.sources], q[entries.targets], entries.masses)
 
 
 def _north_west(sides: _Sides) -> _Entries:
@@ -371,10 +361,10 @@ def _cut_atoms(order: Array, n_sources: int, real: Array) -> tuple[Array, Array]
     That is the number of breakpoints of the side before the piece's end.
     """
     from_p = order < n_sources
-    place = np.int32 if len(order) < 2**31 else np.int64
-    before_p: Array = np.cumsum(from_p, dtype=place)
+    kind = np.int32 if len(order) < 2**31 else np.int64
+    before_p: Array = np.cumsum(from_p, dtype=kind)
     np.subtract(before_p, from_p, out=before_p)
-    before_q: Array = np.arange(len(order), dtype=place)
+    before_q: Array = np.arange(len(order), dtype=kind)
     np.subtract(before_q, before_p, out=before_q)
     chosen = _chosen(real)
     return before_p[chosen], before_q[chosen]
@@ -397,21 +387,15 @@ def _stay_then_north_west(sides: _Sides) -> _Entries:
     kept = stay > 0
     sources = np.concatenate([p_common[kept], moved.sources])
     order = np.argsort(sources, kind="stable")
-    return _Entries(
-        sources[order],
-        np.concatenate([q_common[kept], moved.targets])[order],
-        np.concatenate([stay[kept], moved.masses])[order],
-    )
+    targets = np.concatenate([q_common[kept], moved.targets])
+    masses = np.concatenate([stay[kept], moved.masses])
+    return _Entries(sources[order], targets[order], masses[order])
 
 
 def _common_rows(sides: _Sides) -> tuple[Array, Array]:
     """Return the positions of rows that p and q of one pair share, on either side."""
-    both = np.concatenate(
-        [
-            np.column_stack([owner, rows])
-            for owner, rows in zip(sides.owners, sides.rows, strict=True)
-        ]
-    )
+    columns = zip(sides.owners, sides.rows, strict=True)
+    both = np.concatenate([np.column_stack([owner, rows]) for owner, rows in columns])
     order = np.lexsort(both.T[::-1])  # stable, and a row occurs once a side: p comes before q
     same = np.flatnonzero((both[order][1:] == both[order][:-1]).all(axis=1))
     return order[same], order[same + 1] - len(sides.owners[0])
@@ -530,12 +514,9 @@ class _Network:
         """Fill up the flow from below, so that mass moves far only where it must."""
         below = np.unique(self.costs[self.costs < threshold])
         flow = self._nothing()
-        for level in (
-            (*below[[0, len(below) // 4, len(below) // 2]], threshold)
-            if len(below)
-            else (threshold,)
-        ):
-            flow = self.flow(float(level), flow)
+        first = below[[0, len(below) // 4, len(below) // 2]].tolist() if len(below) else []
+        for level in (*first, threshold):
+            flow = self.flow(level, flow)
         return flow
 
     def _nothing(self) -> Integers:
@@ -587,5 +568,4 @@ class _Network:
 
 
 def _units(amounts: Integers, unit: int) -> Array:
-    units: Array = np.minimum(amounts // unit, _FLOW).astype(np.int64)
-    return units
+    return np.asarray(np.minimum(amounts // unit, _FLOW).astype(np.int64))
