@@ -463,16 +463,16 @@ def lambert_tau(delta: float) -> float:
 def _slopes(sigma: Exact, m_rows: Exact, n_rows: Exact) -> Exact:
     """Return Cov(MX, NX) Cov(NX)^-1."""
     with_secret = sigma @ n_rows.T
-    own = n_rows @ with_secret
-    values = np.linalg.eigvalsh(own.astype(float))
+    of_secret = n_rows @ with_secret
+    values = np.linalg.eigvalsh(of_secret.astype(float))
     if values[0] <= _SINGULAR * values[-1]:
         raise ValueError(
             "secret must be statistics whose covariance is not singular, got "
-            f"{own.astype(float).tolist()}; leave out those that others determine."
+            f"{of_secret.astype(float).tolist()}; leave out those that others determine."
         )
     # solved in fractions, by elimination: a symmetric positive definite matrix needs no pivots
-    size = len(own)
-    rows = np.concatenate([own, (m_rows @ with_secret).T], axis=1)
+    size = len(of_secret)
+    rows = np.concatenate([of_secret, (m_rows @ with_secret).T], axis=1)
     for k in range(size):
         rows[k] = rows[k] / rows[k, k]
         for other in range(size):
@@ -529,14 +529,14 @@ def _rows(which: ArrayLike, width: int, name: str) -> Exact:
         if not np.isfinite(matrix).all():
             raise ValueError(f"{name} must be finite, got NaN or infinity.")
         return _fractions(matrix)
-    places = np.atleast_1d(values)
-    if places.ndim != 1 or not places.size or places.dtype.kind not in "iu":
+    positions = np.atleast_1d(values)
+    if positions.ndim != 1 or not positions.size or positions.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must be positions of columns or a matrix with {width} columns, got {which!r}."
         )
-    if places.min() < 0 or places.max() >= width:
+    if positions.min() < 0 or positions.max() >= width:
         raise ValueError(f"{name} must be positions from 0 to {width - 1}, got {which!r}.")
-    return _fractions(np.eye(width)[places])
+    return _fractions(np.eye(width)[positions])
 
 
 def _differences(distance: ArrayLike, n_secrets: int) -> list[Exact]:

@@ -97,11 +97,8 @@ def optimal_plan(p: Discrete, q: Discrete) -> Plan:
     coupled = monotone([PriorPair(p, q)])
     sources, targets, masses = coupled.of_pair(0)
     total = int(sum(masses.tolist()))
-    return Plan(
-        p.rows[sources, 0],
-        q.rows[targets, 0],
-        np.array([mass / total for mass in masses.tolist()]),
-    )
+    probability = np.array([mass / total for mass in masses.tolist()])
+    return Plan(p.rows[sources, 0], q.rows[targets, 0], probability)
 
 
 def w_p(p: Discrete, q: Discrete, order: float) -> float:
@@ -237,11 +234,8 @@ def renyi_divergence(p: Discrete, q: Discrete, alpha: float) -> float:
     if not alpha > 1.0:
         raise ValueError(f"alpha must be above 1, got {alpha!r}; infinity is the pure case.")
     there = {tuple(row): mass for row, mass in zip(q.rows.tolist(), q.probabilities, strict=True)}
-    mine = [
-        (mass, there.get(tuple(row), 0.0))
-        for row, mass in zip(p.rows.tolist(), p.probabilities, strict=True)
-    ]
-    pairs = np.array([each for each in mine if each[0] > 0.0])
+    here = zip(p.rows.tolist(), p.probabilities, strict=True)
+    pairs = np.array([(mass, there.get(tuple(row), 0.0)) for row, mass in here if mass > 0.0])
     if not (pairs[:, 1] > 0.0).all():
         return math.inf
     ratios = np.log(pairs[:, 0]) - np.log(pairs[:, 1])
@@ -380,9 +374,9 @@ def close_adversary(
 
     def bound(in_p: float, in_q: float, in_r: float) -> float:
         """Return the bound for one choice of 1/p, 1/q and 1/r."""
-        own = (1.0 + in_r / (alpha - 1.0)) * loss((alpha - in_p) / in_q)
+        fitted_loss = (1.0 + in_r / (alpha - 1.0)) * loss((alpha - in_p) / in_q)
         there = (1.0 + (in_r + in_q) / (alpha - 1.0)) * apart(alpha / in_p, False)
-        return own + there + apart((alpha - 1.0) / in_r + 1.0, True)
+        return fitted_loss + there + apart((alpha - 1.0) / in_r + 1.0, True)
 
     return min(bound(*shares) for shares in _SHARES) * _OUTWARDS
 

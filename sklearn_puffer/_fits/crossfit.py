@@ -30,11 +30,11 @@ def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> F
 
     Shape (n_rows, n_secrets).
     """
-    found = np.empty((len(observed.codes), len(observed.labels)))
+    posteriors = np.empty((len(observed.codes), len(observed.labels)))
     for train, test in counted(folds, "models of a prior"):
         model = fitted(estimator, observed, observed.in_order(train))
-        found[test] = _of_contents(model, observed, test, targets(observed.labels))
-    return found
+        posteriors[test] = _of_contents(model, observed, test, targets(observed.labels))
+    return posteriors
 
 
 def refitted(estimator: Any, observed: Observed, folds: Sequence[Fold], draw: int) -> FloatArray:
@@ -80,15 +80,15 @@ def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
     if fixed:
         model.set_params(**dict.fromkeys(fixed, 0))
     codes, weights = observed.codes[train], observed.weights[train]
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if weights.sum() <= MOST_ROWS:
         train, codes = np.repeat(train, weights), np.repeat(codes, weights)
     else:
-        firsts, given = _merged(model, observed, train)
+        firsts, arguments = _merged(model, observed, train)
         train, codes = train[firsts], codes[firsts]
     y = targets(observed.labels)[codes]
     try:
-        return model.fit(observed.rows.take(train), y, **given)
+        return model.fit(observed.rows.take(train), y, **arguments)
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"{name_of(estimator)} could not be fitted to the public columns "
@@ -99,7 +99,7 @@ def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
 
 
 def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[str, Any]]:
-    """Return the places of distinct rows among ``train``, and what each weighs."""
+    """Return the indices of distinct rows among ``train``, and what each weighs."""
     if not has_fit_parameter(model, "sample_weight"):
         raise ValueError(
             f"{name_of(model)} takes no sample_weight, and {int(observed.weights.sum())} rows are "
@@ -114,8 +114,8 @@ def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[s
 
 def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> FloatArray:
     """Return what a model says of some rows; it is asked once about each content, in order."""
-    asked, back = np.unique(observed.contents[rows], return_inverse=True)
-    X = observed.rows.take(observed.firsts[asked])
+    contents, back = np.unique(observed.contents[rows], return_inverse=True)
+    X = observed.rows.take(observed.firsts[contents])
     return posteriors_of(model, X, list(names), observed.name)[back.ravel()]
 
 
@@ -135,7 +135,7 @@ def posteriors_of(model: Any, X: Any, labels: Sequence[Any], column: str) -> Flo
         # a model that was fitted to an array has no names to compare
         warnings.filterwarnings("ignore", "X has feature names, but", UserWarning)
         try:
-            found = np.asarray(model.predict_proba(X), dtype=float)
+            posteriors = np.asarray(model.predict_proba(X), dtype=float)
         except (ValueError, TypeError) as error:
             raise ValueError(
                 f"{name_of(model)} could not be asked about the public columns "
@@ -143,28 +143,28 @@ def posteriors_of(model: Any, X: Any, labels: Sequence[Any], column: str) -> Flo
                 'that it was not fitted to (handle_unknown="ignore" or "use_encoded_value").'
             ) from error
     classes = list(model.classes_)
-    if found.shape != (len(X), len(classes)):
+    if posteriors.shape != (len(X), len(classes)):
         raise ValueError(
-            f"predict_proba of {name_of(model)} returned an array of shape {found.shape} for "
+            f"predict_proba of {name_of(model)} returned an array of shape {posteriors.shape} for "
             f"{len(X)} rows and {len(classes)} classes; it must give each its probability."
         )
-    good = (np.isfinite(found) & (found >= 0.0)).all(axis=1)
-    good &= abs(found.sum(axis=1) - 1.0) <= _SUM_TOLERANCE
+    good = (np.isfinite(posteriors) & (posteriors >= 0.0)).all(axis=1)
+    good &= abs(posteriors.sum(axis=1) - 1.0) <= _SUM_TOLERANCE
     if not good.all():
         raise ValueError(
             f"predict_proba of {name_of(model)} must give probabilities that sum to one, got "
-            f"{found[np.argmin(good)].tolist()!r}; calibrate it "
+            f"{posteriors[np.argmin(good)].tolist()!r}; calibrate it "
             "(sklearn.calibration.CalibratedClassifierCV)."
         )
-    places = [_place(label, classes, model, column) for label in labels]
-    return np.asarray(np.minimum(found[:, places], 1.0))
+    columns = [_class_of(label, classes, model, column) for label in labels]
+    return np.asarray(np.minimum(posteriors[:, columns], 1.0))
 
 
-def _place(label: Any, classes: Sequence[Any], model: Any, column: str) -> int:
+def _class_of(label: Any, classes: Sequence[Any], model: Any, column: str) -> int:
     """Return where a secret is among the classes, whatever the type that they were learnt in."""
-    known = [plain(each) for each in classes]
-    same = [k for k, each in enumerate(known) if each == plain(label)]
-    same = same or [k for k, each in enumerate(known) if str(each) == str(plain(label))]
+    known, secret = [plain(name) for name in classes], plain(label)
+    same = [k for k, name in enumerate(known) if name == secret]
+    same = same or [k for k, name in enumerate(known) if str(name) == str(secret)]
     if len(same) != 1:
         raise ValueError(
             f"{name_of(model)} does not know secret {quoted(label)} of column {column}; its "
@@ -239,17 +239,16 @@ def _in_turn(n_folds: int, merged: Observed) -> tuple[Observed, list[Fold]]:
     """
     keys = np.ascontiguousarray(merged.rows.keys[merged.firsts], dtype="<i8")
     digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in keys]
-    marks = np.frombuffer(b"".join(digests), dtype=">u8")[merged.contents]
-    order = np.lexsort((marks, merged.codes))
+    keys = np.frombuffer(b"".join(digests), dtype=">u8")[merged.contents]
+    order = np.lexsort((keys, merged.codes))
     ends = np.empty(len(order), dtype=np.int64)
     ends[order] = np.cumsum(merged.weights[order])
     until = [(ends - k - 1) // n_folds for k in range(n_folds)]
     since = [(ends - merged.weights - k - 1) // n_folds for k in range(n_folds)]
     copies = np.stack(until, axis=1) - np.stack(since, axis=1)
-    places, fold = np.nonzero(copies)
-    dealt = merged.taken(places, copies[places, fold])
-    every = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
-    return dealt, every
+    rows, fold = np.nonzero(copies)
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    return merged.taken(rows, copies[rows, fold]), folds
 
 
 def _split(splitter: Any, observed: Observed) -> list[Fold]:

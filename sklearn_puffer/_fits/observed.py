@@ -1,4 +1,4 @@
-"""Rows with their secrets, and what probabilities of secrets amount to.
+"""ModelRows with their secrets, and what probabilities of secrets amount to.
 
 Models learn from the rows and are asked about them. The distribution of the cells given secret s is
 that of Bayes' rule on the rows that there are: the sum over the rows of a cell of weight times
@@ -19,7 +19,7 @@ from sklearn_puffer._base import Array, FloatArray
 
 
 class ModelRows(Protocol):
-    """Rows of public columns as a model is given them."""
+    """ModelRows of public columns as a model is given them."""
 
     @property
     def frame(self) -> Any:
@@ -41,32 +41,32 @@ class _Taken:
     """Some rows of others, each as often as it is named."""
 
     of: ModelRows
-    places: Array
+    index: Array
 
     @property
     def frame(self) -> Any:
-        return self.take(np.arange(len(self.places)))
+        return self.take(np.arange(len(self.index)))
 
     @property
     def keys(self) -> Array:
-        return self.of.keys[self.places]
+        return self.of.keys[self.index]
 
     def take(self, rows: Array) -> Any:
-        return self.of.take(self.places[rows])
+        return self.of.take(self.index[rows])
 
     def chosen(self, names: Any) -> ModelRows:
-        return _Taken(self.of.chosen(names), self.places)
+        return _Taken(self.of.chosen(names), self.index)
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Rows with their secrets, and how often each counts.
+    """ModelRows with their secrets, and how often each counts.
 
     Attributes
     ----------
     rows : ModelRows
     codes : ndarray of int of shape (n_rows,)
-        The place of the secret of each row in ``labels``.
+        The index of the secret of each row in ``labels``.
     labels : sequence
     weights : ndarray of int of shape (n_rows,)
         Positive.
@@ -109,8 +109,7 @@ class Observed:
     @property
     def shares(self) -> FloatArray:
         """The share of rows of each secret: what is known of a row without looking at it."""
-        shares: FloatArray = self.tallies / self.tallies.sum()
-        return shares
+        return np.asarray(self.tallies / self.tallies.sum())
 
     @cached_property
     def groups(self) -> Array:
@@ -129,11 +128,10 @@ class Observed:
         np.add.at(totals, self.groups, self.weights)
         return self.taken(firsts, totals)
 
-    def taken(self, places: Array, weights: Array) -> Observed:
-        """Return some rows, each as often as it is named, that count so much."""
-        return replace(
-            self, rows=_Taken(self.rows, places), codes=self.codes[places], weights=weights
-        )
+    def taken(self, index: Array, weights: Array) -> Observed:
+        """Return the rows with these indices and weights."""
+        rows, codes = _Taken(self.rows, index), self.codes[index]
+        return replace(self, rows=rows, codes=codes, weights=weights)
 
     def in_order(self, rows: Array) -> Array:
         """Return some rows in the order of their values and secrets."""
@@ -143,7 +141,7 @@ class Observed:
 
 
 def targets(labels: Sequence[Any]) -> Array:
-    """Return what a model is told to predict, for each secret: its name, or its place."""
+    """Return what a model is told to predict, for each secret: its name, or its index."""
     names = np.array(list(labels))
     whole = names.dtype.kind in "biu" or (
         names.dtype.kind == "f" and bool((np.floor(names) == names).all())
@@ -174,8 +172,7 @@ def whole_masses(probabilities: FloatArray, weights: Array) -> Array:
     """
     units = np.rint(probabilities * UNIT).astype(np.int64)
     units[(units == 0) & (probabilities > 0.0)] = 1
-    masses: Array = np.ascontiguousarray(units.T) * weights.astype(np.int64)
-    return masses
+    return np.asarray(np.ascontiguousarray(units.T) * weights.astype(np.int64))
 
 
 def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
@@ -200,20 +197,20 @@ def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
     return sums
 
 
-def spread_masses(masses: Array, asked: Observed, rows: Observed) -> Array:
-    """Return the masses of rows, where others that are equal to them were asked about.
+def spread_masses(masses: Array, fitted: Observed, rows: Observed) -> Array:
+    """Return the masses of rows from those of the fitted rows, which are equal to them.
 
     All of equal rows are those of the first: distributions are of what rows hold.
 
     Parameters
     ----------
-    masses : ndarray of int64 of shape (n_secrets, n_asked)
+    masses : ndarray of int64 of shape (n_secrets, n_fitted)
         As `whole_masses` gives them.
-    asked, rows : Observed
+    fitted, rows : Observed
         With the same contents.
     """
     spread = np.zeros((len(masses), len(rows.codes)), dtype=np.int64)
-    spread[:, rows.firsts] = cell_masses(masses, asked.contents, len(rows.firsts))
+    spread[:, rows.firsts] = cell_masses(masses, fitted.contents, len(rows.firsts))
     return spread
 
 
@@ -221,8 +218,7 @@ def smoothed(probabilities: FloatArray, shares: FloatArray, smoothing: float) ->
     """Return probabilities with the base rates mixed in."""
     if smoothing == 0.0:
         return probabilities
-    mixed: FloatArray = (1.0 - smoothing) * probabilities + smoothing * shares
-    return mixed
+    return np.asarray((1.0 - smoothing) * probabilities + smoothing * shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,9 +266,9 @@ class Quality:
 def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
     """Return how well the probabilities fit the secrets of the rows, whatever their order."""
     shares = observed.shares
-    own = probabilities[np.arange(len(observed.codes)), observed.codes]
+    likelihoods = probabilities[np.arange(len(observed.codes)), observed.codes]
     with np.errstate(divide="ignore"):
-        losses = _of_groups(-np.log(own), observed)
+        losses = _of_groups(-np.log(likelihoods), observed)
     constant = -sum(float(share) * math.log(share) for share in shares if share > 0.0)
     aucs = [_auc(probabilities[:, s], observed, s) for s in range(len(shares))]
     return Quality(
@@ -286,8 +282,7 @@ def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
 
 def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:
     sums = np.bincount(observed.groups, losses * observed.weights)
-    means: FloatArray = sums / observed.merged.weights
-    return means
+    return np.asarray(sums / observed.merged.weights)
 
 
 def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
@@ -317,8 +312,8 @@ def counted_losses(observed: Observed, cells: Array) -> FloatArray:
     counts = np.zeros(n_cells * k, dtype=np.int64)
     np.add.at(counts, cells * k + observed.codes, observed.weights)
     table = counts.reshape(n_cells, k)
-    own = table[cells, observed.codes] - 1.0 + observed.shares[observed.codes]
-    return _of_groups(-np.log(own / table[cells].sum(axis=1)), observed)
+    counted = table[cells, observed.codes] - 1.0 + observed.shares[observed.codes]
+    return _of_groups(-np.log(counted / table[cells].sum(axis=1)), observed)
 
 
 def mean_loss(values: FloatArray, weights: Array) -> float:
@@ -331,11 +326,11 @@ def _auc(scores: FloatArray, observed: Observed, secret: int) -> tuple[float, fl
 
     And the largest standard error that it can have (van Dantzig 1951).
     """
-    levels, place = np.unique(scores, return_inverse=True)
+    levels, level = np.unique(scores, return_inverse=True)
     weights, mine = observed.weights, observed.codes == secret
     ours, others = np.zeros((2, len(levels)), dtype=np.int64)
-    np.add.at(ours, place[mine], weights[mine])
-    np.add.at(others, place[~mine], weights[~mine])
+    np.add.at(ours, level[mine], weights[mine])
+    np.add.at(others, level[~mine], weights[~mine])
     below = np.cumsum(others) - others
     n_ours, n_others = float(ours.sum()), float(others.sum())
     auc = float(np.dot(ours.astype(float), below + 0.5 * others)) / (n_ours * n_others)

@@ -109,10 +109,7 @@ class ColumnSets(LineSets):
         self.atoms = sets[0].axes[0]
         self.masses = np.concatenate(interval_masses(sets[0].tree, *bounds_of(sets)))
         self.n_sets = len(sets)
-        self.offsets, self.log_mass = (
-            np.zeros((len(sets), len(sets))),
-            0.0,
-        )  # these are distributions
+        self.offsets, self.log_mass = np.zeros((len(sets),) * 2), 0.0  # of distributions
         self.points_at_once = max(1, _NUMBERS_AT_ONCE // (2 * len(sets) * len(self.atoms)))
 
     def cell_logs(self) -> FloatArray:
@@ -124,8 +121,7 @@ class ColumnSets(LineSets):
 
     def end_masses(self) -> FloatArray:
         """Return the log of the least mass of the first and the last atom, shape (n_sets, 2)."""
-        ends: FloatArray = self.cell_logs()[1][:, [0, -1]]
-        return ends
+        return np.asarray(self.cell_logs()[1][:, [0, -1]])
 
     def _logs(self, points: FloatArray, noise: Noise) -> FloatArray:
         distances = np.abs(points[:, None] - self.atoms)
@@ -152,17 +148,15 @@ class ColumnSets(LineSets):
 
 def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
     """Return log sum m e^x, where the sum may be no float: the largest term comes out of it."""
-    some = masses > 0.0
-    top = float(logs[some].max(initial=-math.inf))
+    masses, logs = masses[masses > 0.0], logs[masses > 0.0]
+    top = float(logs.max(initial=-math.inf))
     if not math.isfinite(top):
         return -math.inf
-    return float(np.log((masses[some] * np.exp(logs[some] - top)).sum())) + top
+    return float(np.log((masses * np.exp(logs - top)).sum())) + top
 
 
 MOST_DISTANCE = 2.0**58
 """Of two cells, as integers."""
-
-_SMALLEST_SUM = 1e-250  # sums below it may have lost terms that are no floats
 
 
 class Extremes:
@@ -203,7 +197,7 @@ def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
     sums = np.matmul(masses, np.exp(-exponents)[:, :, None])[:, :, 0]
     with np.errstate(divide="ignore"):
         logs = np.log(sums)
-    for vertex, distribution in np.argwhere(sums < _SMALLEST_SUM):
+    for vertex, distribution in np.argwhere(sums < TINY_SUM):
         logs[vertex, distribution] = log_weighted_sum(
             masses[vertex, distribution], -exponents[vertex]
         )
@@ -233,10 +227,8 @@ def steps(most: Integers, least: Integers) -> FloatArray:
 
 def bounds_of(sets: Sequence[SimultaneousSet]) -> tuple[Integers, Integers]:
     """Return the bounds of all nodes, lower and upper, shape (n_sets, 2 n - 1) each."""
-    lower, upper = (
-        np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
-    )
-    return lower, upper
+    lower = np.stack([around.lower for around in sets])
+    return lower, np.stack([around.upper for around in sets])
 
 
 def total_distances(tables: Sequence[FloatArray]) -> FloatArray:
@@ -336,12 +328,12 @@ class MixedExtremes:
     def _whole(self, tables: Sequence[FloatArray]) -> list[Axis]:
         """Return the axes in integers, by which cells are ordered."""
         unit = MOST_DISTANCE / max(float(sum(table.max() for table in tables)), _SHORTEST)
-        found: list[Axis] = []
+        axes: list[Axis] = []
         for table, shares in zip(tables, self._shares, strict=True):
             first = table[0] if shares is None else table.max(axis=1)
             whole = np.rint(first * unit).astype(np.int64)
-            found.append(Line(whole) if shares is None else Jumps(whole))
-        return found
+            axes.append(Line(whole) if shares is None else Jumps(whole))
+        return axes
 
 
 def shares_of(noise: Noise, axes: Sequence[FloatArray]) -> Shares:
@@ -358,9 +350,9 @@ def category_tables(
     """Return kappa from released values to those of rows, along each axis; 0 of numbers."""
     tables = [np.zeros((len(axis), len(axis))) for axis in axes]
     with np.errstate(over="ignore", divide="ignore"):
-        for table, own, scale in zip(tables, shares, scales, strict=True):
-            if own is not None:
-                kappas = np.log1p(np.exp(-scale) / (-np.expm1(-scale) * own))
+        for table, drawn, scale in zip(tables, shares, scales, strict=True):
+            if drawn is not None:
+                kappas = np.log1p(np.exp(-scale) / (-np.expm1(-scale) * drawn))
                 table[:] = kappas[:, None]
                 np.fill_diagonal(table, 0.0)
     return tables
@@ -371,11 +363,11 @@ def category_heights(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the logs of K(a, a) over all released cells, and what they are off by."""
     total = np.zeros(1)
-    for axis, own, scale in zip(axes, shares, scales, strict=True):
-        each = np.zeros(len(axis))
-        if own is not None:
-            each = np.log(np.exp(-scale) - np.expm1(-scale) * own)
-        total = (total[:, None] + each).ravel()
+    for axis, drawn, scale in zip(axes, shares, scales, strict=True):
+        heights = np.zeros(len(axis))
+        if drawn is not None:
+            heights = np.log(np.exp(-scale) - np.expm1(-scale) * drawn)
+        total = (total[:, None] + heights).ravel()
     return total, UNIT * len(scales) * (16.0 + 8.0 * np.abs(total))
 
 
@@ -401,9 +393,8 @@ class SetLayers:
         self._bounds = bounds_of(sets)
         self._shares = shares_of(noise, self._axes)
         sizes = [len(axis) for axis in self._axes]
-        varying = [k for k, own in enumerate(self._shares) if own is None and sizes[k] > 1]
-        [self._number] = varying
-        self._places = np.stack(np.unravel_index(np.arange(self._tree.n_cells), sizes))
+        [self._number] = [k for k, q in enumerate(self._shares) if q is None and sizes[k] > 1]
+        self._indices = np.stack(np.unravel_index(np.arange(self._tree.n_cells), sizes))
 
     def number_noise(self, factor: float) -> Noise:
         """Return the noise of the number at a factor."""
@@ -418,22 +409,16 @@ class SetLayers:
         heights, error = category_heights(self._axes, self._shares, scales)
         if not np.isfinite(sum(table.max() for table in tables)):
             return None
-        chosen = np.flatnonzero(self._places[self._number] == 0).tolist()
+        chosen = np.flatnonzero(self._indices[self._number] == 0).tolist()
         return (self._layer(tables, cell, heights[cell], error[cell]) for cell in chosen)
 
     def _layer(
         self, tables: Sequence[FloatArray], cell: int, height: float, error: float
     ) -> LayerSets:
-        released = self._places[:, cell]
-        kappas = sum(
-            table[own, places]
-            for table, own, places in zip(tables, released, self._places, strict=True)
-        )
-        places = self._places[self._number]
-        atoms = self._axes[self._number]
-        return LayerSets(
-            self._tree, self._bounds, atoms, places, np.asarray(kappas), (height, error)
-        )
+        columns = zip(tables, self._indices[:, cell], self._indices, strict=True)
+        kappas = np.asarray(sum(table[released, index] for table, released, index in columns))
+        atoms, index = self._axes[self._number], self._indices[self._number]
+        return LayerSets(self._tree, self._bounds, atoms, index, kappas, (height, error))
 
 
 class LayerSets(LineSets):
@@ -446,7 +431,7 @@ class LayerSets(LineSets):
         Lower and upper ones of all nodes, shape (n_sets, 2 n - 1) each.
     atoms : ndarray of shape (n_atoms,)
         Those of the number.
-    places : ndarray of shape (n_cells,)
+    atom_of : ndarray of shape (n_cells,)
         The atom of each cell.
     kappas : ndarray of shape (n_cells,)
         How far each cell's categories are from the released ones.
@@ -459,12 +444,12 @@ class LayerSets(LineSets):
         tree: Tree,
         bounds: tuple[Integers, Integers],
         atoms: FloatArray,
-        places: Integers,
+        atom_of: Integers,
         kappas: FloatArray,
         height: tuple[float, float],
     ) -> None:
         self.atoms = atoms
-        self._tree, self._bounds, self._places = tree, bounds, places
+        self._tree, self._bounds, self._atom_of = tree, bounds, atom_of
         self._kappas, (self._height, self._error) = kappas, height
         whole = self._outwards(self._sums(kappas[None])[:, :, 0], 0.0)
         self.offsets = whole[0][:, None] - whole[1] + 8.0 * UNIT * (1.0 + np.abs(whole).max())
@@ -475,14 +460,13 @@ class LayerSets(LineSets):
     def end_masses(self) -> FloatArray:
         """Return lower bounds on the log masses of the outermost atoms, shape (n_sets, 2)."""
         ends = np.array([[0], [len(self.atoms) - 1]])
-        costs = np.where(self._places == ends, self._kappas, np.inf)
-        least: FloatArray = self._outwards(self._sums(costs), 0.0)[1]
-        return least
+        costs = np.where(self._atom_of == ends, self._kappas, np.inf)
+        return np.asarray(self._outwards(self._sums(costs), 0.0)[1])
 
     def _logs(self, points: FloatArray, noise: Noise) -> FloatArray:
         distances = np.abs(points[:, None] - self.atoms)
         kernel = noise.log_density(distances[..., None])
-        logs = self._sums(self._kappas - kernel[:, self._places])
+        logs = self._sums(self._kappas - kernel[:, self._atom_of])
         return self._outwards(logs, float(noise.log_density(np.zeros(1))))
 
     def _sums(self, costs: FloatArray) -> FloatArray:

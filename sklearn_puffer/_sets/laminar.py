@@ -11,6 +11,7 @@ ordered once for each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,12 +39,11 @@ class Line:
         return len(self.points)
 
     def distances(self, released: Integers, values: Integers) -> Integers:
-        """Return the distances of values, by place, from released ones, (n_released, n_values)."""
-        gaps: Integers = np.abs(self.points[released][:, None] - self.points[values])
-        return gaps
+        """Return the distances of values, by index, from released ones, (n_released, n_values)."""
+        return np.asarray(np.abs(self.points[released][:, None] - self.points[values]))
 
     def views(self, first: int, last: int) -> Integers:
-        """Return the places from which the values first to last - 1 are seen in another order."""
+        """Return the indices from which the values first to last - 1 are seen in another order."""
         return np.arange(first, last)
 
     def view_of(self, released: Integers, first: int, last: int) -> Integers:
@@ -69,11 +69,11 @@ class Jumps:
         return len(self.costs)
 
     def distances(self, released: Integers, values: Integers) -> Integers:
-        """Return the distances of values, by place, from released ones, (n_released, n_values)."""
+        """Return the distances of values, by index, from released ones, (n_released, n_values)."""
         return np.where(released[:, None] == values, 0, self.costs[released][:, None])
 
     def views(self, first: int, last: int) -> Integers:
-        """Return the places from which the values first to last - 1 are seen in another order.
+        """Return the indices from which the values first to last - 1 are seen in another order.
 
         One of them is from outside, where all of these are equally far.
         """
@@ -91,6 +91,7 @@ class Jumps:
 
 
 Axis = Line | Jumps
+Block = tuple[tuple[int, int], ...]  # the first index on each axis, and that after the last
 
 
 # Why one pass up the tree suffices. Fix a set S of cells. For a node A let Q_A hold the pairs
@@ -129,14 +130,14 @@ _CHUNK = 2**20  # numbers treated at a time, so that they stay near the processo
 class Tree:
     """A binary tree over the cells of a grid; each node is a block of neighbouring cells.
 
-    Its leaves are in places 0 to n - 1, and a node covers the places ``start`` to ``stop``. Nodes
-    0 to n - 2 are inner ones, the root first and then by depth; node n - 1 + i is the leaf in
-    place i.
+    Its leaves have the positions 0 to n - 1, and a node covers those from ``start`` up to ``stop``.
+    Nodes 0 to n - 2 are inner ones, the root first and then by depth; node n - 1 + i is the leaf at
+    position i.
 
     Attributes
     ----------
     cells : ndarray of shape (n,)
-        The cell in each place: its flat index in the grid.
+        The cell at each position: its flat index in the grid.
     start, stop : ndarray of shape (2 n - 1,)
     middle, left, right : ndarray of shape (n - 1,)
         Where an inner node is cut in two, and its children.
@@ -175,46 +176,38 @@ class Tree:
         n_inner = int(np.prod(shape)) - 1
         start, stop, middle, left, right = (np.zeros(n_inner, dtype=np.int64) for _ in range(5))
         levels, level = [], [(0, tuple((0, size) for size in shape))] if n_inner else []
-        places: dict[int, int] = {}
+        cell_at: dict[int, int] = {}
         first = 0
         while level:
             after = first + len(level)
             levels.append(slice(first, after))
-            following: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+            following: list[tuple[int, Block]] = []
             for node, (begin, block) in enumerate(level, first):
                 halves = _halves(block)
                 cut = begin + _size(halves[0])
                 start[node], middle[node], stop[node] = begin, cut, begin + _size(block)
-                for side, place, half in ((left, begin, halves[0]), (right, cut, halves[1])):
+                for side, leaf, half in ((left, begin, halves[0]), (right, cut, halves[1])):
                     if _size(half) == 1:
-                        side[node] = n_inner + place
-                        places[place] = _cell(half, shape)
+                        side[node] = n_inner + leaf
+                        cell_at[leaf] = _cell(half, shape)
                     else:
                         side[node] = after + len(following)
-                        following.append((place, half))
+                        following.append((leaf, half))
             first, level = after, following
-        cells = np.array([places[i] for i in sorted(places)] if places else [0], dtype=np.int64)
+        cells = np.array([cell for _, cell in sorted(cell_at.items())] or [0], dtype=np.int64)
         leaves = np.arange(n_inner + 1)
-        tree = cls(
-            cells,
-            np.append(start, leaves),
-            np.append(stop, leaves + 1),
-            middle,
-            left,
-            right,
-            tuple(levels),
-        )
-        for array in (tree.cells, tree.start, tree.stop, tree.middle, tree.left, tree.right):
+        start, stop = np.append(start, leaves), np.append(stop, leaves + 1)
+        arrays = cells, start, stop, middle, left, right
+        for array in arrays:
             array.setflags(write=False)
-        return tree
+        return cls(*arrays, tuple(levels))
 
     def totals(self, counts: Integers) -> Integers:
         """Return the sum of the cells' counts at each node, exactly, shape (2 n - 1,)."""
         is_large = counts.dtype == object or float(counts.astype(float).sum()) >= 2.0**62
         whole = counts.astype(object if is_large else np.int64)
         sums = np.append(0, np.cumsum(whole[self.cells]))
-        totals: Integers = sums[self.stop] - sums[self.start]
-        return totals
+        return np.asarray(sums[self.stop] - sums[self.start])
 
     def tightened(self, lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
         """Return the range of each node's mass over all allowed distributions, exactly."""
@@ -346,10 +339,9 @@ def ordered_masses(
     corners = _leaves(tree, lower, upper)
     order = np.zeros((len(costs), 1), dtype=np.int64)
     for node in _by_work(tree, lambda n_cells: n_cells * len(costs)):
-        sides = []
-        for child in (tree.left[node], tree.right[node]):
-            s, r = corners.pop(child)  # a leaf has one order for all
-            sides.append((np.arange(len(costs)) % s.shape[1], s, r))
+        halves = [corners.pop(child) for child in (tree.left[node], tree.right[node])]
+        # a leaf has one order for all
+        sides = [(np.arange(len(costs)) % s.shape[1], s, r) for s, r in halves]
         distances = placed[:, _cells(tree, node)]
         order, s, r = _joined(distances, sides, lower[:, node], upper[:, node])
         corners[node] = s, r
@@ -370,7 +362,7 @@ def _by_work(tree: Tree, work: Callable[[int], int]) -> Iterator[int]:
 def _most_of_intervals(tree: Tree, lower: Integers, upper: Integers) -> Integers:
     n = tree.n_cells
     most = np.zeros((len(lower), n, n), dtype=np.int64)
-    # the corner (s, r) where S holds the first cells of a node, up to each place, or its last ones
+    # the corner (s, r) where S holds the first cells of a node, up to each, or its last ones
     leaves = slice(tree.n_inner, None)
     most[:, np.arange(n), np.arange(n)] = upper[:, leaves]
     first = [upper[:, leaves].copy(), np.zeros_like(upper[:, leaves])]
@@ -434,7 +426,7 @@ def _joined(
     Parameters
     ----------
     distances : ndarray of shape (v, m)
-        Of the node's cells, in places, from each of its views.
+        Of the node's cells, by position, from each of its views.
     sides : sequence of (view, s, r)
         Of each half: which of its views stands for each of these, and its corners.
     lower, upper : ndarray of shape (n_sets,)
@@ -482,11 +474,11 @@ def _views(axes: Sequence[Axis], cells: Integers) -> Integers:
 
 def _view_of(axes: Sequence[Axis], released: Integers, cells: Integers) -> Integers:
     """Return which view of a block stands for each released cell."""
-    place = np.zeros(len(released), dtype=np.int64)
+    index = np.zeros(len(released), dtype=np.int64)
     ends = zip(axes, released.T, cells.min(axis=0), cells.max(axis=0) + 1, strict=True)
     for axis, of_axis, first, last in ends:
-        place = place * len(axis.views(first, last)) + axis.view_of(of_axis, first, last)
-    return place
+        index = index * len(axis.views(first, last)) + axis.view_of(of_axis, first, last)
+    return index
 
 
 def _cells(tree: Tree, node: int) -> slice:
@@ -497,9 +489,7 @@ def _with_signs_turned(lower: Integers, upper: Integers) -> tuple[Integers, Inte
     return np.concatenate([lower, -upper]), np.concatenate([upper, -lower])
 
 
-def _halves(
-    block: tuple[tuple[int, int], ...],
-) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+def _halves(block: Block) -> tuple[Block, Block]:
     lengths = [end - begin for begin, end in block]
     axis = lengths.index(max(lengths))
     begin, end = block[axis]
@@ -508,12 +498,9 @@ def _halves(
     return (*before, (begin, cut), *after), (*before, (cut, end), *after)
 
 
-def _size(block: tuple[tuple[int, int], ...]) -> int:
-    size = 1
-    for begin, end in block:
-        size *= end - begin
-    return size
+def _size(block: Block) -> int:
+    return math.prod(end - begin for begin, end in block)
 
 
-def _cell(block: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> int:
+def _cell(block: Block, shape: tuple[int, ...]) -> int:
     return int(np.ravel_multi_index([begin for begin, _ in block], shape))

@@ -11,10 +11,9 @@ at once with at least 1 minus the sum of their e. Which groups there are, and ho
 divided among them, depends on the shape of the grid alone, never on the counts: each depth of the
 tree gets the same part of it, and within a depth each group.
 
-Simultaneous confidence sets that bound the mass of each cell by itself.
-
-What channels are found over: bounds of groups of cells, as `SimultaneousSet` has them besides,
-would be no part of their program, and without these each cell gets a larger part of the error.
+*Channels* are found over sets that bound the mass of each cell alone (`cell_bounds`). Bounds of
+groups of cells would be no part of their program, and without these each cell gets a larger part of
+the error.
 """
 
 from __future__ import annotations
@@ -277,9 +276,9 @@ def _intervals(counts: Integers, errors: FloatArray) -> tuple[Integers, Integers
     hits = counts.astype(float)
     misses = (total - counts).astype(float)
     low, high = np.zeros(len(hits)), np.ones(len(hits))
-    some, rest = hits > 0.0, misses > 0.0
-    low[some] = betaincinv(hits[some], misses[some] + 1.0, errors[some] / 2.0)
-    high[rest] = betainccinv(hits[rest] + 1.0, misses[rest], errors[rest] / 2.0)
+    hit, missed = hits > 0.0, misses > 0.0
+    low[hit] = betaincinv(hits[hit], misses[hit] + 1.0, errors[hit] / 2.0)
+    high[missed] = betainccinv(hits[missed] + 1.0, misses[missed], errors[missed] / 2.0)
     low = np.nan_to_num(low * (1.0 - _OUTWARDS), nan=0.0)
     high = np.minimum(np.nan_to_num(high * (1.0 + _OUTWARDS), nan=1.0), 1.0)
     exact = counts.astype(object) * ONE
@@ -294,20 +293,19 @@ def _on_grid(prior: Discrete, axes: Sequence[FloatArray]) -> Integers:
     if prior.n_axes != len(axes):
         raise ValueError(f"alphabets must be {prior.n_axes}, one a column, got {len(axes)}.")
     rows, counts = prior.rows[prior.counts > 0], prior.counts[prior.counts > 0]
-    places = [
-        np.minimum(np.searchsorted(axis, column), len(axis) - 1)
-        for axis, column in zip(axes, rows.T, strict=True)
-    ]
-    for axis, place, column in zip(axes, places, rows.T, strict=True):
-        strays = column[axis[place] != column]
+    indices = []
+    for axis, column in zip(axes, rows.T, strict=True):
+        index = np.minimum(np.searchsorted(axis, column), len(axis) - 1)
+        strays = column[axis[index] != column]
         if strays.size:
             raise ValueError(
                 f"alphabets must hold every atom that has rows, and {float(strays[0])!r} is in "
                 "none; add it to its column's."
             )
+        indices.append(index)
     shape = tuple(len(axis) for axis in axes)
     grid = np.zeros(int(np.prod(shape)), dtype=counts.dtype)
-    grid[np.ravel_multi_index(tuple(places), shape)] = counts
+    grid[np.ravel_multi_index(tuple(indices), shape)] = counts
     return grid
 
 

@@ -30,6 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,7 @@ _ROUNDS = 64
 _RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of what counts as near, in units of the scale
 
 
-@dataclass(frozen=True)
-class _Panels:
+class _Panels(NamedTuple):
     """Panels of released values with the log extremes at their ends."""
 
     low: FloatArray  # (n,)
@@ -73,25 +73,15 @@ class _Panels:
     def halved(self, column: LineSets, noise: Noise) -> _Panels:
         middle = 0.5 * self.low + 0.5 * self.high
         logs = column.logs(middle, noise)
-        return _Panels(
-            np.append(self.low, middle),
-            np.append(middle, self.high),
-            np.concatenate([self.at_low, logs], axis=2),
-            np.concatenate([logs, self.at_high], axis=2),
-        )
+        left = _Panels(self.low, middle, self.at_low, logs)
+        return left.joined(_Panels(middle, self.high, logs, self.at_high))
 
     def taken(self, kept: NDArray[np.bool_]) -> _Panels:
-        return _Panels(
-            self.low[kept], self.high[kept], self.at_low[..., kept], self.at_high[..., kept]
-        )
+        return _Panels(*(part[..., kept] for part in self))
 
     def joined(self, other: _Panels) -> _Panels:
-        return _Panels(
-            np.append(self.low, other.low),
-            np.append(self.high, other.high),
-            np.concatenate([self.at_low, other.at_low], axis=2),
-            np.concatenate([self.at_high, other.at_high], axis=2),
-        )
+        parts = zip(self, other, strict=True)
+        return _Panels(*(np.concatenate(part, axis=-1) for part in parts))
 
 
 def supremum(column: LineSets, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
@@ -126,14 +116,15 @@ def supremum(column: LineSets, noise: Noise, first: IntArray, second: IntArray) 
         if not unsettled.any() or np.count_nonzero(unsettled) > _MOST_PANELS:
             break
         panels = panels.taken(unsettled).halved(column, noise)
-    worst: FloatArray = np.maximum(settled, rest)
-    return worst
+    return np.asarray(np.maximum(settled, rest))
 
 
-def integral(
+def log_integral(
     column: LineSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
 ) -> FloatArray:
-    r"""Return upper bounds on the loss of each pair of sets, in one direction.
+    r"""Return the logs of upper bounds on the integrals of each pair of sets, in one direction.
+
+    Of Renyi before the division:
 
     .. math:: \int \Bigl(\sup_p h_p - e^\varepsilon \inf_q h_q\Bigr)_+ \quad\text{or}\quad
               \frac{1}{\alpha - 1} \log \int (\sup_p h_p)^\alpha (\inf_q h_q)^{1 - \alpha}
@@ -156,15 +147,6 @@ def integral(
     distribution at each point, both integrands grow with the first and fall with the second. It is
     not the supremum: the extremes at different points belong to different distributions.
     """
-    if column.span == 0.0:
-        return np.zeros(len(first))
-    return loss_of(log_integral(column, noise, first, second, notion), notion)
-
-
-def log_integral(
-    column: LineSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
-) -> FloatArray:
-    """Return the logs of upper bounds on the integrals, of Renyi before the division."""
     edges, log_tail = _edges_for_integral(column, noise, notion)
     panels = _Panels.between(edges, column, noise)
     floor = math.log(0.01 * notion.budget) if notion.is_chance else 0.0
@@ -215,17 +197,16 @@ def _edges_for_supremum(
 
 def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     """Return the largest log ratio of each pair at some points, at least 0."""
-    largest: FloatArray = (logs[0, first] - logs[1, second]).max(axis=1, initial=0.0)
-    return largest
+    return np.asarray((logs[0, first] - logs[1, second]).max(axis=1, initial=0.0))
 
 
 def _tail_ratios(column: LineSets, noise: Noise, distance: float) -> FloatArray:
     r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_sets, n_sets).
 
     Between any two atoms log K changes by at most the span times its steepest slope, so that the
-    ratio of the densities is that of the whole masses up to as much. If log K is
-    concave, K(y - x) / K(y - x_n) falls with y > x_n for every atom x, so that
-    sup h_p(y) / K(y - x_n) does, and inf h_q(y) / K(y - x_n) is at least the least mass of x_n.
+    ratio of the densities is that of the whole masses up to as much. If log K is concave, the ratio
+    K(y - x) / K(y - x_n) falls with y > x_n for every atom x. So sup h_p(y) / K(y - x_n) does, and
+    inf h_q(y) / K(y - x_n) is at least the least mass of x_n.
     """
     flat = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
     bound = flat + column.offsets
@@ -238,8 +219,7 @@ def _tail_ratios(column: LineSets, noise: Noise, distance: float) -> FloatArray:
     error = 64.0 * UNIT * (1.0 + np.abs(nearest))
     above = column.logs(points, noise)[0] - nearest + error
     concave = (above[:, None] - column.end_masses()[None] * (1.0 + 4.0 * UNIT)).max(axis=2)
-    smaller: FloatArray = np.minimum(bound, concave + 4.0 * UNIT)
-    return smaller
+    return np.asarray(np.minimum(bound, concave + 4.0 * UNIT))
 
 
 def _edges_for_integral(column: LineSets, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
@@ -262,9 +242,9 @@ def _log_tail(column: LineSets, noise: Noise, notion: Notion, distance: float) -
     r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
 
     There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest, each
-    times its whole mass, 1 of a distribution. The
-    hockey stick is at most the mass of the first, and zero where log K(y - x) / K(y - x') <=
-    epsilon. For Renyi the ratio's largest value serves, or where it has none Cauchy and Schwarz:
+    times its whole mass, 1 of a distribution. The hockey stick is at most the mass of the first,
+    and zero where log K(y - x) / K(y - x') <= epsilon. For Renyi the ratio's largest value serves,
+    or where it has none Cauchy and Schwarz:
     :math:`\int_B K^\alpha K'^{1-\alpha} \le K(B)^{1/2} (\int K^{2\alpha-1} K'^{2-2\alpha})^{1/2}`.
     """
     mass = 2.0 * float(noise.mass(distance, math.inf)) * _RAISED
@@ -318,13 +298,12 @@ def _slope_variance(
     nearness are tried, and the smallest bound taken; the largest is everything, with w = 0.
     """
     atoms, scale = column.atoms, float(noise.axis_scales(1)[0])
-    places = np.searchsorted(atoms, panels.low)
-    gaps = [
-        np.where(places > 0, panels.low - atoms[np.maximum(places - 1, 0)], np.inf),
-        np.maximum(atoms[np.minimum(places, len(atoms) - 1)] - panels.high, 0.0),
-    ]
-    gaps[1] = np.where(places < len(atoms), gaps[1], np.inf)
-    nearest = np.minimum(*gaps)
+    after = np.searchsorted(atoms, panels.low)
+    right = np.maximum(atoms[np.minimum(after, len(atoms) - 1)] - panels.high, 0.0)
+    nearest = np.minimum(
+        np.where(after > 0, panels.low - atoms[np.maximum(after - 1, 0)], np.inf),
+        np.where(after < len(atoms), right, np.inf),
+    )
     spread = _slope_range(noise, panels.low - atoms[-1], panels.high - atoms[0])
     log_least = np.minimum(panels.at_low[1], panels.at_high[1]) - flat
     smallest = np.broadcast_to(0.25 * spread**2, log_least.shape)
@@ -358,8 +337,7 @@ def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
     flattest = np.minimum(np.abs(noise.score(near)), np.abs(noise.score(far)))
     # differences of slopes that are nearly equal lose digits: some 1e-12 of the slopes themselves
     one_sided = steepest - flattest + 1e-11 * steepest
-    ranges: FloatArray = np.where(near > 0.0, one_sided, left + right)
-    return ranges
+    return np.asarray(np.where(near > 0.0, one_sided, left + right))
 
 
 def _panel_suprema(
@@ -452,8 +430,7 @@ def _log_difference(
     ratio = np.exp(np.minimum(taken - whole, 0.0))
     slack = 2.0**-44 + 2.0**-48 * (np.abs(whole) + np.abs(start) + np.abs(stop))
     kept = np.maximum(1.0 - ratio, 0.0) + np.where(np.isfinite(slack), slack, 0.0)
-    difference: FloatArray = whole + np.log(kept)
-    return difference
+    return np.asarray(whole + np.log(kept))
 
 
 def _log_mean_exp(start: FloatArray, stop: FloatArray) -> FloatArray:
@@ -461,14 +438,12 @@ def _log_mean_exp(start: FloatArray, stop: FloatArray) -> FloatArray:
     top, gap = np.maximum(start, stop), np.abs(start - stop)
     with np.errstate(divide="ignore", invalid="ignore"):
         falls = np.where(gap > 1e-12, np.log(-np.expm1(-gap) / gap), 0.0)
-    mean: FloatArray = np.where(np.isfinite(gap), top + falls, top)
-    return mean
+    return np.asarray(np.where(np.isfinite(gap), top + falls, top))
 
 
 def _log_expm1(x: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", divide="ignore"):
-        logs: FloatArray = np.where(x > 30.0, x, np.log(np.expm1(np.minimum(x, 30.0))))
-    return logs
+        return np.where(x > 30.0, x, np.log(np.expm1(np.minimum(x, 30.0))))
 
 
 # Why, and how sharp it is. Order the atoms by their distance from y, and let W_k hold the first k
@@ -648,8 +623,7 @@ class SetLosses:
         """Return for each pair whether the loss is all but ``within`` of what no prior exceeds."""
         caps = self._caps(factor).max(axis=1)
         losses = self.losses(factor).max(axis=1)
-        decided: NDArray[np.bool_] = (losses >= (1.0 - within) * caps) & (caps > 0.0)
-        return decided
+        return np.asarray((losses >= (1.0 - within) * caps) & (caps > 0.0))
 
     @cached_property
     def _groups(self) -> list[_PairsOnGrid]:
@@ -670,8 +644,7 @@ class SetLosses:
     def _spans(self) -> FloatArray:
         sets, numbers = numbered(self.pairs)
         spans = np.array([[axis[-1] - axis[0] for axis in around.axes] for around in sets])
-        of_pairs: FloatArray = spans[numbers[:, 0]]
-        return of_pairs
+        return np.asarray(spans[numbers[:, 0]])
 
     def _caps(self, factor: float) -> FloatArray:
         """Return the losses of shifts across the grids, as `bounds.sensitivity` does."""
@@ -759,7 +732,9 @@ class _Integrals(_PairsOnGrid):
         level = self.noise.scaled(factor)
         if self.notion.is_pure:
             return supremum(self.column, level, first, second)
-        return integral(self.column, level, first, second, self.notion)
+        if self.column.span == 0.0:
+            return np.zeros(len(first))
+        return loss_of(log_integral(self.column, level, first, second, self.notion), self.notion)
 
 
 def _n_numbers(shape: Sequence[int], noise: Noise) -> int:
@@ -790,16 +765,15 @@ def _grouped(
 ) -> list[_PairsOnGrid]:
     """Gather the pairs by grid, so that sets which several of them share are treated once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
-    key_of = {
-        id(around): tuple(axis.tobytes() for axis in around.axes) for around in distinct(pairs)
-    }
-    for place, (p, q) in enumerate(pairs):
+    sets = distinct(pairs)
+    key_of = {id(around): tuple(axis.tobytes() for axis in around.axes) for around in sets}
+    for k, (p, q) in enumerate(pairs):
         key = key_of[id(p)]
         if key is not key_of[id(q)] and key != key_of[id(q)]:
             raise ValueError(
-                f"pairs[{place}] must hold two sets over the same grid; declare one alphabet."
+                f"pairs[{k}] must hold two sets over the same grid; declare one alphabet."
             )
-        grids.setdefault(key, []).append(place)
+        grids.setdefault(key, []).append(k)
     return [_group(pairs, members, noise, notion) for members in grids.values()]
 
 
@@ -809,7 +783,7 @@ def _group(
     noise: Noise,
     notion: Notion,
 ) -> _PairsOnGrid:
-    sets, numbers = numbered([pairs[place] for place in members])
+    sets, numbers = numbered([pairs[k] for k in members])
     shape = [len(axis) for axis in sets[0].axes]
     if not computable(shape, len(sets), noise, notion):
         raise ValueError(
@@ -853,5 +827,4 @@ def _without_noise(
 
 def _largest(ratios: FloatArray) -> FloatArray:
     """Return the largest log ratio of each pair, at least 0: both densities have mass one."""
-    largest: FloatArray = np.maximum(ratios.max(axis=1), 0.0)
-    return largest
+    return np.asarray(np.maximum(ratios.max(axis=1), 0.0))
