@@ -1,7 +1,7 @@
 r"""Channels that change least: which cell to release for which, as an optimum in whole numbers.
 
-A channel W(y|x) is found by a linear program, solved whole by HiGHS. With
-:math:`q_s(y) = \sum_x p_s(x) W(y|x)`, what is released under secret s, each
+A channel W(y|x) is the solution of one linear program, by HiGHS. Let
+:math:`q_s(y) = \sum_x p_s(x) W(y|x)` be the distribution of what is released under secret s. Each
 output y keeps the budget of a family of distributions in one of two ways:
 
 - epsilon alone, all pairs: one more variable m(y), with m <= q_s(y) <= e^epsilon m for every s;
@@ -11,11 +11,11 @@ output y keeps the budget of a family of distributions in one of two ways:
 With a floor W(y|x) = b(y) + f(x, y) and 0 <= f <= (e^floor - 1) b. Rows of an output are divided by
 its mass, so that outputs of very different mass look alike.
 
-The solver is not believed: its answer is made whole numbers that keep the budget. Let a(y) be what
-output y exceeds its limits by, each divided by what a row for all cells leaves to that limit, and A
-their sum. Then :math:`(1 - t) W + t \, a/A` with :math:`t = A / (1 + A)` keeps them, as
-:math:`(1 - t) a(y) \le t a(y) / A`; and that holds for all families, and for a floor, at once.
-Under a delta a pair keeps the share of its excesses that delta allows, and a(y) is about the rest.
+The solver is not trusted: its solution is turned into whole numbers that keep the budget. Let a(y)
+be the excess of output y over its limits, each divided by what a row for all cells leaves to that
+limit, and A their sum. Then :math:`(1 - t) W + t \, a/A` with :math:`t = A / (1 + A)` keeps them,
+as :math:`(1 - t) a(y) \le t a(y) / A`; and that holds for all families, and for a floor, at once.
+Under a delta a pair keeps the share of its excesses that delta allows, and a(y) covers the rest.
 """
 
 # The certificate is computed elsewhere, by code that shares nothing with this. Its upper end is
@@ -40,18 +40,18 @@ Sparse = Any  # scipy's sparse arrays, of any format
 
 _MOST_CELLS, _MOST_WITH_FLOOR = 256, 100
 _MOST_ENTRIES = 1 << 19  # cells squared times rows that hold the budget of an output
-_INSIDE = 1e-6  # of e^epsilon - 1, of delta and of e^floor - 1 are kept from the solver
+_INSIDE = 1e-6  # share of e^epsilon - 1, of delta and of e^floor - 1 that the solver does not get
 _LARGEST = 1e6  # of e^epsilon: beyond, tolerances are all that counts, and hardly a row moves
 
 _LARGEST_EPSILON = 600.0  # e^600 times 2^62 is a float; a smaller budget is a sound one
-_ROUNDING = 2.0**-52 * 64.0  # for each cell: what making shares whole may change, of themselves
+_ROUNDING = 2.0**-52 * 64.0  # for each cell: the relative error of rounding shares to whole numbers
 _LEAST = 2.0**-44  # of a row that is mixed in, so that it is many whole numbers
 _SHARES = (1.0 - 1e-9, 1.0 - 1e-3, 0.5)  # of delta that is used, one after the other
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Distributions that must not be told apart: those of one sensitive column and one adversary.
+    """Distributions of the secrets of one sensitive column, for one adversary.
 
     Attributes
     ----------
@@ -67,10 +67,8 @@ class Family:
     @cached_property
     def distributions(self) -> FloatArray:
         """The distributions p_s, shape (k, n)."""
-        distributions: FloatArray = (self.masses / self.masses.sum(axis=1, keepdims=True)).astype(
-            float
-        )
-        return distributions
+        shares = self.masses / self.masses.sum(axis=1, keepdims=True)
+        return np.asarray(shares, dtype=np.float64)
 
     @cached_property
     def ordered_pairs(self) -> Array:
@@ -93,7 +91,7 @@ class ChannelProblem:
     weights : ndarray of shape (n,)
         The distribution pi of the cells over which the cost is averaged; it sums to 1.
     costs : ndarray of shape (n, n)
-        What it costs to release cell y in place of x: never negative, 0 for itself.
+        The cost of releasing cell y in place of x: never negative, 0 for itself.
     epsilon, delta : float
         The budget.
     floor : float or None
@@ -114,7 +112,7 @@ class ChannelProblem:
 
 
 def most_cells(n_rows: int, *, floor: bool) -> int:
-    """Return for how many cells a program is solved in some ten seconds, as measured.
+    """Return the most cells for which a program was solved in about ten seconds.
 
     Parameters
     ----------
@@ -137,10 +135,10 @@ def most_cells(n_rows: int, *, floor: bool) -> int:
 
 
 def find_channel(problem: ChannelProblem) -> FloatArray:
-    """Return W(y|x) of least cost within the budget, shape (n, n), as the solver has it.
+    """Return the solver's W(y|x) of least cost within the budget, shape (n, n).
 
-    It is to be made whole before anything is drawn from it: `whole_rows` believes nothing of it.
-    Where the solver comes back with nothing, every cell stays as it is.
+    `whole_rows`, which does not trust it, must turn it into whole numbers before anything is drawn.
+    If the solver fails, every cell stays as it is.
     """
     n = problem.n_cells
     if n == 1:
@@ -155,7 +153,7 @@ def find_channel(problem: ChannelProblem) -> FloatArray:
 
 
 class _Program:
-    """Variables: W of each arc from cell x to y, or f and b of it; then each family's own."""
+    """Variables: W of each arc from cell x to y, or its f and b; then those of each family."""
 
     def __init__(self, problem: ChannelProblem) -> None:
         self.problem = problem
@@ -164,7 +162,7 @@ class _Program:
 
     @cached_property
     def _bases(self) -> Sparse:
-        """Which b(y) each arc has, shape (n_arcs, n): none without a floor."""
+        """The b(y) of each arc, shape (n_arcs, n); none without a floor."""
         if self.problem.floor is None:
             return sparse.csr_array((self.n**2, 0))
         where = (np.arange(self.n**2), self.ys)
@@ -198,12 +196,12 @@ class _Program:
         """The rows of the budget, and of the floor, over all variables."""
         parts = [self._budget(family) for family in self.problem.families]
         arcs = sparse.vstack([of_arcs for of_arcs, _ in parts]) @ self._of_arcs
-        rows = [sparse.hstack([arcs, sparse.block_diag([own for _, own in parts])])]
+        rows = [sparse.hstack([arcs, sparse.block_diag([others for _, others in parts])])]
         if self.problem.floor is not None:
             gain = (1.0 - _INSIDE) * (exp(min(self.problem.floor, 14.0)) - 1.0)
-            each = sparse.hstack([sparse.eye_array(self.n**2), -gain * self._bases])
-            each.resize(self.n**2, rows[0].shape[1])  # families' own variables are not in it
-            rows.append(each)
+            floor = sparse.hstack([sparse.eye_array(self.n**2), -gain * self._bases])
+            floor.resize(self.n**2, rows[0].shape[1])  # it has no variables of families
+            rows.append(floor)
         return sparse.csr_array(sparse.vstack(rows))
 
     @cached_property
@@ -222,7 +220,7 @@ class _Program:
         return np.append(held, np.zeros(self.matrix.shape[0] - len(held)))
 
     def _is_pure(self, family: Family) -> bool:
-        """Whether all pairs are held by epsilon alone, so that one variable lies between."""
+        """Whether all pairs keep epsilon alone, so that one variable lies between."""
         k = len(family.masses)
         return self.problem.delta == 0.0 and len(family.ordered_pairs) == k * (k - 1)
 
@@ -264,14 +262,14 @@ def _below(upper: Sparse, lower: Sparse) -> Sparse:
 # ---------------------------------------------------------------------------------- whole numbers
 
 
-def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
-    r"""Return a channel in parts of 2^62, mended so that it keeps its budget.
+def whole_rows(problem: ChannelProblem, channel: FloatArray) -> IntegerRows:
+    r"""Return a channel in parts of 2^62, changed so that it keeps its budget.
 
     Parameters
     ----------
     problem : ChannelProblem
-    found : ndarray of shape (n, n)
-        W(y|x). Nothing of it is believed: it may exceed the budget, by whatever.
+    channel : ndarray of shape (n, n)
+        W(y|x), which may exceed the budget by any amount.
 
     Returns
     -------
@@ -285,10 +283,10 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
 
     Notes
     -----
-    *Formal guarantees.* What is returned keeps every limit :math:`q_s(y) \le e^{\varepsilon}
-    q_{s'}(y)` with room for the rounding of its certificate (or, under a delta, the sum of the
-    excesses), and the floor: that is looked at last, whatever was done before. Where nothing else
-    helps, all cells become one cell.
+    *Formal guarantees.* The returned rows keep every limit :math:`q_s(y) \le e^{\varepsilon}
+    q_{s'}(y)` with room for the rounding of their certificate (or, under a delta, the sum of the
+    excesses), and the floor. This is checked last, on the returned rows. Where nothing else helps,
+    all cells become one cell.
 
     Examples
     --------
@@ -300,12 +298,12 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
     [0.962, 0.038, 0.038, 0.962]
     """
     limits = _Limits(problem)
-    shares = _cleaned(found)
+    shares = _cleaned(channel)
     for share in _SHARES:
         whole = _rounded(*_mixed(limits, shares, share))
         if limits.kept(whole):
             return _compressed(whole)
-    whole = np.zeros(found.shape, dtype=np.int64)
+    whole = np.zeros(channel.shape, dtype=np.int64)
     whole[:, np.argmin(problem.weights @ problem.costs)] = WHOLE
     if limits.kept(whole):
         return _compressed(whole)
@@ -316,34 +314,30 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
 
 
 class _Limits:
-    """What each output must keep, q_first <= factor q_second, in all families."""
+    """The limits of each output, q_first <= factor q_second, in all families."""
 
     def __init__(self, problem: ChannelProblem) -> None:
         self.problem = problem
         distributions = [family.distributions for family in problem.families]
         before = np.cumsum([0, *map(len, distributions[:-1])])
         pairs = [f.ordered_pairs + n for f, n in zip(problem.families, before, strict=True)]
-        self.distributions = np.concatenate(
-            distributions
-        )  # (K, n): of all families, one after the other
+        self.distributions = np.concatenate(distributions)  # (K, n), family after family
         self.first, self.second = np.concatenate(pairs).reshape(-1, 2).T.astype(np.intp)
         self.factor = exp(min(problem.epsilon, _LARGEST_EPSILON)) * (1.0 - 4.0 * ULP)
 
     @property
     def room(self) -> float:
-        """By how much of itself each side is moved for the certificate."""
+        """The relative room that each side of a limit leaves to the certificate."""
         epsilon = min(self.problem.epsilon, _LARGEST_EPSILON)
         return (160.0 + 8.0 * epsilon + 4.0 * self.problem.n_cells) * ULP
 
     def excess(self, shares: FloatArray, room: float, lowered: float = 0.0) -> FloatArray:
-        """Return by how much each limit is exceeded at each output at most, shape (P, n).
+        """Return an upper bound of the excess over each limit at each output, shape (P, n).
 
         Each share may be lowered by ``lowered`` later.
         """
-        most, least = (
-            (1.0 + room) * self.distributions @ shares,
-            (1.0 - room) * self.distributions @ shares,
-        )
+        most = (1.0 + room) * self.distributions @ shares
+        least = (1.0 - room) * self.distributions @ shares
         least -= lowered * (self.distributions @ (shares > 0.0))
         excess: FloatArray = most[self.first] - self.factor * least[self.second]
         return excess
@@ -365,7 +359,7 @@ class _Limits:
 
 
 def _uneven(floor: float | None, shares: FloatArray, room: float) -> FloatArray:
-    """Return by how much outputs tell more than the floor of the cells, at most."""
+    """Return an upper bound of the excess of each output over the floor."""
     if floor is None:
         return np.zeros(shares.shape[1])
     factor = exp(min(floor, _LARGEST_EPSILON)) * (1.0 - 32.0 * ULP)
@@ -373,18 +367,18 @@ def _uneven(floor: float | None, shares: FloatArray, room: float) -> FloatArray:
     return np.asarray((1.0 + room) * most - factor * (1.0 - room) * least)
 
 
-def _cleaned(found: FloatArray) -> FloatArray:
-    """Return rows of sum 1; one of nothing stays where it is."""
-    kept = np.isfinite(found) & (found > 0.0)
-    shares = np.where(kept, np.minimum(found, 1.0), 0.0)
-    shares[~kept.any(axis=1)] = np.eye(len(found))[~kept.any(axis=1)]
+def _cleaned(channel: FloatArray) -> FloatArray:
+    """Return rows of sum 1; a row without shares becomes that of a cell that stays."""
+    kept = np.isfinite(channel) & (channel > 0.0)
+    shares = np.where(kept, np.minimum(channel, 1.0), 0.0)
+    shares[~kept.any(axis=1)] = np.eye(len(channel))[~kept.any(axis=1)]
     shares /= shares.max(axis=1, keepdims=True)  # whose sums are no subnormal numbers
     normed: FloatArray = shares / shares.sum(axis=1, keepdims=True)
     return normed
 
 
 def _mixed(limits: _Limits, shares: FloatArray, share: float) -> tuple[FloatArray, IntArray]:
-    """Return what is left of the rows, and what each row gets besides, of 2^62."""
+    """Return what is left of the rows, and what is added to each row, in parts of 2^62."""
     room = limits.room + _ROUNDING * len(shares)
     excess = np.maximum(limits.excess(shares, room, 2.0 / WHOLE), 0.0)
     totals = excess.sum(axis=1)
@@ -416,7 +410,7 @@ def _beyond(limits: _Limits, needed: FloatArray, shares: FloatArray, room: float
 
 
 def _rounded(left: FloatArray, more: IntArray) -> IntArray:
-    """Return rows that sum to 2^62: what one lacks goes to its largest share, or is taken there."""
+    """Return rows that sum to 2^62: their largest share makes up for the rest."""
     whole: IntArray = np.floor(left * WHOLE).astype(np.int64) + more
     whole[np.arange(len(whole)), whole.argmax(axis=1)] += WHOLE - whole.sum(axis=1)
     return whole

@@ -70,7 +70,7 @@ def released_one_by_one(cells, kind=Pool, n_senders=1, n_donors=2):
             pool = kind(HOMES, CELLS, FLOWS, [[*own] for own in sends], [[*own] for own in gives])
             held = []
             for row, cell in enumerate(cells):
-                got = pool.given(
+                got = pool.released(
                     row, cell, lambda a, b: abs(contents[a][:, None] - contents[b]), draws
                 )
                 held.append(int(contents[row if got is None else got]))
@@ -130,9 +130,9 @@ class Nearest(Pool):
 class ThinStay(Pool):
     """A row of a cell without donors stays where it would go to the cell that it counts with."""
 
-    def given(self, row, cell, costs, draws):
+    def released(self, row, cell, costs, draws):
         own = set(self.donors[self.homes[cell]])
-        found = super().given(row, cell, costs, draws)
+        found = super().released(row, cell, costs, draws)
         return None if cell == 2 and found in own else found
 
 
@@ -177,11 +177,11 @@ def between(own, others):
 def test_a_sender_is_used_up_and_a_donor_is_given_once():
     pool = pool_of([[0, 4], [4, 0]], list(range(10, 13)), list(range(20, 29)))
     choices = Choices(system_entropy())
-    given = [pool.given(0, 0, between, choices) for _ in range(9)]
+    given = [pool.released(0, 0, between, choices) for _ in range(9)]
     assert sorted(given) == list(range(20, 29))
     assert pool.senders == [[], []]
     with pytest.raises(UsedUpError):
-        pool.given(0, 0, between, choices)
+        pool.released(0, 0, between, choices)
 
 
 def test_the_real_sampler_draws_cells_by_flows_and_donors_alike_for_rows_that_are_like_senders():
@@ -189,7 +189,7 @@ def test_the_real_sampler_draws_cells_by_flows_and_donors_alike_for_rows_that_ar
     for _ in range(3000):
         senders = rng.permutation(4)  # the row itself is any of them, as likely
         pool = pool_of([[5, 3], [3, 5]], senders[1:].tolist(), [1, 6, 7, 8, 9])
-        drawn[pool.given(senders[0], 0, between, choices)] += 1
+        drawn[pool.released(senders[0], 0, between, choices)] += 1
     assert chisquare([drawn[None], 3000 - drawn[None]], [1875, 1125]).pvalue > 1e-6
     assert chisquare([drawn[donor] for donor in (1, 6, 7, 8, 9)]).pvalue > 1e-6
 

@@ -1,7 +1,7 @@
 """The release artifact: what `transform` needs of a fitted noiser as plain values, without priors.
 
-Floats are written in hexadecimal, so that they come back as they were; whole ones as whole numbers.
-What is as by default is left out.
+Floats are written in hexadecimal, so that they are read back exactly; whole ones as whole numbers.
+Default values are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sklearn_puffer._tables import Column, Kind, Missing, Name
 from sklearn_puffer.noise import family_of, written_family
 
 SCHEMA = "sklearn_puffer.release/3"
-# the first one had no margins, the second one no groups of rows
+# 1 had no margins, and 2 no groups of rows
 _READ = (SCHEMA, "sklearn_puffer.release/2", "sklearn_puffer.release/1")
 MOST_CHARACTERS = 1 << 28
 _LARGEST_WHOLE = 2**53
@@ -59,7 +59,7 @@ Number = int | str
 
 @dataclass(frozen=True)
 class FloatLevel:
-    """A category that is a float, or what unseen ones become."""
+    """A category, or the replacement of unseen ones, that is a float."""
 
     float: str
 
@@ -72,18 +72,16 @@ Names = tuple[Name, ...]
 
 
 def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
-    """Return a fitted release, and what is done with values it has not seen, as JSON in one line.
+    """Return a fitted release, and its rule for values it has not seen, as JSON in one line.
 
     Raises
     ------
     ValueError
-        If it has what no artifact holds: a family, cost or category of the user's own.
+        If it has a family, cost or category of the user's own, which no artifact holds.
     """
     rules, certificate, releases = fitted.rules, fitted.certificate, fitted.columns
-    awaited = certificate.around is not None and certificate.known_over_set is None
-    groups = None if rules.groups is None else vars(rules.groups)
     channel = None if fitted.channel is None else _written_channel(fitted.channel)
-    # what is key material says so first
+    # an artifact that is key material says so first
     return signed_text(
         _stated({"key_material": None if channel is None else KEY_MATERIAL})
         | {
@@ -104,10 +102,10 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         }
         | _stated(
             {
-                "awaited": awaited,
+                "awaited": certificate.around is not None and certificate.known_over_set is None,
                 "noise": _written_family(releases),
                 "channel": channel,
-                "groups": groups,
+                "groups": None if rules.groups is None else vars(rules.groups),
             }
         )
     )
@@ -127,7 +125,7 @@ def _checksum(record: dict[str, Any]) -> str:
 
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record without what is not there, or not so."""
+    """Return a record without the fields that are None or False."""
     return {
         name: value for name, value in record.items() if value is not None and value is not False
     }
@@ -138,7 +136,7 @@ def _names(names: Sequence[Any]) -> Names:
 
 
 def _written_patterns(patterns: Patterns) -> list[Any]:
-    """Return which columns occurred together, in an order that is always the same."""
+    """Return the sets of columns that occurred together, in a fixed order."""
     return [
         (_names(group), sorted(map(_names, known), key=repr))
         for group, known in sorted(patterns.items(), key=repr)
@@ -158,14 +156,14 @@ def _written_family(releases: Sequence[ColumnRelease]) -> dict[str, Any] | None:
     noises = [release.noise for release in releases if release.noise is not None]
     if not noises:
         return None
-    own = without_mixings(noises[0])
-    if (found := written_family(own)) is None:
+    noise = without_mixings(noises[0])
+    if (family := written_family(noise)) is None:
         raise ValueError(
-            f"noise={own.name} is a family of your own, which a form does not hold, for "
-            "whoever reads it may lack it; use one of sklearn_puffer.noise, or save the "
-            "noiser with joblib."
+            f"noise={noise.name} is a family of your own, which a release artifact does not hold: "
+            "its reader may lack it; use one of sklearn_puffer.noise, or save the noiser with "
+            "joblib."
         )
-    name, parameters = found
+    name, parameters = family
     return {"family": name} | {key: written(value) for key, value in parameters.items()}
 
 
@@ -176,20 +174,19 @@ def _written_columns(fitted: FittedMechanism) -> list[dict[str, Any]]:
         for record, release, least in zip(records, fitted.columns, fitted.noise.least, strict=True):
             scale, grid, remapping = least
             if (scale, grid) != (scale_of(release), release.grid):
-                of_map = _stated({"remapping": _written_map(remapping)})
-                record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)} | of_map
+                certified = {"scale": float(scale).hex(), "grid": written(grid)}
+                record["certified"] = certified | _stated({"remapping": _written_map(remapping)})
     for record, margin in zip(records, fitted.rules.margins, strict=False):
         present = None if margin.present == margin.total else margin.present
-        place = None if margin.place is None else tuple(map(written, margin.place))
+        location = None if margin.place is None else tuple(map(written, margin.place))
         parts = margin.parts.tolist()
-        record["margin"] = {"parts": parts} | _stated({"present": present, "place": place})
+        record["margin"] = {"parts": parts} | _stated({"present": present, "place": location})
     return records
 
 
 def _written_release(release: ColumnRelease) -> dict[str, Any]:
-    column, mixing = release.column, release.mixing
+    column, mixing, levels = release.column, release.mixing, release.column.levels
     what = f"column {column.name!r}"
-    levels = column.levels
     return {
         "name": plain(column.name),
         "kind": column.kind,
@@ -225,18 +222,19 @@ def _written_level(level: Any, what: str) -> Any:
     if type(level) in _PLAIN:
         return level
     raise ValueError(
-        f"{what} has the value {quoted(level)} of type {type(level).__name__}, and a form holds "
-        "categories that are strings, numbers, booleans or missing; convert the column with "
-        "astype(str), or save the noiser with joblib."
+        f"{what} has the value {quoted(level)} of type {type(level).__name__}, and a release "
+        "artifact holds categories that are strings, numbers, booleans or missing; convert the "
+        "column with astype(str), or save the noiser with joblib."
     )
 
 
 def _written_channel(channel: ChannelRelease) -> dict[str, Any]:
-    """Return the cells, their rows in shares of 2^62, and what moves to the cells cost."""
+    """Return the cells, their rows in shares of 2^62, and the units of their distances."""
     if channel.distance.cost is not None:
         raise ValueError(
-            f"cost={quoted(channel.distance.cost)} is code of your own, which a form does not "
-            "hold; leave cost out for distances in units of change, or save the noiser with joblib."
+            f"cost={quoted(channel.distance.cost)} is code of your own, which a release artifact "
+            "does not hold; leave cost out for distances in units of change, or save the noiser "
+            "with joblib."
         )
     return {
         "cells": channel.cells.codes.tolist(),
@@ -254,10 +252,10 @@ def written(value: float) -> Number:
     >>> written(3.0), written(0.5)
     (3, '0x1.0000000000000p-1')
     """
-    own = float(value)
-    whole = own.is_integer() and abs(own) <= _LARGEST_WHOLE and math.copysign(1.0, own) == 1.0
-    negative = own.is_integer() and -_LARGEST_WHOLE <= own < 0.0
-    return int(own) if whole or negative else own.hex()
+    value = float(value)
+    negative_zero = value == 0.0 and math.copysign(1.0, value) < 0.0
+    whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE and not negative_zero
+    return int(value) if whole else value.hex()
 
 
 def all_written(values: FloatArray) -> list[Number]:
@@ -269,7 +267,7 @@ def all_written(values: FloatArray) -> list[Number]:
 
 
 class Fields:
-    """The fields of a JSON object: each is read strictly as a type, and none may be left."""
+    """The fields of a JSON object: each is read strictly as a type, and none may be left over."""
 
     def __init__(self, value: Any, field: str = "") -> None:
         self._left: dict[str, Any] = dict(read_as(dict, value, field))
@@ -280,7 +278,7 @@ class Fields:
         return f"{self._field}.{name}" if self._field else name
 
     def read(self, name: str, kind: Any, *default: Any) -> Any:
-        """Return a field as one of a type, or the default where it is not there."""
+        """Return a field as a value of a type, or the default where it is absent."""
         if name in self._left:
             return read_as(kind, self._left.pop(name), self.named(name))
         if not default:
@@ -303,7 +301,7 @@ class Fields:
         return np.array(values, dtype=np.int64)
 
     def inner(self, name: str) -> Fields | None:
-        """Return the fields of an object in it, where there is one."""
+        """Return the fields of an object in a field, where there is one."""
         value = self._left.pop(name, None)
         return None if value is None else self._added(value, self.named(name))
 
@@ -326,7 +324,7 @@ class Fields:
             raise FieldError(f"field {self.named(name)} does not fit the others")
 
     def end(self) -> None:
-        """Refuse what nobody has read."""
+        """Refuse fields that were not read."""
         if self._left:
             raise FieldError(f"field {self.named(min(self._left))} is not known")
         for inner in self._inner:
@@ -347,47 +345,48 @@ def number(value: Number, field: str) -> float:
     1.5
     """
     try:
-        found = float.fromhex(value) if isinstance(value, str) else float(value)
+        parsed = float.fromhex(value) if isinstance(value, str) else float(value)
     except (ValueError, OverflowError):
-        found = math.nan
-    if not math.isfinite(found):
+        parsed = math.nan
+    if not math.isfinite(parsed):
         raise FieldError(f"field {field} must be a finite number, got {quoted(value)[:60]}")
-    return found
+    return parsed
 
 
 def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
-    """Return the fitted release that was written, and what is done with values it has not seen.
+    """Return the fitted release that was written, and its rule for values it has not seen.
 
-    Whether it is the one that its certificate is about, its fingerprint tells.
+    The caller compares its fingerprint with that of its certificate.
 
     Raises
     ------
     FieldError
         If a text is no artifact, was changed or damaged, or a field does not fit the others.
     """
-    own = Fields(_whole_record(text))
+    record = Fields(_whole_record(text))
     for name in ("schema", "version"):
-        own.read(name, str)
-    own.read("key_material", str, "")
+        record.read(name, str)
+    record.read("key_material", str, "")
     certificate = certificate_from_dict(
-        own.read("certificate", dict), awaited=own.read("awaited", bool, False)
+        record.read("certificate", dict), awaited=record.read("awaited", bool, False)
     )
-    own.check(certificate.fingerprint == own.read("fingerprint", str), "fingerprint")
-    columns, family, output = own.listed("columns"), own.inner("noise"), own.read("output", Output)
+    record.check(certificate.fingerprint == record.read("fingerprint", str), "fingerprint")
+    columns, family = record.listed("columns"), record.inner("noise")
     noise = None if family is None else _read_family(family)
+    output = record.read("output", Output)
     releases = [_read_release(column, noise, output) for column in columns]
     least = [_read_least(*pair) for pair in zip(columns, releases, strict=True)]
-    margins = _read_margins(own, columns, releases, certificate.n_rows)
-    rules = _read_rules(own, {release.column.name for release in releases}, margins)
-    told = None if rules.groups is None else rules.groups.for_certificate()
-    own.check(told == certificate.groups, "groups")
-    own.check(told is None or told.column in rules.passed, "groups.column")
+    margins = _read_margins(record, columns, releases, certificate.n_rows)
+    rules = _read_rules(record, {release.column.name for release in releases}, margins)
+    groups = rules.groups and rules.groups.for_certificate()
+    record.check(groups == certificate.groups, "groups")
+    record.check(groups is None or groups.column in rules.passed, "groups.column")
     if margins:
         known = FittedMargins([release.column for release in releases], margins)
         certificate = replace(certificate, fitted=known)
-    cells, unknown = own.inner("channel"), _read_unknown(own)
+    cells, unknown = record.inner("channel"), _read_unknown(record)
     channel = None if cells is None else _read_channel(cells, releases)
-    own.end()
+    record.end()
     return FittedMechanism(rules, channel or NoiseOfColumns(releases, least), certificate), unknown
 
 
@@ -407,27 +406,27 @@ def _whole_record(text: str) -> dict[str, Any]:
     return record
 
 
-def _read_rules(own: Fields, public: set[Name], margins: list[Margin]) -> TableRules:
-    patterns = own.read("patterns", tuple[tuple[Names, tuple[Names, ...]], ...])
+def _read_rules(record: Fields, public: set[Name], margins: list[Margin]) -> TableRules:
+    patterns = record.read("patterns", tuple[tuple[Names, tuple[Names, ...]], ...])
     rules = TableRules(
-        names=own.read("names", Names),
-        named=own.read("named", bool),
-        sensitive=list(own.read("sensitive", Names)),
-        passed=list(own.read("passed", Names)),
-        order=list(own.read("order", Names)),
-        missing=own.read("missing", Missing),
+        names=record.read("names", Names),
+        named=record.read("named", bool),
+        sensitive=list(record.read("sensitive", Names)),
+        passed=list(record.read("passed", Names)),
+        order=list(record.read("order", Names)),
+        missing=record.read("missing", Missing),
         patterns={group: set(known) for group, known in patterns},
         margins=margins,
-        groups=own.read("groups", RowGroups | None, None),
+        groups=record.read("groups", RowGroups | None, None),
     )
     released = public | set(rules.passed)
-    own.check(len(rules.order) == len(released) and set(rules.order) == released, "order")
-    own.check(released <= set(rules.names), "names")
+    record.check(len(rules.order) == len(released) and set(rules.order) == released, "order")
+    record.check(released <= set(rules.names), "names")
     return rules
 
 
-def _read_unknown(own: Fields) -> Any:
-    unknown = own.read("unknown", str | tuple[tuple[Name, Level], ...])
+def _read_unknown(record: Fields) -> Any:
+    unknown = record.read("unknown", str | tuple[tuple[Name, Level], ...])
     if isinstance(unknown, str):
         return unknown
     return {name: _read_level(value, "unknown") for name, value in unknown}
@@ -437,69 +436,69 @@ def _read_level(level: Level, field: str) -> Any:
     return number(level.float, field) if isinstance(level, FloatLevel) else level
 
 
-def _read_family(own: Fields) -> Noise:
-    parameters = {"k": own.number("k")} if own.has("k") else {}
-    return family_of(own.read("family", str), parameters)
+def _read_family(record: Fields) -> Noise:
+    parameters = {"k": record.number("k")} if record.has("k") else {}
+    return family_of(record.read("family", str), parameters)
 
 
-def _read_release(own: Fields, family: Noise | None, output: Output) -> ColumnRelease:
-    column, noise = _read_column(own), None
-    grid = own.number("grid") if own.has("grid") else 0.0
-    mixed = own.has("shares")
-    if own.has("scale"):
+def _read_release(record: Fields, family: Noise | None, output: Output) -> ColumnRelease:
+    column, noise = _read_column(record), None
+    grid = record.number("grid") if record.has("grid") else 0.0
+    mixed = record.has("shares")
+    if record.has("scale"):
         if family is None:
             raise FieldError("field noise is missing")
-        noise = family.with_scale(own.number("scale"))
-        own.check(grid > 0.0 or mixed, "grid")
-        own.check(mixed or not column.unordered, "shares")
+        noise = family.with_scale(record.number("scale"))
+        record.check(grid > 0.0 or mixed, "grid")
+        record.check(mixed or not column.unordered, "shares")
     if mixed and noise is not None:
-        values, shares = own.numbers("drawn"), own.read("shares", tuple[int, ...])
-        own.check(len(values) == len(shares) == len(column.atoms), "drawn")
+        values, shares = record.numbers("drawn"), record.read("shares", tuple[int, ...])
+        record.check(len(values) == len(shares) == len(column.atoms), "drawn")
         noise = MixedNoise(noise, (Mixing(tuple(values.tolist()), shares),))
-    return ColumnRelease(column, noise, grid, output, _read_map(own.inner("remapping"), column))
+    return ColumnRelease(column, noise, grid, output, _read_map(record.inner("remapping"), column))
 
 
-def _read_column(own: Fields) -> Column:
-    kind, atoms = own.read("kind", Kind), own.numbers("atoms")
+def _read_column(record: Fields) -> Column:
+    kind, atoms = record.read("kind", Kind), record.numbers("atoms")
     n = len(atoms)
-    own.check(n > 0 and bool((np.diff(atoms) > 0.0).all()), "atoms")
-    levels = own.read("levels", tuple[Level, ...] | None, None)
-    own.check((levels is None) == (kind != "category"), "levels")
-    own.check(levels is None or len(levels) == n, "levels")
-    edges = own.numbers("edges") if own.has("edges") else None
-    own.check(edges is None or len(edges) == n - 1, "edges")
-    known = own.read("known", tuple[bool, ...] | None, None)
-    own.check(known is None or len(known) == n, "known")
-    missing_code = own.read("missing_code", int | None, None)
-    own.check(missing_code in (None, n - 1), "missing_code")
+    record.check(n > 0 and bool((np.diff(atoms) > 0.0).all()), "atoms")
+    levels = record.read("levels", tuple[Level, ...] | None, None)
+    record.check((levels is None) == (kind != "category"), "levels")
+    record.check(levels is None or len(levels) == n, "levels")
+    edges = record.numbers("edges") if record.has("edges") else None
+    record.check(edges is None or len(edges) == n - 1, "edges")
+    known = record.read("known", tuple[bool, ...] | None, None)
+    record.check(known is None or len(known) == n, "known")
+    missing_code = record.read("missing_code", int | None, None)
+    record.check(missing_code in (None, n - 1), "missing_code")
     return Column(
-        own.read("name", Name),
+        record.read("name", Name),
         kind,
         atoms,
         np.ones(n, dtype=bool) if known is None else np.array(known, dtype=bool),
-        levels and tuple(_read_level(each, own.named("levels")) for each in levels),
+        levels and tuple(_read_level(level, record.named("levels")) for level in levels),
         edges,
-        own.read("merged", bool, False),
+        record.read("merged", bool, False),
         missing_code,
-        own.number("spread") if own.has("spread") else None,
-        own.read("ordered", bool, False),
-        own.read("free", bool, False),
+        record.number("spread") if record.has("spread") else None,
+        record.read("ordered", bool, False),
+        record.read("free", bool, False),
     )
 
 
-def _read_map(own: Fields | None, column: Column) -> Remapping | None:
-    if own is None:
+def _read_map(record: Fields | None, column: Column) -> Remapping | None:
+    if record is None:
         return None
-    starts, codes = own.whole("starts"), own.whole("codes").astype(np.intp)
+    starts, codes = record.whole("starts"), record.whole("codes").astype(np.intp)
     ascends = len(codes) == len(starts) + 1 and bool((np.diff(starts) > 0).all())
-    own.check(ascends, "starts")
-    own.check(codes.min() >= 0 and codes.max() < len(column.atoms), "codes")
+    record.check(ascends, "starts")
+    record.check(codes.min() >= 0 and codes.max() < len(column.atoms), "codes")
     return Remapping(_NO_SHARES, starts, codes)
 
 
-def _read_least(own: Fields, release: ColumnRelease) -> Least:
-    """Return the scale, grid and map that the certificate is about, where there is more noise."""
-    least = own.inner("certified")
+def _read_least(record: Fields, release: ColumnRelease) -> Least:
+    """Return the scale, grid and map that the certificate covers, where there is more noise."""
+    least = record.inner("certified")
     if least is None:
         return scale_of(release), release.grid, release.remapping
     remapping = _read_map(least.inner("remapping"), release.column)
@@ -507,55 +506,54 @@ def _read_least(own: Fields, release: ColumnRelease) -> Least:
 
 
 def _read_margins(
-    own: Fields, columns: Sequence[Fields], releases: Sequence[ColumnRelease], total: int
+    record: Fields, columns: Sequence[Fields], releases: Sequence[ColumnRelease], total: int
 ) -> list[Margin]:
-    """Return how the values of each column were distributed, or nothing where that is not told."""
-    given = [column.inner("margin") for column in columns]
+    """Return the distribution of the values of each column, or nothing where it is not written."""
     margins = [
         _read_margin(margin, release.column, total)
-        for margin, release in zip(given, releases, strict=True)
-        if margin is not None
+        for column, release in zip(columns, releases, strict=True)
+        if (margin := column.inner("margin")) is not None
     ]
-    own.check(len(margins) in (0, len(releases)), "columns[].margin")
+    record.check(len(margins) in (0, len(releases)), "columns[].margin")
     return margins
 
 
-def _read_margin(own: Fields, column: Column, total: int) -> Margin:
-    parts, present = own.whole("parts"), own.read("present", int | None, None)
+def _read_margin(record: Fields, column: Column, total: int) -> Margin:
+    parts, present = record.whole("parts"), record.read("present", int | None, None)
     present = total if present is None else present
-    own.check(0 <= present <= total, "present")
-    own.check(len(parts) == n_cells(column) and bool((parts >= 0).all()), "parts")
-    own.check(sum(parts.tolist()) == (PARTS if present else 0), "parts")
-    own.check(own.has("place") == column.free, "place")
-    place = None
+    record.check(0 <= present <= total, "present")
+    record.check(len(parts) == n_cells(column) and bool((parts >= 0).all()), "parts")
+    record.check(sum(parts.tolist()) == (PARTS if present else 0), "parts")
+    record.check(record.has("place") == column.free, "place")
+    location = None
     if column.free:
-        low, factor = own.read("place", tuple[Number, Number])
-        place = number(low, own.named("place")), number(factor, own.named("place"))
-    return margin_over(column, parts, present, total, place)
+        low, factor = record.read("place", tuple[Number, Number])
+        location = number(low, record.named("place")), number(factor, record.named("place"))
+    return margin_over(column, parts, present, total, location)
 
 
-def _read_channel(own: Fields, releases: list[ColumnRelease]) -> ChannelRelease:
+def _read_channel(record: Fields, releases: list[ColumnRelease]) -> ChannelRelease:
     """Return the channel without the distributions that it was found for."""
     columns = [release.column for release in releases]
     sizes = tuple(len(column.atoms) for column in columns)
-    cells = DistinctRows(_read_codes(own, sizes), sizes)
-    lengths, units = own.whole("lengths"), own.numbers("units")
-    own.check(len(lengths) == len(cells) and bool((lengths > 0).all()), "lengths")
+    cells = DistinctRows(_read_codes(record, sizes), sizes)
+    lengths, units = record.whole("lengths"), record.numbers("units")
+    record.check(len(lengths) == len(cells) and bool((lengths > 0).all()), "lengths")
     starts = np.append(0, np.cumsum(lengths))
-    rows = IntegerRows(starts, own.whole("targets"), own.whole("shares"))
-    own.check(len(units) == len(columns) and bool((units > 0.0).all()), "units")
-    own.check(not own.read("stay", tuple[int, ...]), "stay")
+    rows = IntegerRows(starts, record.whole("targets"), record.whole("shares"))
+    record.check(len(units) == len(columns) and bool((units > 0.0).all()), "units")
+    record.check(not record.read("stay", tuple[int, ...]), "stay")
     unordered = np.array([column.unordered for column in columns])
     distance = CellDistance(cells.values(columns), unordered, units)
     return ChannelRelease(releases, cells, rows, distance)
 
 
-def _read_codes(own: Fields, sizes: Sequence[int]) -> Array:
-    cells = own.read("cells", tuple[tuple[int, ...], ...])
-    own.check(bool(cells) and all(len(cell) == len(sizes) for cell in cells), "cells")
-    own.check(len(set(cells)) == len(cells) and min(map(min, cells)) >= 0, "cells")
+def _read_codes(record: Fields, sizes: Sequence[int]) -> Array:
+    cells = record.read("cells", tuple[tuple[int, ...], ...])
+    record.check(bool(cells) and all(len(cell) == len(sizes) for cell in cells), "cells")
+    record.check(len(set(cells)) == len(cells) and min(map(min, cells)) >= 0, "cells")
     codes = np.array(cells, dtype=np.intp)
-    own.check(bool((codes < np.array(sizes)).all()), "cells")
+    record.check(bool((codes < np.array(sizes)).all()), "cells")
     return codes
 
 
@@ -563,14 +561,12 @@ def _read_codes(own: Fields, sizes: Sequence[int]) -> Array:
 
 
 _APART = {"rule", "around", "fitted"}
-
-
 _GONE = {"lower_bound", "n_blocks", "stayed"}  # of the facts of a channel
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A loss over a set of priors that the noiser computes, and this certificate has not."""
+    """A loss over a set of priors that only the noiser can compute."""
 
     @property
     def known(self) -> SetLoss | None:
@@ -586,7 +582,7 @@ class Elsewhere:
 
 
 def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -> Certificate:
-    """Return the certificate that ``to_dict`` wrote; it knows no other priors.
+    """Return the certificate that ``to_dict`` wrote, without priors.
 
     Parameters
     ----------
@@ -597,7 +593,7 @@ def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -
     Raises
     ------
     ValueError
-        If the record is none of a certificate, naming the field.
+        If the record is not that of a certificate, naming the field.
 
     Examples
     --------
@@ -615,27 +611,25 @@ def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -
             f"version {quoted(record.get('version'))} of the library"
         )
     kind = ChannelCertificate if "channel" in record else Certificate
-    if kind is ChannelCertificate:
-        record = _of_channel(record)
     hints = get_type_hints(kind)
     if kind is ChannelCertificate:
-        hints["pairs"] = tuple[ChannelLoss, ...]
-    own = Fields(record)
-    told = {
+        record, hints["pairs"] = _of_channel(record), tuple[ChannelLoss, ...]
+    reader = Fields(record)
+    facts = {
         # what later versions added has a default
-        each.name: own.read(each.name, hints[each.name], *_default_of(each))
-        for each in fields(kind)
-        if each.name not in _APART
+        entry.name: reader.read(entry.name, hints[entry.name], *_default_of(entry))
+        for entry in fields(kind)
+        if entry.name not in _APART
     }
-    around: Any = own.read("over_set", SetLoss | None)
+    around: Any = reader.read("over_set", SetLoss | None)
     if awaited and around is None:
         around = Elsewhere()
-    rule = own.read("rule", dict | None)
-    return kind(**told, around=around, rule=None if rule is None else rule_from_dict(rule))
+    rule = reader.read("rule", dict | None)
+    return kind(**facts, around=around, rule=None if rule is None else rule_from_dict(rule))
 
 
 def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record of a channel without what earlier versions wrote besides."""
+    """Return the record of a channel without the fields that only earlier versions wrote."""
     for name, what in (("over_set", "a confidence set"), ("models", "a classifier")):
         if record.get(name):
             raise FieldError(
@@ -650,18 +644,18 @@ def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
             "field channel.known names columns that may be known, and this version knows no such "
             'channels; release with the version that wrote it, or fit again with noise="swap"'
         )
-    kept = [_staying(each) for each in facts.get("kept", ())]
+    kept = [_staying(bins) for bins in facts.get("kept", ())]
     return {**record, "channel": {**_staying(facts), "kept": kept}}
 
 
 def _staying(facts: Any) -> Any:
-    """Return facts without what is gone; rows that stay in their bins are unchanged now."""
+    """Return facts without fields of earlier versions; their ``stayed`` is ``unchanged`` now."""
     if not isinstance(facts, Mapping):
         return facts
-    name = "share" if "share" in facts else "unchanged"
-    stayed = facts.get("stayed")
-    own = facts if stayed is None else {**facts, name: stayed}
-    return {k: v for k, v in own.items() if k not in _GONE}
+    kept = {k: v for k, v in facts.items() if k not in _GONE}
+    if facts.get("stayed") is not None:
+        kept["share" if "share" in facts else "unchanged"] = facts["stayed"]
+    return kept
 
 
 def _default_of(field: Any) -> list[Any]:

@@ -342,7 +342,7 @@ def _tried(found: SwapFound, served: Sequence[Served]) -> tuple[Array, Array]:
     gets = rows.copy()
     for place, row in enumerate(rows.tolist()):
         try:
-            got = pools[strata[row]].given(row, int(cells[row]), points.between, choices)
+            got = pools[strata[row]].released(row, int(cells[row]), points.between, choices)
         except UsedUpError:
             return rows[:place], gets[:place]
         gets[place] = row if got is None else got
@@ -452,7 +452,7 @@ class Service(NotCopied):
         first = len(self._rows)
         for row, (stratum, cell) in enumerate(zip(strata.tolist(), cells.tolist(), strict=True)):
             try:
-                found = self._pools[stratum].given(first + row, cell, costs, choices)
+                found = self._pools[stratum].released(first + row, cell, costs, choices)
             except UsedUpError:
                 self._most[stratum] = self._released[stratum]
                 raise OverspentError(

@@ -1,9 +1,10 @@
 """Who gets whose row: flows in whole rows, leavers and places by lot, and matches of least change.
 
-Flows are rounded as Cox has it (1987): as long as an entry is no whole row there is a cycle of such
-entries, along which rows and columns keep their sums when one entry gains what the next loses.
+Flows are rounded by the method of Cox (1987): while some entries are not whole rows, there is a
+cycle of such entries. Sums of rows and columns stay the same when each entry of a cycle gains what
+the next one loses.
 
-Rows that are released one by one are given rows of a reserve, which is used up.
+Rows that are released one by one are exchanged for rows of a reserve, which is used up.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MOST_MATCHED = 800
 """Leavers and places that are matched at once; more are cut into random parts."""
 
 PART = 300
-"""Of so many each: where there are many, near ones are in every part, and time grows as a power."""
+"""Size of these parts: each still holds near places, and time grows as a power of the size."""
 
 MATCHED = 4
 """Senders, the row itself among them, that are matched with as many donors."""
@@ -33,7 +34,7 @@ RUNS_OUT = 1e-4
 _MOST = 1 << 40
 
 Costs = Callable[[Array, Array], FloatArray]
-"""What it costs that owners of some rows get others, shape (n, m)."""
+"""The costs at which owners of some rows get others, shape (n, m)."""
 
 
 class Draws(Protocol):
@@ -57,8 +58,8 @@ def whole_rows(flows: IntArray, draws: Draws) -> IntArray:
     rest = table % ROW
     rows = [set(np.flatnonzero(row).tolist()) for row in rest]
     columns = [set(np.flatnonzero(column).tolist()) for column in rest.T]
-    for a, own in enumerate(rows):
-        while own:
+    for a, fractional in enumerate(rows):
+        while fractional:
             cycle = _cycle(a, rows, columns)
             _step(table, cycle, draws)
             for row, column in cycle:
@@ -71,7 +72,7 @@ def whole_rows(flows: IntArray, draws: Draws) -> IntArray:
 def _cycle(start: int, rows: list[set[int]], columns: list[set[int]]) -> list[tuple[int, int]]:
     """Return the entries of a cycle: each row and column of it has two of them, one after another.
 
-    A row whose sum is whole has no single entry that is not, so a walk never ends but on itself.
+    A row of whole sum cannot have a single fractional entry, so a walk ends only where it began.
     """
     path: list[tuple[int, int]] = []
     seen: dict[tuple[str, int], int] = {}
@@ -80,18 +81,18 @@ def _cycle(start: int, rows: list[set[int]], columns: list[set[int]]) -> list[tu
         if ("row", row) in seen:
             return path[seen["row", row] :]
         seen["row", row] = len(path)
-        column = next(each for each in rows[row] if each != last)
+        column = next(index for index in rows[row] if index != last)
         path.append((row, column))
         if ("column", column) in seen:
             return path[seen["column", column] :]
         seen["column", column] = len(path)
         last = column
-        row = next(each for each in columns[column] if each != row)
+        row = next(index for index in columns[column] if index != row)
         path.append((row, column))
 
 
 def _step(table: IntArray, cycle: list[tuple[int, int]], draws: Draws) -> None:
-    """Move along a cycle until an entry is whole, either way with the chance that keeps means."""
+    """Shift rows along a cycle until an entry is whole; the chances of both ways keep the means."""
     signs = np.where(np.arange(len(cycle)) % 2 == 0, 1, -1)
     where = tuple(np.array(cycle).T)
     below = table[where] % ROW
@@ -105,7 +106,7 @@ def _step(table: IntArray, cycle: list[tuple[int, int]], draws: Draws) -> None:
 def leavers_and_places(
     cells: Array, flows: IntArray, draws: Draws, *, shuffle: bool
 ) -> list[tuple[Array, Array]]:
-    """Return who leaves each cell, and as many places for them, which are yet to be matched.
+    """Return who leaves each cell, and as many places for them, not yet matched.
 
     Parameters
     ----------
@@ -114,14 +115,14 @@ def leavers_and_places(
         How many rows go from cell to cell, in whole rows.
     draws : Draws
     shuffle : bool
-        Whether all rows of a cell change places among themselves, too: these are by lot.
+        Whether all rows of a cell change places among themselves, too, by lot.
 
     Notes
     -----
     *Formal guarantees.* Rows are shuffled before anything is chosen, so that no choice and no tie
-    depends on their order. Who leaves a cell, and which of its vacated places are allotted to which
-    cell, is uniform; so, whatever the matches, a place of cell b is held by somebody of cell a with
-    chance F(a, b) / N_b (DESIGN, section 14.3).
+    depends on their order. The leavers of a cell are uniform, and so is the choice of its vacated
+    places for each cell. Whatever the matches, a place of cell b is therefore held by somebody of
+    cell a with chance F(a, b) / N_b (DESIGN, section 14.3).
     """
     order = draws.shuffled(len(cells))
     order = order[np.argsort(cells[order], kind="stable")]  # each cell's rows, in a random order
@@ -136,28 +137,29 @@ def leavers_and_places(
 
 
 def _allotted(vacated: list[Array], moving: IntArray, draws: Draws) -> list[Array]:
-    """Return the places that each cell's leavers go to: those of a cell are dealt out by lot."""
-    cut = [np.cumsum(column)[:-1] for column in moving.T]
-    mixed = [own[draws.shuffled(len(own))] for own in vacated]
-    dealt = [np.split(own, ends) for own, ends in zip(mixed, cut, strict=True)]
-    found = [np.concatenate([parts[a] for parts in dealt]) for a in range(len(moving))]
-    return [places[draws.shuffled(len(places))] for places in found]
+    """Return the places that leavers of each cell go to: vacated places are dealt by lot."""
+    dealt = [
+        np.split(cell[draws.shuffled(len(cell))], np.cumsum(column)[:-1])
+        for cell, column in zip(vacated, moving.T, strict=True)
+    ]
+    arrivals = [np.concatenate([parts[a] for parts in dealt]) for a in range(len(moving))]
+    return [cell[draws.shuffled(len(cell))] for cell in arrivals]
 
 
 def matched(leavers: Array, places: Array, costs: Costs) -> Array:
-    """Return the place of each leaver: those of a part are matched at the least cost."""
+    """Return the place of each leaver; each part is matched at the least cost."""
     n_parts = 1 if len(leavers) <= MOST_MATCHED else -(-len(leavers) // PART)
-    found = np.empty_like(places)
-    for part in range(n_parts):
-        own = slice(part, None, n_parts)
-        row, column = linear_sum_assignment(costs(leavers[own], places[own]))
-        found[own][row] = places[own][column]
-    return found
+    taken = np.empty_like(places)
+    for k in range(n_parts):
+        part = slice(k, None, n_parts)
+        row, column = linear_sum_assignment(costs(leavers[part], places[part]))
+        taken[part][row] = places[part][column]
+    return taken
 
 
-def least_cost(own: Array, others: Array, costs: Costs) -> float:
+def least_cost(owners: Array, others: Array, costs: Costs) -> float:
     """Return the mean cost of matching rows with others, as many, at the least cost."""
-    between = costs(own, others)
+    between = costs(owners, others)
     return float(between[linear_sum_assignment(between)].mean())
 
 
@@ -174,9 +176,9 @@ class Pool:
     Parameters
     ----------
     homes : ndarray of int of shape (n_cells,)
-        The place, among the cells that have donors, of the one that each cell counts with.
+        For each cell the index, among the cells that have donors, of the one it counts with.
     cells : ndarray of int of shape (n_homes,)
-        Which cells these are.
+        The cells that have donors.
     flows : ndarray of int64 of shape (n_homes, n_homes)
         F; a row of home a goes to b with chance :math:`K(b|a) = F(a, b) / \sum_b F(a, b)`.
     senders : sequence of lists of int
@@ -188,10 +190,10 @@ class Pool:
     -----
     *Formal guarantees.* Let the rows of a cell, those of the reserve among them, be exchangeable.
     Then, given b and all earlier releases, each donor left in b is given with the same chance,
-    whatever cell the row came from (DESIGN, section 14.5): the row is put among senders of its own
-    cell, so that the owner of each match is uniform among them, and what they are matched with is
-    a uniform draw of donors. Senders are used up, for a second match beside them would tell; a
-    donor is given once. A row that stays is one of cell b, too.
+    whatever cell the row came from (DESIGN, section 14.5). For the row is put among senders of its
+    own cell, so that the owner of each match is uniform among them, and they are matched with a
+    uniform draw of donors. Senders are used up, as a second match beside them would tell; a donor
+    is given once. A row that stays is one of cell b, too.
     """
 
     def __init__(
@@ -206,7 +208,7 @@ class Pool:
         self.ends = [[int(end) for end in np.cumsum(row)] for row in flows]
         self.senders, self.donors = senders, donors
 
-    def given(self, row: int, cell: int, costs: Costs, draws: Draws) -> int | None:
+    def released(self, row: int, cell: int, costs: Costs, draws: Draws) -> int | None:
         """Return the row of the reserve that is released for a row, or None for the row itself.
 
         Raises
@@ -216,7 +218,7 @@ class Pool:
         """
         ends = self.ends[self.homes[cell]]
         drawn = draws.below(ends[-1])
-        to = next(place for place, end in enumerate(ends) if drawn < end)
+        to = next(k for k, end in enumerate(ends) if drawn < end)
         return None if self.cells[to] == cell else self._match(row, cell, to, costs, draws)
 
     def _match(self, row: int, cell: int, to: int, costs: Costs, draws: Draws) -> int:
@@ -224,25 +226,25 @@ class Pool:
         if not donors:
             raise UsedUpError
         few = min(MATCHED, len(donors), len(senders) + 1)
-        own = np.array([row, *(senders.pop() for _ in range(few - 1))])
-        own = own[draws.shuffled(few)]  # no tie may be broken by who comes first
+        rows = np.array([row, *(senders.pop() for _ in range(few - 1))])
+        rows = rows[draws.shuffled(few)]  # no tie may be broken by who comes first
         offered = _by_lot(donors, few, draws)
-        sources, places = linear_sum_assignment(costs(own, offered))
-        found = int(offered[places[own[sources] == row]][0])
-        donors.remove(found)
-        return found
+        sources, targets = linear_sum_assignment(costs(rows, offered))
+        donor = int(offered[targets[rows[sources] == row]][0])
+        donors.remove(donor)
+        return donor
 
 
 def _by_lot(donors: list[int], few: int, draws: Draws) -> Array:
-    """Return some of the donors, each as probable as any other, which become the first ones."""
-    for place in range(few):
-        other = place + draws.below(len(donors) - place)
-        donors[place], donors[other] = donors[other], donors[place]
+    """Return a uniform draw of donors, which become the first ones in the list."""
+    for k in range(few):
+        other = k + draws.below(len(donors) - k)
+        donors[k], donors[other] = donors[other], donors[k]
     return np.array(donors[:few])
 
 
 def most_rows(rates: FloatArray, donors: Array, chance: float) -> int:
-    r"""Return the most rows of which the donors of some cell run out with no more than a chance.
+    r"""Return the most rows for which some cell runs out of donors with at most a given chance.
 
     .. math:: \max \left\{n : \sum_b P(\mathrm{Bin}(n, r_b) > d_b) \le p\right\}
 
@@ -260,8 +262,8 @@ def most_rows(rates: FloatArray, donors: Array, chance: float) -> int:
     """
 
     def fails(n: int) -> bool:
-        some = donors < n  # of more donors than rows none runs out
-        tails = betainc(donors[some] + 1.0, n - donors[some], np.minimum(rates[some], 1.0))
+        scarce = donors < n
+        tails = betainc(donors[scarce] + 1.0, n - donors[scarce], np.minimum(rates[scarce], 1.0))
         return float(tails.sum()) > chance
 
     low, high = 0, 1

@@ -1,7 +1,7 @@
-"""How many rows go from cell to cell on average: a linear program, and its answer made whole.
+"""Mean flows of rows between cells: a linear program, and its solution in whole numbers.
 
-The program has rows of a sparse matrix for margins, distributions and budget. Its answer is not
-believed: whole numbers of parts of a row are held to the budget by the checker.
+The program has rows of a sparse matrix for margins, distributions and budget. Its solution is not
+trusted: it is rounded to whole parts of a row, and the checker compares these with the budget.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ ROW = 1 << 32
 """Flows are whole numbers of this part of a row."""
 
 _SMALL = 30_000  # non-zeros, up to which the simplex method is quicker
-_INSIDE = (1e-6, 1e-5, 1e-4, 1e-3)  # of the budget, kept from the solver
+_INSIDE = (1e-6, 1e-5, 1e-4, 1e-3)  # shares of the budget that the solver does not get
 _MIXED = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
 class SwapProblem:
-    r"""What flows must keep, and what they cost.
+    r"""The limits of flows, and their costs.
 
     Attributes
     ----------
     sizes : ndarray of int64 of shape (n_cells,)
-        :math:`N_a`: how many of the rows to be released lie in each cell, each at least one.
+        :math:`N_a`: how many of the rows to be released lie in each cell, at least one.
     distributions : sequence of SwapDistributions
         One for each sensitive column and adversary.
     costs : ndarray of shape (n_cells, n_cells)
-        What it costs that a row of cell a takes the place of one of cell b.
+        The cost at which a row of cell a takes the place of one of cell b.
     weights : ndarray of shape (n_cells,)
-        How much a row of each cell counts in the cost.
+        The weight of a row of each cell in the cost.
     notion : Notion
         Pure, or with a delta.
     """
@@ -53,41 +53,39 @@ class SwapProblem:
 def mean_flows(problem: SwapProblem) -> IntArray:
     """Return the flows that cost least, in parts of 2^-32 of a row, shape (n_cells, n_cells).
 
-    The solver is not believed: its answer is made whole, and held against the budget by the
-    checker. Where it is above, the solver is told of less, and in the end its answer is mixed with
-    the flows that tell nothing. Whole numbers of these may still be above a budget as small as
-    their roundings; whoever releases rows looks at the loss.
+    The solver is not trusted: the checker compares its solution, in whole numbers, with the budget.
+    If that is exceeded, the solver gets less of it, and in the end its solution is mixed with the
+    flows that tell nothing. In whole numbers these, too, may exceed a budget as small as their
+    roundings; the caller looks at the loss.
     """
     stay = np.diag(problem.sizes * ROW)
     if keeps(stay, problem):
         return stay
     apart = np.outer(problem.sizes, problem.sizes / problem.sizes.sum())
-    found = None
+    flows = None
     for inside in _INSIDE:
-        found = solved_flows(problem, inside)
-        if found is not None and keeps(whole := whole_flows(found, problem.sizes), problem):
+        flows = solved_flows(problem, inside)
+        if flows is not None and keeps(whole := whole_flows(flows, problem.sizes), problem):
             return whole
-    for share in _MIXED if found is not None else ():
-        assert found is not None
-        whole = whole_flows((1.0 - share) * found + share * apart, problem.sizes)
-        if keeps(whole, problem):
-            return whole
+    if flows is not None:
+        for share in _MIXED:
+            whole = whole_flows((1.0 - share) * flows + share * apart, problem.sizes)
+            if keeps(whole, problem):
+                return whole
     return whole_flows(apart, problem.sizes)
 
 
 def keeps(flows: IntArray, problem: SwapProblem) -> bool:
-    """Return whether flows are within the budget, as the checker has it."""
-    losses = [
-        swap_losses(flows, problem.sizes, each, problem.notion) for each in problem.distributions
-    ]
+    """Return whether flows are within the budget, according to the checker."""
+    losses = [swap_losses(flows, problem.sizes, d, problem.notion) for d in problem.distributions]
     return all(bool((loss[..., 1] <= problem.notion.budget).all()) for loss in losses)
 
 
 def whole_flows(flows: FloatArray, sizes: IntArray) -> IntArray:
     """Return flows in whole numbers whose rows and columns sum to the sizes, exactly.
 
-    They are cut down until no margin is above its size, rounded down, and what then lacks is filled
-    in, cell after cell.
+    They are scaled down until no margin exceeds its size, and rounded down; the rest is filled in,
+    cell after cell.
 
     >>> (whole_flows(np.array([[1.5, 0.5], [0.5, 0.49]]), np.array([2, 1])) / ROW).round(2).tolist()
     [[1.5, 0.5], [0.5, 0.5]]
@@ -98,22 +96,22 @@ def whole_flows(flows: FloatArray, sizes: IntArray) -> IntArray:
         flows = flows * np.minimum(sizes / flows.sum(axis=0), 1.0)
     whole = np.floor(flows * (ROW * (1.0 - 2.0**-44))).astype(np.int64)
     lacking = sizes * ROW - whole.sum(axis=1), sizes * ROW - whole.sum(axis=0)
-    ends = [np.cumsum(each) for each in lacking]
+    ends = [np.cumsum(lacks) for lacks in lacking]
     cuts = np.union1d(*ends)
     amounts = np.diff(cuts, prepend=0)
-    some = amounts > 0
-    sources, places = (np.searchsorted(each, cuts[some]) for each in ends)
-    np.add.at(whole, (sources, places), amounts[some])
+    filled = amounts > 0
+    sources, targets = (np.searchsorted(lacks, cuts[filled]) for lacks in ends)
+    np.add.at(whole, (sources, targets), amounts[filled])
     return whole
 
 
 def solved_flows(problem: SwapProblem, inside: float) -> FloatArray | None:
-    r"""Return flows F that cost least, in rows, as the solver has them; None where it has none.
+    r"""Return the solver's flows F of least cost, in rows; None where it finds none.
 
     .. math:: \sum_b F(a, b) = N_a, \qquad \sum_a F(a, b) = N_b
 
     and for each distribution :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)` within the
-    budget, of which the solver is told all but the share ``inside``, for its own tolerance.
+    budget, of which the solver gets all but the share ``inside``, for its own tolerance.
     """
     rows = _FlowProgram(len(problem.sizes), problem.sizes / problem.sizes.sum())
     for distributions in problem.distributions:
@@ -123,10 +121,10 @@ def solved_flows(problem: SwapProblem, inside: float) -> FloatArray | None:
 
 
 class _FlowProgram:
-    """A program that grows: variables of 0 or more, and rows of equations and bounds.
+    """A linear program: variables of 0 or more, and rows of equations and bounds.
 
     A variable of flow is a share of the most that can go from a to b, and the probability of a cell
-    is that over its share of the rows: so all are near 1, and a tolerance of the solver means as
+    is divided by its share of the rows. So all are near 1, and a tolerance of the solver means as
     much in a cell of one row as in one of a million.
     """
 
@@ -139,7 +137,7 @@ class _FlowProgram:
         self.equal.add(self.flow.T, self.most_flow.T / shares[:, None], 1.0)
 
     def new(self, *shape: int) -> Array:
-        """Return the places of new variables."""
+        """Return the indices of new variables."""
         count = int(np.prod(shape))
         self.width += count
         return np.arange(self.width - count, self.width).reshape(shape)
@@ -153,9 +151,9 @@ class _FlowProgram:
         mass = self.new(n_secrets, self.n)
         totals = distributions.shares @ self.shares
         into = self.most_flow.T / self.shares[:, None]
-        for own, shares, total in zip(mass, distributions.shares, totals, strict=True):
+        for variables, shares, total in zip(mass, distributions.shares, totals, strict=True):
             if total > 0.0:  # no pair asks for a secret that is not there
-                where = np.column_stack([self.flow.T, own])
+                where = np.column_stack([self.flow.T, variables])
                 values = np.column_stack([into * (shares / total), np.full(self.n, -1.0)])
                 self.equal.add(where, values, 0.0)
         return mass, mass
@@ -218,7 +216,7 @@ class _Matrix:
         self._right: list[FloatArray] = []
 
     def add(self, where: Array, values: FloatArray | float, right: float) -> None:
-        """Add rows: the places of their entries, shape (m, k), what stands there, and the sides."""
+        """Add rows: the columns of their entries, shape (m, k), the entries, and the sides."""
         self._where.append(where)
         self._values.append(np.broadcast_to(values, where.shape).ravel())
         self._right.append(np.broadcast_to(right, len(where)))
