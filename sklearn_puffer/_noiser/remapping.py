@@ -1,12 +1,12 @@
-r"""Mapping noisy values back to the values of their column, so that they change least on average.
+r"""Map noisy values back to the values of their column, so that they change least on average.
 
-Let X be what noise is added to, with the shares pi of the rows of `fit`, and J what is drawn, in
-steps of the grid. Each J becomes the median of what X may have been, the smallest x_j with
+Let X be the value before noise, with the shares pi of the rows of `fit`, and J the noisy value, as
+a grid index. Each J becomes the posterior median of X, the smallest x_j with
 
-.. math:: \sum_{i \le j} \pi_i P(J \mid x_i) \ge \sum_{i > j} \pi_i P(J \mid x_i),
+.. math:: \sum_{i \le j} \pi_i P(J \mid x_i) \ge \sum_{i > j} \pi_i P(J \mid x_i).
 
-which for every J by itself, and so on the whole, minimises E|X - r(J)| over all maps r: the raw
-J is one of them, and so is a constant. As a function of J it is post-processing.
+It minimises E|X - r(J)| for every J, and so on the whole, over all maps r, among them J itself and
+constants. As a function of J it is post-processing.
 """
 
 # Whole numbers: K = floor(N/g + 1/2), so J is drawn where x + N lies within g/2 of J g. Others:
@@ -31,27 +31,25 @@ MOST_VALUES = 500
 _FARTHEST = 2**61  # sums of values and heavy-tailed noise are saturated here
 _NEGLIGIBLE = 1e-17  # chances, of draws beyond the reach of a map
 _FINE = 2.0**-20  # steps in scales over which a density is flat, up to 1e-13
-_FAR = 2.0**30  # steps from where on it is, too
+_FAR = 2.0**30  # steps beyond which it is flat, too
 _SMALL = 1e-290
-_INDIFFERENT = (
-    1e-7  # of the largest weight; what it costs to choose wrongly there is the square of it
-)
+_INDIFFERENT = 1e-7  # of the largest weight; the cost of a wrong choice there is its square
 _PART = 1 << 16  # numbers that are held at a time, in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Remapping:
-    """Which value of a column each noisy value becomes.
+    """The map of noisy values to values of a column.
 
     Attributes
     ----------
     shares : ndarray of shape (n_atoms,)
-        The pooled distribution of the column's atoms among the rows of `fit`: what the map was made
-        of, and no part of what it does.
+        The pooled distribution of the column's atoms among the rows of `fit`, from which the map
+        was made.
     starts : ndarray of int64 of shape (m,)
-        Ascending steps of the grid; a new stretch begins at each.
+        Ascending grid indices; a new stretch begins at each.
     codes : ndarray of intp of shape (m + 1,)
-        The place of the atom that noisy values in each stretch become.
+        The code of the atom that noisy values in each stretch become.
     """
 
     shares: FloatArray = field(compare=False)
@@ -59,7 +57,7 @@ class Remapping:
     codes: Array
 
     def at(self, steps: IntArray) -> Array:
-        """Return the places of the atoms that noisy values become."""
+        """Return the codes of the atoms that noisy values become."""
         return self.codes[np.searchsorted(self.starts, steps, side="right")]
 
     @property
@@ -70,7 +68,7 @@ class Remapping:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The distribution of what is drawn for a value, K in steps of the grid.
+    """The distribution of the noise K that is drawn for a value, in steps of the grid.
 
     Attributes
     ----------
@@ -85,7 +83,7 @@ class Drawn:
     whole: bool
 
     def edge(self, steps: Array) -> FloatArray:
-        """Return from which noise on K is at least ``steps``, which may be infinite."""
+        """Return the least noise for which K is at least ``steps``, which may be infinite."""
         edge: FloatArray = (steps - (0.5 if self.whole else 0.0)) * np.float64(self.grid)
         return edge
 
@@ -112,7 +110,7 @@ class Drawn:
 
     @property
     def reach(self) -> int:
-        """How many steps noise goes far, but for a negligible chance."""
+        """The steps beyond which noise has a negligible chance."""
         reach = 1
         while reach < _FARTHEST and float(self.noise.mass(reach * self.grid, np.inf)) > _NEGLIGIBLE:
             reach *= 2
@@ -120,7 +118,7 @@ class Drawn:
 
 
 def check_remappable(columns: Sequence[Column], noise: Noise) -> None:
-    """Refuse columns of too many values; those without an order have a map that costs nothing."""
+    """Refuse columns of too many values, unless they are unordered, whose map is cheap."""
     for column in columns:
         name, size = column.name, len(column.atoms)
         if size > MOST_VALUES and not (noise.is_exponential or column.unordered):
@@ -139,9 +137,8 @@ def remapping(atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> Remapping:
     atoms : ndarray of shape (n,)
         Ascending values of the column.
     shares : ndarray of shape (n,)
-        How often each occurs in the rows of `fit`; 0 for one that no noisy value becomes.
+        The frequency of each in the rows of `fit`; 0 for one that no noisy value becomes.
     drawn : Drawn
-        The noise.
     """
     distribution = _Distribution.of(atoms, shares, drawn)
     if drawn.noise.is_exponential:
@@ -158,64 +155,64 @@ def remapping(atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> Remapping:
 def most_probable(shares: FloatArray, kept: float, drawn: FloatArray) -> Remapping:
     r"""Return the map of an unordered column that leaves most of its values as they are.
 
-    A value x comes out with the chance ``kept``, and otherwise one drawn from the shares q; of what
-    may be behind z, that is x = z with the weight :math:`\pi_z (\kappa + (1 - \kappa) q_z)` and any
-    other x with :math:`\pi_x (1 - \kappa) q_z`, the most probable one is taken.
+    A value x is kept with the chance ``kept``, and otherwise drawn anew from q. Given z, the value
+    was z with the weight :math:`\pi_z (\kappa + (1 - \kappa) q_z)`, and any other x with
+    :math:`\pi_x (1 - \kappa) q_z`; the most probable one is taken.
 
     Parameters
     ----------
     shares : ndarray of shape (n,)
-        How often each value occurs in the rows of `fit`, pi.
+        The frequency of each value in the rows of `fit`, pi.
     kept : float
         The chance kappa.
     drawn : ndarray of shape (n,)
         q.
     """
-    places, top = np.arange(len(shares)), int(np.argmax(shares))
+    codes, top = np.arange(len(shares)), int(np.argmax(shares))
     anew = (1.0 - kept) * drawn
     stays = shares * (kept + anew) >= shares[top] * anew
-    return Remapping(shares, places[1:], np.where(stays, places, top))
+    return Remapping(shares, codes[1:], np.where(stays, codes, top))
 
 
 @dataclass(frozen=True, eq=False)
 class _Distribution:
-    """The values that occur, in steps of the grid, and their shares."""
+    """The values that occur, as grid indices, and their shares."""
 
-    places: IntArray
+    indices: IntArray
     shares: FloatArray
     codes: Array  # of the atoms
     drawn: Drawn
 
     @classmethod
     def of(cls, atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> _Distribution:
-        places = to_steps(atoms, drawn.grid)
-        # of values on the same step the most frequent one stands for all
-        order = np.lexsort((-shares, places))
+        indices = to_steps(atoms, drawn.grid)
+        # the most frequent value of each index stands for all
+        order = np.lexsort((-shares, indices))
         order = order[shares[order] > 0.0]
-        places, firsts, which = np.unique(places[order], return_index=True, return_inverse=True)
-        sums = np.zeros(len(places))
+        indices, firsts, which = np.unique(indices[order], return_index=True, return_inverse=True)
+        sums = np.zeros(len(indices))
         np.add.at(sums, which, shares[order])
-        return cls(places, sums, order[firsts], drawn)
+        return cls(indices, sums, order[firsts], drawn)
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The steps between which the map is looked for; it goes on as it is there."""
+        """The indices between which the map is looked for; beyond them it is constant."""
         reach = self.drawn.reach
-        low, high = int(self.places[0]) - reach, int(self.places[-1]) + reach
+        low, high = int(self.indices[0]) - reach, int(self.indices[-1]) + reach
         return max(low, -_FARTHEST), min(high, _FARTHEST)
 
     def median(self, steps: IntArray) -> Array:
-        """Return the median place of the values that may be behind each J."""
-        found = np.empty(len(steps), dtype=np.intp)
-        for part in _parts(len(steps), len(self.places)):
-            logs = self.drawn.log_chance(steps[part, None] - self.places) + np.log(self.shares)
+        """Return the position of the posterior median given each J."""
+        medians = np.empty(len(steps), dtype=np.intp)
+        for part in _parts(len(steps), len(self.indices)):
+            logs = self.drawn.log_chance(steps[part, None] - self.indices) + np.log(self.shares)
             weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-            found[part] = _first_half(weights, weights)
-        return found
+            medians[part] = _first_half(weights, weights)
+        return medians
 
 
 def _first_half(low: FloatArray, high: FloatArray) -> Array:
-    """Return the first place up to which ``low`` weighs no less than ``high`` beyond it."""
+    """Return the first position up to which ``low`` weighs no less than ``high`` beyond it."""
     up_to, beyond = np.cumsum(low, axis=1), np.cumsum(high[:, ::-1], axis=1)[:, ::-1]
     first: Array = np.argmax(up_to >= np.pad(beyond[:, 1:], ((0, 0), (0, 1))), axis=1)
     return first
@@ -234,12 +231,12 @@ def _steps(
 ) -> tuple[IntArray, Array]:
     """Return the map where the ratios of the chances of J are monotone in J, by bisection.
 
-    ``is_above`` says of a J for each value but the last whether the median lies beyond the value.
-    Where the noise is log-concave, so is what is drawn, and then this is so from some J on.
+    ``is_above`` takes one J for each value but the last, and returns whether the median lies beyond
+    that value. For log-concave noise, whose draws are log-concave, too, it does from some J on.
     """
     first, last = distribution.ends
-    low = np.full(len(distribution.places) - 1, first)
-    high = np.full(len(distribution.places) - 1, last + 1)
+    low = np.full(len(distribution.indices) - 1, first)
+    high = np.full(len(distribution.indices) - 1, last + 1)
     while (low < high).any():
         middle = low + (high - low) // 2
         above = is_above(middle)
@@ -252,29 +249,29 @@ def _steps(
 def _exponential(distribution: _Distribution) -> Callable[[IntArray], Array]:
     """Return ``is_above`` of `_steps` for K of chances e^(-rate |K|), without sums over values.
 
-    The values left of J weigh e^(-rate (J - x)), so that sums over them, seen from one of them, are
-    those seen from its neighbour times a factor.
+    The values left of J weigh e^(-rate (J - x)), so that the sum over them at one value is the sum
+    at its neighbour times a factor.
     """
-    places, shares, whole = distribution.places, distribution.shares, distribution.drawn.whole
+    indices, shares, whole = distribution.indices, distribution.shares, distribution.drawn.whole
     rate = distribution.drawn.grid / float(distribution.drawn.noise.axis_scales(1)[0])
-    fading = np.exp(-rate * np.diff(places).astype(np.float64))
+    fading = np.exp(-rate * np.diff(indices).astype(np.float64))
     left = _faded_sums(shares, fading)
     right = _faded_sums(shares[::-1], fading[::-1])[::-1]
-    last, values = len(places) - 1, np.arange(len(places) - 1)
-    # K = 0 is rarer than e^0 says where K is rounded to the nearest step: by this of its weight
+    last, values = len(indices) - 1, np.arange(len(indices) - 1)
+    # where K is rounded to the nearest step, K = 0 is rarer than e^0 by this part of its weight
     missing = 1.0 - 2.0 / (np.exp(0.5 * rate) + 1.0) if whole else 0.0
 
     def is_above(steps: IntArray) -> Array:
-        before = np.searchsorted(places, steps, side="right") - 1  # the last value up to J
+        before = np.searchsorted(indices, steps, side="right") - 1  # the last value up to J
         after = np.minimum(before + 1, last)
-        back = np.where(before >= 0, rate * (steps - places[before]), np.inf)
-        ahead = np.where(before < last, rate * (places[after] - steps - (not whole)), np.inf)
+        back = np.where(before >= 0, rate * (steps - indices[before]), np.inf)
+        ahead = np.where(before < last, rate * (indices[after] - steps - (not whole)), np.inf)
         base = np.minimum(back, ahead)
-        hit = (before >= 0) & (places[before] == steps)
+        hit = (before >= 0) & (indices[before] == steps)
         lefts = np.exp(base - back) * left[before] - hit * missing * shares[before]
         rights = np.exp(base - ahead) * right[after]
         inner = values < before  # the value lies left of the last one up to J
-        to_value = np.where(inner, steps - places[:-1], places[1:] - steps - (not whole))
+        to_value = np.where(inner, steps - indices[:-1], indices[1:] - steps - (not whole))
         part = np.exp(base - rate * to_value) * np.where(inner, left[:-1], right[1:])
         below = np.where(inner, part, lefts + rights - part)
         return below < np.where(inner, lefts - part + rights, part)
@@ -283,7 +280,7 @@ def _exponential(distribution: _Distribution) -> Callable[[IntArray], Array]:
 
 
 def _faded_sums(shares: FloatArray, fading: FloatArray) -> FloatArray:
-    """Return the sums of shares up to each, where those before fade from one to the next."""
+    """Return the sums of shares up to each, discounted by the factor of each gap."""
     sums, total = [], 0.0
     for share, factor in zip(shares.tolist(), [0.0, *fading.tolist()], strict=True):
         total = total * factor + share
@@ -297,24 +294,24 @@ def _faded_sums(shares: FloatArray, fading: FloatArray) -> FloatArray:
 def _stretches(distribution: _Distribution) -> tuple[IntArray, Array]:
     """Return the map by halving stretches of J until the median is the same all over each.
 
-    It is looked for in the density of x + N, whose integrals the chances of J are, down to a single
-    J, or until two values hardly differ in what either of them would cost.
+    The median is computed from the density of x + N, whose integrals are the chances of J, down to
+    a single J, or until two values hardly differ in their cost.
     """
     first, last = distribution.ends
     # kinks of the density, at values, lie in stretches of their own
-    cuts = np.unique([first, *distribution.places, *(distribution.places + 1), last + 1])
+    cuts = np.unique([first, *distribution.indices, *(distribution.indices + 1), last + 1])
     low, high = cuts[:-1], cuts[1:] - 1
-    found: list[tuple[IntArray, Array]] = []
+    stretches: list[tuple[IntArray, Array]] = []
     while low.size:
-        middle = low + (high - low) // 2
         decided, medians = _all_over(distribution, low, high)
         alone = low == high
         medians[alone] = distribution.median(low[alone])
         decided |= alone
-        found.append((low[decided], medians[decided]))
-        low, high, middle = low[~decided], high[~decided], middle[~decided]
+        stretches.append((low[decided], medians[decided]))
+        low, high = low[~decided], high[~decided]
+        middle = low + (high - low) // 2
         low, high = np.concatenate([low, middle + 1]), np.concatenate([middle, high])
-    starts, codes = (np.concatenate(each) for each in zip(*found, strict=True))
+    starts, codes = (np.concatenate(parts) for parts in zip(*stretches, strict=True))
     order = np.argsort(starts)
     starts, codes = starts[order], codes[order]
     new = np.diff(codes, prepend=-1) != 0
@@ -322,9 +319,9 @@ def _stretches(distribution: _Distribution) -> tuple[IntArray, Array]:
 
 
 def _all_over(distribution: _Distribution, low: IntArray, high: IntArray) -> tuple[Array, Array]:
-    """Return of each stretch whether one value is the median all over it, and which."""
+    """Return for each stretch whether one value is the median all over it, and which."""
     decided, medians = np.empty(len(low), dtype=bool), np.empty(len(low), dtype=np.intp)
-    for part in _parts(len(low), len(distribution.places)):
+    for part in _parts(len(low), len(distribution.indices)):
         weights, vary = _weights(distribution, low[part], high[part])
         least, most = weights * np.exp(-vary), weights * np.exp(vary)
         first, last = _first_half(most, least), _first_half(least, most)
@@ -337,16 +334,16 @@ def _all_over(distribution: _Distribution, low: IntArray, high: IntArray) -> tup
 def _weights(
     distribution: _Distribution, low: IntArray, high: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of the values in the middle of stretches, and how far their logs move.
+    """Return the weights of the values in the middle of stretches, and how far their logs vary.
 
     Both are relative to the heaviest value. With L = log K, and by Taylor's theorem, the log of a
-    ratio K(y - x) / K(y - x') moves over a distance h by at most
+    ratio K(y - x) / K(y - x') varies over a distance h by at most
     h |L'(y - x) - L'(y - x')| + h^2 / 2 max |L''(y - x) - L''(y - x')|, and the last difference is
     at most |x - x'| max |L'''| where x and x' lie on the same side of y.
     """
     noise, grid = distribution.drawn.noise, distribution.drawn.grid
-    start, stop = (distribution.drawn.edge(each)[:, None] for each in (low, high + 1))
-    away = 0.5 * (start + stop) - distribution.places * grid
+    start, stop = (distribution.drawn.edge(values)[:, None] for values in (low, high + 1))
+    away = 0.5 * (start + stop) - distribution.indices * grid
     half = 0.5 * (stop - start)
     near, far = np.maximum(np.abs(away) - half, 0.0), np.abs(away) + half
     logs = noise.log_density(away[..., None]) + np.log(distribution.shares)
@@ -355,12 +352,12 @@ def _weights(
     def apart(values: FloatArray) -> FloatArray:
         return np.abs(values - np.take_along_axis(values, heaviest, axis=1))
 
-    bend = np.maximum(*(np.abs(each) for each in noise.curvature(near, far)))
+    bend = np.maximum(*(np.abs(values) for values in noise.curvature(near, far)))
     bends = bend + np.take_along_axis(bend, heaviest, axis=1)
     turn = noise.turning(np.minimum(near, np.take_along_axis(near, heaviest, axis=1)))
     one_side = apart(np.sign(away)) == 0.0
     # in whole numbers: far out the differences of floats vanish
-    between = np.abs(distribution.places - distribution.places[heaviest]) * grid
+    between = np.abs(distribution.indices - distribution.indices[heaviest]) * grid
     bends = np.where(one_side, np.minimum(bends, between * turn), bends)
     vary = half * (apart(noise.score(away)) + 0.5 * half * bends)
     np.put_along_axis(vary, heaviest, 0.0, axis=1)
