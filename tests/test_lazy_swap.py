@@ -189,7 +189,7 @@ def test_secrets_are_counted_in_all_rows_where_few_are_learnt_from(monkeypatch, 
     table = ROWS.drop(columns="client")
     noiser = swap(**options).fit(lazy(table))
     certificate, release = noiser.certificate_, noiser._fitted.swap
-    strata, cells = release.places(columns_of(frame_table(table), release.seen))
+    strata, cells = release.assigned(columns_of(frame_table(table), release.seen))
     for own in release.counted:
         expected = Counter(zip(table[own.sensitive], cells, strict=True))
         for k, label in enumerate(own.labels):

@@ -390,7 +390,7 @@ def test_a_column_that_needs_no_noise_is_released_as_it_is():
 
 def test_a_column_that_becomes_a_constant_is_warned_of_by_name():
     table = everything()[["secret", "whole"]]
-    with pytest.warns(UtilityWarning, match="'whole' come out as one and the same value"):
+    with pytest.warns(UtilityWarning, match="'whole' come out as the same value for every row"):
         noiser = PufferfishNoiser(1e-3, sensitive="secret", output="remapped").fit(table)
     assert noiser.transform(table)["whole"].nunique() == 1
     assert noiser.utility_.loc["whole", "change"] == pytest.approx(

@@ -81,7 +81,7 @@ def package_swap(wide_rows, homes, cells, flows):
         own = [iter(wide_rows[content]) for content in owned]
         rows = pd.DataFrame({"home": homes, "value": [next(own[home]) for home in homes]})
         wide, columns = release.read(frame_table(rows))
-        places = release.places(columns)
+        places = release.assigned(columns)
         sizes = np.bincount(places[1], minlength=len(flows))
         problem = SwapProblem(
             sizes, [distributions], release.costs, np.ones(len(sizes)), release.notion

@@ -92,7 +92,7 @@ class FittedSwap(FittedMargins):
     @classmethod
     def of(cls, read: Any, release: Any) -> FittedSwap:
         """Return the margins and cells of the rows that were read."""
-        columns = [column_of(*column) for column in read.own.items()]
+        columns = [column_of(*column) for column in read.exchanged.items()]
 
         def margins(rows: Array) -> list[Margin]:
             return [margin_of_rows(c, read.columns[c.name], read.weights, rows) for c in columns]
@@ -129,7 +129,7 @@ class FittedSwap(FittedMargins):
         """Return the loss of a swap of these rows, by their own secrets, or why there is none."""
         try:
             wide, columns = self.release.read(table)
-            strata, cells = self.release.places(columns)
+            strata, cells = self.release.assigned(columns)
         except (TypeError, ValueError) as error:
             return None, str(error)
         parts, worst = self.release.solved(strata, cells), 0.0

@@ -28,7 +28,7 @@ from sklearn_puffer._noiser.read_table import (
     sensitive_of,
 )
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.swap_fit import SwapFound, SwapRead, find_swap, read_rows, recounted
+from sklearn_puffer._noiser.swap_fit import SwapFit, SwapRead, find_swap, read_rows, recounted
 from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
 from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
@@ -63,7 +63,7 @@ _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 # ---------------------------------------------------------------------------------------- learning
 
 
-def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
+def find_lazily(settings: Settings, table: LazyTable) -> SwapFit:
     """Learn cells from rows of a lazy table, and have the engine count the secrets of all of them.
 
     Learnt are the rows whose public values have the smallest digests, all copies of each: the same
@@ -202,7 +202,7 @@ def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, A
     columns = columns_of(table, release.seen)
     if not table.n_rows:  # of which models know nothing
         return columns, (np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp))
-    return columns, release.places(columns)
+    return columns, release.assigned(columns)
 
 
 # --------------------------------------------------------------------------------------- releasing

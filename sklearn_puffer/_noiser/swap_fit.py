@@ -1,4 +1,4 @@
-"""What `PufferfishNoiser.fit` does for a swap: from labelled rows to cells, counts and flows."""
+"""Fit a swap: from labelled rows to cells, counts of secrets in them, and flows between them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    IntArray,
-    counted,
-    listed,
-    quoted,
-)
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted, listed, quoted
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
 from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.read_table import (
@@ -99,7 +92,7 @@ class SwapRead:
     columns : dict of Values
         The public and the passed columns.
     public, hidden, passed, strata : list of names
-        Strata are the columns within whose values rows are exchanged.
+        Rows are exchanged within equal values of the columns of strata.
     pairs : dict of list of pairs
     weights : ndarray of int64 of shape (n_rows,)
     codes : dict of ndarray
@@ -108,7 +101,7 @@ class SwapRead:
         Of the public columns of each row.
     n_columns : int
     groups : Grouped or None
-        Where rows are those of groups, side by side: how they are single.
+        The single rows, where rows of groups stand side by side.
     """
 
     settings: Settings
@@ -127,7 +120,7 @@ class SwapRead:
 
     @property
     def single(self) -> SwapRead:
-        """The single rows, which these are where there are no groups."""
+        """The single rows; without groups these rows themselves."""
         return self if self.groups is None else self.groups.single
 
     @property
@@ -136,7 +129,7 @@ class SwapRead:
         return None if self.groups is None else self.groups.form
 
     @property
-    def own(self) -> dict[Name, Values]:
+    def exchanged(self) -> dict[Name, Values]:
         """The public columns."""
         return {name: self.columns[name] for name in self.public}
 
@@ -163,25 +156,25 @@ class Grouped:
 def read_rows(
     settings: Settings,
     table: AnyTable,
-    given: Mapping[Name, Values] | None,
+    features: Mapping[Name, Values] | None,
     sample_weight: Any,
     rows: CountedTable | None = None,
     form: WideForm | None = None,
 ) -> SwapRead:
-    """Return the rows of a table that count, or those given, and what is to be protected there.
+    """Return the rows of a table, or the ``rows`` of it, their secrets and public columns.
 
     Rows of groups stand side by side, as many as in ``form``, or as the largest group has.
     """
     rows = rows_of(table, sample_weight) if rows is None else rows
-    hidden = sensitive_of(settings, table, given)
+    hidden = sensitive_of(settings, table, features)
     grouping = group_names(settings.grouped, table, hidden)
     public = public_columns(settings.public, table.names, hidden, grouping)
     passing = settings.remainder == "passthrough"
     passed = [n for n in table.names if passing and n not in {*public, *hidden, *grouping}]
     together = known_columns(settings.known, table.names, public)
     known = list(dict.fromkeys(public[k] for members in together for k in members))
-    names = list(given) if given is not None else hidden
-    secrets = [secret_of(settings, rows, given, name) for name in names]
+    names = list(features) if features is not None else hidden
+    secrets = [secret_of(settings, rows, features, name) for name in names]
     columns = columns_of(rows, [*public, *passed])
     weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
     read = SwapRead(
@@ -196,13 +189,13 @@ def read_rows(
         weights=weights,
         codes={secret.name: secret.codes(rows.n_rows) for secret in secrets},
         digests=row_digests({name: columns[name] for name in public}),
-        n_columns=len({*table.names, *(given or ())}),
+        n_columns=len({*table.names, *(features or ())}),
     )
     return _widened(read, table, grouping[0], form) if grouping else read
 
 
 def _widened(read: SwapRead, table: AnyTable, column: Name, form: WideForm | None) -> SwapRead:
-    """Return the rows of groups side by side; how many a group has stays with its owners."""
+    """Return the rows of groups side by side; the size of a group stays with its owners."""
     settings = read.settings
     assert settings.grouped is not None
     groups = settings.grouped if form is None else replace(settings.grouped, most=form.width)
@@ -246,35 +239,35 @@ class Within:
 
 
 @dataclass(frozen=True, eq=False)
-class SwapFound:
-    """What `fit` found for a swap.
+class SwapFit:
+    """A fitted swap.
 
     Attributes
     ----------
     read : SwapRead
     release : SwapRelease
-    places : tuple of ndarray
+    assigned : tuple of ndarray
         Stratum and cell of each fitted row.
     solved : list of Solved
         The mean flows of the fitted rows by their own counts.
     within : Within or None
         Of the first sensitive column; None where cells are values, which tell all there is.
     model : str
-        What the cells were learnt by.
+        The model from which the cells were learnt.
     points : Points
         The fitted rows.
     tried : tuple of int
         Numbers of cells that were tried.
     reserve : ReserveFacts or None
-        What was set aside for rows that are released one by one; the flows are then those of these.
+        The rows set aside for rows that are released one by one, whose flows ``solved`` then has.
     one_by_one : tuple of ndarray or None
-        Fitted rows, and what they become where they are released so, in a trial of which nothing is
+        Fitted rows, and the rows that they become in a trial of such releases, which is not
         released.
     """
 
     read: SwapRead
     release: SwapRelease
-    places: tuple[Array, Array]
+    assigned: tuple[Array, Array]
     solved: Sequence[Solved]
     within: Within | None
     model: str
@@ -285,19 +278,19 @@ class SwapFound:
 
     @property
     def n_rows(self) -> int:
-        """How many rows are counted: all of them, whether or not anything was learnt of each."""
+        """How many rows are counted, also those that cells were not learnt from."""
         return int(self.release.counted[0].counts.sum())
 
 
-def find_swap(read: SwapRead) -> SwapFound:
+def find_swap(read: SwapRead) -> SwapFit:
     """Learn cells from labelled rows, count secrets in them, and solve for their own flows."""
     swap = read.settings.swap
     assert swap is not None
     strata = learnt_strata(read)
     rows_in = strata.of(read.columns, len(read.weights))
     distance = distance_of(read)
-    points = distance.points(read.own)
-    free = distance.without(read.strata).points(read.own)
+    points = distance.points(read.exchanged)
+    free = distance.without(read.strata).points(read.exchanged)
     values = ValueCells(read.seen, np.unique(row_digests(read.columns)))
     narrow = values.count <= min(_MOST_VALUES, read.n_rows // _FEW_COPIES)
     narrow &= swap.cells == "auto" and swap.within == "stay" and not read.settings.models
@@ -307,9 +300,9 @@ def find_swap(read: SwapRead) -> SwapFound:
         fits = _classifiers(read)
         models = [_fold_models(read, name, fit) for name, fit in fits]
         form = FeatureForm.of(read.columns)
-        said = [each.posteriors(form, read.columns, read.digests) for each in models]
+        said = [model.posteriors(form, read.columns, read.digests) for model in models]
         shuffle = swap.within == "shuffle"
-        # of rows that are alike there are some hundred in a cell
+        # about a hundred rows a cell, which are alike
         many = int(np.clip(read.n_rows // 100, 8, _MOST_CELLS))
         numbers = (many,) if shuffle else TRIED
         numbers = numbers if swap.cells == "auto" else (swap.cells,)
@@ -326,10 +319,10 @@ def find_swap(read: SwapRead) -> SwapFound:
     release = _release(read, strata, chosen, distance)
     sizes = np.zeros((strata.count, chosen.cells.count), dtype=np.int64)
     np.add.at(sizes, (rows_in, chosen.at), read.weights)
-    return SwapFound(
+    return SwapFit(
         read=read,
         release=release,
-        places=(rows_in, chosen.at),
+        assigned=(rows_in, chosen.at),
         solved=release.solved_for(sizes),
         within=chosen.within,
         model=VALUES if isinstance(chosen.cells, ValueCells) else fits[0][1].name,
@@ -339,17 +332,17 @@ def find_swap(read: SwapRead) -> SwapFound:
 
 
 def recounted(
-    found: SwapFound, codes: dict[Name, Array], strata: Array, cells: Array, weights: IntArray
-) -> SwapFound:
-    """Return what was found in a part of the rows with the secrets counted in all of them."""
-    release = found.release
-    read = replace(found.read, codes=codes, weights=weights)
-    level = 1.0 - (1.0 - _LEVEL) / len(found.tried)
+    fit: SwapFit, codes: dict[Name, Array], strata: Array, cells: Array, weights: IntArray
+) -> SwapFit:
+    """Return the swap fitted to a part of the rows with the secrets of all rows counted."""
+    release = fit.release
+    read = replace(fit.read, codes=codes, weights=weights)
+    level = 1.0 - (1.0 - _LEVEL) / len(fit.tried)
     whole = count_cells(read, release.cells.count, cells, level)
     sizes = np.zeros((release.strata.count, release.cells.count), dtype=np.int64)
     np.add.at(sizes, (strata, cells), weights)
     release = replace(release, counted=whole)
-    return replace(found, release=release, solved=release.solved_for(sizes))
+    return replace(fit, release=release, solved=release.solved_for(sizes))
 
 
 def _cells(
@@ -360,7 +353,7 @@ def _cells(
     distance: Distance,
     number: int,
 ) -> ScoredCells | LikeCells:
-    """Return so many cells: of what classifiers say, or also of what rows hold, to be shuffled."""
+    """Return a number of cells of what classifiers say, and to be shuffled also of equal rows."""
     assert read.settings.swap is not None
     if read.settings.swap.within == "stay":
         return ScoredCells(form, models, learnt_cells(said, read.weights, number))
@@ -370,7 +363,7 @@ def _cells(
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """Cells, where the fitted rows lie in them, and what is known of these."""
+    """Cells, the cell of each fitted row, counts and costs of cells, and what is left in them."""
 
     cells: ScoredCells | LikeCells | ValueCells
     at: Array
@@ -406,7 +399,7 @@ def _trial(
 def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) -> SwapRelease:
     settings = read.settings
     assert settings.swap is not None
-    columns = (column_of(*each) for each in read.single.own.items())
+    columns = (column_of(*column) for column in read.single.exchanged.items())
     return SwapRelease(
         columns=[ColumnRelease(column, None, 0.0, "native") for column in columns],
         seen=read.seen,
@@ -424,9 +417,9 @@ def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) 
 
 
 def _chosen(read: SwapRead, trials: Sequence[_Trial], distance: Distance) -> _Trial:
-    """Return the cells that change least over the set, of those in which little is left to find.
+    """Return the cells that change least over the set, among those with little left to find.
 
-    Strata, which have the same cells, are left out of account.
+    Strata are ignored: all have the same cells.
     """
 
     def gain(trial: _Trial) -> float:
@@ -455,23 +448,23 @@ def _classifiers(read: SwapRead) -> list[tuple[Name, ClassifierFit]]:
     if settings.model is None:
         models = [*_default(read), *models]
     names = [secret.name for secret in read.secrets]
-    found = []
+    by_column = []
     for model in models:
-        own = dict.fromkeys(names, model) if isinstance(model, ClassifierFit) else dict(model)
-        absent = [name for name in names if name not in own]
+        by_name = dict.fromkeys(names, model) if isinstance(model, ClassifierFit) else dict(model)
+        absent = [name for name in names if name not in by_name]
         if absent:
             raise ValueError(
                 f"prior has no classifier for column {quoted(absent[0])}; give one for each "
                 f"sensitive column ({listed(names)})."
             )
-        found += [(name, own[name]) for name in names]
-    return found
+        by_column += [(name, by_name[name]) for name in names]
+    return by_column
 
 
 def _default(read: SwapRead) -> list[ClassifierFit]:
-    """Return boosted trees of rows; of groups those that see all rows, and the sum of single ones.
+    """Return boosted trees of rows; for groups trees of wide rows, and the sum over single rows.
 
-    What rows tell adds up where they are independent given the secret, and few groups show how.
+    For independent rows given the secret their losses add up, which few groups cannot show.
     """
     whole = _boosted(len(read.weights))
     form = read.form
@@ -483,7 +476,7 @@ def _default(read: SwapRead) -> list[ClassifierFit]:
 
 
 def _boosted(n_rows: int) -> ClassifierFit:
-    """Return boosted trees that are as sure of themselves as so many rows make them."""
+    """Return boosted trees, smaller ones for few rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     many = n_rows >= _MANY_ROWS
@@ -497,8 +490,8 @@ def _boosted(n_rows: int) -> ClassifierFit:
 
 
 def _fold_models(read: SwapRead, name: Name, fit: ClassifierFit) -> FoldModels:
-    """Return a model for each fold of contents, which learnt from the rows of all others."""
-    secret = next(each for each in read.secrets if each.name == name)
+    """Return a model for each fold of contents, learnt from the rows of all others."""
+    secret = next(secret for secret in read.secrets if secret.name == name)
     if fit.is_prefit:
         return FoldModels([copy.deepcopy(fit.estimator)], secret.labels, repr(name))
     if not isinstance(fit.cv, int):
@@ -545,21 +538,21 @@ def _check_learnt(secret: Secret, codes: Array, folds: int, read: SwapRead) -> N
 
 
 def _within(read: SwapRead, at: Array, cells: ScoredCells) -> Within:
-    """Return the most that a fresh model, or who counts equal rows, finds of a secret in cells.
+    """Return the most that a fresh model, or a count of equal rows, finds of a secret in cells.
 
-    Of groups the model is told the scores that cells are cut from, too: of their many columns few
-    groups show what those add up.
+    For groups the model also gets the scores that cells are cut from, as few groups cannot show
+    what their many columns add up to.
     """
-    told = np.zeros((len(at), 0))
+    scores = np.zeros((len(at), 0))
     if read.groups is not None:
-        told = log_posteriors(cells.said(read.columns, read.digests))
-    found = [_found_by_model(read, secret, at, cells.count, told) for secret in read.secrets]
-    found += [_found_by_counting(read, secret, at, cells.count) for secret in read.secrets]
-    return max(found, key=lambda each: np.inf if np.isnan(each.gain) else each.gain)
+        scores = log_posteriors(cells.said(read.columns, read.digests))
+    gains = [_gain_of_model(read, secret, at, cells.count, scores) for secret in read.secrets]
+    gains += [_gain_of_counting(read, secret, at, cells.count) for secret in read.secrets]
+    return max(gains, key=lambda gain: np.inf if np.isnan(gain.gain) else gain.gain)
 
 
-def _found_by_counting(read: SwapRead, secret: Secret, cells: Array, count: int) -> Within:
-    """Return what the other rows of the same values tell of a row, beyond those of its cell."""
+def _gain_of_counting(read: SwapRead, secret: Secret, cells: Array, count: int) -> Within:
+    """Return the gain of counting the other rows of equal values, over those of the cell."""
     codes = read.codes[secret.name]
     counts = tallies(codes, cells, read.weights, len(secret.labels), count)
     shares = (counts / counts.sum(axis=0))[:, cells]
@@ -567,8 +560,10 @@ def _found_by_counting(read: SwapRead, secret: Secret, cells: Array, count: int)
     alike = tallies(codes, contents, read.weights, len(secret.labels), int(contents.max()) + 1)
     rows = codes, np.arange(len(codes))
     others = alike[codes, contents] - 1.0 + shares[rows]
-    own = counts[codes, cells] - 1.0 + shares[rows]
-    gains = np.log(others / alike.sum(axis=0)[contents]) - np.log(own / counts.sum(axis=0)[cells])
+    in_cell = counts[codes, cells] - 1.0 + shares[rows]
+    gains = np.log(others / alike.sum(axis=0)[contents]) - np.log(
+        in_cell / counts.sum(axis=0)[cells]
+    )
     return _mean(gains, read.weights)
 
 
@@ -577,36 +572,36 @@ def _mean(gains: FloatArray, weights: Array) -> Within:
     return Within(gain, float(np.sqrt((gains - gain) ** 2 @ weights) / weights.sum()))
 
 
-def _found_by_model(
+def _gain_of_model(
     read: SwapRead, secret: Secret, cells: Array, count: int, scores: FloatArray
 ) -> Within:
-    """Return what a fresh model, told the cell, finds of one sensitive column.
+    """Return the gain of a fresh model that knows the cell, for one sensitive column.
 
-    Copies of a row are dealt over the folds, so that the model knows of some what others hold;
-    those of the cells lie in one fold. A row is no part of the share it is held against.
+    Copies of a row are dealt over the folds, so that the model learns some of them from others;
+    for the cells all copies lie in one fold. A row's own share leaves the row out.
     """
     counts = tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), count)
     prior = counts.sum(axis=1) / counts.sum()
     shares = (counts + prior[:, None]) / (counts.sum(axis=0) + 1.0)
-    told = np.log(shares[1:]) - np.log(shares[0])
-    features = _features(read).beside(np.column_stack([scores, told.T[cells], cells]))
+    log_odds = np.log(shares[1:]) - np.log(shares[0])
+    features = _features(read).beside(np.column_stack([scores, log_odds.T[cells], cells]))
     try:
-        asked, folds = folds_of(2, _observed(read, secret, features))
-        said = cross_fitted(_boosted(len(cells)).estimator, asked, folds)
+        observed, folds = folds_of(2, _observed(read, secret, features))
+        said = cross_fitted(_boosted(len(cells)).estimator, observed, folds)
     except ValueError:  # too few rows of a secret
         return Within(np.nan, np.nan)
-    at = asked.rows.frame.iloc[:, -1].to_numpy().astype(np.intp)
-    codes, weights = asked.codes, asked.weights
-    own = (counts[codes, at] - 1.0 + prior[codes]) / counts.sum(axis=0)[at]
-    gains = np.log(np.maximum(said[np.arange(len(codes)), codes], 1e-12)) - np.log(own)
+    at = observed.rows.frame.iloc[:, -1].to_numpy().astype(np.intp)
+    codes, weights = observed.codes, observed.weights
+    in_cell = (counts[codes, at] - 1.0 + prior[codes]) / counts.sum(axis=0)[at]
+    gains = np.log(np.maximum(said[np.arange(len(codes)), codes], 1e-12)) - np.log(in_cell)
     return _mean(gains, weights)
 
 
-def found_within(read: SwapRead, release: SwapRelease) -> Within | None:
-    """Return the same of other rows in the cells of a release; None where cells tell all."""
+def gain_within(read: SwapRead, release: SwapRelease) -> Within | None:
+    """Return what is left in the cells of a release for other rows; None where cells tell all."""
     if not isinstance(release.cells, ScoredCells):
         return None
-    return _within(read, release.places(read.columns)[1], release.cells)
+    return _within(read, release.assigned(read.columns)[1], release.cells)
 
 
 def tallies(codes: Array, cells: Array, weights: Array, n_secrets: int, n_cells: int) -> IntArray:
@@ -619,24 +614,24 @@ def tallies(codes: Array, cells: Array, weights: Array, n_secrets: int, n_cells:
 def count_cells(read: SwapRead, n_cells: int, cells: Array, level: float) -> list[Counted]:
     """Return the secrets of the rows in each cell, and the boxes around their shares.
 
-    Cells are those of what a row tells, and so is its stratum: all strata are counted together.
+    All strata are counted together: cells and strata depend on the same columns.
     """
     share = cell_share(level, [len(secret.labels) for secret in read.secrets] * n_cells)
-    found = []
+    columns = []
     for secret in read.secrets:
         counts = tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), n_cells)
-        places = {label: place for place, label in enumerate(secret.labels)}
-        pairs = [[places[a], places[b]] for a, b in read.pairs[secret.name]]
+        code = {label: k for k, label in enumerate(secret.labels)}
+        pairs = np.array([[code[a], code[b]] for a, b in read.pairs[secret.name]])
         boxes = _boxes(counts, share)
-        found.append(Counted(secret.name, secret.labels, counts, np.array(pairs), boxes))
-    return found
+        columns.append(Counted(secret.name, secret.labels, counts, pairs, boxes))
+    return columns
 
 
 def _boxes(counts: IntArray, share: float) -> FloatArray:
     """Return the ends of the shares of secrets in each cell, rounded outwards."""
     boxes = np.zeros((2, *counts.shape))
-    for cell, own in enumerate(counts.T):
-        lower, upper = cell_bounds(own, share)
+    for cell, tally in enumerate(counts.T):
+        lower, upper = cell_bounds(tally, share)
         boxes[0, :, cell] = np.nextafter(lower / ONE, 0.0)
         boxes[1, :, cell] = np.nextafter(upper / ONE, 1.0)
     return boxes
@@ -646,29 +641,29 @@ def _boxes(counts: IntArray, share: float) -> FloatArray:
 
 
 def distance_of(read: SwapRead) -> Distance:
-    """Return what changes are counted in: standard deviations, or 1 where there is no order."""
+    """Return distances in units of change: standard deviations, or 1 where there is no order."""
     settings = read.settings
-    given = settings.weights if isinstance(settings.weights, Mapping) else {}
+    weights = settings.weights if isinstance(settings.weights, Mapping) else {}
     ordered = {}
-    for name, values in read.own.items():
+    for name, values in read.exchanged.items():
         declared = settings.categories.get(name) or (values.levels if values.ordered else None)
         if declared is not None:
-            ordered[name] = {level: place for place, level in enumerate(declared)}
+            ordered[name] = {level: rank for rank, level in enumerate(declared)}
     plain = Distance(dict.fromkeys(read.public, 1.0), ordered)
     units = {}
     for name in read.public:
-        own = plain.numbers(name, read.columns[name])
-        spread = 1.0 if own is None else _spread(own, read.weights)
-        units[name] = float(given.get(name, 1.0)) * (spread if name not in given else 1.0)
+        numbers = plain.numbers(name, read.columns[name])
+        spread = 1.0 if numbers is None else _spread(numbers, read.weights)
+        units[name] = float(weights.get(name, 1.0)) * (spread if name not in weights else 1.0)
     assert settings.swap is not None
     return Distance(units, ordered, settings.swap.cost)
 
 
 def _spread(values: FloatArray, weights: Array) -> float:
-    """Return the standard deviation of what is not missing, summed up in an order of its own."""
+    """Return the standard deviation of the values that are not missing, summed in their order."""
     there = ~np.isnan(values)
-    distinct, places = np.unique(values[there], return_inverse=True)
-    shares = np.bincount(places.ravel(), weights[there]) / max(weights[there].sum(), 1)
+    distinct, codes = np.unique(values[there], return_inverse=True)
+    shares = np.bincount(codes.ravel(), weights[there]) / max(weights[there].sum(), 1)
     spread = float(np.sqrt((distinct - distinct @ shares) ** 2 @ shares)) if distinct.size else 0.0
     return spread if spread > 0.0 else 1.0
 
@@ -676,7 +671,7 @@ def _spread(values: FloatArray, weights: Array) -> float:
 def _cell_costs(
     read: SwapRead, cells: Array, count: int, points: Points, most: int, *, shuffle: bool
 ) -> FloatArray:
-    """Return what it costs to exchange rows of two cells, by so many that digests choose."""
+    """Return the costs of exchanging rows of two cells, by at most ``most`` of each."""
     order = np.lexsort((read.digests, cells))
     ends = np.searchsorted(cells[order], np.arange(count + 1))
     most = _LEAST_MATCHED if shuffle else most
@@ -686,27 +681,22 @@ def _cell_costs(
     costs = np.zeros((count, count))
     for a, b in counted(list(combinations(range(count), 2)), "pairs of cells"):
         few = min(len(chosen[a]), len(chosen[b]))
-        own, others = (_few(chosen[cell], few) for cell in (a, b))
-        costs[a, b] = costs[b, a] = least_cost(own, others, points.between)
+        first, second = (rows[np.arange(few) * len(rows) // few] for rows in (chosen[a], chosen[b]))
+        costs[a, b] = costs[b, a] = least_cost(first, second, points.between)
     return costs
-
-
-def _few(rows: Array, few: int) -> Array:
-    """Return so many of some rows, evenly spaced."""
-    return rows[np.arange(few) * len(rows) // few]
 
 
 def _mean_costs(chosen: Sequence[Array], points: Points) -> FloatArray:
     """Return the mean cost of exchanging a row of each cell with any of each other."""
     every = np.concatenate(chosen)
     starts = np.cumsum([0, *map(len, chosen)])[:-1]
-    sizes = np.array([len(own) for own in chosen])
-    sums = [points.between(own, every).sum(axis=0) for own in chosen]
+    sizes = np.array([len(rows) for rows in chosen])
+    sums = [points.between(rows, every).sum(axis=0) for rows in chosen]
     return np.add.reduceat(np.array(sums), starts, axis=1) / np.outer(sizes, sizes)
 
 
 def _spaced(rows: Array, weights: Array, most: int) -> Array:
-    """Return at most so many rows, evenly spaced, each as often as it counts."""
+    """Return at most ``most`` rows, evenly spaced, each as often as its weight."""
     ends = np.cumsum(weights[rows])
     few = int(min(ends[-1], most))
     return rows[np.searchsorted(ends, np.arange(few) * int(ends[-1]) // few, side="right")]
@@ -716,7 +706,7 @@ def _spaced(rows: Array, weights: Array, most: int) -> Array:
 
 
 def learnt_strata(read: SwapRead) -> Strata:
-    """Return the strata of the rows: small ones are joined, where their columns may be known.
+    """Return the strata of the rows; small ones of side information are joined.
 
     Raises
     ------
@@ -725,33 +715,33 @@ def learnt_strata(read: SwapRead) -> Strata:
     """
     if not read.strata:
         return ONE_STRATUM
-    own = {name: read.columns[name] for name in read.strata}
-    numbers = [n for n in own if own[n].levels is None and n not in read.passed]
-    digests, firsts, back = np.unique(row_digests(own), return_index=True, return_inverse=True)
+    columns = {name: read.columns[name] for name in read.strata}
+    numbers = [n for n in columns if columns[n].levels is None and n not in read.passed]
+    digests, firsts, back = np.unique(row_digests(columns), return_index=True, return_inverse=True)
     sizes = np.zeros(len(digests), dtype=np.int64)
     np.add.at(sizes, back.ravel(), read.weights)
-    fixed, values = (each[firsts] for each in fixed_and_numbers(own, numbers))
+    fixed, values = (rows[firsts] for rows in fixed_and_numbers(columns, numbers))
     strata = np.empty(len(digests), dtype=np.intp)
     for number, members in enumerate(_joined(read, fixed, values, sizes)):
         strata[members] = number
-    return Strata(list(own), numbers, digests, strata, fixed, values)
+    return Strata(list(columns), numbers, digests, strata, fixed, values)
 
 
 def _joined(read: SwapRead, fixed: Array, values: FloatArray, sizes: IntArray) -> Iterator[Array]:
-    """Yield the combinations of values that make a stratum.
+    """Yield the combinations of values of each stratum.
 
-    Numbers are joined with the next, within the same values of all other columns; what then is
+    Numbers are joined with the next ones, within equal values of all other columns. What is then
     still small is joined in one stratum, unless a passed column shows what was joined.
     """
     order = np.lexsort((*values.T[::-1], fixed))
     groups: list[list[int]] = []
-    for place in order:
+    for row in order:
         last = groups[-1] if groups else None
-        alike = last is not None and values.shape[1] > 0 and fixed[last[0]] == fixed[place]
+        alike = last is not None and values.shape[1] > 0 and fixed[last[0]] == fixed[row]
         if last is not None and alike and sizes[last].sum() < LEAST_STRATUM:
-            last.append(place)
+            last.append(row)
         else:
-            groups.append([place])
+            groups.append([row])
     groups = _without_small_ends(groups, fixed, sizes)
     groups.sort(key=lambda group: (int(sizes[group].sum()), fixed[group[0]]))
     n_small = sum(int(sizes[group].sum()) < LEAST_STRATUM for group in groups)
@@ -770,15 +760,15 @@ def _joined(read: SwapRead, fixed: Array, values: FloatArray, sizes: IntArray) -
 
 
 def _without_small_ends(groups: list[list[int]], fixed: Array, sizes: IntArray) -> list[list[int]]:
-    """Return groups of which a small last one of its kind is joined with the one before."""
-    found: list[list[int]] = []
+    """Return groups with a small last one of its kind joined to the one before."""
+    joined: list[list[int]] = []
     for group in groups:
-        alike = bool(found) and fixed[found[-1][0]] == fixed[group[0]]
+        alike = bool(joined) and fixed[joined[-1][0]] == fixed[group[0]]
         if alike and sizes[group].sum() < LEAST_STRATUM:
-            found[-1] += group
+            joined[-1] += group
         else:
-            found.append(group)
-    return found
+            joined.append(group)
+    return joined
 
 
 def _too_small(read: SwapRead, n_all: int) -> str:
@@ -795,9 +785,9 @@ def _too_small(read: SwapRead, n_all: int) -> str:
 def _too_small_groups(read: SwapRead, groups: Grouped, n_all: int) -> str:
     sizes, counts = np.unique(groups.wide.sizes, return_counts=True)
     rare = sizes[counts < LEAST_STRATUM].tolist()
-    own = groups.single.strata
-    stays = f" and of column(s) {listed(own, 10)} in each of their rows" if own else ""
-    few = f" (those of {listed(rare, 10)} rows)" if rare and not own else ""
+    columns = groups.single.strata
+    stays = f" and of column(s) {listed(columns, 10)} in each of their rows" if columns else ""
+    few = f" (those of {listed(rare, 10)} rows)" if rare and not columns else ""
     return (
         f"groups of {quoted(groups.form.column)} are exchanged among groups of as many rows{stays},"
         f" and some of these {n_all} kinds have fewer than {LEAST_STRATUM} groups{few}; leave rows "

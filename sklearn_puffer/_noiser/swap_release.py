@@ -1,4 +1,4 @@
-"""Releasing a table by swapping its rows: counted, solved, proven and drawn stratum by stratum."""
+"""Release a table by swapping its rows: counted, solved, proven and drawn stratum by stratum."""
 
 from __future__ import annotations
 
@@ -53,10 +53,16 @@ class Counted:
     pairs: Array
     boxes: FloatArray
 
+    @property
+    def shares(self) -> FloatArray:
+        """The share of each secret in each cell."""
+        return np.asarray(self.counts / self.counts.sum(axis=0))
+
     def distributions(self, cells: Array, *, boxes: bool) -> SwapDistributions:
-        """Return what some cells tell."""
-        own = self.boxes[:, :, cells] if boxes else None
-        return SwapDistributions(self.counts[:, cells], self.pairs, own)
+        """Return the distributions over some cells."""
+        return SwapDistributions(
+            self.counts[:, cells], self.pairs, self.boxes[:, :, cells] if boxes else None
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +78,10 @@ class Solved:
         """Return proven ends of the loss of each pair, both ways."""
         return swap_losses(self.flows, self.problem.sizes, distributions, self.problem.notion)
 
-    def distributions_of(self, place: int, counted: Counted, *, boxes: bool) -> SwapDistributions:
-        """Return what these cells tell of the sensitive column at a place."""
+    def distributions_of(
+        self, position: int, counted: Counted, *, boxes: bool
+    ) -> SwapDistributions:
+        """Return the distributions over these cells for the sensitive column at a position."""
         return counted.distributions(self.cells, boxes=boxes)
 
 
@@ -97,12 +105,11 @@ class SwapRelease:
     over_boxes : bool
         Whether the budget is kept for all posteriors of the set, and not the counted ones alone.
     by_secret : bool
-        Whether secrets count alike in the cost, and not rows.
+        Whether all secrets have the same weight in the cost, instead of all rows.
     shuffle : bool
         Whether rows that stay in their cell are exchanged, too, and all matches are by lot.
     form : WideForm or None
-        How the rows of groups stand side by side, where these are exchanged as a whole: then all
-        rows here are wide.
+        How the rows of a group stand side by side in wide rows, where groups are exchanged.
     """
 
     columns: list[ColumnRelease]
@@ -119,34 +126,34 @@ class SwapRelease:
     form: WideForm | None = None
 
     def read(self, table: AnyTable) -> tuple[WideRows | None, Columns]:
-        """Return the rows of a table as cells know them, and of which single ones they are made."""
+        """Return the wide rows of groups, if there are any, and the columns of cells."""
         if self.form is None:
             return None, columns_of(table, self.seen)
         return self.form.read(table)
 
     @property
     def public(self) -> list[Name]:
-        """The columns that are exchanged, as cells know them."""
+        """The columns that are exchanged; of groups, those of wide rows."""
         names = [release.column.name for release in self.columns]
         return names if self.form is None else self.form.names(names)
 
     def fingerprint(self, *about: object) -> str:
-        """Return what tells this swap, and what else counts, from all others."""
-        distributions = [(each.sensitive, each.counts, each.pairs) for each in self.counted]
-        own = (self.public, self.strata, distributions, self.costs, self.notion)
+        """Return the digest that identifies this swap, together with other values."""
+        distributions = [(column.sensitive, column.counts, column.pairs) for column in self.counted]
+        swap = (self.public, self.strata, distributions, self.costs, self.notion)
         rules = (self.over_boxes, self.by_secret, self.shuffle, self.cells.count)
-        return digest("sklearn_puffer.swap/1", own, rules, *about)
+        return digest("sklearn_puffer.swap/1", swap, rules, *about)
 
     def released(
         self,
         table: Table,
         rules: TableRules,
         draw: Draw,
-        places: tuple[Array, Array] | None = None,
+        assigned: tuple[Array, Array] | None = None,
     ) -> tuple[Any, None]:
         """Return a table in the caller's own type, its public rows exchanged among their owners.
 
-        Of fitted rows ``places`` are known: the stratum and the cell of each.
+        ``assigned`` is the stratum and the cell of each row, where they are known.
 
         Raises
         ------
@@ -159,42 +166,44 @@ class SwapRelease:
         check_size(table.n_rows)
         if wide is not None:
             _check_groups(len(wide), keyed=draw.keyed is not None)
-        places = self.places(columns) if places is None else places
-        found = self.solved(*places)
-        self.prove(found)
+        assigned = self.assigned(columns) if assigned is None else assigned
+        solved = self.solved(*assigned)
+        self.prove(solved)
         choices, ranked = Choices(draw.entropy(0)), None
         if (keyed := draw.keyed) is not None:
             digests = row_digests(columns)
             about = keyed.key, keyed.context, keyed.ids
-            choices, ranked, whole = keyed_choices(*about, places, digests, found)
+            choices, ranked, whole = keyed_choices(*about, assigned, digests, solved)
             keyed.note_together(whole)
 
         def points(rows: Array) -> Points:
             return self.distance.points({n: columns[n].taken(rows) for n in self.public})
 
-        gets = self.permutation(places, points, choices, found, ranked)
+        gets = self.permutation(assigned, points, choices, solved, ranked)
         gets = gets if wide is None else wide.row_by_row(gets)
         return self.written(table, rules.order, lambda name: table.original(name, gets)), None
 
     def written(self, table: Table, order: Sequence[Name], exchanged: Callable[[Name], Any]) -> Any:
-        """Return a table with columns exchanged, and their equal values written alike.
+        """Return a table with its columns exchanged, and equal values written alike.
 
         Parameters
         ----------
         table : Table
         order : sequence of names
-            All columns that it has then.
+            All columns of the result.
         exchanged : callable
-            Gives a public column as it goes to the owners.
+            Returns a public column in the order of its new owners.
         """
         public = {release.column.name for release in self.columns}
         columns = {
             name: alike(exchanged(name)) if name in public else table.original(name)
             for name in order
         }
-        return table.build({name: Finished(own, passed=True) for name, own in columns.items()})
+        return table.build(
+            {name: Finished(column, passed=True) for name, column in columns.items()}
+        )
 
-    def places(self, columns: Columns) -> tuple[Array, Array]:
+    def assigned(self, columns: Columns) -> tuple[Array, Array]:
         """Return the stratum and the cell of each row."""
         n_rows = len(next(iter(columns.values())))
         strata = self.strata.of(columns, n_rows)
@@ -202,19 +211,21 @@ class SwapRelease:
             return strata, self.cells.of(columns, self.public)
 
     def solved(self, strata: Array, cells: Array) -> list[Solved]:
-        """Return the mean flows of each stratum that has rows, proven by nobody yet."""
+        """Return the mean flows of each stratum that has rows, not yet proven."""
         sizes = np.zeros((int(strata.max()) + 1, len(self.costs)), dtype=np.int64)
         np.add.at(sizes, (strata, cells), 1)
         return self.solved_for(sizes)
 
     def solved_for(self, sizes: IntArray) -> list[Solved]:
-        """Return the same for so many rows in each stratum and cell."""
+        """Return the mean flows for numbers of rows in each stratum and cell."""
         there = np.flatnonzero(sizes.sum(axis=1))
         return [self._solved(int(k), sizes[k]) for k in counted(there, "strata solved")]
 
     def _solved(self, stratum: int, sizes: IntArray) -> Solved:
         cells = np.flatnonzero(sizes)
-        distributions = [each.distributions(cells, boxes=self.over_boxes) for each in self.counted]
+        distributions = [
+            column.distributions(cells, boxes=self.over_boxes) for column in self.counted
+        ]
         problem = SwapProblem(
             sizes[cells],
             distributions,
@@ -225,16 +236,16 @@ class SwapRelease:
         return Solved(stratum, cells, mean_flows(problem), problem)
 
     def weights(self, distributions: Sequence[SwapDistributions], sizes: IntArray) -> FloatArray:
-        """Return how much a row of each cell counts in the cost."""
+        """Return the weight of a row of each cell in the cost."""
         if not self.by_secret:
             return np.ones(len(sizes))
-        found = np.zeros(len(sizes))
-        for each in distributions:
-            totals = np.maximum(each.shares @ sizes, 1e-300)
-            found += (each.shares / totals[:, None]).mean(axis=0) * sizes.sum()
-        return found / len(distributions)
+        weights = np.zeros(len(sizes))
+        for column in distributions:
+            totals = np.maximum(column.shares @ sizes, 1e-300)
+            weights += (column.shares / totals[:, None]).mean(axis=0) * sizes.sum()
+        return weights / len(distributions)
 
-    def prove(self, found: Sequence[Solved]) -> None:
+    def prove(self, solved: Sequence[Solved]) -> None:
         """Refuse flows that do not keep the budget.
 
         Raises
@@ -242,13 +253,9 @@ class SwapRelease:
         UncertifiedError
             If the flows of some stratum lose more.
         """
-        for solved in found:
-            loss = np.max(
-                [
-                    solved.losses(distributions)[..., 1].max()
-                    for distributions in solved.problem.distributions
-                ]
-            )
+        for stratum in solved:
+            losses = [stratum.losses(column) for column in stratum.problem.distributions]
+            loss = np.max([ends[..., 1].max() for ends in losses])
             if not loss <= self.notion.budget:
                 raise UncertifiedError(
                     f"a swap of these rows would lose {loss:.6g}, more than the budget "
@@ -258,35 +265,35 @@ class SwapRelease:
 
     def permutation(
         self,
-        places: tuple[Array, Array],
+        assigned: tuple[Array, Array],
         points: Callable[[Array], Points],
         choices: Choices,
-        found: Sequence[Solved],
+        solved: Sequence[Solved],
         order: Array | None = None,
     ) -> Array:
         """Return whose public row each owner gets.
 
         Parameters
         ----------
-        places : tuple of ndarray
-            Of `places`.
+        assigned : tuple of ndarray
+            The stratum and the cell of each row.
         points : callable
-            From rows to `Points`: asked once, for those that leave.
+            From rows to `Points`: called once, for those that leave.
         choices : Choices
-        found : sequence of Solved
+        solved : sequence of Solved
         order : ndarray of int, optional
-            The rows in an order that does not depend on how they came; what is drawn then does not.
+            The rows in an order that does not depend on that of the table; nor do then the draws.
         """
-        strata, cells = places
+        strata, cells = assigned
         gets = np.arange(len(cells))
         order = gets.copy() if order is None else order
         pairs = []  # who leaves a cell of a stratum, and the places for them, not matched
-        for solved in found:
-            own = order[strata[order] == solved.stratum]
-            local = np.searchsorted(solved.cells, cells[own])
-            flows = whole_rows(solved.flows, choices)
+        for stratum in solved:
+            rows = order[strata[order] == stratum.stratum]
+            local = np.searchsorted(stratum.cells, cells[rows])
+            flows = whole_rows(stratum.flows, choices)
             allotted = leavers_and_places(local, flows, choices, shuffle=self.shuffle)
-            pairs += [(own[leavers], own[to]) for leavers, to in allotted]
+            pairs += [(rows[leavers], rows[to]) for leavers, to in allotted]
         if self.shuffle or not pairs:
             for leavers, to in pairs:
                 gets[leavers] = to
@@ -294,9 +301,10 @@ class SwapRelease:
         leaving = np.sort(np.concatenate([leavers for leavers, _ in pairs]))
         as_points = points(leaving)
 
-        def costs(own: Array, others: Array) -> FloatArray:
-            """Return what changes between rows that leave."""
-            return as_points.between(*(np.searchsorted(leaving, rows) for rows in (own, others)))
+        def costs(owners: Array, sources: Array) -> FloatArray:
+            """Return the costs of exchanging rows that leave."""
+            at, to = np.searchsorted(leaving, owners), np.searchsorted(leaving, sources)
+            return as_points.between(at, to)
 
         for leavers, to in counted(pairs, "cells matched"):
             gets[leavers] = matched(leavers, to, costs)
@@ -307,24 +315,24 @@ def keyed_choices(
     key: bytes,
     context: str,
     ids: Array,
-    places: tuple[Array, Array],
+    assigned: tuple[Array, Array],
     digests: Array,
-    found: Sequence[Solved],
+    solved: Sequence[Solved],
 ) -> tuple[Choices, Array, str]:
-    """Return choices that are a function of key, context, table and flows; the rows in an order.
+    """Return choices that depend on key, context, table and flows, the order of ids, and a digest.
 
-    The order is that of ids, so that it is the same however the rows came; and another table, in
-    any of its rows, or another solution, has other choices. The last is a digest of all of them.
+    The order does not depend on that of the table. Any other row, or another solution, gives other
+    choices. The digest is of all that they depend on.
     """
     order = np.lexsort(ids.T)
-    flows = [(each.stratum, each.cells, each.flows) for each in found]
-    rows = [each[order] for each in (ids, *places, digests)]
+    flows = [(stratum.stratum, stratum.cells, stratum.flows) for stratum in solved]
+    rows = [column[order] for column in (ids, *assigned, digests)]
     whole = digest("sklearn_puffer.swapped/3", context, *rows, flows)
     return Choices(Stream(hmac.digest(key, whole.encode(), "sha512"))), order, whole
 
 
 def _check_groups(count: int, *, keyed: bool) -> None:
-    """Refuse few groups, and a key: rows of a group that came in another order would be others."""
+    """Refuse few groups, and a key: a group would be another with its rows in another order."""
     if count < LEAST_ROWS:
         raise ValueError(
             f"X has {count} group(s), and a swap of groups needs {LEAST_ROWS} to exchange: fewer "

@@ -1,7 +1,7 @@
-"""A fitted swap, and what follows from it: certificate, `swap_`, warnings.
+"""A fitted swap and what follows from it: certificate, `swap_`, warnings.
 
-Its rows may be swapped beside labels that stay with their owners. Other rows are solved anew, and
-never released: at other budgets, with other columns known, and as an audit asks about them.
+Its rows may be swapped beside labels that stay with their owners. For audits and for curves over
+budgets or side information other rows are solved anew, and never released.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sklearn_puffer._noiser.checked_rows import FittedSwap
 from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.swap_fit import (
     LEAST_STRATUM,
-    SwapFound,
+    SwapFit,
     SwapRead,
     count_cells,
     distance_of,
-    found_within,
+    gain_within,
     learnt_strata,
     read_rows,
 )
@@ -59,18 +59,18 @@ MOST_LABELS = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Swap:
-    """A fitted swap, to be looked at.
+    """A fitted swap, for display.
 
     Attributes
     ----------
     posteriors : dict of ndarray of shape (n_cells, n_secrets)
         By sensitive column: the share of each secret in each cell.
     counts : dict of ndarray of int64 of shape (n_cells, n_secrets)
-        How many fitted rows have which secret.
+        How many fitted rows of each cell have each secret.
     costs : ndarray of shape (n_cells, n_cells)
-        What it costs that a row of one cell takes the place of one of another.
+        The cost at which a row of one cell takes the place of a row of another.
     flows : ndarray of shape (n_cells, n_cells)
-        Of all fitted rows the share that goes from cell to cell, on average.
+        The share of all fitted rows that goes from cell to cell, on average.
     unchanged : float
         The share of fitted rows that stay with their owners, on average.
     unchanged_by_secret : dict
@@ -95,19 +95,19 @@ class Swap:
 
 @dataclass(frozen=True, eq=False)
 class LearntSwap:
-    """Everything that was found out, and what follows from it."""
+    """A fitted swap, and what follows from it."""
 
-    found: SwapFound
+    fit: SwapFit
 
     @property
     def read(self) -> SwapRead:
-        """The single rows that were fitted, also where groups of them are exchanged."""
-        return self.found.read.single
+        """The single rows that were fitted, also where groups are exchanged."""
+        return self.fit.read.single
 
     @property
     def grouped(self) -> RowGroups | None:
-        """Which rows are exchanged as a whole, however they hang together, and the most of them."""
-        form = self.found.read.form
+        """The groups that are exchanged, whose rows may depend on each other in any way."""
+        form = self.fit.read.form
         return None if form is None else RowGroups(form.column, form.width, "any")
 
     @property
@@ -122,19 +122,19 @@ class LearntSwap:
 
     def mechanism(self) -> SwapRelease:
         """Return how rows are swapped."""
-        return self.found.release
+        return self.fit.release
 
     def swap(self) -> Swap:
         """Return the swap as users look at it."""
-        counted = self.found.release.counted
-        posteriors = {each.sensitive: (each.counts / each.counts.sum(axis=0)).T for each in counted}
+        counted = self.fit.release.counted
+        posteriors = {column.sensitive: column.shares.T for column in counted}
         by_secret: dict[Name, dict[Any, float]] = {}
         for kept in self.kept:
             by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share
         return Swap(
             posteriors=posteriors,
-            counts={each.sensitive: each.counts.T for each in counted},
-            costs=self.found.release.costs,
+            counts={column.sensitive: column.counts.T for column in counted},
+            costs=self.fit.release.costs,
             flows=self.flows,
             unchanged=self.unchanged,
             unchanged_by_secret=by_secret,
@@ -143,35 +143,34 @@ class LearntSwap:
     @property
     def unchanged(self) -> float:
         """The share of the rows that stay with their owners, on average."""
-        if self.found.release.shuffle:
+        if self.fit.release.shuffle:
             return 0.0
-        if self.found.reserve is None:
+        if self.fit.reserve is None:
             return float(np.trace(self.flows))
-        return self.found.reserve.unchanged
+        return self.fit.reserve.unchanged
 
     @cached_property
     def flows(self) -> FloatArray:
         """The mean flows of all strata together, as shares of the rows."""
-        size = self.found.release.cells.count
+        size = self.fit.release.cells.count
         flows = np.zeros((size, size))
-        for each in self.found.solved:
-            flows[np.ix_(each.cells, each.cells)] += each.flows / ROW
+        for stratum in self.fit.solved:
+            flows[np.ix_(stratum.cells, stratum.cells)] += stratum.flows / ROW
         return np.asarray(flows / flows.sum())
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
         """The share of rows of each secret that stay with their owners."""
-        size = self.found.release.cells.count
+        size = self.fit.release.cells.count
         total = self.flows.sum(axis=1)
         stay = np.divide(np.diag(self.flows), total, out=np.zeros(size), where=total > 0.0)
-        stay *= not self.found.release.shuffle
-        return tuple(
-            Kept(own.sensitive, label, share)
-            for own in self.found.release.counted
-            for label, share in zip(
-                own.labels, (own.counts @ stay / own.counts.sum(axis=1)).tolist(), strict=True
-            )
-        )
+        stay *= not self.fit.release.shuffle
+        kept: list[Kept] = []
+        for column in self.fit.release.counted:
+            shares = column.counts @ stay / column.counts.sum(axis=1)
+            named = zip(column.labels, shares.tolist(), strict=True)
+            kept += [Kept(column.sensitive, label, share) for label, share in named]
+        return tuple(kept)
 
     def certificate(self) -> SwapCertificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
@@ -188,17 +187,17 @@ class LearntSwap:
                 passed=read.passed,
                 delta=settings.notion.delta,
                 seed=settings.seed,
-                one_by_one=self.found.reserve is not None,
+                one_by_one=self.fit.reserve is not None,
                 missing=[n for n in read.public if read.columns[n].n_missing],
-                groups=None if self.found.read.form is None else self.found.read.form.column,
+                groups=None if self.fit.read.form is None else self.fit.read.form.column,
             ),
             strategy="exact",
             noise=settings.noise_name,
             dependence="joint",
-            n_rows=self.found.n_rows if self.grouped is None else self.read.n_rows,
+            n_rows=self.fit.n_rows if self.grouped is None else self.read.n_rows,
             releases=1,
             rule=Draws(1, ONE_SWAP),
-            prior=f"the {self.found.n_rows} {what} fitted",
+            prior=f"the {self.fit.n_rows} {what} fitted",
             n_columns=read.n_columns,
             version=__version__,
             date=utc_now(),
@@ -207,48 +206,49 @@ class LearntSwap:
             fitted=FittedSwap.of(self.read, self.mechanism()),
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
-            reserve=self.found.reserve,
+            reserve=self.fit.reserve,
             groups=None if self.grouped is None else self.grouped.for_certificate(),
         )
 
     def _losses(self, *, boxes: bool) -> list[FloatArray]:
         """Return the worst loss of each pair of each sensitive column over all strata."""
-        found = [np.zeros((len(own.pairs), 2, 2)) for own in self.found.release.counted]
-        for solved in self.found.solved:
-            pairs = zip(self.found.release.counted, found, strict=True)
-            for place, (own, worst) in enumerate(pairs):
-                distributions = solved.distributions_of(place, own, boxes=boxes)
-                np.maximum(worst, solved.losses(distributions), out=worst)
-        return found
+        losses = [np.zeros((len(column.pairs), 2, 2)) for column in self.fit.release.counted]
+        for stratum in self.fit.solved:
+            pairs = zip(self.fit.release.counted, losses, strict=True)
+            for position, (column, worst) in enumerate(pairs):
+                distributions = stratum.distributions_of(position, column, boxes=boxes)
+                np.maximum(worst, stratum.losses(distributions), out=worst)
+        return losses
 
     def _pairs(self) -> tuple[PairLoss, ...]:
-        found = []
-        for own, losses in zip(self.found.release.counted, self._losses(boxes=False), strict=True):
-            for (a, b), ways in zip(own.pairs, losses.tolist(), strict=True):
+        pairs = []
+        for column, losses in zip(self.fit.release.counted, self._losses(boxes=False), strict=True):
+            for (a, b), ways in zip(column.pairs, losses.tolist(), strict=True):
                 for (s, t), (low, high) in zip([(a, b), (b, a)], ways, strict=True):
-                    names = own.labels[s], own.labels[t]
-                    found.append(PairLoss(own.sensitive, *names, 0, high, low, high, "recomputed"))
-        return tuple(found)
+                    names = column.labels[s], column.labels[t]
+                    ends = (0, high, low, high)
+                    pairs.append(PairLoss(column.sensitive, *names, *ends, "recomputed"))
+        return tuple(pairs)
 
     def _over_set(self) -> SetLoss:
         losses = self._losses(boxes=True)
-        worst = max((float(each[..., 1].max()) for each in losses if each.size), default=0.0)
+        worst = max((float(ends[..., 1].max()) for ends in losses if ends.size), default=0.0)
         level = 0.95
         return SetLoss(level, worst, exact=False, estimate=False, share=1.0, decided=())
 
     def _facts(self) -> SwapFacts:
-        found = self.found
+        fit = self.fit
         swap = self.settings.swap
         assert swap is not None
-        within, form = found.within, found.read.form
+        within, form = fit.within, fit.read.form
         strata = [*self.read.strata, *([] if form is None else [size_of(form.column)])]
         return SwapFacts(
-            n_cells=found.release.cells.count,
-            tried=found.tried,
-            model=found.model,
+            n_cells=fit.release.cells.count,
+            tried=fit.tried,
+            model=fit.model,
             strata=tuple(map(shown, strata)),
-            n_strata=found.release.strata.count,
-            n_values=len(found.release.strata.digests),
+            n_strata=fit.release.strata.count,
+            n_values=len(fit.release.strata.digests),
             unchanged=self.unchanged,
             kept=self.kept,
             expected_change=self._expected_change(),
@@ -257,91 +257,91 @@ class LearntSwap:
             moved_loss=self._moved_loss(),
             strata_loss=self._strata_loss(),
             balance=swap.balance,
-            shuffle=found.release.shuffle,
+            shuffle=fit.release.shuffle,
             groups=None if form is None else shown(form.column),
         )
 
     def _expected_change(self) -> float:
-        found = self.found
-        if found.one_by_one is None:
-            return float((self.flows * found.release.costs).sum())
-        pairs = [(own, got) for own, got in zip(*found.one_by_one, strict=True) if own != got]
-        moved = [float(found.points.between(*np.array(each)[:, None])[0, 0]) for each in pairs]
-        return sum(moved) / max(len(found.one_by_one[0]), 1)
+        fit = self.fit
+        if fit.one_by_one is None:
+            return float((self.flows * fit.release.costs).sum())
+        pairs = [(row, got) for row, got in zip(*fit.one_by_one, strict=True) if row != got]
+        moved = [float(fit.points.between(*np.array(pair)[:, None])[0, 0]) for pair in pairs]
+        return sum(moved) / max(len(fit.one_by_one[0]), 1)
 
     def _moved_loss(self) -> float:
-        """Return how far odds move for who finds that the holder of his own row is somebody else.
+        """Return how far odds change for a reader who finds his own row held by somebody else.
 
-        That holder came from another cell, or from another place of the same one (shuffled).
+        That holder came from another cell or, in a shuffle, from another place of the same one.
         """
-        worst = 0.0 if self.found.reserve is None else self.found.reserve.moved_loss
-        for solved in self.found.solved if self.found.reserve is None else ():
+        worst = 0.0 if self.fit.reserve is None else self.fit.reserve.moved_loss
+        for solved in self.fit.solved if self.fit.reserve is None else ():
             flows = solved.flows.astype(float)
-            # of rows that are shuffled one of the cell's comes back to its owner
-            stay = 1.0 / solved.problem.sizes if self.found.release.shuffle else 1.0
+            # a shuffle gives one row of the cell back to its owner, on average
+            stay = 1.0 / solved.problem.sizes if self.fit.release.shuffle else 1.0
             flows[np.diag_indices_from(flows)] *= 1.0 - stay
             for distributions in solved.problem.distributions:
                 worst = max(worst, _odds_moved(flows, solved, distributions))
         return worst
 
     def _strata_loss(self) -> float:
-        """Return how far odds move for who learns the stratum of a row from the release, too."""
-        if not self.found.read.strata:
-            return 0.0
+        """Return how far odds change for a reader who also learns the stratum of a row."""
         worst = 0.0
-        for place, own in enumerate(self.found.release.counted):
-            for solved in self.found.solved:
-                prior = own.counts.sum(axis=1)
-                shares = solved.distributions_of(place, own, boxes=False).shares
+        if not self.fit.read.strata:
+            return worst
+        for position, column in enumerate(self.fit.release.counted):
+            for solved in self.fit.solved:
+                prior = column.counts.sum(axis=1)
+                shares = solved.distributions_of(position, column, boxes=False).shares
                 masses = shares @ (solved.flows / ROW)
-                worst = max(worst, largest_gap(masses, prior, own.pairs))
+                worst = max(worst, largest_gap(masses, prior, column.pairs))
         return worst
 
     @cached_property
     def utility(self) -> tuple[ColumnUtility, ...]:
-        """How much survives in a swap of the fitted rows that is drawn for this alone."""
-        found = self.found
-        rows, gets = self._tried() if found.one_by_one is None else found.one_by_one
-        if found.read.groups is not None:
-            rows, gets = found.read.groups.wide.rows(gets, rows)
+        """The utility of a swap of the fitted rows that is drawn for this alone."""
+        fit = self.fit
+        rows, gets = self._tried() if fit.one_by_one is None else fit.one_by_one
+        if fit.read.groups is not None:
+            rows, gets = fit.read.groups.wide.rows(gets, rows)
         distance = distance_of(self.read)
         return tuple(_utility(name, self.read, distance, rows, gets) for name in self.read.public)
 
     def _tried(self) -> tuple[Array, Array]:
-        """Return rows, in an order of their own, and whose rows their owners get."""
-        found, weights = self.found, self.found.read.weights
-        order = np.argsort(found.read.digests, kind="stable")
+        """Return rows in the order of their digests, and the rows that their owners get."""
+        fit, weights = self.fit, self.fit.read.weights
+        order = np.argsort(fit.read.digests, kind="stable")
         copies = np.repeat(order, weights[order])
         few = min(len(copies), _MOST_TRIED)
         rows = copies[np.arange(few) * len(copies) // few]
-        places = found.places[0][rows], found.places[1][rows]
-        whole = len(rows) == found.n_rows
-        solved = found.solved if whole else found.release.solved(*places)
+        assigned = fit.assigned[0][rows], fit.assigned[1][rows]
+        whole = len(rows) == fit.n_rows
+        solved = fit.solved if whole else fit.release.solved(*assigned)
         choices = Choices(Stream(_SEED))
 
         def points(leaving: Array) -> Points:
-            return found.points.taken(rows[leaving])
+            return fit.points.taken(rows[leaving])
 
-        return rows, rows[found.release.permutation(places, points, choices, solved)]
+        return rows, rows[fit.release.permutation(assigned, points, choices, solved)]
 
     def warnings(self) -> list[str]:
-        """Return what the user should be warned of."""
-        found, said = self.found, []
-        if found.release.cells.count < 2:
+        """Return the warnings for the user."""
+        fit, said = self.fit, []
+        if fit.release.cells.count < 2:
             raise ValueError(
                 "the classifier tells all rows alike, so that there is one cell and nothing to "
                 "swap; take one that knows the secret, or release the rows as they are if nobody "
                 "can tell it."
             )
-        if found.within is not None and np.isnan(found.within.gain):
+        if fit.within is not None and np.isnan(fit.within.gain):
             said.append(
                 "what a row tells within its cell was not measured, as some secret has too few "
                 "rows for a fresh model; merge rare secrets, or give more rows."
             )
-        if found.within is not None and found.within.ends[0] > 0.02:
+        if fit.within is not None and fit.within.ends[0] > 0.02:
             said.append(
-                f"within the {found.release.cells.count} cells a fresh model still finds "
-                f"{found.within.gain:.3g} nats a row of the secret, which the bound leaves out; "
+                f"within the {fit.release.cells.count} cells a fresh model still finds "
+                f"{fit.within.gain:.3g} nats a row of the secret, which the bound leaves out; "
                 "take more cells (RecordSwap(cells=...)), a better classifier (prior=), or "
                 'within="shuffle", which needs none.'
             )
@@ -350,32 +350,32 @@ class LearntSwap:
 
 def _odds_moved(flows: Array, solved: Solved, distributions: SwapDistributions) -> float:
     shares = distributions.shares
-    some = flows.sum(axis=0) > 0
-    masses = shares @ (flows[:, some] / ROW)
+    reached = flows.sum(axis=0) > 0
+    masses = shares @ (flows[:, reached] / ROW)
     return largest_gap(masses, shares @ solved.problem.sizes, distributions.pairs)
 
 
 def largest_gap(masses: FloatArray, prior: FloatArray, pairs: Array) -> float:
-    """Return how far the odds of a pair are at most from what they were, in nats."""
+    """Return the largest change of the odds of a pair, in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(masses) - np.log(prior)[:, None]
         gaps = [np.abs(logs[a] - logs[b]) for a, b in pairs]
-    # where neither secret leads nothing is told
+    # an outcome that neither secret reaches tells nothing
     return float(max((np.nanmax(gap, initial=0.0) for gap in gaps), default=0.0))
 
 
 def _utility(
     name: Name, read: SwapRead, distance: Distance, rows: Array, gets: Array
 ) -> ColumnUtility:
-    """Return what survives of a column."""
+    """Return the utility of a column."""
     values = read.columns[name]
     numbers = distance.numbers(name, values)
     weights, total = read.weights, read.n_rows
     if numbers is None:
         ranks = ranks_of(values)
-        some = ranks >= 0
+        present = ranks >= 0
         distribution = RawDistribution.of(
-            *_distribution(ranks[some].astype(float), weights[some]), total, values
+            *_distribution(ranks[present].astype(float), weights[present]), total, values
         )
         return utility_without_order(name, distribution, float((ranks[rows] == ranks[gets]).mean()))
     there = ~np.isnan(numbers)
@@ -390,17 +390,17 @@ def _utility(
 
 
 def _distribution(values: FloatArray, weights: Array) -> tuple[FloatArray, Array]:
-    distinct, places = np.unique(values, return_inverse=True)
-    return distinct, np.bincount(places.ravel(), weights, len(distinct))
+    distinct, codes = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(codes.ravel(), weights, len(distinct))
 
 
 # ----------------------------------------------------------------------------- beside labels
 
 
 def label_codes(y: Any, n_rows: int, X: Any, wide: WideRows | None = None) -> Array | None:
-    """Return a number for each label, the same for equal ones; None where they are too many.
+    """Return a code for each label, the same for equal ones; None where they are too many.
 
-    Of wide rows it is one for all labels of a group, in their order.
+    Wide rows have one code for all labels of a group, in their order.
 
     Raises
     ------
@@ -429,12 +429,12 @@ def label_codes(y: Any, n_rows: int, X: Any, wide: WideRows | None = None) -> Ar
 def beside_labels(
     release: SwapRelease, read: SwapRead, labels: Array | None
 ) -> tuple[SwapRelease, tuple[Array, Array]]:
-    """Return the release of fitted rows within labels that stay with their owners, and its places.
+    """Return the release of fitted rows within labels, and the stratum and cell of each row.
 
-    A label tells something of the secret besides the row, so cells are those of both, and their
-    secrets are counted: of these very rows.
+    Labels stay with their owners. A label tells something of the secret besides the row, so a cell
+    is a cell of rows with a label, and its secrets are counted in these very rows.
     """
-    strata, cells = release.places(read.columns)
+    strata, cells = release.assigned(read.columns)
     if labels is None:
         return release, (strata, cells)
     n_labels = int(labels.max()) + 1
@@ -449,29 +449,29 @@ def beside_labels(
 
 @dataclass(frozen=True, eq=False)
 class SwapCurve:
-    """What a fitted swap does to the rows of a table; nothing of it is a release."""
+    """A fitted swap of the rows of a table, which is never released."""
 
     settings: Settings
     release: SwapRelease
     read: SwapRead
-    places: tuple[Array, Array]
+    assigned: tuple[Array, Array]
 
     @classmethod
     def of(cls, noiser: Any, table: Table) -> SwapCurve:
-        """Return that of a fitted noiser and a table with the sensitive columns."""
+        """Return the swap of a fitted noiser for a table with the sensitive columns."""
         settings = Settings.of(noiser.get_params(deep=False))
         swap = noiser._fitted.swap
         read = read_rows(settings, table, None, None, form=swap.form)
-        return cls(settings, swap, read, swap.places(read.columns))
+        return cls(settings, swap, read, swap.assigned(read.columns))
 
     def at(self, epsilon: float) -> tuple[Array, float]:
-        """Return whose row each owner gets at another budget, and the loss that is proven."""
+        """Return whose row each owner gets at another budget, and the proven loss."""
         notion = self.settings.notion
         notion = promised(epsilon, notion.delta, notion.to_dict()["alpha"])
         release = replace(self.release, notion=notion)
-        solved = release.solved(*self.places)
-        points = release.distance.points(self.read.own)
-        gets = release.permutation(self.places, points.taken, Choices(Stream(_SEED_AT)), solved)
+        solved = release.solved(*self.assigned)
+        points = release.distance.points(self.read.exchanged)
+        gets = release.permutation(self.assigned, points.taken, Choices(Stream(_SEED_AT)), solved)
         if self.read.groups is not None:
             gets = self.read.groups.wide.row_by_row(gets)
         return gets, _loss(solved)
@@ -489,18 +489,17 @@ class SwapCurve:
         read = replace(self.read, strata=strata)
         learnt = learnt_strata(read)
         release = replace(self.release, strata=learnt)
-        at = learnt.of(read.columns, len(read.weights)), self.places[1]
-        flows = [each.flows for each in release.solved(*at)]
-        return float(sum(np.trace(each) for each in flows) / sum(each.sum() for each in flows))
+        at = learnt.of(read.columns, len(read.weights)), self.assigned[1]
+        flows = [stratum.flows for stratum in release.solved(*at)]
+        return float(sum(map(np.trace, flows)) / sum(matrix.sum() for matrix in flows))
 
 
 def _loss(solved: Sequence[Solved]) -> float:
-    losses: list[FloatArray] = [
-        each.losses(distributions)[..., 1]
-        for each in solved
-        for distributions in each.problem.distributions
-    ]
-    return float(max(own.max() for own in losses))
+    return max(
+        float(stratum.losses(distributions)[..., 1].max())
+        for stratum in solved
+        for distributions in stratum.problem.distributions
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -512,10 +511,10 @@ class HeldSwap:
     strata : float
         How far odds in some stratum of these rows are from those in all, in nats.
     slack : ndarray of shape (n_tested,)
-        How far drawn flows, whole numbers, may be from mean ones, in rows of one secret among all
-        that are released in the cell of this one: the part of one of them.
+        For each tested row the most that drawn flows, in whole rows, may differ from mean ones: in
+        rows of one secret, over all rows that are released in its cell.
     within : Within or None
-        What a fresh model finds of the first secret in these rows within the cells of `fit`.
+        What a fresh model finds of a secret in these rows within the cells of `fit`.
     """
 
     strata: float
@@ -523,48 +522,43 @@ class HeldSwap:
     within: Any
 
 
-def held_swap(noiser: Any, table: Table, given: Any, tested: Array) -> HeldSwap | None:
-    """Return what there is to say of the swap of the tested rows of a table; None of no swap."""
+def held_swap(noiser: Any, table: Table, features: Any, tested: Array) -> HeldSwap | None:
+    """Return figures of the swap of the tested rows of a table; None without a swap."""
     if noiser._fitted.swap is None:
         return None
     settings = Settings.of(noiser.get_params(deep=False))
-    settings = settings if given is None else replace(settings, sensitive=None)
-    read = read_rows(settings, table, given, None, form=noiser._fitted.swap.form)
-    strata, cells = noiser._fitted.swap.places(read.columns)
+    settings = settings if features is None else replace(settings, sensitive=None)
+    read = read_rows(settings, table, features, None, form=noiser._fitted.swap.form)
+    strata, cells = noiser._fitted.swap.assigned(read.columns)
     strata, cells = strata[tested], cells[tested]
-    found, slack = noiser._fitted.swap.solved(strata, cells), np.zeros(len(tested))
-    for each in found:
-        for cell, flows in zip(each.cells, each.flows.T, strict=True):
-            rows = (strata == each.stratum) & (cells == cell)
-            slack[rows] = (
-                max(
-                    _rounded(flows, distributions.shares)
-                    for distributions in each.problem.distributions
-                )
-                / rows.sum()
-            )
+    solved, slack = noiser._fitted.swap.solved(strata, cells), np.zeros(len(tested))
+    for stratum in solved:
+        for cell, flows in zip(stratum.cells, stratum.flows.T, strict=True):
+            rows = (strata == stratum.stratum) & (cells == cell)
+            shares = [distributions.shares for distributions in stratum.problem.distributions]
+            slack[rows] = max(_rounded(flows, of_column) for of_column in shares) / rows.sum()
     return HeldSwap(
-        strata=_from_strata(noiser._fitted.swap.counted, found),
+        strata=_from_strata(noiser._fitted.swap.counted, solved),
         slack=slack,
-        within=found_within(read, noiser._fitted.swap),
+        within=gain_within(read, noiser._fitted.swap),
     )
 
 
-def _from_strata(counted: Sequence[Counted], found: Sequence[Solved]) -> float:
+def _from_strata(counted: Sequence[Counted], solved: Sequence[Solved]) -> float:
     worst = 0.0
-    for own in counted if len(found) > 1 else ():
-        shares = own.counts / own.counts.sum(axis=0)
-        masses = np.array([shares[:, each.cells] @ each.problem.sizes for each in found]).T
-        worst = max(worst, largest_gap(masses, masses.sum(axis=1), own.pairs))
+    for column in counted if len(solved) > 1 else ():
+        sizes = [column.shares[:, stratum.cells] @ stratum.problem.sizes for stratum in solved]
+        masses = np.array(sizes).T
+        worst = max(worst, largest_gap(masses, masses.sum(axis=1), column.pairs))
     return worst
 
 
 def _rounded(flows: IntArray, shares: FloatArray) -> float:
-    """Return by how many rows of a secret whole flows into a cell may differ from mean ones."""
+    """Return the most rows of a secret by which whole flows into a cell differ from mean ones."""
     parts = (flows % ROW) / ROW
     ups = round(float(parts.sum()))
     ranked = np.sort(np.where(parts > 0.0, shares, np.nan), axis=1)  # those that are whole last
-    some = ranked[:, : int((parts > 0.0).sum())]
+    fractional = ranked[:, : int((parts > 0.0).sum())]
     means = np.where(parts > 0.0, shares, 0.0) @ parts
-    most, least = (some[:, ::way][:, :ups].sum(axis=1) for way in (-1, 1))
+    most, least = (fractional[:, ::way][:, :ups].sum(axis=1) for way in (-1, 1))
     return float(max((most - means).max(), (means - least).max(), 0.0))
