@@ -150,7 +150,7 @@ def test_what_engines_show_of_the_tasks_of_a_fit_holds_no_counts(monkeypatch):
     monkeypatch.setattr(lazy_swap.plans, "planned", listening)
     monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 200)
     swap(public=PUBLIC).fit(polars_lazy(ROWS))
-    assert set(shown) == {"_add_digests()", "_add_places()"}
+    assert set(shown) == {"_add_digests()", "_add_cells()"}
 
 
 @pytest.mark.parametrize("dtype", [pl.UInt64, pl.String, pl.Categorical])

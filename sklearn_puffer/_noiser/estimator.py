@@ -45,7 +45,7 @@ from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, known, secret_columns
 from sklearn_puffer.noise import record_swap
 
-# what is left to release rows one by one: in no copy, so that nothing of it is given twice
+# the donors that are left: in no copy of the noiser, so that none is given twice
 _services: WeakKeyDictionary[PufferfishNoiser, Service] = WeakKeyDictionary()
 
 
@@ -399,6 +399,7 @@ class PufferfishNoiser(ReleaseTransformer):
                 f"sensitive={self.sensitive!r} and sensitive_features are both given; "
                 "name the secrets in one of the two ways."
             )
+        secrets = None
         if is_lazy(X):
             check_beside(X, sensitive_features, sample_weight)
             if sensitive_features is not None:
@@ -407,26 +408,26 @@ class PufferfishNoiser(ReleaseTransformer):
         else:
             X = known(X)
             table = first_table(self, X)
-        given = None
-        if sensitive_features is not None and not is_lazy(X):
-            given = secret_columns(sensitive_features, table.n_rows, X)
+            if sensitive_features is not None:
+                secrets = secret_columns(sensitive_features, table.n_rows, X)
         service = None
         if settings.swap is not None and settings.swap.donors is not None:
             entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
-            found, service = with_reserve(settings, table, given, sample_weight, entropy)
-            self._take(LearntSwap(found), table)
-        elif settings.swap is not None and isinstance(table, LazyTable):
-            self._take(LearntSwap(find_lazily(settings, table)), table)
+            swap, service = with_reserve(settings, table, secrets, sample_weight, entropy)
+            self._take(LearntSwap(swap), table)
         elif settings.swap is not None:
-            read = read_rows(settings, table, given, sample_weight)
-            self._take(LearntSwap(find_swap(read)), table)
+            if isinstance(table, LazyTable):
+                swap = find_lazily(settings, table)
+            else:
+                swap = find_swap(read_rows(settings, table, secrets, sample_weight))
+            self._take(LearntSwap(swap), table)
         elif settings.channel is None:
-            self._take(learn(settings, table, given, sample_weight), table)
+            self._take(learn(settings, table, secrets, sample_weight), table)
         else:
-            self._take(learn_channel(settings, table, given, sample_weight), table)
+            self._take(learn_channel(settings, table, secrets, sample_weight), table)
         if service is not None:
-            self._warn(few_served(found), "reserve", UtilityWarning, stacklevel=3)
-        # last, since nothing takes it back; these are the donors of no earlier fit
+            self._warn(few_served(swap), "reserve", UtilityWarning, stacklevel=3)
+        # last, since a failed fit cannot undo it; an earlier fit's donors go
         _services.pop(self, None)
         if service is not None:
             _services[self] = service
@@ -435,7 +436,7 @@ class PufferfishNoiser(ReleaseTransformer):
         read = learnt.read
         grouped = learnt.grouped if isinstance(learnt, LearntSwap) else learnt.read.grouped
         ids = [] if grouped is None else [grouped.column]
-        passed = [*read.passed, *(name for name in ids if name not in read.passed)]
+        passed = list(dict.fromkeys([*read.passed, *ids]))
         rules = TableRules(
             names=table.names,
             named=hasattr(self, "feature_names_in_"),
@@ -468,10 +469,10 @@ class PufferfishNoiser(ReleaseTransformer):
 
     @property
     def donors_left_(self) -> Any:
-        """What is left to release rows one by one: a DataFrame by stratum and cell.
+        """The donors that are left for single rows: a DataFrame by stratum and cell.
 
-        ``donors`` and ``senders`` are rows of the reserve, and ``rows_left`` says how many rows of
-        the stratum will be released. It tells from and to which cells rows went: show it to nobody.
+        ``donors`` and ``senders`` count rows of the reserve, and ``rows_left`` the rows of the
+        stratum that will be released. It tells between which cells rows moved: keep it secret.
         """
         check_is_fitted(self)
         if not gives_donors(self.noise):
@@ -481,7 +482,7 @@ class PufferfishNoiser(ReleaseTransformer):
         return _services[self].left()
 
     def _swapped_beside(self, X: Any, y: Any, given: Any) -> Any:
-        """Return the fitted rows, exchanged among those whose labels are equal."""
+        """Return the fitted rows, exchanged among rows with equal labels."""
         swap = self._fitted.swap
         assert swap is not None
         self._check_certified()
@@ -490,9 +491,9 @@ class PufferfishNoiser(ReleaseTransformer):
         read = read_rows(Settings.of(self.get_params(deep=False)), table, secrets, None)
         wide = None if read.groups is None else read.groups.wide
         labels = label_codes(y, table.n_rows, X, wide)
-        release, places = beside_labels(swap, read, labels)
+        release, strata_and_cells = beside_labels(swap, read, labels)
         draw = Draw(self._entropies()())
-        return release.released(table, self._fitted.rules, draw, places)[0]
+        return release.released(table, self._fitted.rules, draw, strata_and_cells)[0]
 
     def _released(
         self, table: Table, X: Any, keying: Keying | None, watch: Watch | None

@@ -1,6 +1,6 @@
-"""What `PufferfishNoiser.fit` does: from a table to priors, scales and their proof.
+"""How `PufferfishNoiser.fit` calibrates noise: from a table to priors, scales and their proof.
 
-And what follows from them: certificate, releases and warnings.
+Certificate, releases and warnings follow from these.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mi
 _ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
-_MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
-_MOST_ALONE = 1 << 9  # of a column, where they are not
-_MOST_PAIRS = 64  # of secrets, where the loss of each is computed on its own
+_MOST_CELLS = 1 << 14  # of a pair of columns, if losses are at the vertices of a grid
+_MOST_ALONE = 1 << 9  # of a single column otherwise
+_MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
 _MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
 
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """What was learnt of a table, and what follows from it.
+    """The priors, scales and proof of a table, and what follows from them.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Learnt:
 
     @property
     def settings(self) -> Settings:
-        """The parameters, as far as reading the table has not changed them."""
+        """The settings, as reading the table has changed them."""
         return self.read.settings
 
     @property
@@ -110,7 +110,7 @@ class Learnt:
 
     @property
     def margins(self) -> list[Margin]:
-        """What is kept of the values of each column."""
+        """How the values of each column were distributed."""
         return self.priors.margins
 
     @property
@@ -120,7 +120,7 @@ class Learnt:
 
     @cached_property
     def _members(self) -> list[Members]:
-        """The columns that some distribution of the fitted adversary is about."""
+        """The sets of columns over which the fitted adversary has distributions."""
         distributions = [
             of for of_secret in self.priors.adversaries[0].values() for of in of_secret.values()
         ]
@@ -146,10 +146,7 @@ class Learnt:
 
     @cached_property
     def releases(self) -> list[ColumnRelease]:
-        """How every public column is released.
-
-        Of a column that takes any number, the numbers seen in `fit` are not kept.
-        """
+        """How every public column is released; a free column keeps no numbers of `fit`."""
         noisy = [
             ColumnRelease(
                 replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
@@ -221,7 +218,7 @@ class Learnt:
         )
 
     def fitted_noise(self) -> FittedNoise:
-        """Return the noise and what it protects, without the distributions."""
+        """Return the noise and the secrets that it protects, without the distributions."""
         settings, calibrated, priors = self.settings, self.calibrated, self.priors
         return FittedNoise(
             {name: list(of_secret) for name, of_secret in priors.adversaries[0].items()},
@@ -251,7 +248,7 @@ class Learnt:
         """Return how rows are released."""
         return NoiseOfColumns(
             columns=self.releases,
-            least=[(scale_of(each), each.grid, each.remapping) for each in self.releases],
+            least=[(scale_of(r), r.grid, r.remapping) for r in self.releases],
             distributions=[
                 distribution.kept(c)
                 for distribution, c in zip(self.priors.raw, self.columns, strict=True)
@@ -259,7 +256,7 @@ class Learnt:
         )
 
     def warnings(self) -> list[str]:
-        """Return what the user should be warned of."""
+        """Return the warnings of a fit."""
         said = [*self.read.remarks(), *about_rows(self.read, self.priors), *self.around.remarks]
         said += [*self._wide_remarks(), *say.quiet_sentences(self._facts)]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
@@ -268,21 +265,19 @@ class Learnt:
         return said
 
     def _both_ways(self) -> tuple[PairLoss, ...]:
-        """Return two rows a pair, forward and backward."""
+        """Return the losses of each pair, forward and backward."""
         calibrated = self.calibrated
-        # whole arrays at once: single numbers out of them take longer than all the rest
+        # converted as whole arrays: number by number it takes longer than all the rest
         ends = np.stack([calibrated.bound, calibrated.lower, calibrated.upper], axis=2).tolist()
-        found: list[PairLoss] = []
-        for pair, ways, known in zip(
+        losses: list[PairLoss] = []
+        for pair, ways, recomputed in zip(
             self.problem.secret_pairs, ends, calibrated.recomputed.tolist(), strict=True
         ):
-            adversary, sensitive, secret, against = pair
-            source: Literal["recomputed", "theorem"] = "recomputed" if known else "theorem"
-            for (a, b), (bound, low, high) in zip(
-                ((secret, against), (against, secret)), ways, strict=True
-            ):
-                found.append(PairLoss(sensitive, a, b, adversary, bound, low, high, source))
-        return tuple(found)
+            adversary, sensitive, *way = pair
+            source: Literal["recomputed", "theorem"] = "recomputed" if recomputed else "theorem"
+            for (a, b), (bound, low, high) in zip((way, way[::-1]), ways, strict=True):
+                losses.append(PairLoss(sensitive, a, b, adversary, bound, low, high, source))
+        return tuple(losses)
 
     @cached_property
     def _column_noise(self) -> tuple[ColumnNoise, ...]:
@@ -337,14 +332,16 @@ class Learnt:
 
     @property
     def always_alike(self) -> list[Name]:
-        """Columns that vary in the table, and are mapped to one and the same value."""
+        """Columns that vary in the table, and whose released values are all mapped to one."""
         mapped = [(r.column.name, r.remapping, len(r.column.atoms)) for r in self.releases]
         return [name for name, how, size in mapped if how and how.constant and size > 1]
 
     def _wide_remarks(self) -> list[str]:
-        """Return a warning for each group too wide for the exact loss that was asked for."""
+        """Return a warning for each group too wide for the exact loss, where that is the strategy.
+
+        Rows that depend on each other have a bound anyhow.
+        """
         settings, remarks = self.settings, []
-        # of rows that depend on each other a bound was asked for
         if settings.strategy is not exact or settings.hangs_together:
             return []
         if self.calibrated.recomputed.all():
@@ -397,7 +394,7 @@ def learn(
 
 
 def _problem(read: TableRead, priors: TablePriors) -> Problem:
-    """Return what is to be calibrated."""
+    """Return the problem to calibrate."""
     settings, columns, spreads = read.settings, read.bare_columns, priors.spreads
     knowing = who_know_values(priors.adversaries, read) if read.known else []
     secret_pairs, parts = make_groups([*priors.adversaries, *knowing], read.pairs, read.groups)
@@ -425,10 +422,10 @@ def _problem(read: TableRead, priors: TablePriors) -> Problem:
 
 
 def mixing_weights(columns: Sequence[Column]) -> FloatArray:
-    r"""Return what unordered columns have in the place of a standard deviation.
+    r"""Return the weights of unordered columns, in the place of standard deviations.
 
-    At a factor of 1 a move away from a value that one of n rows has, n the size of the alphabet,
-    loses half a nat, as a move by half a standard deviation does under Laplace noise:
+    At a factor of 1, take a value that one of n rows has, n the size of the alphabet. A change of
+    it loses half a nat, as a move by half a standard deviation does under Laplace noise:
 
     .. math:: e^{1/2} = 1 + \frac{1 - \rho}{\rho / n} \iff
               -\log(1 - \rho) = \log\left(1 + \frac{n}{e^{1/2} - 1}\right)
@@ -447,7 +444,7 @@ def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
 
 
 def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
-    """Return which sound strategy would do, and its scales, where the guarantee is broken."""
+    """Return the scales of the exact strategy, where the guarantee is broken and they keep it."""
     if calibrated.upper.max() <= problem.notion.budget:
         return None
     try:
@@ -464,7 +461,7 @@ def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
 
 
 def _check_size(read: TableRead) -> None:
-    """Refuse a joint group whose coupling could not be held, before anything is allocated."""
+    """Refuse a joint group whose coupling needs too much memory, before it is allocated."""
     for group in read.groups:
         members = [read.columns[k] for k in group]
         cells = cells_of(members)
@@ -486,7 +483,7 @@ def _check_size(read: TableRead) -> None:
 
 
 def _around(read: TableRead, priors: TablePriors) -> Around:
-    """Return the priors around the fitted ones; of a classifier those of refits, if asked for."""
+    """Return the priors around the fitted ones; of a classifier, bootstrap ones on request."""
     settings = read.settings
     if settings.model is None:
         return priors_around(
@@ -510,15 +507,15 @@ def _around(read: TableRead, priors: TablePriors) -> Around:
 
 
 def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:
-    """Return the loss of a release to whoever counted one or two columns, and looks at those.
+    """Return the loss against readers who counted one or two columns, and look at these alone.
 
-    Of columns for which that takes long nothing is said.
+    Columns for which it takes long are left out.
     """
     groups = [list(members) for members in _views(fitted)]
     counted = empirical_adversary(
         read.secrets, read.columns, read.readers, groups, read.rows.n_rows, read.rows.weights
     )
-    found = []
+    losses = []
     for members in map(tuple, groups):
         distributions = _distributions_over(members, counted)
         if distributions is not None:
@@ -529,12 +526,12 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
             if fitted.notion.is_pure and loss > fitted.notion.budget and len(members) == 1:
                 kept = replace(seen, notion=Pufferfish(fitted.notion.epsilon, 0.5))
                 beyond = kept.against(distributions).loss  # the delta at which epsilon is kept
-            found.append(CountedLoss(names, loss, beyond))
-    return tuple(found)
+            losses.append(CountedLoss(names, loss, beyond))
+    return tuple(losses)
 
 
 def _views(fitted: FittedNoise) -> Iterator[Members]:
-    """Yield the columns, and the pairs of columns, whose loss is soon computed."""
+    """Yield the columns, and the pairs of columns, whose loss takes little time."""
     grid = fitted.noise.is_exponential and fitted.notion.is_pure
     few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
     sizes = [len(column.atoms) for column in fitted.columns]
@@ -546,12 +543,12 @@ def _views(fitted: FittedNoise) -> Iterator[Members]:
 
 
 def _distributions_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
-    """Return the priors of rows in which none of these columns is missing, if all secrets have one.
+    """Return the priors of rows in which all these columns are present, if all secrets have one.
 
     >>> _distributions_over((0,), {"loan": {"no": {(0,): "a distribution"}, "yes": {}}}) is None
     True
     """
-    found = {
+    over_members = {
         name: {
             label: distributions[members]
             for label, distributions in of_secrets.items()
@@ -559,5 +556,5 @@ def _distributions_over(members: Members, counted: Adversary) -> dict[Name, dict
         }
         for name, of_secrets in counted.items()
     }
-    whole = all(len(found[name]) == len(counted[name]) for name in counted)
-    return found if whole else None
+    whole = all(len(over_members[name]) == len(counted[name]) for name in counted)
+    return over_members if whole else None

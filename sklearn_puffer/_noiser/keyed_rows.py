@@ -1,4 +1,4 @@
-"""What makes the noise of a call to `transform` a function of a key: its ids, key and context."""
+"""Keyed noise: ids, key and context make the noise of a call to `transform` a function of them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
 
 
 class Noted:
-    """What a ledger of persons keeps of the rows of a release, filled block by block.
+    """The record of a release's rows for a ledger of persons, filled block by block.
 
     Parameters
     ----------
     marks : PersonMarks
     ids : ndarray of uint64 of shape (n, 2)
     whole : bool
-        Whether the form of a row is all that noise is drawn for, or only what every release of the
-        row shows, whatever noise is drawn.
+        Whether all values that noise is drawn for tell rows of an id apart, or only those that
+        every release of the row shows.
     units : sequence of int
-        By which the steps of each column are multiplied, so that rows are compared on one grid.
+        Factors of each column's grid indices, so that rows are compared on one grid.
     is_text : bool
         Whether ids are strings.
 
@@ -33,9 +33,9 @@ class Noted:
     ----------
     persons : ndarray of uint64 of shape (n, 2)
     forms, draws : ndarray of uint64 of shape (n,)
-        What tells the forms, and the noise, of an id's rows apart.
+        Digests of the values, and of the noise, of an id's rows.
     together : bool
-        Whether all rows are one release, of which none can be left out.
+        Whether all rows are one release, so that no row can be left out.
     """
 
     together = False
@@ -57,25 +57,22 @@ class Noted:
         self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray], words: RowWords
     ) -> None:
         """Note a block of rows."""
-        told = seen
+        shown = seen
         if self._whole:
-            scaled = (each * unit for each, unit in zip(placed, self._units, strict=True))
-            told = [*seen, *scaled]
-        self.forms[rows] = self._marks.rows(self._ids[rows], told)
+            scaled = (column * unit for column, unit in zip(placed, self._units, strict=True))
+            shown = [*seen, *scaled]
+        self.forms[rows] = self._marks.rows(self._ids[rows], shown)
         self.draws[rows] = self._marks.draws(words.tags)
 
 
 class KeyedRows:
     """The bits of each row of a table, and the 128 bits of each id.
 
-    ``key`` and ``context`` are for who draws for all rows together.
+    A swap, which draws for all rows together, uses ``key`` and ``context``.
     """
 
     def __init__(
-        self,
-        bits: KeyedBits,
-        ids: NDArray[np.uint64],
-        noted: Noted | None = None,
+        self, bits: KeyedBits, ids: NDArray[np.uint64], noted: Noted | None = None
     ) -> None:
         self._bits, self.ids, self.noted = bits, ids, noted
         self.key, self.context = b"", ""
@@ -83,15 +80,15 @@ class KeyedRows:
     def columns(
         self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray] = ()
     ) -> list[RowWords]:
-        """Return the bits of each column of ``rows``, given all that noise is drawn for there.
+        """Return the bits of each column of ``rows``, given all values that noise is drawn for.
 
         Parameters
         ----------
         rows : slice
         placed : sequence of ndarrays of int64
-            What noise is drawn for.
+            The values that noise is drawn for.
         seen : sequence of ndarrays of int64
-            What every release shows of it, whatever noise is drawn.
+            The part of them that every release shows.
         """
         bits = self._bits.columns(self.ids[rows], placed)
         if self.noted is not None:
@@ -99,16 +96,16 @@ class KeyedRows:
         return bits
 
     def note_together(self, whole: str) -> None:
-        """Note all rows as one release, which is that of a table with this digest."""
+        """Note all rows as one release, of a table with this digest."""
         if self.noted is not None:
             self.noted.together = True
-            told = np.full(len(self.ids), int(whole[:15], 16), dtype=np.int64)
-            self.columns(slice(None), [told])
+            table_digest = np.full(len(self.ids), int(whole[:15], 16), dtype=np.int64)
+            self.columns(slice(None), [table_digest])
 
 
 @dataclass
 class Noting:
-    """How a ledger of persons asks `transform` for notes: in the place of ``row_id``.
+    """A request of a ledger of persons for notes, passed to `transform` as ``row_id``.
 
     Attributes
     ----------
@@ -126,7 +123,7 @@ class Noting:
     noted: Noted | None = None
 
     def begin(self, values: Values, name: Name) -> Noted:
-        """Return the notes of rows with these ids, yet to be filled."""
+        """Return empty notes of rows with these ids."""
         ids = _id_blocks(values, name, self.marks)
         is_text = values.levels is not None and all(isinstance(x, str) for x in values.levels)
         self.noted = Noted(self.marks, ids, self.whole, self.units, is_text)
@@ -135,7 +132,7 @@ class Noting:
 
 @dataclass(frozen=True)
 class Keying:
-    """How a call to `transform` asks for keyed noise.
+    """The key and the ids of a call to `transform` with keyed noise.
 
     Attributes
     ----------
@@ -155,10 +152,10 @@ class Keying:
     noting: Noting | None = None
 
     def rows(self, table: Table, X: Any, context: str) -> KeyedRows:
-        """Return the bits of the rows of X, all of whose ids must be there and differ."""
-        found = keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noting)
-        found.key, found.context = self.key, context
-        return found
+        """Return the bits of the rows of X, whose ids must be present and unique."""
+        rows = keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noting)
+        rows.key, rows.context = self.key, context
+        return rows
 
 
 def keyed_rows(
@@ -169,7 +166,7 @@ def keyed_rows(
     noting: Noting | None = None,
     text: plans.Text = None,
 ) -> KeyedRows:
-    """Return the bits of the rows of a table, by the ids in it, which may be text, or beside X."""
+    """Return the bits of the rows of a table, by ids in it (perhaps as text) or beside X."""
     name, values = _ids_of(row_id, table, X, text)
     ids = _id_blocks(values, name, bits)
     return KeyedRows(bits, ids, None if noting is None else noting.begin(values, name))
@@ -203,9 +200,9 @@ def check_keying(
 
 
 def _check_fresh(key: Any, dataset: str, release: int) -> None:
-    given = {"key": key is not None, "dataset": dataset != "", "release": release != 0}
-    for name, is_given in given.items():
-        if is_given:
+    is_given = {"key": key is not None, "dataset": dataset != "", "release": release != 0}
+    for name in is_given:
+        if is_given[name]:
             raise ValueError(
                 f"{name} is given without row_id, and keyed noise is drawn for an id: by its "
                 "values alone equal rows would have equal noise, and frequencies undo that; name "
@@ -224,7 +221,7 @@ def _ids_of(row_id: Any, table: Table, X: Any, text: plans.Text) -> tuple[Name, 
 
 
 def _id_blocks(values: Values, name: Name, bits: KeyedBits | PersonMarks) -> NDArray[np.uint64]:
-    """Return 128 bits for each id, all of which must differ."""
+    """Return 128 bits for each id; ids must be present and unique."""
     check_present(0 if values.missing is None else int(values.missing.sum()), len(values), name)
     if values.levels is None:
         ascending = np.sort(values.data)  # np.unique takes ten times as long
@@ -232,7 +229,7 @@ def _id_blocks(values: Values, name: Name, bits: KeyedBits | PersonMarks) -> NDA
         return integer_ids(values.data)
     used = np.bincount(values.data, minlength=1)
     check_unlike(int(np.count_nonzero(used)), len(values), name)
-    is_text = np.array([isinstance(each, str) for each in values.levels], dtype=bool)
+    is_text = np.array([isinstance(level, str) for level in values.levels], dtype=bool)
     levels = np.array([*values.levels, None], dtype=object)[:-1]
     words = np.empty((len(levels), 2), dtype=np.uint64)
     words[is_text] = bits.ids_of(levels[is_text].tolist())
@@ -250,7 +247,7 @@ def check_present(n_absent: int, n_rows: int, name: Name) -> None:
 
 
 def check_unlike(n_distinct: int, n_rows: int, name: Name) -> None:
-    """Refuse ids of which some are alike."""
+    """Refuse ids that are not unique."""
     if n_distinct < n_rows:
         raise ValueError(
             f"row_id {quoted(name)} has {n_distinct} distinct ids in {n_rows} rows, and two "

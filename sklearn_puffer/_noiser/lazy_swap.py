@@ -1,9 +1,9 @@
 """A swap of a lazy table: learnt from a sample, counted by the engine, released as its plan.
 
-Of each row some numbers are held in memory, and of those that leave their cell, which are a part of
-all, the public values. What is drawn is a function of the key and the table, by the code that swaps
-tables in memory, and settled when the plan is made: whoever computes it, in whatever parts and how
-often, has the same permutation.
+Memory holds a few numbers for each row, and the public values of the rows that leave their cell.
+The permutation is a function of the key and the table, drawn by the code that swaps tables in
+memory when the plan is made. So it does not depend on how, in which parts and how often an engine
+computes the plan.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from sklearn_puffer._tables import (
 )
 
 MOST_LEARNT = 1 << 17
-"""Distinct rows that a classifier and cells are learnt from; of more, secrets are counted alone."""
+"""Distinct rows that a classifier and cells are learnt from; of others only secrets are counted."""
 
-_SPARE = 64  # rows: so that few tables have too few below the first limit
+_SPARE = 64  # rows, so that the first limit is rarely too low
 _RAISED = 16
-_ROUNDS = 24  # more than any table needs but one of which nothing can be fetched
+_ROUNDS = 24  # enough for any table whose rows can be fetched
 _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 
 
@@ -66,8 +66,8 @@ _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 def find_lazily(settings: Settings, table: LazyTable) -> SwapFit:
     """Learn cells from rows of a lazy table, and have the engine count the secrets of all of them.
 
-    Learnt are the rows whose public values have the smallest digests, all copies of each: the same
-    ones on every engine, whatever their secrets.
+    It learns from the rows whose public values have the smallest digests, with all their copies:
+    from the same rows on every engine, whatever their secrets.
 
     Raises
     ------
@@ -91,13 +91,13 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFit:
     read = read_rows(settings, table, None, None, CountedTable(rows.table, rows.weights * kept))
     secrets = [learn_secret(name, table.values(name), settings.missing) for name in hidden]
     _check_none_lost(secrets, read, table)
-    found = find_swap(read)
-    if isinstance(found.release.cells, ValueCells):
+    swap = find_swap(read)
+    if isinstance(swap.release.cells, ValueCells):
         raise ValueError(
             f'cells="values" makes a cell of every row, and X has more than {MOST_LEARNT:,} '
             "different ones; leave cells out, or give their number."
         )
-    return recounted(found, *_counted(table, secrets, found.release))
+    return recounted(swap, *_counted(table, secrets, swap.release))
 
 
 def _sampled(
@@ -105,8 +105,8 @@ def _sampled(
 ) -> tuple[CountedTable, bool]:
     """Return the rows whose public values have the smallest digests, and whether these are all.
 
-    They have more than `MOST_LEARNT` different public values, if there are so many: those that are
-    learnt from, whatever the limit was. One query, or a few where values repeat.
+    They have more than `MOST_LEARNT` different public values, if there are so many, so that the
+    limit does not matter. It takes one query, or a few where values repeat.
     """
     names, low, high = [*secrets, *public], 0, LARGEST_DIGEST
     limit = min(high, high * (2 * MOST_LEARNT + _SPARE) // n_rows)
@@ -128,7 +128,7 @@ def _sampled(
 def _below(
     table: LazyTable, names: Sequence[Name], public: Sequence[Name], limit: int
 ) -> LazyTable:
-    """Return the rows of a lazy table whose digests are at most that, where they are."""
+    """Return the lazy table of the rows whose digests are at most the limit."""
     sent = [str(name) for name in (*names, *([table.weight] if table.weight else []))]
     digest = plans.free_name(sent, "digest")
     task = _Task(_add_digests, [str(name) for name in public], digest)
@@ -137,12 +137,12 @@ def _below(
 
 def _with_numbers(table: LazyTable, sent: Sequence[str], task: Any) -> LazyTable:
     """Return the lazy table that a task makes of some columns of another one."""
-    own = opened(plans.planned(table.native, sent, task))
-    return replace(own, levels=table.levels, weight=table.weight)
+    numbered = opened(plans.planned(table.native, sent, task))
+    return replace(numbered, levels=table.levels, weight=table.weight)
 
 
 def _check_none_lost(secrets: Sequence[Secret], read: SwapRead, table: LazyTable) -> None:
-    """Refuse a secret that no row has of which something is learnt."""
+    """Refuse a secret that is lost among the rows that are learnt from."""
     rows = LazyRows(table)
     for whole, secret in zip(secrets, read.secrets, strict=True):
         lost = [label for label in whole.labels if label not in secret.labels]
@@ -162,45 +162,45 @@ def _counted(
     names = [str(secret.name) for secret in secrets]
     sent = list(dict.fromkeys([*names, *map(str, release.seen)]))
     sent += [] if table.weight is None else [table.weight]
-    places = [plans.free_name(sent, each) for each in ("stratum", "cell")]
-    placed = _with_numbers(table, sent, _Task(_add_places, release, places))
-    found = placed.count([*names, *places])
-    assert found  # secrets, strata and cells are few
-    columns, counts = placed.rows([*names, *places])
+    added = [plans.free_name(sent, kind) for kind in ("stratum", "cell")]
+    placed = _with_numbers(table, sent, _Task(_add_cells, release, added))
+    are_few = placed.count([*names, *added])
+    assert are_few  # secrets, strata and cells are few
+    columns, counts = placed.rows([*names, *added])
     codes = {}
     for secret, name in zip(secrets, names, strict=True):
         now = read_secret(secret.name, columns[name], "category")
         if int(counts.sum()) != table.n_rows or now.labels != secret.labels:
             raise ValueError(CHANGED)
         codes[secret.name] = now.codes(len(counts))
-    strata, cells = (columns[name].data.astype(np.intp) for name in places)
+    strata, cells = (columns[name].data.astype(np.intp) for name in added)
     return codes, strata, cells, counts
 
 
 class _Task(partial[Any]):
-    """What an engine computes of each part; plans and logs show no arguments, like counts."""
+    """A function that an engine calls with each part; plans and logs do not show its arguments."""
 
     def __repr__(self) -> str:
         return f"{self.func.__name__}()"
 
 
 def _add_digests(public: Sequence[str], name: str, part: Any) -> Any:
-    """Return a part of the table with one more column, wherever an engine has it."""
+    """Return a part of the table with a column of digests."""
     table = frame_table(part)
-    found = row_digests({name: table.values(name) for name in public})
-    return plans.with_numbers(part, {name: found})
+    digests = row_digests({name: table.values(name) for name in public})
+    return plans.with_numbers(part, {name: digests})
 
 
-def _add_places(release: SwapRelease, names: Sequence[str], part: Any) -> Any:
+def _add_cells(release: SwapRelease, names: Sequence[str], part: Any) -> Any:
     """Return a part of the table with the stratum and the cell of each row."""
-    places = _places(release, frame_table(part))[1]
-    return plans.with_numbers(part, dict(zip(names, places, strict=True)))
+    numbers = _strata_and_cells(release, frame_table(part))[1]
+    return plans.with_numbers(part, dict(zip(names, numbers, strict=True)))
 
 
-def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, Array]]:
-    """Return the columns of a part, and the stratum and the cell of each row, if there are any."""
+def _strata_and_cells(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, Array]]:
+    """Return the columns of a part, and the stratum and the cell of each row."""
     columns = columns_of(table, release.seen)
-    if not table.n_rows:  # of which models know nothing
+    if not table.n_rows:  # models predict nothing of no rows
         return columns, (np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp))
     return columns, release.assigned(columns)
 
@@ -209,10 +209,10 @@ def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, A
 
 
 def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
-    """Return the lazy table of a lazy one whose public rows are exchanged among their owners.
+    """Return a lazy table with its public rows exchanged among their owners, as a lazy table.
 
-    What it is made of is drawn here, by three queries: ids are counted, numbers of each row are
-    fetched, and the public values of those that leave.
+    The permutation is drawn here, with three queries: for the number of ids, for numbers of each
+    row, and for the public values of the rows that leave.
 
     Raises
     ------
@@ -225,46 +225,47 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
     assert swap is not None
     if swap.distance.cost is not None:
         raise ValueError(
-            "cost= is asked about codes of values, and the parts of a lazy table have other codes; "
+            "cost= is a function of codes of values, and parts of a lazy table have other codes; "
             "leave cost out of RecordSwap, or release the rows in memory."
         )
     names, keyed = read_lazily(fitted, X, keying)
-    plans.check_lazy_kinds(X, {str(each.column.name): each.column.kind for each in fitted.columns})
+    kinds = {str(release.column.name): release.column.kind for release in fitted.columns}
+    plans.check_lazy_kinds(X, kinds)
     check_ids(X, keyed[2])
-    ids, places, digests = _fetched(X, names, _Scored(swap, *keyed))
+    ids, strata_and_cells, digests = _fetched(X, names, _Scored(swap, *keyed))
     check_swappable(len(ids))
     pseudonyms = _pseudonyms(ids, digests)
     ranked = np.argsort(pseudonyms)
     if (np.diff(pseudonyms[ranked]) == 0).any():
         raise ValueError(CHANGED_SINCE)
-    found = swap.solved(*places)
-    swap.prove(found)
-    choices, order, _ = keyed_choices(keying.key, keyed[1], ids, places, digests, found)
+    flows = swap.solved(*strata_and_cells)
+    swap.prove(flows)
+    choices, order, _ = keyed_choices(keying.key, keyed[1], ids, strata_and_cells, digests, flows)
     leavers = _Leavers(X, names, swap, keyed, pseudonyms)
-    gets = swap.permutation(places, leavers.points, choices, found, order)
-    del places, digests, ids
+    gets = swap.permutation(strata_and_cells, leavers.points, choices, flows, order)
+    del strata_and_cells, digests, ids
     rows, sources = leavers.sources(gets)
     task = _Exchanged(swap, fitted.rules.order, pseudonyms[ranked], sources[ranked], rows, *keyed)
     return plans.planned(X, names, task)
 
 
 def _fetched(X: Any, names: Sequence[str], task: _Scored) -> tuple[Array, Any, Array]:
-    """Return what is held of all rows: ids, strata and cells, and digests."""
+    """Return the ids, the strata and cells, and the digests of all rows."""
     table = frame_table(plans.rows_with(plans.planned(X, names, task), _NUMBERS[-1]))
     numbers = (table.values(name).data.astype(np.int64) for name in _NUMBERS)
-    first, second, *places, digests = numbers
+    first, second, *strata_and_cells, digests = numbers
     ids = np.stack([first.view(np.uint64), second.view(np.uint64)], axis=1)
-    return ids, tuple(places), digests
+    return ids, tuple(strata_and_cells), digests
 
 
 def _pseudonyms(ids: Array, digests: Array) -> IntArray:
-    """Return 64 bits of what a row is, by which it is found again."""
+    """Return 64 bits for each row, by which it is found again."""
     return row_hashes(ids[:, 0], ids[:, 1], digests)
 
 
 @dataclass
 class _Leavers:
-    """The rows that leave their cells, fetched when they are known.
+    """The rows that leave their cells, fetched once they are drawn.
 
     Attributes
     ----------
@@ -272,7 +273,7 @@ class _Leavers:
     names : list of str
     swap : SwapRelease
     keyed : tuple
-        What a `KeyedPart` is made of.
+        The arguments of a `KeyedPart`.
     pseudonyms : ndarray of int64 of shape (n_rows,)
     """
 
@@ -285,26 +286,26 @@ class _Leavers:
     _rows: Any = None
 
     def points(self, leaving: Array) -> Points:
-        """Return those rows as points."""
+        """Return the rows as points."""
         rows = columns_of(frame_table(self.fetch(leaving)), self.swap.public)
         return self.swap.distance.points(rows)
 
     def fetch(self, leaving: Array) -> Any:
-        """Return the public columns of those rows, in this order."""
+        """Return the public columns of the rows, in this order."""
         order = np.argsort(self.pseudonyms[leaving])
         name = plans.free_name(self.names, "place")
         task = _Leaving(self.swap, name, self.pseudonyms[leaving][order], *self.keyed)
         frame = plans.rows_with(plans.planned(self.X, self.names, task), name)
-        found = frame_table(frame).values(name).data.astype(np.intp)
-        if not np.array_equal(np.sort(found), np.arange(len(leaving))):
+        position = frame_table(frame).values(name).data.astype(np.intp)
+        if not np.array_equal(np.sort(position), np.arange(len(leaving))):
             raise ValueError(CHANGED_SINCE)
-        places = np.empty(len(leaving), dtype=np.intp)
-        places[order[found]] = np.arange(len(found))
-        self._leaving, self._rows = leaving, plans.chosen(frame, self.swap.public, places)
+        indices = np.empty(len(leaving), dtype=np.intp)
+        indices[order[position]] = np.arange(len(position))
+        self._leaving, self._rows = leaving, plans.chosen(frame, self.swap.public, indices)
         return self._rows
 
     def sources(self, gets: Array) -> tuple[Any, Array]:
-        """Return the rows that are handed on, and where there is what each owner gets, or -1."""
+        """Return the rows that move, and the index of the one that each owner gets, or -1."""
         leaving = np.flatnonzero(gets != np.arange(len(gets)))
         if self._leaving is None or not np.array_equal(leaving, self._leaving):
             self.fetch(leaving)
@@ -314,7 +315,7 @@ class _Leavers:
 
 
 class _SwapPart(KeyedPart):
-    """What computes a part of a table that is swapped."""
+    """A task that computes a part of a swapped table."""
 
     way_out = "leave out what is infinite, and values of known= and passed columns new to fit"
 
@@ -326,13 +327,13 @@ class _SwapPart(KeyedPart):
 
     def at_fault(self, part: Any) -> list[Name]:
         """Return the columns whose values cannot be read."""
-        table, found = frame_table(part), []
+        table, unreadable = frame_table(part), []
         for name in self._swap.seen:
             try:
                 columns_of(table, [name])
             except Exception:
-                found.append(name)
-        return found
+                unreadable.append(name)
+        return unreadable
 
     def pseudonyms(self, part: Any, bits: KeyedBits) -> IntArray:
         """Return the pseudonyms of the rows."""
@@ -343,61 +344,59 @@ class _SwapPart(KeyedPart):
 
 
 class _Scored(_SwapPart):
-    """What finds the place of each row."""
+    """A task that finds the stratum and the cell of each row."""
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the id, the stratum, the cell and the digest of each row."""
         table = frame_table(part)
         ids = self.keyed(table, bits).ids.astype(np.uint64).view(np.int64).reshape(-1, 2)
-        columns, places = _places(self._swap, table)
-        numbers = [*ids.T, *places, row_digests(columns)]
+        columns, strata_and_cells = _strata_and_cells(self._swap, table)
+        numbers = [*ids.T, *strata_and_cells, row_digests(columns)]
         with_all = plans.with_numbers(part, dict(zip(_NUMBERS, numbers, strict=True)))
         return plans.chosen(with_all, _NUMBERS)
 
 
 class _Leaving(_SwapPart):
-    """What finds the rows that leave their cells."""
+    """A task that fetches the rows that leave their cells."""
 
     def __init__(self, swap: SwapRelease, name: str, leaving: IntArray, *keyed: Any) -> None:
         super().__init__(swap, *keyed)
         self._name, self._leaving = name, leaving
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
-        """Return the public columns, and the place of each row among those that leave, or -1."""
-        pseudonyms = self.pseudonyms(part, bits)
-        places = np.searchsorted(self._leaving, pseudonyms)
-        places[~_found(self._leaving, places, pseudonyms)] = -1
-        return plans.with_numbers(plans.chosen(part, self._swap.public), {self._name: places})
+        """Return the public columns, and the index of each row among those that leave, or -1."""
+        indices = _indices_in(self._leaving, self.pseudonyms(part, bits))
+        return plans.with_numbers(plans.chosen(part, self._swap.public), {self._name: indices})
 
 
 class _Exchanged(_SwapPart):
-    """What hands out the rows: each owner keeps his own, or gets one of those that left."""
+    """A task that exchanges rows: each owner keeps a row, or gets one of those that left."""
 
     def __init__(
         self,
         swap: SwapRelease,
         order: Sequence[Name],
-        known: IntArray,
+        pseudonyms: IntArray,
         sources: IntArray,
         rows: Any,
         *keyed: Any,
     ) -> None:
         super().__init__(swap, *keyed)
-        self._order, self._known, self._sources, self._rows = order, known, sources, rows
+        self._order, self._pseudonyms, self._sources, self._rows = order, pseudonyms, sources, rows
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part, all of which must be those that were counted."""
-        pseudonyms, table = self.pseudonyms(part, bits), frame_table(part)
-        places = np.searchsorted(self._known, pseudonyms)
-        if not _found(self._known, places, pseudonyms).all():
+        indices = _indices_in(self._pseudonyms, self.pseudonyms(part, bits))
+        if (indices < 0).any():
             raise ValueError(CHANGED_SINCE)
-        own = plans.chosen(part, self._swap.public)
-        found = frame_table(plans.replaced(own, self._rows, self._sources[places]))
-        return self._swap.written(table, self._order, found.original)
+        kept = plans.chosen(part, self._swap.public)
+        received = frame_table(plans.replaced(kept, self._rows, self._sources[indices]))
+        return self._swap.written(frame_table(part), self._order, received.original)
 
 
-def _found(known: Array, places: Array, pseudonyms: Array) -> Array:
-    """Return which pseudonyms are where they would be."""
-    if not len(known):
-        return np.zeros(len(pseudonyms), dtype=bool)
-    return np.asarray(known[np.minimum(places, len(known) - 1)] == pseudonyms)
+def _indices_in(ascending: IntArray, pseudonyms: IntArray) -> IntArray:
+    """Return the index of each pseudonym among ascending ones, or -1."""
+    if not len(ascending):
+        return np.full(len(pseudonyms), -1)
+    indices = np.minimum(np.searchsorted(ascending, pseudonyms), len(ascending) - 1)
+    return np.where(ascending[indices] == pseudonyms, indices, -1)

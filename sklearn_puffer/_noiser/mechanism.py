@@ -1,4 +1,4 @@
-"""What `fit` makes: how tables are read, the mechanism that releases them, and the certificate."""
+"""The result of `fit`: how tables are read, the mechanism that releases them, the certificate."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Released = tuple[Any, dict[Name, int] | Moved | None]
 
 
 class Mechanism(Protocol):
-    """What releases the rows of a table: noise, a channel or a swap."""
+    """Releases the rows of a table: noise, a channel or a swap."""
 
     @property
     def columns(self) -> Sequence[ColumnRelease]:
         """How the values of each public column are written."""
 
     def fingerprint(self, *about: Any) -> str:
-        """Return what tells this mechanism, and what else counts, from all others."""
+        """Return the digest of this mechanism, and of what else counts."""
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table released in the caller's own type, and what was moved, if anything."""
@@ -55,10 +55,9 @@ class NoiseOfColumns:
     ----------
     columns : list of ColumnRelease
     least : list of tuple
-        The scale, grid and map of each column that the certificate is about; there may be more
-        noise.
+        The certified scale, grid and map of each column; the noise that is drawn may be larger.
     distributions : list of RawDistribution
-        What copies with more noise need to know of the values; none of a release read from JSON.
+        Of the values, for copies with more noise; empty in a release read from JSON.
     """
 
     columns: list[ColumnRelease]
@@ -66,7 +65,7 @@ class NoiseOfColumns:
     distributions: Sequence[RawDistribution] = ()
 
     def fingerprint(self, *about: Any) -> str:
-        """Return what tells this noise, and what else counts, from all others."""
+        """Return the digest of this noise, and of what else counts."""
         pairs = zip(self.columns, self.least, strict=True)
         return fingerprint([as_certified(release, *least) for release, least in pairs], *about)
 
@@ -79,7 +78,7 @@ class NoiseOfColumns:
 
     def agrees(self, certificate: Any) -> bool:
         """Return whether a certificate states the noise that is drawn."""
-        drawn = [(each.column.name, scale_of(each), each.whole, each.grid) for each in self.columns]
+        drawn = [(r.column.name, scale_of(r), r.whole, r.grid) for r in self.columns]
         return drawn == [(c.name, c.theta, c.whole, c.grid) for c in certificate.columns]
 
     def units(self) -> list[int]:
@@ -90,7 +89,7 @@ class NoiseOfColumns:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedMechanism:
-    """A fitted release: it reads a table, releases it, and says what that tells.
+    """A fitted release: it reads a table, releases it, and has its certificate.
 
     Attributes
     ----------
@@ -127,9 +126,9 @@ class FittedMechanism:
         return self.mechanism if isinstance(self.mechanism, SwapRelease) else None
 
     def fingerprint(self) -> str:
-        """Return what tells this release from all others; nothing where the certificate denies it.
+        """Return the digest of this release; "" if the certificate is about other noise.
 
-        It does not depend on the fingerprint that the certificate holds.
+        It does not depend on the fingerprint in the certificate.
         """
         certificate, rules = self.certificate, self.rules
         if self.noise is not None and not self.noise.agrees(certificate):
@@ -148,11 +147,11 @@ class FittedMechanism:
         return replace(self, certificate=replace(self.certificate, fingerprint=self.fingerprint()))
 
     def context(self, keying: Keying) -> str:
-        """Return what tells keyed bits that are drawn now from all others: what is really drawn.
+        """Return the digest of all that shapes keyed bits: of the noise that is really drawn.
 
-        The fingerprint alone would be that of `noisier` copies, too, and the same bits at two
-        scales undo the noise. Of a swap no name of a data set counts: under another one the same
-        people would be swapped again.
+        The fingerprint alone is also that of `noisier` copies, and the same bits at two scales undo
+        the noise. For a swap the name of the data set does not count: under another name the same
+        people would be swapped anew.
         """
         if self.swap is not None:
             return self.fingerprint()
@@ -169,8 +168,8 @@ class FittedMechanism:
         Raises
         ------
         ValueError
-            If the values of a column do not lie on the grid of noise that large, or nothing here
-            has noise.
+            If the values of a column do not lie on the grid of noise that large, or there is no
+            noise.
         """
         if self.noise is None:
             raise ValueError(
@@ -197,19 +196,19 @@ def _with_noise(
         for column, release in zip(certificate.columns, releases, strict=True)
     )
     grids = np.array([column.grid for column in columns])
-    known = certificate.fitted
+    fitted = certificate.fitted
     told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
-    # what is drawn is rounded up, so that this is never more
-    theta = known and np.nextafter(known.theta * factor, 0.0)
+    # drawn scales are rounded up, so that this one is never larger
+    theta = fitted and np.nextafter(fitted.theta * factor, 0.0)
     return replace(
         certificate,
         columns=columns,
         pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
         assumptions=[*certificate.assumptions, told],
-        fitted=known and replace(known, theta=theta, grids=grids),
+        fitted=fitted and replace(fitted, theta=theta, grids=grids),
         utility=tuple(
-            known.changed(found)
-            for found, known in zip(
+            fitted.changed(changes)
+            for changes, fitted in zip(
                 utilities(releases, distributions, [column.spread for column in columns]),
                 certificate.utility,
                 strict=True,

@@ -1,10 +1,10 @@
 """Releases of tables that are never whole in memory: streams, and plans of lazy tables.
 
-Which ids of a stream have been seen is known in bounded memory, however long it is. A lazy table is
-released by a plan whose tasks release parts of it, each row by its own keyed bits. A task is what a
-part is called with: the release artifact, and a key that no text shows. It runs the code that
-releases tables in memory, so that a plan and a release in memory agree bit for bit, however the
-engine cuts the table, and however often it computes a part.
+The ids of a stream are remembered in bounded memory, however long it is. A lazy table is released
+by a plan whose tasks release parts of it, each row by its own keyed bits. A task holds the release
+artifact, and a key that no text shows. It runs the code that releases tables in memory, so that a
+plan and a release in memory agree bit for bit, however the engine cuts the table, and however often
+it computes a part.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."
 
 
 class StreamRelease:
-    """The release of a stream by what was fitted when it began.
+    """The release of a stream by the mechanism that was fitted when it began.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class StreamRelease:
     stream : TableStream
     keying : Keying or None
     verbose : bool
-        Whether somebody asks how many rows there are.
+        Whether progress is shown, for which the rows are counted.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class StreamRelease:
         self._stream = stream.with_labels([release.column.name for release in fitted.columns])
         self._keying = keying
         self._names = _needed(fitted.rules, stream, keying)
-        self.schema = released_schema(fitted, _no_rows(self._stream, self._names))
+        types = [self._stream.schema.field(name) for name in self._names]
+        self.schema = released_schema(fitted, arrow("a stream").schema(types).empty_table())
         self._context = None if keying is None else fitted.context(keying)
         self._n_rows = stream.n_rows() if verbose else None
 
@@ -91,8 +92,8 @@ class StreamRelease:
         Raises
         ------
         TypeError, ValueError
-            Naming the column of ids. Those of a stream that can be read once are not looked at:
-            they are held against all earlier ones as they come.
+            Naming the column of ids. If the stream can be read only once, ids are compared with
+            all earlier ones as they come.
         """
         if self._keying is None or not self._stream.again:
             return
@@ -103,9 +104,9 @@ class StreamRelease:
                 done(table.num_rows)
 
     def check_rows(self) -> int:
-        """Refuse whatever the release of a row would refuse, and return how many there are.
+        """Refuse all that the release of a row would refuse, and return the number of rows.
 
-        What is drawn for that is thrown away.
+        The draws that this takes are thrown away.
         """
         n_rows = 0
         with task("rows checked", self._n_rows) as done:
@@ -125,29 +126,29 @@ class StreamRelease:
         Raises
         ------
         TypeError, ValueError
-            If a table does not fit, or an id was there before; what was yielded until then is
-            the release of rows whose ids differ.
+            If a table does not fit, or an id is repeated; the rows yielded until then are a
+            release of rows with unique ids.
         """
-        seen, told = SeenIds(), _Told()
+        seen, due = SeenIds(), _StreamWarnings()
         watch = watch_of(self._fitted.rules.margins)
         with reporting(verbose, "rows released", self._n_rows) as done:
             for table in self._stream.tables(self._names):
-                own = frame_table(table)
-                keyed = None if self._keying is None else self._keyed(own, table, seen)
+                rows = frame_table(table)
+                keyed = None if self._keying is None else self._keyed(rows, table, seen)
                 draw = replace(self._draw, entropy=entropies(), keyed=keyed, watch=watch)
-                released, moved = self._fitted.released(own, draw)
-                told.add(moved)
-                done(own.n_rows)
+                released, moved = self._fitted.released(rows, draw)
+                due.add(moved)
+                done(rows.n_rows)
                 yield from released.cast(self.schema).combine_chunks().to_batches()
-        told.warn(self._stream)
+        due.warn()
         if sentence := drift_warning(watch):
             warnings.warn(sentence, PufferfishWarning, stacklevel=2)
 
-    def _keyed(self, own: Table, table: Any, seen: SeenIds) -> Any:
-        """Return the bits of some rows, whose ids no row before them had."""
+    def _keyed(self, rows: Table, table: Any, seen: SeenIds) -> Any:
+        """Return the bits of rows; refuse ids that an earlier row had."""
         assert self._keying is not None
         assert self._context is not None
-        keyed = self._keying.rows(own, table, self._context)
+        keyed = self._keying.rows(rows, table, self._context)
         if (at := seen.first_known(keyed.ids)) is not None:
             name = self._keying.row_id  # its value stays out of logs
             raise ValueError(
@@ -158,8 +159,8 @@ class StreamRelease:
         return keyed
 
 
-class _Told:
-    """What a stream is to be warned of, once, when all of it was read."""
+class _StreamWarnings:
+    """The warnings of a stream, given once, when all of it was read."""
 
     def __init__(self) -> None:
         self._some = False
@@ -174,7 +175,7 @@ class _Told:
             for name, count in moved.items():
                 self._values[name] = self._values.get(name, 0) + count
 
-    def warn(self, stream: TableStream) -> None:
+    def warn(self) -> None:
         if not self._some:
             raise ValueError(_NO_ROWS)
         if self._values:
@@ -185,15 +186,15 @@ class _Told:
             )
 
 
-def _together(rows: Sequence[Moved]) -> Moved:
-    """Return what moved in all batches."""
-    n_moved = sum(each.n_moved for each in rows)
-    mean = sum(each.mean_move * each.n_moved for each in rows) / n_moved
-    return Moved(sum(each.n_rows for each in rows), n_moved, mean)
+def _together(batches: Sequence[Moved]) -> Moved:
+    """Return how many rows moved in all batches, and how far."""
+    n_moved = sum(moved.n_moved for moved in batches)
+    mean = sum(moved.mean_move * moved.n_moved for moved in batches) / n_moved
+    return Moved(sum(moved.n_rows for moved in batches), n_moved, mean)
 
 
 def check_stream(noiser: Any, stream: TableStream) -> int:
-    """Refuse a stream of which any row would be refused, and return how many rows it has.
+    """Refuse a stream with rows that would be refused, and return its number of rows.
 
     Raises
     ------
@@ -206,9 +207,9 @@ def check_stream(noiser: Any, stream: TableStream) -> int:
 
 
 def rows_of_stream(noiser: Any, stream: TableStream, row_id: str | None) -> Iterator[Any]:
-    """Yield the rows of a stream as tables of the columns that are released, and the ids.
+    """Yield the rows of a stream as tables of the released columns and the ids.
 
-    Rows that are exchanged with each other are one table.
+    Rows of a swap come as one table.
     """
     keying = None if row_id is None else Keying(row_id, b"", "", 0)
     tables = stream.tables(_needed(noiser._fitted.rules, stream, keying))
@@ -218,9 +219,9 @@ def rows_of_stream(noiser: Any, stream: TableStream, row_id: str | None) -> Iter
 
 
 def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, release: int) -> str:
-    """Return what is the same of keyed releases that are the same, of tables called ``what``.
+    """Return a mark that equal keyed releases share, of tables called ``what``.
 
-    It is a function of the key that tells nothing of the noise, nor of the table.
+    It is a function of the key that tells nothing about the noise or the table.
     """
     keying = check_keying(row_id, key, dataset, release, None)
     assert keying is not None
@@ -229,13 +230,13 @@ def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, r
 
 
 def types_of(noiser: Any) -> dict[str, str]:
-    """Return the types that the released columns have in a CSV file.
+    """Return the types of the released columns in a CSV file, and of columns that a swap passes.
 
-    So have those that a swap passes on: cells depend on them.
+    The cells of a swap depend on these.
     """
     fitted = noiser._fitted
     stays = () if fitted.swap is None else fitted.certificate.fitted.stays
-    columns = [*(each.column for each in fitted.columns), *stays]
+    columns = [*(release.column for release in fitted.columns), *stays]
     return {str(column.name): type_of(column) for column in columns}
 
 
@@ -259,7 +260,7 @@ def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | Non
 
 
 def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> list[str]:
-    """Return the columns that are read: those that are released, and the ids."""
+    """Return the columns that are read: the released columns and the ids."""
     absent = [name for name in rules.order if name not in stream.names]
     if absent and rules.named:
         raise ValueError(
@@ -274,10 +275,6 @@ def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> li
     names = [str(name) for name in rules.order]
     more = [] if keying is None or keying.row_id in names else [keying.row_id]
     return [*names, *more]
-
-
-def _no_rows(stream: TableStream, names: Sequence[str]) -> Any:
-    return arrow("a stream").schema([stream.schema.field(name) for name in names]).empty_table()
 
 
 def released_schema(fitted: FittedMechanism, empty: Any) -> Any:
@@ -296,9 +293,9 @@ def released_schema(fitted: FittedMechanism, empty: Any) -> Any:
 
 
 def _type_of(release: ColumnRelease, table: Table) -> Any:
-    """Return the type of a released column: that of all values that it may have."""
+    """Return the type of a released column, which can hold any of its values."""
     name, levels = release.column.name, release.column.levels
-    codes = [0] if levels is None else [k for k, each in enumerate(levels) if each is not None]
+    codes = [0] if levels is None else [k for k, level in enumerate(levels) if level is not None]
     output = np.array(codes, dtype=release.dtype(table.values(name)))
     return table.build({name: finished(release, output, None)}).schema.field(str(name)).type
 
@@ -311,8 +308,8 @@ _ON_DISK = 1 << 21  # ids in a run that is moved to the disk: 32 MB
 class SeenIds:
     """The ids of a stream so far, as sorted runs of 16 bytes each.
 
-    Runs are merged up to a length, and then lie in an unnamed file, which the system keeps in
-    memory only as long as it likes.
+    Short runs are merged. Long runs are moved to an unnamed file, which the system may take out of
+    memory.
 
     Examples
     --------
@@ -332,27 +329,27 @@ class SeenIds:
         return sum(map(len, (*self._filed, *self._runs)))
 
     def first_known(self, ids: Words) -> int | None:
-        """Return where an id stands that was seen before, or None; then all of them are seen.
+        """Return the index of an id that was seen before, or None; then remember all of them.
 
         Parameters
         ----------
         ids : ndarray of uint64 of shape (n, 2)
-            They differ from each other.
+            Unique.
         """
         if not len(ids):
             return None
-        own: Array = np.ascontiguousarray(ids).view("S16")[:, 0]
-        order = np.argsort(own)
-        own = own[order]
+        ascending: Array = np.ascontiguousarray(ids).view("S16")[:, 0]
+        order = np.argsort(ascending)
+        ascending = ascending[order]
         for run in (*self._filed, *self._runs):
-            found = np.flatnonzero(run.take(np.searchsorted(run, own), mode="clip") == own)
-            if found.size:
-                return int(order[found[0]])
-        self._add(own)
+            seen = run.take(np.searchsorted(run, ascending), mode="clip") == ascending
+            if seen.any():
+                return int(order[seen.argmax()])
+        self._add(ascending)
         return None
 
     def _add(self, run: Array) -> None:
-        """Keep a run; short ones become one, so that there are few."""
+        """Keep a run, merged with shorter ones, so that there are few."""
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
         if len(run) >= self._on_disk:
@@ -369,7 +366,7 @@ def _filed(run: Array) -> Array:
 
 
 def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) -> Any:
-    """Return the lazy table of the release of a lazy table, whose ids are counted before.
+    """Return the release of a lazy table as a lazy table; its ids are counted first.
 
     Raises
     ------
@@ -388,12 +385,12 @@ def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) 
 def read_lazily(
     fitted: FittedMechanism, X: Any, keying: Keying
 ) -> tuple[list[str], tuple[ShippedKey, str, str, plans.Text]]:
-    """Return the columns of a lazy table that are read, and what a `KeyedPart` is made of.
+    """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`.
 
     Raises
     ------
     TypeError, ValueError
-        If the columns do not fit, or that of ids is none.
+        If the columns do not fit, or there is no column of ids.
     """
     names = plans.lazy_names(X)
     fitted.rules.check_columns(names)
@@ -404,12 +401,12 @@ def read_lazily(
 
 
 def check_lazily(container: str, on_drift: str) -> None:
-    """Refuse what looks at the rows of a lazy table, which nothing does before it is computed.
+    """Refuse options that need the rows of a lazy table before it is computed.
 
     Raises
     ------
     ValueError
-        Of another container than that of X, and of a check of the rows that is asked for.
+        If the container is not that of X, or drift is to raise.
     """
     if on_drift == "raise":
         raise ValueError(
@@ -452,28 +449,24 @@ class _KeyFaultError(Exception):
 
 
 class _NoBits:
-    """No source of bits: in a task all noise is keyed."""
+    """Fails where fresh noise would be drawn: in a task all noise is keyed."""
 
     def words(self, count: int) -> Any:
         raise RuntimeError("a task of a plan draws keyed noise alone.")
 
 
-def _no_entropy(column: int) -> Entropy:
-    return _NoBits()
-
-
 class KeyedPart:
-    """What computes a part of a table by the key of its rows, wherever an engine has it.
+    """A task that computes a part of a table by the keyed bits of its rows.
 
     Parameters
     ----------
     key : ShippedKey
     context : str
-        All that shapes what is drawn.
+        A digest of all that shapes the draws.
     row_id : str
         The column of ids.
     text : callable, optional
-        What reads the text that the engine hands on for them.
+        Parses ids that the engine passes as text.
     """
 
     def __init__(self, key: ShippedKey, context: str, row_id: str, text: plans.Text = None) -> None:
@@ -482,32 +475,32 @@ class KeyedPart:
     way_out: str
 
     def __call__(self, part: Any) -> Any:
-        """Return what is made of a part, which may have no rows; in its own type.
+        """Return the result for a part, which may have no rows, in the part's type.
 
         Raises
         ------
         TypeError, ValueError, ModuleNotFoundError
-            If a value has no place or the key cannot be used: with no value, and no key, in it.
+            If a value has no place or the key cannot be used; the message holds no value or key.
         """
         try:
             return self.made(part, self._bits())
         except Exception as error:
-            fault = self._told(part, error)
-        raise fault  # here, where nothing refers any more to what the first error said and held
+            fault = self._without_values(part, error)
+        raise fault  # here, where nothing refers to the first error and its values any more
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
-        """Return what is made of a part with the bits of a key."""
+        """Return the result for a part, drawn with the bits of a key."""
         raise NotImplementedError
 
     def at_fault(self, part: Any) -> list[Name]:
-        """Return the columns that hold values which cannot be read."""
+        """Return the columns that hold unreadable values."""
         raise NotImplementedError
 
     def keyed(self, table: Table, bits: KeyedBits) -> KeyedRows:
-        """Return the bits of the rows of a part, all of whose ids must be there."""
+        """Return the bits of the rows of a part, whose ids must all be present."""
         return keyed_rows(bits, table, self._row_id, text=self._text)
 
     def _bits(self) -> KeyedBits:
@@ -516,12 +509,12 @@ class KeyedPart:
         except (TypeError, ValueError, OSError, ImportError) as error:
             raise _KeyFaultError(type(error), str(error)) from None
 
-    def _told(self, part: Any, error: Exception) -> Exception:
-        """Return the error without a value in it: what a task raises is read by many."""
+    def _without_values(self, part: Any, error: Exception) -> Exception:
+        """Return the error without a value in it: many people read the errors of tasks."""
         if isinstance(error, _KeyFaultError):
             kind, said = error.args
-            told: Exception = kind(said)
-            return told
+            error_of_key: Exception = kind(said)
+            return error_of_key
         if str(error).startswith("row_id ") or str(error) == CHANGED_SINCE:  # counts and types
             return ValueError(str(error))
         names = self.at_fault(part)
@@ -534,12 +527,12 @@ class KeyedPart:
 
 
 class PartRelease(KeyedPart):
-    """What releases a part of a table.
+    """A task that releases a part of a table.
 
     Parameters
     ----------
-    form : str
-        The form of the release: it holds no priors.
+    artifact : str
+        The release artifact: it holds no priors.
     key, context, row_id, text
         As of `KeyedPart`.
     """
@@ -549,18 +542,18 @@ class PartRelease(KeyedPart):
     )
 
     def __init__(
-        self, form: str, key: ShippedKey, context: str, row_id: str, text: plans.Text = None
+        self, artifact: str, key: ShippedKey, context: str, row_id: str, text: plans.Text = None
     ) -> None:
         super().__init__(key, context, row_id, text)
-        self._form = form
+        self._artifact = artifact
 
     def __reduce__(self) -> Any:
-        # without what was read of the form
-        return PartRelease, (self._form, self._key, self._context, self._row_id, self._text)
+        # without what was read of the artifact
+        return PartRelease, (self._artifact, self._key, self._context, self._row_id, self._text)
 
     @cached_property
     def _read(self) -> tuple[FittedMechanism, Any]:
-        return read_artifact(self._form)
+        return read_artifact(self._artifact)
 
     @property
     def columns(self) -> list[Any]:
@@ -570,12 +563,12 @@ class PartRelease(KeyedPart):
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part."""
         table = frame_table(part)
-        # whatever would draw fresh noise fails, and never releases
         fitted, unknown = self._read
-        return fitted.released(table, Draw(_no_entropy, unknown, self.keyed(table, bits)))[0]
+        draw = Draw(lambda column: _NoBits(), unknown, self.keyed(table, bits))
+        return fitted.released(table, draw)[0]
 
     def at_fault(self, part: Any) -> list[Name]:
-        """Return the columns some of whose values have no place."""
+        """Return the columns with values that have no place."""
         return [column.name for column in self.columns if self._is_at_fault(part, column)]
 
     def _is_at_fault(self, part: Any, column: Any) -> bool:

@@ -1,8 +1,8 @@
-"""What is to be planned: groups of columns, their bounds, and the exact losses of their parts.
+"""What is calibrated: groups of columns, their bounds, and the exact losses of their parts.
 
-Beside these: how values and noise meet on the grid of each column, and which columns are too many
-for the exact loss. The ways out that are named there are computed from the alphabets alone, and
-are safe: they lead to the exact loss, though at times more would have been possible.
+Also here: the grid of each column, and the groups that are too wide for the exact loss. The ways
+out that are named for these are computed from the alphabets alone. They lead to the exact loss,
+though at times smaller changes would, too.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from sklearn_puffer.priors import Discrete, Prior, PriorPair
 # the smallest factor that serves a set of priors, from the problem, the notion that continuous
 # distributions must keep, the grids (None before there are any), the budget and a tolerance
 SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
-# panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
+# panels to be composed are cut until a Renyi divergence of this order is known, up to this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
-# what is cut into boxes: the square root of a plane's cells, summed over pairs; some ten seconds
+# of cutting planes into boxes: the square root of their cells, summed over pairs; some ten seconds
 MOST_WORK = 1200.0
 # lines of a number, one for each combination of categories, summed over pairs
 MOST_LINES = 200
-# places of columns that stay, summed over pairs
+# values of columns that stay, summed over pairs
 MOST_PLACES = 2000
-_MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
-_FEW_BINS = 4  # what is worth a try where no number of bins is enough by itself
+_MOST_DRAWS = 2.0**62  # finite whatever epsilon is
+_FEW_BINS = 4  # where no number of bins is enough by itself
 # values off the grid are rounded to it: the noise then hides a move of half a step, whose log
 # density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
 # under Gaussian noise, and is no steeper under the others
@@ -73,7 +73,7 @@ _STEEP_SCALES = 64.0
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be calibrated.
+    """A calibration problem.
 
     Attributes
     ----------
@@ -89,9 +89,9 @@ class Problem:
     notion, strategy, n_jobs
         As in `PufferfishNoiser`.
     noise : Noise
-        At its scales all releases together are as one.
+        Its scales are those of all releases together.
     reach : ndarray of shape (n_columns,)
-        A bound on |x| over values that no prior of the pairs knows, and that may be released.
+        A bound on |x| over the values that may be released, beside those of the priors.
     sets : callable, optional
         Gives the smallest factor that also serves every prior of a set.
     releases : int
@@ -128,7 +128,7 @@ class Problem:
 
     @property
     def n_blocks(self) -> int:
-        """How many groups of columns are independent of each other: those of each such row."""
+        """The number of independent groups of columns, over all these rows."""
         return self.n_rows * len(self.groups)
 
     @property
@@ -138,12 +138,12 @@ class Problem:
 
     @property
     def draws(self) -> int:
-        """How often each column may be drawn, as far as the sampler's error is paid for.
+        """How many draws of each column the sampler's error is paid for.
 
-        More often than it is planned: a ledger may choose more releases, at larger scales.
+        More than ``releases``: a ledger may choose more of them, at larger scales.
         """
-        each = self.notion.spent_on(sampler_loss(len(self.weights) * self.n_rows))
-        return self.releases + math.floor(min(SPARE * self.notion.epsilon / each, _MOST_DRAWS))
+        share = self.notion.spent_on(sampler_loss(len(self.weights) * self.n_rows))
+        return self.releases + math.floor(min(SPARE * self.notion.epsilon / share, _MOST_DRAWS))
 
     @property
     def drawing_loss(self) -> float:
@@ -152,7 +152,7 @@ class Problem:
 
 
 Mixings = Sequence[Mixing | None]
-"""One a column: what an unordered one is drawn anew from, None of the others. May be empty."""
+"""By column: what an unordered one is drawn anew from, None of the others. May be empty."""
 
 
 def template(problem: Problem, part: Part) -> Noise:
@@ -162,10 +162,10 @@ def template(problem: Problem, part: Part) -> Noise:
 
 def noise_of(noise: Noise, mixings: Mixings, members: Sequence[int], weights: FloatArray) -> Noise:
     """Return the noise of some columns at factor 1, with the mixings of those without an order."""
-    own = tuple(mixings[k] for k in members) if mixings else ()
+    of_members = tuple(mixings[k] for k in members) if mixings else ()
     scales = weights[list(members)]
     scaled = noise.with_scale(tuple(np.where(scales > 0.0, scales, 1.0)))
-    return MixedNoise(scaled, own) if any(own) else scaled
+    return MixedNoise(scaled, of_members) if any(of_members) else scaled
 
 
 def has_exact_loss(problem: Problem, part: Part, notion: Notion) -> bool:
@@ -185,7 +185,9 @@ def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool
         return len(placed) <= MOST_PLACES and (not placed or _is_little(placed, others, notion))
     if any(noise.mixings):
         return layer_count(pairs, noise) <= MOST_LINES
-    return plane_work(pairs) <= _most_work(notion)
+    # boxes are cut four times as often under Renyi
+    most = MOST_WORK / (4.0 if isinstance(notion.divergence, PowerMean) else 1.0)
+    return plane_work(pairs) <= most
 
 
 def is_grid(noise: Noise, notion: Notion) -> bool:
@@ -217,17 +219,12 @@ def recompute(
     return table.intervals(template.scaled(factor))
 
 
-def _most_work(notion: Notion) -> float:
-    """Return the bound on work; boxes are cut four times as often under Renyi."""
-    return MOST_WORK / (4.0 if isinstance(notion.divergence, PowerMean) else 1.0)
-
-
 def outwards(
     lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion, n_rows: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """Round sums over groups outwards, and the few operations of a loss without noise of a row."""
+    """Round outwards sums over groups, and the losses without noise of rows."""
     rounding = (n_groups + 8) * ULP
-    # a difference of logarithms is off by as much however small; a delta may itself be far smaller
+    # the error of a difference of logarithms is absolute; a delta may itself be far smaller
     spare = 0.0 if notion.is_chance else n_rows * 2.0**-50
     low = lower * (1.0 - rounding) - spare
     return low, np.where(upper > 0.0, upper * (1.0 + rounding) + spare, upper)
@@ -241,7 +238,7 @@ class Bounds:
     notion: Notion
 
     def whole(self) -> list[Any]:
-        """Return bounds whose sum is the loss of the whole row, or of all rows of a group."""
+        """Return bounds whose sum bounds the loss of the whole row, or of all rows of a group."""
         groups, n_blocks = self.problem.groups, self.problem.n_blocks
         if self.notion.adds_up or n_blocks == 1:
             return [self._of_group(group, self.notion) for group in groups]
@@ -251,7 +248,7 @@ class Bounds:
         return self._or_pure(shared)
 
     def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
-        """Return the bounds, or one that also knows that a pure epsilon needs no delta."""
+        """Return the bounds, or one that also tries a pure epsilon, which needs no delta."""
         divergence = self.notion.divergence
         if not (isinstance(divergence, HockeyStick) and composable(self.problem, self.notion)):
             return list(shared)  # the certificate would not see it
@@ -290,9 +287,10 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class WorstPart:
-    """The bound of a group: for each secret pair that of its worst part, in every row that counts.
+    """The bound of a group: for each secret pair the bound of its worst part, times the rows.
 
-    Rows add up as groups of columns do, be they independent given the secret or bounded so.
+    Losses of rows add up as those of groups of columns do: rows are independent given the secret,
+    or their bound allows for dependence.
     """
 
     bounds: list[Any]
@@ -318,51 +316,51 @@ class WorstPart:
 
     @property
     def distances(self) -> FloatArray:
-        """How far apart each pair's distributions lie, about: where to look first."""
-        found = np.zeros(self.n_pairs)
+        """The approximate distance of each pair's distributions: the farthest is searched first."""
+        distances = np.zeros(self.n_pairs)
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             if hasattr(bound, "distances"):
-                np.maximum.at(found, owners, bound.distances)
-        return found
+                np.maximum.at(distances, owners, bound.distances)
+        return distances
 
     @property
     def tolerance(self) -> float:
-        """How finely factors are worth telling apart."""
+        """The relative width at which a search over factors may stop."""
         return max((getattr(bound, "tolerance", 0.0) for bound in self.bounds), default=0.0)
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the loss of one pair's worst part, shape (2,), as `ExactLosses` does."""
-        worst, own = np.zeros(2), None if budget is None else budget / self.n_rows
+        worst, of_row = np.zeros(2), None if budget is None else budget / self.n_rows
         for part, bound in enumerate(self.bounds):
-            for place in self._places[part].get(k, ()):
-                worst = np.maximum(worst, self._of_place(part, bound, place, factor, own))
+            for index in self._places[part].get(k, ()):
+                worst = np.maximum(worst, self._of_place(part, bound, index, factor, of_row))
         return self.n_rows * worst
 
     def _of_place(
-        self, part: int, bound: Any, place: int, factor: float, budget: float | None
+        self, part: int, bound: Any, index: int, factor: float, budget: float | None
     ) -> FloatArray:
         if getattr(bound, "one_by_one", False):
-            of_place: FloatArray = bound.of_pair(place, factor, budget)
+            of_place: FloatArray = bound.of_pair(index, factor, budget)
             return of_place
         if self._last.get(part, (None,))[0] != factor:
             self._last[part] = factor, bound.losses(factor)
-        last: FloatArray = self._last[part][1][place]
+        last: FloatArray = self._last[part][1][index]
         return last
 
     @cached_property
     def _places(self) -> list[dict[int, list[int]]]:
-        """Where in each part the priors of each pair are."""
-        places: list[dict[int, list[int]]] = []
+        """By part: the indices of each pair's priors."""
+        indices: list[dict[int, list[int]]] = []
         for owners in self.owners:
-            of_part: dict[int, list[int]] = {}
-            for place, owner in enumerate(owners.tolist()):
-                of_part.setdefault(owner, []).append(place)
-            places.append(of_part)
-        return places
+            of_owner: dict[int, list[int]] = {}
+            for index, owner in enumerate(owners.tolist()):
+                of_owner.setdefault(owner, []).append(index)
+            indices.append(of_owner)
+        return indices
 
     @cached_property
     def _last(self) -> dict[int, Any]:
-        """The last factor, and all losses there, of parts whose pairs are not looked at alone."""
+        """The last factor and its losses, by part; of parts whose pairs are computed together."""
         return {}
 
     def losses(self, factor: float) -> FloatArray:
@@ -375,9 +373,9 @@ class WorstPart:
 
 @dataclass(frozen=True, eq=False)
 class OrPure:
-    """Independent groups under shares of epsilon and delta, or without any delta at all.
+    """Independent groups under shares of epsilon and delta, or without any delta.
 
-    Equal shares may cost more than no delta, where the groups tell different amounts.
+    Equal shares may cost more than no delta, where the losses of the groups differ.
     """
 
     shared: Sequence[WorstPart]
@@ -386,13 +384,8 @@ class OrPure:
 
     @property
     def guess(self) -> float:
-        """The smaller of what both begin with."""
+        """The smaller guess of the two."""
         return min(max(b.guess for b in self.shared), sum(b.guess for b in self.pure))
-
-    @property
-    def reason(self) -> str:
-        """Why no factor is enough, where that is known."""
-        return ""
 
     def losses(self, factor: float) -> FloatArray:
         """Return 0 where the pure losses add up to epsilon at most, else the sum of the shares."""
@@ -422,7 +415,7 @@ class Composed:
             forward = [of_group[owner] for of_group in panels if owner in of_group]
             if not forward:  # no column is shared by the two secrets
                 continue
-            for way, parts in enumerate([forward, [each.swapped() for each in forward]]):
+            for way, parts in enumerate([forward, [panels.swapped() for panels in forward]]):
                 ends = compose(parts * self.problem.n_rows, self.notion)
                 lower[owner, way], upper[owner, way] = ends
         if upper.max() > self.notion.budget:  # tiny deltas may be lost in the panels' roughness
@@ -432,30 +425,30 @@ class Composed:
     def _shared(self, factor: float) -> FloatArray:
         """Return upper ends by basic composition: epsilon and delta in equal shares."""
         problem = self.problem
-        own = self.notion.shared(problem.n_blocks)
+        notion = self.notion.shared(problem.n_blocks)
         upper = np.zeros((problem.n_pairs, 2))
         for [part] in problem.groups:
-            upper[part.owners] += recompute(part.pairs, template(problem, part), own, factor)[1]
-        return outwards(upper, problem.n_rows * upper, problem.n_blocks, own)[1]
+            upper[part.owners] += recompute(part.pairs, template(problem, part), notion, factor)[1]
+        return outwards(upper, problem.n_rows * upper, problem.n_blocks, notion)[1]
 
     def _panels(self, factor: float) -> list[dict[int, Panels]]:
         """Return the panels of each group, by secret pair."""
-        found = []
+        of_groups = []
         for [part] in self.problem.groups:
             if factor > 0.0:
                 noise = template(self.problem, part).scaled(factor)
                 panels = LossTable(part.pairs, self._panels_for(part)).panels(noise)
             else:
                 panels = [bare_panels(pair) for pair in part.pairs]
-            found.append(dict(zip(part.owners.tolist(), panels, strict=True)))
-        return found
+            of_groups.append(dict(zip(part.owners.tolist(), panels, strict=True)))
+        return of_groups
 
     def _panels_for(self, part: Part) -> Notion:
         """Return the notion that a part's panels are cut for; any of these is sound.
 
-        A hockey stick is indifferent to losses below epsilon, which add up to more; a Renyi
-        divergence is not. With a delta, however small, its panels have bounds that hold for every
-        notion; those of two columns have not.
+        A hockey stick ignores losses below epsilon, whose sum may exceed it; a Renyi divergence
+        does not. With a delta, however small, panels of one column have bounds that hold for every
+        notion; panels of two columns do not.
         """
         if len(part.members) > 1:
             return self.notion
@@ -465,14 +458,14 @@ class Composed:
 
 def bare_panels(pair: PriorPair) -> Panels:
     """Return the atoms of two discrete priors as panels: the release without noise."""
-    rows, places = np.unique(
+    rows, row_of = np.unique(
         np.concatenate([pair.p.rows, pair.q.rows]), axis=0, return_inverse=True
     )
     p, q = np.zeros((2, len(rows)))
-    p[places.ravel()[: len(pair.p.rows)]] = pair.p.probabilities
-    q[places.ravel()[len(pair.p.rows) :]] = pair.q.probabilities
-    some = (p > 0.0) | (q > 0.0)
-    p, q = p[some], q[some]
+    p[row_of.ravel()[: len(pair.p.rows)]] = pair.p.probabilities
+    q[row_of.ravel()[len(pair.p.rows) :]] = pair.q.probabilities
+    possible = (p > 0.0) | (q > 0.0)
+    p, q = p[possible], q[possible]
     with np.errstate(divide="ignore"):
         ratio = np.log(p) - np.log(q)
     error = np.where(np.isfinite(ratio), 2.0**-50 * (1.0 + np.abs(ratio)), 0.0)
@@ -505,7 +498,7 @@ def rows_have_exact_loss(noise: Noise, notion: Notion) -> bool:
 
 
 def ways_to_exact(columns: Sequence[Column], noise: Noise, notion: Notion) -> str:
-    """Return in words which bins, or which columns left out, would make the loss exact, if any."""
+    """Return in words which bins, or which columns left out, would make the loss exact; or ""."""
     if not rows_have_exact_loss(noise, notion):
         return ""
     bins = _exact_bins(columns)
@@ -532,19 +525,18 @@ def _exact_bins(columns: Sequence[Column]) -> int:
 
 def _binned_sizes(columns: Sequence[Column], n_bins: int) -> list[int]:
     """Return bounds on the sizes of the alphabets with so many bins for every number."""
-    return [
-        len(column.atoms)
-        if column.kind not in ("float", "integer")
+
+    def size(column: Column) -> int:
+        if column.kind not in ("float", "integer"):
+            return len(column.atoms)
         # how many values were merged is not known any more
-        else n_bins
-        if column.merged
-        else min(n_bins, len(column.atoms))
-        for column in columns
-    ]
+        return n_bins if column.merged else min(n_bins, len(column.atoms))
+
+    return [size(column) for column in columns]
 
 
 def _left_out(columns: Sequence[Column], sizes: Sequence[int]) -> list[Column]:
-    """Return the fewest columns without which the grid is small: those of the most atoms."""
+    """Return the fewest columns without which the grid is small: they have the most atoms."""
     order = sorted(range(len(columns)), key=lambda k: -sizes[k])
     count = next(n for n in range(len(order)) if prod(sizes[k] for k in order[n:]) <= MAX_CELLS)
     return [columns[k] for k in sorted(order[:count])]
@@ -552,18 +544,18 @@ def _left_out(columns: Sequence[Column], sizes: Sequence[int]) -> list[Column]:
 
 @dataclass(frozen=True, eq=False)
 class Grids:
-    """How values and noise meet on the grid of each column."""
+    """The grids of the columns, and what rounding to them adds to the loss."""
 
     problem: Problem
 
     def scales(self, factor: float) -> FloatArray:
-        """Return the scale that each release of each column is drawn at."""
+        """Return the scale of each column in a single release."""
         problem = self.problem
         scales = factor * problem.weights
         return drawn_scales(problem.noise, scales, problem.releases, problem.mixings)
 
     def below(self, notion: Notion, factor: float) -> float:
-        """Return by how much one release has more noise if it tells no more than all of them."""
+        """Return the factor of more noise at which one release loses no more than all of them."""
         problem, scales = self.problem, factor * self.problem.weights
         if not any(problem.mixings) or problem.releases == 1:
             return factor_below(problem.noise, notion, problem.releases)
@@ -573,13 +565,13 @@ class Grids:
         return float(ratios.max(initial=1.0)) * (1.0 + 2.0**-50)
 
     def finest(self) -> float:
-        """Return what drawing adds on grids as fine as they can be, whatever the factor."""
+        """Return the loss that drawing adds on the finest grids, whatever the factor."""
         return self.loss(self.problem.groups, 1.0, FINEST * self.scales(1.0))
 
     def grids(self, factor: float) -> FloatArray:
         """Return each column's grid step: as fine as 64 bits allow for its alphabet.
 
-        It is 0 of a column that stays as it is.
+        A column that stays as it is has step 0.
         """
         problem = self.problem
         reach = _reach(problem.groups, problem.reach, len(problem.weights))
@@ -592,15 +584,15 @@ class Grids:
         """Return what drawing on the grid adds to a pure loss: the sampler's error, and rounding.
 
         A value off the grid moves by at most half a step, under either secret. Whole numbers are
-        on a grid of step 1 or less. Every release has the sampler's error once more; the value is
-        rounded once for all of them, and what its rounding changes is seen through the noise of
-        all releases together. Rows that count together have all of it each.
+        on a grid of step 1 or less. The sampler's error counts once for every release. The value
+        is rounded once for all releases, so that rounding counts under the noise of all of them.
+        Both count for each row that shares the secret.
         """
         problem = self.problem
         free = {k for group in groups for part in group if part.is_free for k in part.members}
         moved = [k for k in sorted(free) if not (problem.whole[k] and grids[k] <= 1.0)]
         steps = sum(float(grids[k] / (factor * problem.weights[k])) for k in moved)
-        # under a Renyi guarantee the mean lies further out: for Gaussian noise by that many scales
+        # a Renyi divergence weighs the tails more: the mean lies this many Gaussian scales further
         divergence = problem.notion.divergence
         alpha = divergence.alpha if isinstance(divergence, PowerMean) else 0.0
         tilt = math.sqrt(2.0 * alpha * problem.notion.epsilon)
@@ -610,7 +602,7 @@ class Grids:
 
 
 def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
-    """Round each column of ``rows`` to whole multiples of its step, half-way up; 0 changes none."""
+    """Round each column of ``rows`` to multiples of its step, halves up; a step of 0 keeps it."""
     columns = zip(rows.T, steps, strict=True)
     rounded = [to_steps(column, step) * step if step else column for column, step in columns]
     return np.stack(rounded, axis=1)
@@ -642,12 +634,8 @@ def on_grid(groups: Sequence[Group], grids: FloatArray) -> bool:
 
 
 def _step(mixing: Mixing | None, theta: float, whole: bool, reach: float, name: Name) -> float:
-    if theta == 0.0:
-        return 0.0
-    return 1.0 if mixing is not None else _grid(theta, whole, reach, name)
-
-
-def _grid(theta: float, whole: bool, reach: float, name: Name) -> float:
+    if theta == 0.0 or mixing is not None:
+        return float(theta != 0.0)
     try:
         return coarse_enough(grid_step(theta, integer=whole), theta, reach)
     except ValueError as error:
@@ -655,10 +643,10 @@ def _grid(theta: float, whole: bool, reach: float, name: Name) -> float:
 
 
 def _reach(groups: Sequence[Group], known: FloatArray | float, n_columns: int) -> FloatArray:
-    """Return how far from 0 the values of each column may lie."""
+    """Return a bound on |x| for each column."""
     low, high = _ranges(groups, n_columns)
     ends = np.maximum(np.abs(low), np.abs(high))
-    # a column that no pair of secrets shares has no ends
+    # a column without a common pair of secrets has no ends
     reach: FloatArray = np.maximum(known, np.where(np.isfinite(ends), ends, 0.0))
     return reach
 
@@ -666,7 +654,7 @@ def _reach(groups: Sequence[Group], known: FloatArray | float, n_columns: int) -
 def _ranges(groups: Sequence[Group], n_columns: int) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and the largest atom of each column among all priors.
 
-    Of a mixture: what lies within `_STEEP_SCALES` standard deviations of its means.
+    Of a mixture these are the ends of `_STEEP_SCALES` standard deviations around its means.
     """
     low, high = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     for group in groups:
