@@ -242,7 +242,7 @@ def test_the_worst_case_is_that_of_users_who_know_each_other():
     (said,) = [line for line in exact.certificate_.assumptions if "does NOT cover them" in line]
     assert f"{alone:.5g}" in said
     assert 'strategy="worst_case"' in said
-    assert any("the budget is kept for them" in line for line in query.certificate_.assumptions)
+    assert any("the guarantee covers them too" in line for line in query.certificate_.assumptions)
     assert "and for whoever knows other users' reports: 0.5" in str(query.certificate_)
 
 
@@ -331,7 +331,7 @@ def test_the_certificate_says_what_a_unit_is():
     ]
     assert "no guarantee about all users of a class at once" in said[0]
     assert "leave or change together" in said[1]
-    assert "one draw is no guarantee about all the" in PufferfishSum.__doc__.replace(
+    assert "one draw is no guarantee about all rows" in PufferfishSum.__doc__.replace(
         "\n        ", " "
     )
 

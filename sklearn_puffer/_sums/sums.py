@@ -88,7 +88,7 @@ class Losses:
 
     ``lower`` and ``upper`` hold the loss for the given users, the largest over all sets of absent
     users. ``worst`` is a bound over all other users. ``recomputed`` says whether a pair's interval
-    is for all of the given users, and no bound from some of them.
+    is of the loss itself, and not only of a bound on it.
     """
 
     lower: FloatArray
