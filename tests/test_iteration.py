@@ -481,7 +481,7 @@ def test_the_worst_record_loses_at_least_what_any_record_loses(monkeypatch, kind
 @pytest.mark.parametrize("lags", [1, 2, 5, 12])
 def test_neighbouring_records_have_the_largest_sums_about_their_middle(lags):
     table = 0.7 ** np.arange(lags) if lags != 2 else np.array([1.0, 0.4])
-    moves = displacements.RecordMoves(table, 1.0, 12, 1)
+    moves = displacements.RecordDisplacements(table, 1.0, 12, 1)
     for first in range(12):
         for last in range(first, 12):
             rows = [moves.of(i) for i in range(first, last + 1)]
@@ -621,8 +621,8 @@ OK = ([1.0, 0.5], 1.0, 2.0)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: iteration_loss([], 1.0, 2.0), "s must be one number a step"),
-        (lambda: iteration_loss([[1.0]], 1.0, 2.0), "s must be one number a step"),
+        (lambda: iteration_loss([], 1.0, 2.0), "s must be a sequence of numbers"),
+        (lambda: iteration_loss([[1.0]], 1.0, 2.0), "s must be a sequence of numbers"),
         (lambda: iteration_loss([-1.0], 1.0, 2.0), "s must be finite and not negative, got -1"),
         (lambda: iteration_loss([np.nan], 1.0, 2.0), "s must be finite"),
         (lambda: iteration_loss([1.0], 0.0, 2.0), "sigmas must be positive and finite"),

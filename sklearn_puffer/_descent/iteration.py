@@ -1,8 +1,8 @@
-r"""The Renyi loss of noisy iterations that show only where they end (004, section 5, corrected).
+r"""The Renyi loss of noisy iterations that release only their end (004, section 5, corrected).
 
 An iteration W_t = psi_t(W_(t-1), X_t) + N_t, t = 1..T, starts at a public W_0 and adds fresh noise
 N_t, independent of everything else. psi_t is a c_t-contraction of its first argument, c_t <= 1.
-Only W_T is released. How far do the distributions of W_T under two secrets lie apart?
+Only W_T is released. How far apart are the distributions of W_T under two secrets?
 
 Theorem (004, Thm 5.2, with one joint coupling). Let one coupling of the two *whole* sequences have
 |psi_t(w, X_t) - psi_t(w, X'_t)| <= s_t for every w, almost surely. Let a_t >= 0, z_0 = 0 and
@@ -21,29 +21,28 @@ min(a_t, c_t z + s_t) is moved into the noise, for at most R_alpha(N_t, a_t): z_
 pairs (x, x') with the same weights, and exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha) is
 jointly convex, so the bound stays. QED
 
-Printed, Thm 5.2 takes s_t from the marginals, step by step. That is not true: X_2 = X_1 against
-X_2 = -X_1, X_1 a fair sign, has the same marginals (s = 0) and a D_2 of 1.325 after W_t = W_(t-1) +
-X_t + N_t. The one joint coupling gives s = (0, 2).
+As printed, Thm 5.2 takes s_t from the marginals, step by step. That is false: X_2 = X_1 and
+X_2 = -X_1, for a fair sign X_1, have the same marginals (s = 0) and a D_2 of 1.325 after
+W_t = W_(t-1) + X_t + N_t. One joint coupling gives s = (0, 2).
 
-As (1) cuts z_t at 0, an a_t that is too large only wastes: what must be right is z_T = 0. So every
-sequence of shifts made here ends with a pass of (1) in floats, z rounded upwards at each operation,
-whose last shift takes all that is left. Written over suffixes (solve (1) for z_T),
+As (1) cuts z_t at 0, too large an a_t is only wasteful: z_T = 0 is what the proof needs. So every
+sequence of shifts made here ends with a pass of (1) in floats. It rounds z upwards at each
+operation, and the last shift takes all that is left. Solved for z_T over suffixes, (1) says
 
     z_T = 0  if and only if  sum_(t > k) P_t a_t >= sum_(t > k) P_t s_t for every k,       (2)
 
 P_t = c_(t+1) ... c_T. Two consequences. The loss never falls when s grows. And let S and s have
 sum_(t > k) S_t >= sum_(t > k) s_t for all k: as P_t never falls with t, (2) for S implies (2) for s
-(summation by parts), whatever the contractions. So S has the larger loss, for every noise: moves
-count the more the later they come.
+(summation by parts), whatever the contractions. So S has the larger loss, for every noise: later
+displacements count more.
 
 Norms: Gaussian noise of standard deviation sigma_t on each axis goes with the Euclidean norm in any
 dimension, Laplace noise with the l1 norm (its Renyi divergence is convex in the shift and 0 at 0,
 so on an l1 ball it is largest at a vertex); the other families are for one dimension.
 
-The displacements s_t are found under one joint coupling of all records. A displacement here is
-never below the exact one: every product and sum is rounded upwards, and it is 0 only where nothing
-moves. On them rest the losses of all records of a data set, of a secret order, and those to compare
-them with.
+The displacements s_t are those of one joint coupling of all records. Every product and sum is
+rounded upwards, so that a computed displacement is never below the exact one, and it is 0 only
+where nothing moves.
 """
 
 from __future__ import annotations
@@ -71,11 +70,9 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise, named_noise
 
-SUM_ROUNDING = (
-    1.0 + 8.0 * ROUNDING
-)  # what rounding may take off a sum of divergences of some million steps
+SUM_ROUNDING = 1.0 + 8.0 * ROUNDING  # covers the rounding of a sum over a million steps
 SMALLEST = 1e-299  # divergences below 1e-300 are only that small (see `noise`)
-_NEAREST = 1e-150  # moves below as many scales count as that: their squares are floats
+_NEAREST = 1e-150  # shifts of fewer scales count as that: their squares are floats
 _LEAST_EPSILON = 1e-250
 
 
@@ -97,7 +94,7 @@ def contraction(step: float, smoothness: float, strong_convexity: float = 0.0) -
     Returns
     -------
     float
-        c, at most 1, rounded up. A projection on a convex set after the step keeps it.
+        c, at most 1, rounded up. It holds too if a projection on a convex set follows the step.
 
     Raises
     ------
@@ -208,10 +205,11 @@ def _optimal(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArr
 
 
 def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return the optimal shifts, a rounding error too large, by pooling neighbours."""
+    """Return the optimal shifts by pooling neighbours, slightly too large for the rounding."""
     top = float(s.max())
-    # Products of many contractions underflow, so every block is in units of its last step, which
-    # a rescaling to an isotonic regression would not allow. Far smaller noises count as 1e-100.
+    # Products of many contractions underflow. So every block is in units of its last step, which
+    # a rescaling to an isotonic regression would not allow. Sigmas count as at least 1e-100 of the
+    # largest.
     variances = np.square(np.maximum(sigmas / sigmas.max(), 1e-100)).tolist()
     a = np.empty_like(s)
     for first, last, level in _blocks((s / top).tolist(), variances, factors.tolist()):
@@ -229,8 +227,8 @@ def _blocks(
     s: list[float], variances: list[float], factors: list[float]
 ) -> list[tuple[int, int, float]]:
     """Return (first, last, a_last / sigma_last^2) of the blocks, for a top of s of 1."""
-    # (first step, sum of P s, sum of P^2 sigma^2, product of the contractions) of each block, P
-    # leading from a step to the last of its block
+    # each block is (first step, sum of P s, sum of P^2 sigma^2, product of its contractions), where
+    # P is the product of the contractions after a step of the block
     stack: list[tuple[int, float, float, float]] = []
     for t, (total, spread, product) in enumerate(zip(s, variances, factors, strict=True)):
         first = t
@@ -247,16 +245,15 @@ def _blocks(
 def _safe(a: FloatArray, s: FloatArray, factors: FloatArray) -> FloatArray:
     """Return ``a`` cut to what there is to hide, its last entry raised so that z_T is 0.
 
-    z is rounded upwards at every operation, so it is never below the exact z of (1) for the shifts
-    returned, and the last of them takes all that is left.
+    z is rounded upwards at every operation: it is never below the exact z of (1) for these shifts.
     """
     taken: list[float] = []
     z = reach = 0.0
-    for shift, move, factor in zip(a.tolist(), s.tolist(), factors.tolist(), strict=True):
-        carried = z if factor == 1.0 else nextafter(factor * z, inf) if z and factor else 0.0
-        reach = nextafter(carried + move, inf) if carried and move else carried + move
-        taken.append(min(shift, reach))
-        z = 0.0 if shift >= reach else nextafter(reach - shift, inf)
+    for a_t, s_t, c_t in zip(a.tolist(), s.tolist(), factors.tolist(), strict=True):
+        carried = z if c_t == 1.0 else nextafter(c_t * z, inf) if z and c_t else 0.0
+        reach = nextafter(carried + s_t, inf) if carried and s_t else carried + s_t
+        taken.append(min(a_t, reach))
+        z = 0.0 if a_t >= reach else nextafter(reach - a_t, inf)
     taken[-1] = reach
     return np.array(taken)
 
@@ -289,7 +286,7 @@ def iteration_loss(
     noise : str or noise family
         Step t adds sigma_t times a draw of it; a name stands for the family of scale 1.
     shifts : {"optimal", "equal", "each"} or array-like of shape (T,)
-        How the moves are spread over the noises. ``"each"``: a_t = s_t (004, Prop. 6.4).
+        How the displacements are spread over the noises. ``"each"``: a_t = s_t (004, Prop. 6.4).
         ``"equal"``: a_t = mean of s (004, Prop. F.2), for non-increasing s.
         ``"optimal"``: the smallest total for Gaussian noise; for another noise the best of the
         Gaussian optimum and "each". An array is taken as it is, if it is feasible.
@@ -302,15 +299,15 @@ def iteration_loss(
     Raises
     ------
     TypeError, ValueError
-        If a sequence is not valid, "equal" meets moves that grow, or the given shifts hide more
-        than there is or leave something at the end.
+        If a sequence is not valid, displacements grow with "equal", or an array of shifts hides
+        more than there is or leaves something at the end.
 
     Notes
     -----
     *Formal guarantees.* An upper bound in real arithmetic, rounded up, for every contractive
-    iteration with such moves, by the theorem at the head of the module (which has the norms that go
-    with each noise in several dimensions). It is not exact: maps that bring points closer than c_t
-    lose less.
+    iteration with such displacements, by the theorem in the module's docstring, which also has the
+    norm for each noise in several dimensions. It is not exact: maps that bring points closer than
+    c_t lose less.
 
     Examples
     --------
@@ -321,19 +318,19 @@ def iteration_loss(
     4.0
     """
     order = check_above(alpha, 1.0, "alpha")
-    moves, scales, factors = _iteration(s, sigmas, contractions)
-    distribution = named_noise(noise)
-    choices = [_chosen(shifts, moves, scales, factors)]
-    if isinstance(shifts, str) and shifts == "optimal" and not distribution.is_normal:
-        choices.append(moves)
-    return min(_total(distribution, a, scales, order) for a in choices)
+    displacements, scales, factors = _iteration(s, sigmas, contractions)
+    family = named_noise(noise)
+    choices = [_chosen(shifts, displacements, scales, factors)]
+    if isinstance(shifts, str) and shifts == "optimal" and not family.is_normal:
+        choices.append(displacements)
+    return min(_total(family, a, scales, order) for a in choices)
 
 
 def _chosen(
     shifts: str | ArrayLike, s: FloatArray, sigmas: FloatArray, factors: FloatArray
 ) -> FloatArray:
     if not isinstance(shifts, str):
-        return _given(shifts, s, factors)
+        return _feasible(shifts, s, factors)
     name = check_choice(shifts, "shifts", ["optimal", "equal", "each"])
     if name == "optimal":
         return _optimal(s, sigmas, factors)
@@ -342,16 +339,16 @@ def _chosen(
     if np.any(np.diff(s) > 0.0):
         t = int(np.argmax(np.diff(s) > 0.0))
         raise ValueError(
-            f"shifts='equal' needs moves that do not grow, and s grows from {s[t]:g} to "
+            f"shifts='equal' needs displacements that do not grow, and s grows from {s[t]:g} to "
             f"{s[t + 1]:g} at step {t + 1}; use shifts='optimal'."
         )
     # Equal shifts ignore the contractions, which a pass of (1) uses all the same at the end.
     return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * ULP)), s, factors)
 
 
-def _given(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return shifts of the caller, made to end at 0 exactly, if they do so but for rounding."""
-    a = check_moves(shifts, "shifts")
+def _feasible(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return the caller's shifts, made to end at 0 exactly if only rounding is in the way."""
+    a = check_sequence(shifts, "shifts")
     if len(a) != len(s):
         raise ValueError(f"shifts has {len(a)} entries and s {len(s)}; give one for each step.")
     safe, scale = _safe(a, s, factors), _TOLERANCE * max(float(s.sum()), SMALLEST)
@@ -369,19 +366,19 @@ def _given(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
     return safe
 
 
-def _total(distribution: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
+def _total(family: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
     """Return the sum of the divergences of the shifts, rounded up."""
     hidden = a > 0.0
     if not hidden.any():
         return 0.0
     with np.errstate(over="ignore"):  # infinity is a valid bound
         units = in_scales(a[hidden], sigmas[hidden])
-        losses = distribution.renyi_divergence(units[:, None], alpha) + SMALLEST
+        losses = family.renyi_divergence(units[:, None], alpha) + SMALLEST
         return float(losses.sum() * SUM_ROUNDING)
 
 
 def in_scales(a: Any, sigma: Any) -> Any:
-    """Return moves in scales, rounded up by more than the divergences of `noise` ask for."""
+    """Return shifts in scales, rounded up by more than the divergences of `noise` need."""
     units = np.maximum(a / sigma * (1.0 + 2.0 * ROUNDING), _NEAREST)
     return np.where(a > 0.0, units, 0.0)
 
@@ -416,8 +413,8 @@ def smallest_sigma(
 
     Notes
     -----
-    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so the formula is
-    solved, not searched; the loss is then evaluated at the result, which is raised until it fits.
+    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so that sigma has a
+    closed form. The loss is evaluated there, and sigma raised until it is within the budget.
 
     Examples
     --------
@@ -445,29 +442,30 @@ def smallest_sigma(
 def _iteration(
     s: ArrayLike, sigmas: ArrayLike, contractions: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return moves, scales and contractions, one of each a step, checked."""
-    moves = check_moves(s, "s")
-    scales = _each_step(sigmas, len(moves), "sigmas")
+    """Return displacements, scales and contractions, one of each for every step, checked."""
+    displacements = check_sequence(s, "s")
+    n_steps = len(displacements)
+    scales = _by_step(sigmas, n_steps, "sigmas")
     if not np.all((scales > 0.0) & (scales < inf)):
         raise ValueError(f"sigmas must be positive and finite, got {scales.min():g}.")
-    factors = _each_step(1.0 if contractions is None else contractions, len(moves), "contractions")
+    factors = _by_step(1.0 if contractions is None else contractions, n_steps, "contractions")
     valid = (factors >= 0.0) & (factors <= 1.0)
     if not valid.all():
         raise ValueError(
             f"contractions must lie in [0, 1], got {factors[~valid][0]:g}; shorten the step until "
             "its map is a contraction (see contraction)."
         )
-    return moves, scales, factors
+    return displacements, scales, factors
 
 
-def _each_step(values: ArrayLike, steps: int, name: str) -> FloatArray:
+def _by_step(values: ArrayLike, n_steps: int, name: str) -> FloatArray:
     array = real_numbers(values, name)
-    if array.shape not in ((), (steps,)):
+    if array.shape not in ((), (n_steps,)):
         raise ValueError(
-            f"{name} must be one number or {steps}, one a step, got an array of shape "
+            f"{name} must be one number or {n_steps}, one for each step, got an array of shape "
             f"{array.shape}."
         )
-    return np.broadcast_to(array, (steps,)).copy()
+    return np.broadcast_to(array, (n_steps,)).copy()
 
 
 def check_size(value: Any, name: str) -> float:
@@ -478,9 +476,9 @@ def check_size(value: Any, name: str) -> float:
 # ------------------------------------------------------------------------------- how far steps move
 
 
-_TOLERANCE = 1e-9  # what rounding may do to given correlations, and to given shifts
-_LEADING = 512  # records of a stationary sequence whose whole matrix is looked at
-_PAIRS = 4_000_000  # pairs of records that are looked at one by one
+_TOLERANCE = 1e-9  # for the rounding of the caller's correlations and shifts
+_LEADING = 512  # records of a stationary sequence whose whole matrix is checked
+_PAIRS = 4_000_000  # pairs of records that are visited one by one
 
 
 def joint_shifts(
@@ -501,14 +499,14 @@ def joint_shifts(
     left, right : array-like of shape (m, T) or (m, T, d)
         Row m of both is one pair of sequences, one under each secret.
     masses : array-like of shape (m,), optional
-        Probabilities of the pairs; pairs of mass 0 do not count. All count by default.
+        Probabilities of the pairs; pairs of mass 0 are left out. All pairs count by default.
     lipschitz, sensitivity, step : float
         As for `gaussian_shifts`.
 
     Returns
     -------
     ndarray of shape (T,)
-        The moves s, rounded up.
+        The displacements s, rounded up.
 
     Raises
     ------
@@ -518,7 +516,7 @@ def joint_shifts(
     Notes
     -----
     *Formal guarantees.* With these s, `iteration_loss` bounds the loss if the rows are a coupling
-    of the distributions of the two sequences: that is the caller's to see to. Couplings of the
+    of the distributions of the two sequences. The caller answers for that. Couplings of the
     marginals, step by step, are not enough (004, Thm 5.2 as printed).
 
     Examples
@@ -537,7 +535,7 @@ def joint_shifts(
         )
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise ValueError("left and right must be finite; drop the pairs that are not.")
-    used = np.ones(len(x)) if masses is None else check_moves(masses, "masses")
+    used = np.ones(len(x)) if masses is None else check_sequence(masses, "masses")
     if used.shape != (len(x),) or not used.any():
         raise ValueError(
             f"masses must hold a mass for each of the {len(x)} pairs, one of them positive, got "
@@ -559,7 +557,7 @@ def _norms(rows: FloatArray) -> FloatArray:
 def _step_displacements(
     sizes: FloatArray, distance: float, lipschitz: float, sensitivity: float, step: float
 ) -> FloatArray:
-    """Return step * min(2 L, C size distance), rounded up, and exactly 0 where a size is 0."""
+    """Return step * min(2 L, C size distance), rounded up; exactly 0 where a size is 0."""
     bounds = {"lipschitz": lipschitz, "sensitivity": sensitivity}
     longest, steepest = (x if x == inf else check_positive(x, name) for name, x in bounds.items())
     if longest == steepest == inf:
@@ -570,26 +568,26 @@ def _step_displacements(
     with np.errstate(over="ignore"):
         far = np.nextafter(np.nextafter(sizes * distance, inf) * steepest, inf)
         near = np.minimum(2.0 * longest, far) * check_positive(step, "step")
-        moves: FloatArray = np.where(sizes == 0.0, 0.0, np.nextafter(near, inf))
-    if not np.isfinite(moves).all():
+        displacements: FloatArray = np.where(sizes == 0.0, 0.0, np.nextafter(near, inf))
+    if not np.isfinite(displacements).all():
         raise ValueError(
             "distance, sensitivity and step make a step that moves beyond all floats; lower them, "
             "or give lipschitz."
         )
-    return moves
+    return displacements
 
 
 @dataclass(frozen=True)
-class RecordMoves:
-    """How far the mini-batch steps move with each record of a Gaussian prior."""
+class RecordDisplacements:
+    """How far mini-batch steps move with each record of a Gaussian prior."""
 
-    table: float | FloatArray  # moves of another record: one, (m,) by lag (then 0), or (n, n)
-    own: float
+    table: float | FloatArray  # of other records: a number, (m,) by lag (then 0), or (n, n)
+    secret: float  # of the secret record itself
     n_records: int
     batch_size: int
 
     def of(self, index: int) -> FloatArray:
-        """Return the moves (T,) with record ``index``."""
+        """Return the displacements (T,) with record ``index``."""
         n = self.n_records
         if isinstance(self.table, float):
             row = np.full(n, self.table)
@@ -599,11 +597,11 @@ class RecordMoves:
             row[near] = self.table[np.abs(near - index)]
         else:
             row = self.table[index].copy()
-        row[index] = self.own
+        row[index] = self.secret
         return self.batched(row)
 
     def sorted_lags(self) -> FloatArray:
-        """Return moves (T,) in rising order: no record has larger sums to the end.
+        """Return displacements (T,) in rising order: no record has larger sums to the end.
 
         A lag occurs at most twice, before and after the record.
         """
@@ -612,11 +610,11 @@ class RecordMoves:
         return self.batched(np.concatenate((np.zeros(self.n_records - len(sides)), sides)))
 
     def of_neighbours(self, first: int, last: int) -> FloatArray:
-        """Return moves (T,) whose sums to the end are those of the worst of neighbouring records.
+        """Return displacements (T,) with the largest sums to the end of neighbouring records.
 
-        For moves g that do not grow with the lag (others are raised), the records from t to the end
-        have the largest sum about their middle; where that is not one of these records, about the
-        nearest of them. g at the lags below are the differences of these sums.
+        Let g be the displacements by lag, raised where they grow with the lag. The records from t
+        to the end have the largest sum for the record in their middle, or for the nearest one of
+        the neighbours. The differences of these sums are g at the lags below.
         """
         n, lags = self.n_records, np.atleast_1d(self.table)
         falling = np.append(np.maximum.accumulate(lags[::-1])[::-1], 0.0)
@@ -624,12 +622,12 @@ class RecordMoves:
         t = np.arange(start, n)
         early, late = t < 2 * first - n + 1, t > 2 * last - n + 1
         lag = np.where(early, first - t, np.where(late, np.abs(t - last), (n - t) // 2))
-        moves = np.zeros(n)
-        moves[start:] = falling[np.minimum(lag, len(lags))]
-        return self.batched(moves)
+        displacements = np.zeros(n)
+        displacements[start:] = falling[np.minimum(lag, len(lags))]
+        return self.batched(displacements)
 
     def of_group(self, records: Sequence[int]) -> FloatArray:
-        """Return moves (T,) at least as bad as those of each of the records, in rising order."""
+        """Return displacements (T,) at least as bad as those of any of the sorted records."""
         if len(records) == 1:
             return self.of(records[0])
         if isinstance(self.table, float):
@@ -639,23 +637,23 @@ class RecordMoves:
         return _dominating(self.of(i) for i in records)
 
     def worst(self, records: Sequence[int]) -> FloatArray:
-        """Return what `of_group` does; from a long way off, closer where lags do not fall."""
+        """Return displacements as `of_group` does, by sorted lags where there are many pairs."""
         return self.sorted_lags() if self._by_lag_alone(records) else self.of_group(records)
 
     def _by_lag_alone(self, records: Sequence[int]) -> bool:
         return np.ndim(self.table) == 1 and len(records) * self.n_records > _PAIRS
 
-    def batched(self, moves: FloatArray) -> FloatArray:
-        """Return the sums over batches, over the batch size, rounded up."""
+    def batched(self, displacements: FloatArray) -> FloatArray:
+        """Return the sums of batches divided by the batch size, rounded up."""
         size = self.batch_size
         if size == 1:
-            return moves
-        sums: FloatArray = np.add.reduceat(moves, np.arange(0, len(moves), size))
+            return displacements
+        sums: FloatArray = np.add.reduceat(displacements, np.arange(0, len(displacements), size))
         means = np.nextafter(sums * (1.0 + 2.0 * size * ULP) / size, inf)
         return np.where(sums > 0.0, means, 0.0)
 
 
-def record_moves(
+def record_displacements(
     correlations: float | ArrayLike,
     n_records: int,
     batch_size: int,
@@ -663,14 +661,14 @@ def record_moves(
     lipschitz: float,
     sensitivity: float,
     step: float,
-) -> RecordMoves:
-    """Return the moves of a Gaussian prior, with every argument checked."""
+) -> RecordDisplacements:
+    """Return the displacements of a Gaussian prior, with every argument checked."""
     n, size = check_count(n_records, "n_records"), check_count(batch_size, "batch_size")
     table, far = _check_correlations(correlations, n), check_positive(distance, "distance")
     sizes = np.abs(np.append(1.0, table))  # of the record itself, and of the others
-    moves = _step_displacements(sizes, far, lipschitz, sensitivity, step)
-    others = moves[1:].reshape(np.shape(table))
-    return RecordMoves(others if others.ndim else float(others), float(moves[0]), n, size)
+    secret, others = np.split(_step_displacements(sizes, far, lipschitz, sensitivity, step), [1])
+    by_pair = float(others[0]) if np.ndim(table) == 0 else others.reshape(np.shape(table))
+    return RecordDisplacements(by_pair, float(secret[0]), n, size)
 
 
 def gaussian_shifts(
@@ -711,7 +709,7 @@ def gaussian_shifts(
     Returns
     -------
     ndarray of shape (T,)
-        The moves s, rounded up.
+        The displacements s, rounded up.
 
     Raises
     ------
@@ -721,15 +719,14 @@ def gaussian_shifts(
 
     Notes
     -----
-    *Formal guarantees.* Given X_i = a and given X_i = b, the distributions of the *whole* sequence
-    are translations of each other by rho_(t i) (a - b) in step t. Moving a draw by that is one
-    joint coupling, and under it step t moves by exactly that much, whatever the draw: the s_t of
-    the theorem (`iteration`; 004, Prop. 6.4). It asks for Gaussian records with these covariances,
-    and holds for a map of each record too, with C its Lipschitz constant times that of the
-    gradient.
+    *Formal guarantees.* The distributions of the *whole* sequence under X_i = a and under X_i = b
+    are translations of each other, by rho_(t i) (a - b) in step t. Translating a draw is one joint
+    coupling, under which step t moves by exactly that much, whatever the draw: the s_t of the
+    theorem (`iteration`; 004, Prop. 6.4). The records must be Gaussian with these covariances. A
+    map of each record is covered too, with C its Lipschitz constant times that of the gradient.
 
-    Of a stationary sequence longer than 512 records, the leading matrix and the spectral density
-    (with Fejer's weights) are checked: a sequence that fails is certainly not a correlation.
+    Of a stationary sequence longer than 512 records, only the leading matrix and the spectral
+    density (with Fejer's weights) are checked: a sequence that fails is not a correlation.
 
     Examples
     --------
@@ -740,8 +737,8 @@ def gaussian_shifts(
     if steps is None and np.ndim(correlations) == 0:
         raise ValueError("steps must be given with one correlation for all pairs of records.")
     n = max(len(np.asarray(correlations)), 1) if steps is None else check_count(steps, "steps")
-    moves = record_moves(correlations, n, 1, distance, lipschitz, sensitivity, step)
-    return moves.of(check_index(index, n, "index"))
+    displacements = record_displacements(correlations, n, 1, distance, lipschitz, sensitivity, step)
+    return displacements.of(check_index(index, n, "index"))
 
 
 def batch_shifts(
@@ -778,7 +775,7 @@ def batch_shifts(
     Returns
     -------
     ndarray of shape (ceil(n / B),)
-        The moves s, rounded up.
+        The displacements s, rounded up.
 
     Raises
     ------
@@ -795,10 +792,10 @@ def batch_shifts(
     >>> batch_shifts(0.5, 0, 4, 2, distance=1.0).round(9).tolist()
     [0.75, 0.5]
     """
-    moves = record_moves(
+    displacements = record_displacements(
         correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
     )
-    return moves.of(check_index(index, moves.n_records, "index"))
+    return displacements.of(check_index(index, displacements.n_records, "index"))
 
 
 def worst_shifts(
@@ -812,7 +809,7 @@ def worst_shifts(
     step: float = 1.0,
     records: Sequence[int] | None = None,
 ) -> FloatArray:
-    r"""Return one sequence of moves whose loss is at least that of every record's.
+    r"""Return displacements whose loss is at least that of every record.
 
     .. math:: \sum_{t > k} s_t = \max_i \sum_{t > k} s_t^{(i)} \quad\text{for every } k
 
@@ -843,13 +840,12 @@ def worst_shifts(
 
     Notes
     -----
-    *Formal guarantees.* By (2) of `iteration`, moves whose sums from each step to the end are
-    larger have the larger loss, for all contractions, noises and orders. So the loss of s is an
-    upper bound on the largest loss of a record. For equal correlations it *is* that of the last
-    record (the sums of the others lie below). Otherwise it may lie above all of them, by some 10 %
-    of the loss: see `worst_record`. Lags of more than 4e6 pairs of records are put in order, the
-    largest moves last: no sum of as many of them is larger. That takes O(n log n), a matrix
-    O(n^2).
+    *Formal guarantees.* By (2) of `iteration`, displacements with larger sums from each step to the
+    end have the larger loss, for all contractions, noises and orders. So the loss of s bounds the
+    largest loss of a record. For equal correlations it *is* the loss of the last record, whose sums
+    are the largest. Otherwise it may exceed all of them by about 10 %: see `worst_record`. Above
+    4e6 pairs of records by lag, the displacements are sorted, the largest last: no sum of as many
+    of them is larger. That takes O(n log n), a matrix O(n^2).
 
     Examples
     --------
@@ -857,28 +853,28 @@ def worst_shifts(
     >>> worst_shifts([1.0, 0.5], 4, distance=1.0).round(9).tolist()
     [0.0, 0.5, 0.5, 1.0]
     """
-    moves = record_moves(
+    displacements = record_displacements(
         correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
     )
-    return moves.worst(in_order(check_records(records, moves.n_records)))
+    return displacements.worst(in_order(check_records(records, displacements.n_records)))
 
 
 def _dominating(rows: Iterable[FloatArray]) -> FloatArray:
-    """Return the moves whose suffix sums are the largest among those of the rows, rounded up."""
+    """Return displacements whose suffix sums are the largest of all rows, rounded up."""
     largest = np.zeros(1)
     for row in rows:
         largest = np.maximum(largest, np.cumsum(row[::-1]))
     # Sums of n floats are right to n ulps, and a difference of floats to one ulp of itself.
     largest = largest * (1.0 + 2.0 * len(largest) * ULP)
-    moves: FloatArray = np.diff(largest, prepend=0.0)[::-1]
-    return moves * (1.0 + 4.0 * ULP)
+    displacements: FloatArray = np.diff(largest, prepend=0.0)[::-1]
+    return displacements * (1.0 + 4.0 * ULP)
 
 
-def check_moves(values: ArrayLike, name: str) -> FloatArray:
+def check_sequence(values: ArrayLike, name: str) -> FloatArray:
     """Return a sequence (T,) of finite numbers that are not negative."""
     array = real_numbers(values, name)
     if array.ndim != 1 or not len(array):
-        raise ValueError(f"{name} must be one number a step, got an array of shape {array.shape}.")
+        raise ValueError(f"{name} must be a sequence of numbers, got shape {array.shape}.")
     if not np.all((array >= 0.0) & (array < inf)):
         wrong = array[~((array >= 0.0) & (array < inf))][0]
         raise ValueError(f"{name} must be finite and not negative, got {wrong:g}.")
@@ -936,7 +932,7 @@ def _check_lags(lags: FloatArray, n: int) -> FloatArray:
     if abs(lags[0] - 1.0) > _TOLERANCE:
         raise ValueError(f"correlations by lag must begin with 1 (lag 0), got {lags[0]:g}.")
     inside = np.trim_zeros(lags[:n], "b")
-    # x' R x >= 0 for waves x, at frequencies on a grid: what a long sequence can be asked quickly
+    # x' R x >= 0 for waves x, at frequencies on a grid: a quick check of a long sequence
     weighted = inside * (1.0 - np.arange(len(inside)) / n)
     density = 2.0 * np.fft.rfft(weighted, 2 * len(inside)).real - weighted[0]
     if density.min() < -_TOLERANCE * len(inside):
@@ -989,7 +985,7 @@ def worst_record(
     contractions: ArrayLike | None = None,
     records: Sequence[int] | None = None,
 ) -> FloatArray:
-    r"""Return moves that lose at least what any record loses under a common Gaussian noise.
+    r"""Return displacements that lose at least as much as any record, under common Gaussian noise.
 
     Closer than `worst_shifts`, which knows neither the noise nor the contractions.
 
@@ -1022,12 +1018,12 @@ def worst_record(
 
     Notes
     -----
-    *Formal guarantees.* A group of neighbouring records has moves at least as bad as those of each
-    of them, as in `worst_shifts`. The group with the largest sum of a_t^2 is split in two until it
-    is a single record, or some 64 times (fewer for long iterations). Every record lies in one of
-    the groups, so the largest bounds the loss of each record; which one that is does not depend on
-    a common sigma, nor on alpha. `worst_shifts` is taken where it is closer. The moves are raised
-    by 1e-12 T, for the rounding of these sums.
+    *Formal guarantees.* A group of neighbouring records has displacements at least as bad as any of
+    them, as in `worst_shifts`. The group with the largest sum of a_t^2 is split in two until it is
+    a single record, or up to 64 times, fewer for long iterations. Every record lies in one of the
+    groups, so the largest bounds the loss of every record; which group that is depends neither on a
+    common sigma nor on alpha. `worst_shifts` is taken where it is closer. The displacements are
+    raised by 1e-12 T, for the rounding of these sums.
 
     Examples
     --------
@@ -1035,12 +1031,12 @@ def worst_record(
     >>> worst_record([1.0, 0.5], 4, distance=1.0).round(9).tolist()  # of the third record
     [0.0, 0.5, 1.0, 0.5]
     """
-    moves = record_moves(
+    displacements = record_displacements(
         correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
     )
-    chosen = in_order(check_records(records, moves.n_records))
-    whole = moves.worst(chosen)
-    if isinstance(moves.table, float):  # the last of them is the worst
+    chosen = in_order(check_records(records, displacements.n_records))
+    whole = displacements.worst(chosen)
+    if isinstance(displacements.table, float):  # the last of them is the worst
         return whole
     unit = float(whole.max())
 
@@ -1048,11 +1044,11 @@ def worst_record(
         return float(np.square(optimal_shifts(s, 1.0, contractions) / unit).sum())
 
     def group(low: int, high: int) -> tuple[float, int, int, FloatArray]:
-        s = moves.of_group(chosen[low:high])
+        s = displacements.of_group(chosen[low:high])
         return -weight(s), low, high, s
 
     groups = [group(0, len(chosen))]
-    for _ in range(_rounds(moves, len(whole))):
+    for _ in range(_rounds(displacements, len(whole))):
         _, low, high, _ = groups[0]
         if high - low == 1:
             break
@@ -1063,10 +1059,10 @@ def worst_record(
     return closest * (1.0 + ROUNDING * len(whole))
 
 
-def _rounds(moves: RecordMoves, steps: int) -> int:
+def _rounds(displacements: RecordDisplacements, steps: int) -> int:
     """Return how many groups of records are split: a fifth of a second for ten thousand steps."""
-    lags, n = len(np.atleast_1d(moves.table)), moves.n_records
-    work = 16.0 * steps + 32.0 * lags / moves.batch_size + (n + lags) / 8.0
+    lags, n = len(np.atleast_1d(displacements.table)), displacements.n_records
+    work = 16.0 * steps + 32.0 * lags / displacements.batch_size + (n + lags) / 8.0
     return int(min(64.0, max(2.0, 3e6 / work)))
 
 
@@ -1084,7 +1080,7 @@ def record_losses(
     contractions: ArrayLike | None = None,
     records: Sequence[int] | None = None,
 ) -> FloatArray:
-    r"""Return the Renyi bound for each record on its own, under the same Gaussian noise each step.
+    r"""Return the Renyi bound of each record, under the same Gaussian noise at each step.
 
     Parameters
     ----------
@@ -1118,8 +1114,8 @@ def record_losses(
     Notes
     -----
     *Formal guarantees.* Each entry is an upper bound, as `iteration_loss`. Equal correlations
-    without contractions and without a shorter last batch are a closed form: with m steps from the
-    record's own on, l the move of the others and b of its own,
+    without contractions and without a shorter last batch have a closed form. With m steps from the
+    record's batch on, and a displacement b of that batch and l of the others, it is
 
     .. math:: \frac{\alpha}{2 \sigma^2} \left((T - m) l^2 + m (l + (b - l) / m)^2\right)
 
@@ -1131,37 +1127,40 @@ def record_losses(
     >>> record_losses(0.0, 3, distance=1.0, sigma=1.0, alpha=2.0).round(6).tolist()
     [0.333333, 0.5, 1.0]
     """
-    moves = record_moves(
+    displacements = record_displacements(
         correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
     )
-    chosen = check_records(records, moves.n_records)
+    chosen = check_records(records, displacements.n_records)
     order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
-    whole = moves.n_records % moves.batch_size == 0
-    if isinstance(moves.table, float) and contractions is None and whole:
-        last = moves.of(moves.n_records - 1)
-        return _equal_losses(last, np.asarray(chosen) // moves.batch_size, scale, order)
+    whole = displacements.n_records % displacements.batch_size == 0
+    if isinstance(displacements.table, float) and contractions is None and whole:
+        last = displacements.of(displacements.n_records - 1)
+        return _equal_losses(last, np.asarray(chosen) // displacements.batch_size, scale, order)
     return np.array(
-        [iteration_loss(moves.of(i), scale, order, contractions=contractions) for i in chosen]
+        [
+            iteration_loss(displacements.of(i), scale, order, contractions=contractions)
+            for i in chosen
+        ]
     )
 
 
 def _equal_losses(last: FloatArray, batch: Any, sigma: float, alpha: float) -> FloatArray:
     """Return the losses of equally correlated records in these batches, by the closed form.
 
-    Before the record's own step a_t = l; from there on equal shifts, which are feasible because
-    the moves do not grow (004, Prop. F.2).
+    Before the record's step a_t = l. From there on the shifts are equal, which is feasible because
+    the displacements do not grow (004, Prop. F.2).
     """
-    other, own, total = float(last[0]), float(last[-1]), len(last)
+    other, secret, total = float(last[0]), float(last[-1]), len(last)
     m = total - batch
     with np.errstate(over="ignore"):
-        pooled = np.square(in_scales(other + (own - other) / m, sigma))
+        pooled = np.square(in_scales(other + (secret - other) / m, sigma))
         alone = np.square(in_scales(np.float64(other), sigma))
         losses: FloatArray = 0.5 * alpha * (batch * alone + m * pooled) * SUM_ROUNDING
     return losses
 
 
 def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
-    r"""Return the loss of a record whose place in the order is a uniform secret.
+    r"""Return the loss of a record whose position in the order is secret and uniform.
 
     .. math:: D_\alpha \le \frac{1}{\alpha - 1} \log \frac{1}{n} \sum_{k=1}^n
               e^{(\alpha - 1) \varepsilon_k}
@@ -1169,7 +1168,7 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     Parameters
     ----------
     losses : array-like of shape (n,)
-        epsilon_k, the Renyi loss (or a bound) if the record stands at place k.
+        epsilon_k, the Renyi loss (or a bound) if the record comes k-th.
     alpha : float
         Renyi order, above 1.
 
@@ -1187,9 +1186,9 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     -----
     *Formal guarantees.* For records that are exchangeable given a record's value (uncorrelated or
     equally correlated), in an order drawn uniformly, independent of records and noise, and *never
-    shown*. Proof: the record's place K is uniform under both secrets. Given K = k, by
+    shown*. Proof: the record's position K is uniform under both secrets. Given K = k, by
     exchangeability, the sequence has the distribution of the unshuffled one with the secret at
-    place k. So the two distributions of the release are mixtures of P_k and of Q_k with the same
+    position k. So the two distributions of the release are mixtures of P_k and of Q_k with the same
     weights 1/n, and D_alpha(P_k, Q_k) <= epsilon_k. exp((alpha - 1) D_alpha) = int p^alpha q^(1 -
     alpha) is jointly convex (the perspective of t^alpha), hence at most the mean of exp((alpha - 1)
     epsilon_k).
@@ -1227,7 +1226,7 @@ def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> 
     steps : int
         Their number T.
     shift : float
-        s = eta min(2 L, C d), the move of one step.
+        s = eta min(2 L, C d), the displacement of one step.
     sigma, alpha : float
         Standard deviation of the noise of each step, and Renyi order.
 
@@ -1243,7 +1242,7 @@ def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> 
 
     Notes
     -----
-    *Formal guarantees.* `iteration_loss` of T equal moves: an upper bound, rounded up.
+    *Formal guarantees.* `iteration_loss` of T equal displacements: an upper bound, rounded up.
 
     Examples
     --------
@@ -1267,7 +1266,7 @@ def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha:
     steps, index : int
         Their number T, and the step i of the record, counted from 0.
     shift : float
-        The move s of that step.
+        The displacement s of that step.
     sigma, alpha : float
         Standard deviation of the noise of each step, and Renyi order.
 
@@ -1283,7 +1282,7 @@ def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha:
 
     Notes
     -----
-    *Formal guarantees.* `iteration_loss` of one move at step i: an upper bound, rounded up.
+    *Formal guarantees.* `iteration_loss` of one displacement at step i: an upper bound, rounded up.
 
     Examples
     --------
@@ -1299,5 +1298,5 @@ def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha:
 def _even_loss(times: float, over: float, shift: float, sigma: float, alpha: float) -> float:
     order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
     with np.errstate(over="ignore"):
-        move = in_scales(np.float64(check_size(shift, "shift")), scale)
-        return float(0.5 * order * np.square(move) * SUM_ROUNDING * times / over)
+        scales = in_scales(np.float64(check_size(shift, "shift")), scale)
+        return float(0.5 * order * np.square(scales) * SUM_ROUNDING * times / over)
