@@ -424,7 +424,7 @@ def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
     problem = iteration(
         58, at_every_step=False, n_averaged=n_averaged, factor=factor, diameter=diameter
     )
-    own, other = problem._two_moves(dependence)
+    own, other = problem._two_displacements(dependence)
     losses = np.array(
         [mean_apart(problem, problem._equal_shifts(own, other, step)) ** 2 for step in range(15)]
     )
@@ -441,7 +441,7 @@ def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
 def test_the_mean_of_the_last_steps_hides_the_declared_records(factor, records):
     dependence = Dependence(0.1, 1.5, 1.0, records=records)
     problem = iteration(at_every_step=False, n_averaged=5, factor=factor)
-    own, other = problem._two_moves(dependence)
+    own, other = problem._two_displacements(dependence)
     losses = [
         mean_apart(problem, problem._equal_shifts(own, other, record // 4)) ** 2
         for record in records

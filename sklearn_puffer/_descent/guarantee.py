@@ -1,38 +1,35 @@
 r"""What a noisy gradient descent guarantees: the loss of its released weights, and the evidence.
 
-The weights follow :math:`W_t = \psi_t(W_{t-1}) + N_t` with maps that are c-contractions. Between
-two values of one record the maps differ by at most s_t, in one joint coupling of all records. Given
-the records, the two runs are driven by the noise alone, so that the loss of each coupled pair of
-tables is that of 004, Thm 5.2, and the loss of their mixture is no larger (D_alpha is jointly
-quasi-convex).
+The weights follow :math:`W_t = \psi_t(W_{t-1}) + N_t` with maps that are c-contractions. For two
+values of one record the maps differ by at most s_t, in one joint coupling of all records. Given the
+records, only the noise is random. So 004, Thm 5.2 bounds the loss of every coupled pair of tables,
+and the loss of their mixture is no larger (D_alpha is jointly quasi-convex).
 
-*The ball.* Each map begins with a projection onto a ball of radius r, after which two runs are at
-most 2 r apart, whatever came before. So for any step k the shifts before k can be forgotten, and
-s_k replaced by :math:`2 r c + s_k`. The smallest loss over several k is a bound.
+*The ball.* Each map begins with a projection onto a ball of radius r. After it two runs are at most
+2 r apart, whatever came before. So for any step k the shifts before k can be replaced by 0, and
+s_k by :math:`2 r c + s_k`. The smallest loss over several k is a bound.
 
-*Noise at the end only.* Then nothing is lost before the last step, where the two runs are
-:math:`z_T` apart, :math:`z_t = c \min(z_{t-1}, 2 r) + s_t`: a Gaussian shift. For any total
-variance :math:`V = \sum c^{2(T-t)} \sigma_t^2` of the noise that is left at the end, Cauchy and
-Schwarz give a loss of at least :math:`\alpha z_T^2 / (2 V)` for the bound of Thm 5.2 (without the
-ball), so that noise at the end is never worse against this V.
+*Noise at the end only.* The two runs are :math:`z_T` apart before the noise, with
+:math:`z_t = c \min(z_{t-1}, 2 r) + s_t`: the loss is that of a Gaussian shift. Let
+:math:`V = \sum c^{2(T-t)} \sigma_t^2` be the variance at the end of noise at every step. By Cauchy
+and Schwarz the bound of Thm 5.2 (without the ball) is at least :math:`\alpha z_T^2 / (2 V)`, the
+loss of noise of variance V at the end only.
 
 *The mean of the last m steps,* with noise at the end only. The two runs are :math:`z_t` apart after
-step t, so that their means over the last m steps are at most the mean of :math:`z_t` over them
-apart: a Gaussian shift again. Where all other records move a step by s and the secret one by
-:math:`\delta` more, at step k, projection and map bring no two points further apart, so
-:math:`z_t` is at most :math:`c^{t-k} \delta` more, from step k on, than if the secret record were
-like the others. The mean of :math:`c^{t-k}` over those of the last m steps with t >= k is
-never more than 1, and largest where k is the first of them.
+step t, so that their means over the last m steps are at most the mean of these :math:`z_t` apart:
+a Gaussian shift again. Let all other records move a step by s, and the secret one move step k by
+:math:`\delta` more. Projection and map bring no two points further apart. So from step k on
+:math:`z_t` is at most :math:`c^{t-k} \delta` larger than if the secret record were like the others.
+The sum of :math:`c^{t-k}` over the last m steps with t >= k is at most m, and largest where k is
+the first of them.
 
-*Rounding.* What is computed is off the exact map by at most e_t at each step (floating-point
-arithmetic, noise rounded to its grid). Coupled by the same noise, computed and exact weights stay
-within :math:`E = \sum e_t` before the last noise, and so do means of them. If P' is within z of P
-and :math:`D(P' \| Q)` is small, move P' and Q by the same kernel that moves Q to the computed Q:
-the divergence does not grow, so that the computed distributions are a shift of z + 2 E apart. The
+*Rounding.* A computed step differs from the exact map by at most e_t (floating-point arithmetic,
+noise rounded to its grid). Under the same noise, computed and exact weights stay within
+:math:`E = \sum e_t` before the last noise, and so do their means. If P' is within z of P and
+:math:`D(P' \| Q)` is small, apply to P' and Q the kernel that turns Q into the computed Q: the
+divergence does not grow, so that the computed distributions are a shift of z + 2 E apart. The
 square root of the loss is a norm of the shifts, hence subadditive, which gives
 :math:`(\sqrt{D} + \sqrt{\alpha/2}\, 2 E / \sigma)^2`.
-
-The certificate of a noisy descent: the guarantee about its released weights, and the evidence.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ _LEAST_SHARE = 1e-30  # smaller ones count as that: their squares are floats
 
 @dataclass(frozen=True)
 class Dependence:
-    """How a record moves the others, all of it declared.
+    """The declared dependence of the records on each other.
 
     Attributes
     ----------
@@ -98,7 +95,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What the loss of the descent depends on besides its noise; nothing is read off the data.
+    """All numbers besides the noise that the loss of the descent depends on; none is from the data.
 
     Attributes
     ----------
@@ -116,11 +113,11 @@ class Iteration:
     reach : float
         Bound on the norm of the weights before noise is added.
     rounding : float
-        Bound on what one step is off the exact map, in the norm of the weights.
+        Bound on the error of a computed step, in the norm of the weights.
     at_every_step : bool
         Whether noise is added at every step, or at the end alone.
     n_averaged : int
-        Of how many steps, the last ones, the mean is released; 1 with noise at every step.
+        The mean of this many last steps is released; 1 with noise at every step.
     """
 
     n_records: int
@@ -137,7 +134,7 @@ class Iteration:
 
     @property
     def n_steps(self) -> int:
-        """T, each record being used once."""
+        """T; each record is used once."""
         return -(-self.n_records // self.batch_size)
 
     @property
@@ -146,14 +143,14 @@ class Iteration:
         return self.n_weights * (self.n_steps if self.at_every_step else 1)
 
     def error(self, sigma: float) -> float:
-        """Return 2 E: what rounding adds to the shift of the last step, on a grid for sigma."""
+        """Return 2 E, the shift of the last step that rounding adds on the grid for sigma."""
         noisy = self.n_steps if self.at_every_step else 1
         grid = max(math.ldexp(sigma, 1 - GRID_BITS), math.ldexp(self.reach, -60))
         off_the_grid = noisy * math.sqrt(self.n_weights) * grid / 2.0
         return 2.0 * (self.n_steps * self.rounding + off_the_grid) * _OUTWARDS
 
     def grid(self, sigma: float) -> float:
-        """Return the step of the grid that noise is drawn on, and weights are released on.
+        """Return the step of the grid on which noise is drawn and weights are released.
 
         Raises
         ------
@@ -171,15 +168,14 @@ class Iteration:
     # -------------------------------------------------------------------------- losses at sigma = 1
 
     def unit_losses(self, dependence: Dependence, alpha: float) -> FloatArray:
-        """Return the loss at sigma = 1 without rounding, by where the record may lie.
+        """Return the loss at sigma = 1 without rounding: the worst record's, or one for each step.
 
-        A single number, the worst record's; or, in a secret order, the loss for each step, which
-        all have the same chance. A last step of fewer records has less: what is put on top of its
-        chance must not lose less than what is taken from the others. The last weights lose the
-        most there; of a mean its loss is taken to be the largest of all.
+        In a secret order a record is equally likely in every step but a last one of fewer records.
+        That one counts as likely as the others, so that its loss must be the largest: it is for the
+        last weights, and is set to the largest for a mean.
         """
         if np.ndim(dependence.correlation):
-            # its sums to the end are at least those of every secret record (see (2) in
+            # its sums to the end are the largest of all secret records (see (2) in
             # `_descent.iteration`), also with the ball's diameter in place of the first shifts
             worst = worst_shifts(
                 dependence.correlation,
@@ -190,9 +186,9 @@ class Iteration:
                 **self._bounds(dependence),
             )
             return np.array([self._unit_loss(worst, alpha)])
-        own, other = self._two_moves(dependence)
+        secret, other = self._two_displacements(dependence)
         if self.n_averaged > 1:
-            apart = self._means_apart(own, other)[self._secret_steps(dependence)]
+            apart = self._means_apart(secret, other)[self._secret_steps(dependence)]
             losses: FloatArray = alpha * np.square(apart) / 2.0 * _OUTWARDS
             if not dependence.shuffled:
                 return np.array([losses.max()])
@@ -200,13 +196,13 @@ class Iteration:
                 losses[-1] = losses.max()
             return losses
         hides = dependence.shuffled and (self.at_every_step or self.factor < 1.0)
-        if hides and own > other:
+        if hides and secret > other:
             if other > 0.0:
-                return self._by_position(own, other, alpha)
-            return self._of_one_move(own, alpha)
+                return self._by_position(secret, other, alpha)
+            return self._of_one_record(secret, alpha)
         anywhere = dependence.records is None or dependence.shuffled
         last = self.n_records - 1 if anywhere else max(dependence.records or (0,))
-        s = self._equal_shifts(own, other, last // self.batch_size)
+        s = self._equal_shifts(secret, other, last // self.batch_size)
         return np.array([self._unit_loss(s, alpha)])
 
     def loss(self, unit_losses: FloatArray, sigma: float, alpha: float) -> float:
@@ -228,32 +224,29 @@ class Iteration:
 
     # ------------------------------------------------------------------------------ shifts of steps
 
-    def _two_moves(self, dependence: Dependence) -> tuple[float, float]:
+    def _two_displacements(self, dependence: Dependence) -> tuple[float, float]:
         """Return how far the secret record and another one move a step of size 1."""
-        own, other = gaussian_shifts(
+        secret, other = gaussian_shifts(
             dependence.correlation, 0, dependence.distance, steps=2, **self._bounds(dependence)
         ).tolist()
-        return own, other
+        return secret, other
 
     def _bounds(self, dependence: Dependence) -> dict[str, float]:
-        """Return what bounds how far a record moves a step."""
-        return {
-            "lipschitz": self.gradient_bound,
-            "sensitivity": dependence.sensitivity,
-            "step": self.step,
-        }
+        """Return the bounds on how far a record moves a step."""
+        sensitivity = dependence.sensitivity
+        return {"lipschitz": self.gradient_bound, "sensitivity": sensitivity, "step": self.step}
 
-    def _equal_shifts(self, own: float, other: float, step: int) -> FloatArray:
-        """Return the shifts (T,) of equally correlated records, the secret one in a step."""
+    def _equal_shifts(self, secret: float, other: float, step: int) -> FloatArray:
+        """Return the shifts (T,) of equally correlated records, the secret one in this step."""
         sizes = np.full(self.n_steps, self.batch_size)
         sizes[-1] = self.n_records - self.batch_size * (self.n_steps - 1)
         shifts = other * (sizes / self.batch_size)
-        shifts[step] = (own + other * (sizes[step] - 1.0)) / self.batch_size
+        shifts[step] = (secret + other * (sizes[step] - 1.0)) / self.batch_size
         return shifts * _OUTWARDS
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
-            # how far two runs are apart at the end if there was no noise before
+            # how far two runs are apart at the end without noise
             apart = float(self._apart(s)[-1]) if self.n_averaged == 1 else self._ever_apart(s)
             return alpha * apart**2 / 2.0 * _OUTWARDS
         return min(
@@ -263,32 +256,31 @@ class Iteration:
 
     def _apart(self, s: FloatArray) -> FloatArray:
         """Return z_t (T,), how far two runs are apart if there is no noise."""
-        apart, found = 0.0, []
+        z = [0.0]
         for shift in s.tolist():
-            apart = self.factor * min(apart, self.diameter) + shift
-            found.append(apart)
-        return np.array(found) * (1.0 + 4e-16 * s.size) * _OUTWARDS
+            z.append(self.factor * min(z[-1], self.diameter) + shift)
+        return np.array(z[1:]) * (1.0 + 4e-16 * s.size) * _OUTWARDS
 
     def _ever_apart(self, s: FloatArray) -> float:
-        """Return a bound on z_t at every step, for moves that sum to at most the sum of s.
+        """Return a bound on z_t at every step, for displacements with at most the sum of s.
 
-        That is what `worst_shifts` guarantees of the moves of every record; or they start at the
-        ball's diameter, and one step moves by at most what all of its records can.
+        `worst_shifts` guarantees that of every record. Or two runs are at most the ball's diameter
+        apart before a step, which moves by at most as much as all of its records can.
         """
         summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
         held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
         return min(summed, held) * _OUTWARDS
 
-    def _means_apart(self, own: float, other: float) -> FloatArray:
+    def _means_apart(self, secret: float, other: float) -> FloatArray:
         """Return how far the means of the last steps are apart, by the secret record's step.
 
-        What all others move, and what the secret record adds to that; see the module.
+        It is what all others add, and what the secret record adds to that; see the module.
         """
         alike, m = 0.0, self.n_averaged
         if other > 0.0:
-            moves = self._equal_shifts(other, other, self.n_steps - 1)
-            alike = float(np.mean(self._apart(moves)[-m:])) * (1.0 + 4e-16 * m)
-        more = max(own - other, 0.0) / self.batch_size
+            s = self._equal_shifts(other, other, self.n_steps - 1)
+            alike = float(np.mean(self._apart(s)[-m:])) * (1.0 + 4e-16 * m)
+        more = max(secret - other, 0.0) / self.batch_size
         powers = self._powers()
         sums = np.cumsum(powers[:m]) / m * (1.0 + 4e-16 * m)
         before = sums[-1] * powers[self.n_steps - m : 0 : -1]
@@ -296,16 +288,16 @@ class Iteration:
         return (alike + more * shares) * _OUTWARDS
 
     def _powers(self) -> FloatArray:
-        """Return 1, c, c^2, ... (T + 1,), those that are next to nothing raised to that."""
+        """Return 1, c, c^2, ... (T + 1,), at least `_LEAST_SHARE`."""
         ages = np.arange(self.n_steps + 1, dtype=np.float64)
         powers: FloatArray = np.maximum(np.power(self.factor, ages), _LEAST_SHARE)
         return powers
 
     def _secret_steps(self, dependence: Dependence) -> IntArray:
-        """Return the steps that a secret record may come in, those that cannot be worst left out.
+        """Return the steps in which a secret record may come, except for those that lose less.
 
-        A record before the steps that are averaged moves them the less the earlier it comes, one
-        among them the less the later.
+        A record before the averaged steps moves their mean less the earlier it comes; a record
+        among them moves it less the later it comes.
         """
         first = self.n_steps - self.n_averaged
         if dependence.shuffled:
@@ -317,50 +309,51 @@ class Iteration:
         return np.concatenate((early, late))
 
     def _restarts(self, s: FloatArray) -> list[FloatArray]:
-        """Return shifts of the last steps that are each as good as all of s.
+        """Return sequences of shifts of the last steps, any of which may replace s.
 
-        Nothing has moved before the first shift; or what has is replaced by the ball's diameter.
+        Shifts before them are 0, or are replaced by the ball's diameter.
         """
-        found = [s[np.flatnonzero(s)[0] :]]
+        restarts = [s[np.flatnonzero(s)[0] :]]
         before = np.cumsum(s)
         for length in [2**k for k in range((s.size - 1).bit_length())]:
             if before[-1 - length] > self.diameter:
                 last = s[-length:].copy()
                 last[0] = (last[0] + self.diameter * self.factor) * _OUTWARDS
-                found.append(last)
-        return found
+                restarts.append(last)
+        return restarts
 
-    def _of_one_move(self, own: float, alpha: float) -> FloatArray:
-        """Return the loss for each step that the only record that moves may come in.
+    def _of_one_record(self, secret: float, alpha: float) -> FloatArray:
+        """Return the loss by the step of the secret record, where no other record moves.
 
-        After k more steps it is c^k s long, which noise at the end has to hide. With noise at each
-        step, shifts a_t that grow with what is left of each at the end, c^(T - t), take all of it,
-        for c^(2k) s^2 over the sum of c^(2j), j = 0..k.
+        After k more steps the displacement s is c^k s, which noise at the end has to hide. With
+        noise at each step, shifts a_t in proportion to c^(T - t) take all of it, for c^(2k) s^2
+        over the sum of c^(2j), j = 0..k.
         """
         squares = np.square(self._powers()[: self.n_steps])
         hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
         shares = squares / hidden * (1.0 + 4e-16 * self.n_steps)
-        move = own / self.batch_size
-        losses: FloatArray = alpha * move**2 / 2.0 * shares[::-1] * _OUTWARDS
+        s = secret / self.batch_size
+        losses: FloatArray = alpha * s**2 / 2.0 * shares[::-1] * _OUTWARDS
         return losses
 
-    def _by_position(self, own: float, other: float, alpha: float) -> FloatArray:
-        """Return the loss for each step that the record may come in, never falling.
+    def _by_position(self, secret: float, other: float, alpha: float) -> FloatArray:
+        """Return the loss by the step of the secret record, never falling.
 
-        All records are alike, so that a later step only moves the larger shift, the secret
-        record's, back. Its sums to the end are larger, with the ball's diameter in place of the
-        first shifts too, and that loses more (see (2) in `_descent.iteration`). So a step
-        may take the loss of a later one.
+        All other records are alike, so that in a later step only the larger shift of the secret
+        record comes later. The sums to the end are larger, with the ball's diameter in place of the
+        first shifts too, and so is the loss (see (2) in `_descent.iteration`). So a step may take
+        the loss of a later one.
         """
         losses = np.empty(self.n_steps)
         start = 0
         for step in self._landmarks():
-            losses[start : step + 1] = self._unit_loss(self._equal_shifts(own, other, step), alpha)
+            s = self._equal_shifts(secret, other, step)
+            losses[start : step + 1] = self._unit_loss(s, alpha)
             start = step + 1
         return losses
 
     def _landmarks(self) -> list[int]:
-        """Return steps in order, the last included: all of the last ones, ever fewer before."""
+        """Return steps in order: every one of the last steps, fewer and fewer before them."""
         from_end = [0]
         while from_end[-1] < self.n_steps - 1:
             from_end.append(from_end[-1] + max(1, from_end[-1] // 4))
@@ -377,30 +370,20 @@ def calibrate_descent(
     sentences: Sequence[str],
     n_columns: int | None = None,
 ) -> SGDCertificate:
-    """Return the smallest noise for a budget, with its certificate.
-
-    Raises
-    ------
-    ValueError
-        If the budget is below what the sampler's own error may lose; if the correlations are not
-        valid.
-    """
+    """Return the certificate of the smallest noise for a budget."""
     extra = float(notion.of_samples(np.zeros(()), sampler_loss(iteration.n_draws)))
     if not 2.0 * extra < notion.epsilon:
         raise ValueError(
             f"epsilon={notion.epsilon!r} must be more than twice the {extra:.3g} that drawing "
             f"{iteration.n_draws} values of noise on their grid may lose; raise epsilon, or take "
-            "fewer steps by a larger batch_size."
+            "fewer steps with a larger batch_size."
         )
-    alone = replace(dependence, correlation=0.0)
-    all_at_once = replace(dependence, correlation=1.0, sensitivity=math.inf)
-    this = iteration.unit_losses(dependence, notion.alpha)
-    is_alone = np.ndim(dependence.correlation) == 0 and dependence.correlation == 0.0
-    units = {
-        "this": this,
-        "uncorrelated": this if is_alone else iteration.unit_losses(alone, notion.alpha),
-        "group privacy": iteration.unit_losses(all_at_once, notion.alpha),
+    cases = {
+        "this": dependence,
+        "uncorrelated": replace(dependence, correlation=0.0),
+        "group privacy": replace(dependence, correlation=1.0, sensitivity=math.inf),
     }
+    units = {name: iteration.unit_losses(case, notion.alpha) for name, case in cases.items()}
     sigmas = {
         name: iteration.smallest_sigma(unit, notion.alpha, (notion.epsilon - extra) / _OUTWARDS)
         for name, unit in units.items()
@@ -455,14 +438,14 @@ SCHEMA = "sklearn_puffer.sgd_certificate/2"
 
 @dataclass(frozen=True)
 class SGDCertificate(Document):
-    r"""What the released weights of a noisy gradient descent guarantee, and the evidence.
+    r"""The guarantee of the released weights of a noisy gradient descent, and its evidence.
 
     Attributes
     ----------
     epsilon, alpha : float
         The budget in nats, and the Renyi order.
     loss : float
-        Proven bound on the Renyi divergence, in nats, of what is released; with the rounding of
+        Proven bound on the Renyi divergence of the released weights, in nats, with the rounding of
         numbers and noise.
     sigma : float
         Standard deviation of the noise of each weight, in the units of the weights; that of the
@@ -471,34 +454,33 @@ class SGDCertificate(Document):
         Where it was added.
     n_records, n_steps, batch_size : int
     n_averaged : int
-        Of how many steps, the last ones, the mean is released.
+        The mean of this many last steps is released.
     learning_rate, contraction : float
         eta, and the contraction of a step.
     gradient_bound, sensitivity : float
-        L, the length of a record's gradient at most; C, what the gradient changes at most for each
-        unit that its record moves.
+        L, a bound on the length of a record's gradient; C, the Lipschitz constant of the gradient
+        in its record.
     correlation : str
         Between records, as declared.
     comparisons : dict of str to float
-        The loss at this sigma, in nats: under the declared dependence ("this"), if no two records
-        had to do with each other ("uncorrelated"), and if all records changed at once ("group
-        privacy").
+        The loss at this sigma, in nats: under the declared dependence ("this"), if records were
+        independent ("uncorrelated"), and if all records changed at once ("group privacy").
     sigmas : dict of str to float
         The sigma that would keep the budget in each of the three cases.
     assumptions : list of str
-        Under which conditions the guarantee holds, in sentences.
+        The conditions of the guarantee, in sentences.
     n_columns : int or None
         Columns of the table that was fitted, the target included.
     version, date, name, fingerprint : str
-        Version of the library, time of the fit (UTC), what `named` called the table, and a digest
-        of the certificate and the weights; the last three are no part of what makes two
-        certificates equal.
+        Version of the library, time of the fit (UTC), the table's name by `named`, and a digest of
+        the certificate and the weights. Two certificates are equal whatever their date, name and
+        fingerprint.
 
     Notes
     -----
-    *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` the distributions of
-    the released weights given two values of a secret record have a Renyi divergence of order alpha
-    of at most ``loss`` in both directions (004, Def. 2.2 and Thm 5.2).
+    *Formal guarantees.* If ``holds`` is True, then under ``assumptions`` the distributions of the
+    released weights under two values of a secret record have a Renyi divergence of order alpha of
+    at most ``loss``, in both directions (004, Def. 2.2 and Thm 5.2).
 
     Examples
     --------
@@ -543,8 +525,8 @@ class SGDCertificate(Document):
 
     def promise(self) -> str:
         """Return the guarantee in one sentence."""
-        told = self.notion.promise().replace("secrets", "values of a secret record")
-        return f"Whoever sees the released weights, and knows the prior, can {told}."
+        claim = self.notion.promise().replace("secrets", "values of a secret record")
+        return f"Whoever sees the released weights, and knows the prior, can {claim}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
@@ -573,8 +555,8 @@ class SGDCertificate(Document):
         return [
             f"Budget: {self.notion.budget_name()}; proven loss {self.loss:.6g}.",
             self.promise(),
-            "The prior is what somebody may know before the release: the distribution of all "
-            "records, that is how probable their values are, and how they depend on each other.",
+            "The prior is what an adversary may know before the release: the distribution of all "
+            "records, how probable their values are and how they depend on each other.",
             f"Gaussian noise of standard deviation {self.sigma:.6g} at {where}; "
             f"{self.n_steps} steps of {self.batch_size} records; learning rate "
             f"{self.learning_rate:.6g}.",
@@ -589,7 +571,6 @@ class SGDCertificate(Document):
         note = (
             "loss: a proven bound on the Renyi divergence at the noise above, in nats; sigma: the "
             "standard deviation of the noise that the budget needs; this: as declared; "
-            "uncorrelated: no record has to do with another; group privacy: all records change at "
-            "once"
+            "uncorrelated: records are independent; group privacy: all records change at once"
         )
         return Section("Loss and noise by how records depend on each other", note, cells)

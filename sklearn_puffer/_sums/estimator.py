@@ -368,7 +368,7 @@ def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
             f"The sum is divided by the number of reports n = {reports.n_reports}, which is public "
             "and does not change when a user is absent."
         )
-    if not (system.bounded or answers.losses.recomputed.all()):
+    if not ((system.together and system.whole) or answers.losses.recomputed.all()):
         sentences.append(
             "The upper ends marked theorem are losses without some or all of the other users. "
             "Other users never raise a loss: the losses for the given users are no larger."
@@ -463,7 +463,7 @@ def _about_unit(system: SumOfUsers, answers: Answers) -> str:
             "A user is one report, drawn once from its distribution. This is no guarantee about "
             "all users of a class at once: n of them may lose n times as much."
         )
-    if not system.bounded:
+    if not system.whole:
         return (
             "All users of a class are present, absent or changed together; the loss stated is the "
             "loss of all of them."

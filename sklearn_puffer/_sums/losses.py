@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import expm1, inf
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -637,10 +637,8 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     """
     budget = check_positive(epsilon, "epsilon")
     losses, members = SumLosses(users, pairs), list(pairs)
-    roughly = _Scale(losses, members, budget, [FEW])
-    roughly.visit_all()
-    exact = _Scale(losses, members, budget, [FEW, SEVERAL, MANY], roughly)
-    exact.visit_all()
+    roughly = _Scale(losses, members, budget, [FEW]).visit_all()
+    exact = _Scale(losses, members, budget, [FEW, SEVERAL, MANY], roughly).visit_all()
     return exact.calibration()
 
 
@@ -659,7 +657,7 @@ class _Scale:
         self._steps, self._roughly = steps, roughly
         self._scale, self._pair, self._bound = 0.0, 0, 0.0
 
-    def visit_all(self) -> None:
+    def visit_all(self) -> Self:
         """Visit every pair, the one with the largest worst case first."""
         self._start()
         worst = np.array([self._worst(k, self._scale) for k in range(len(self._pairs))])
@@ -667,6 +665,7 @@ class _Scale:
             worst[self._roughly._pair] *= 2.0
         for k in np.argsort(-worst, kind="stable").tolist():
             self._visit(k)
+        return self
 
     def _start(self) -> None:
         """Begin just below the scale that the loss far out needs: no exact scale is smaller."""
@@ -685,17 +684,14 @@ class _Scale:
         for loss in self._ways(k):
             value = loss(self._scale)
             if value <= self._budget:
-                self._note(k, value)
+                if value > self._bound:
+                    self._pair, self._bound = k, value
                 return
             if self._scale and loss(self._scale * _HAIR) <= self._budget:
                 break
         start = self._scale or (self._roughly or self)._scale or self._alone(k)
         self._scale, self._bound = self._enough(loss, k, start)
         self._pair = k
-
-    def _note(self, k: int, value: float) -> None:
-        if value > self._bound:
-            self._pair, self._bound = k, value
 
     def _ways(self, k: int) -> list[Loss]:
         """Return upper bounds of a pair's loss, the quickest first, the exact one last."""

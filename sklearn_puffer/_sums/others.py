@@ -1,25 +1,24 @@
 r"""The distribution of a sum of independent lattice distributions, to a relative accuracy.
 
-All users but one add up to X, on whole numbers of steps. With s = step/theta, what matters of the
-distribution R of X are its Laplace sums
+All users but one add up to X, in whole numbers of steps. With s = step/theta, a loss depends on the
+distribution R of X only through its Laplace sums
 
 .. math:: h(y) = \sum_x R(x) e^{-s |x - y|}
 
-and those must be known relative to their own size, far out in the tails too. `Others` holds masses
-R' <= R (up to a relative rounding error) and proves how much of h they may miss. `LaplaceSums` sums
-them.
+which must have a small relative error, in the far tails too. `Others` holds masses R' <= R (up to
+rounding) and a bound on the part of h that they miss. `row_of` sums them.
 """
 
 # 1. Tilts. For any t the distribution R_t(x) = R(x) e^(t (x - c) - K(t)) is the convolution of the
 # tilted distributions. It is convolved in floats: all terms are positive, so each number is right
 # relative to its size, except for what was cut off the ends (to keep arrays short) and what
 # underflowed; together at most `lost`, an absolute bound, as every distribution sums to one. A
-# number is trusted where it is above 2^60 lost. A tilt sees its own part of the line, and several
-# see the whole. 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =:
+# number is trusted where it is above 2^60 lost. One tilt shows a part of the line, several
+# show all of it. 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =:
 # top(x). As log h' is s-Lipschitz, an atom left out at x adds at most top(x) e^(-s|x-y|) <= h'(y)
 # top(x) / h'(x) to h(y). So h' <= h <= h' (1 + missed) with missed = sum of top(x) / h'(x) over the
 # atoms left out. Where that is too much, a tilt is added whose mean is the worst of them. Atoms
-# that are not in the support (found exactly, by shifting bits) need not be looked at. 3. The bound
+# outside the support (computed exactly, by shifting bits) are left out. 3. The bound
 # holds for every smaller s: a wider Laplace distribution is a narrower one plus something
 # independent, and h' <= h <= (1 + missed) h' survives an average. 4. Rounding, in units of u =
 # 2^-53, relative to each mass. A product of arrays adds the errors of both and its own: inner
@@ -49,9 +48,7 @@ MASS_ERROR = 3.0
 NOTHING = -(2**61)  # exponent of zero
 
 UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
-LEAST_WEIGHT = (
-    2.0**-900
-)  # of a tilted distribution: below it the weight is on masses too small for floats
+LEAST_WEIGHT = 2.0**-900  # of a tilt: below, its weight is on masses too small for floats
 _SHALLOW, _DEEP = 2.0**-180, 2.0**-900
 _TRUST = 2.0**60
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
@@ -67,7 +64,7 @@ class Lattice:
 
     start: int
     masses: FloatArray
-    atoms: IntArray  # places, from start, of all atoms with mass, those too small for floats too
+    atoms: IntArray  # indices, from start, of all atoms with mass, even too small for floats
 
     @property
     def span(self) -> int:
@@ -117,8 +114,8 @@ def convolved(a: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
         width = len(part) - size + 1
         products = rows @ np.ascontiguousarray(sliding_window_view(part, width))
         for k in range(n_rows):
-            place = start + k * size
-            out[place : place + width] += products[k]
+            index = start + k * size
+            out[index : index + width] += products[k]
     return out[: len(a) + len(b) - 1], size + 2.0 * n_rows + 3.0
 
 
@@ -133,14 +130,10 @@ class Others:
     """
 
     def __init__(self, distributions: Sequence[Lattice], counts: Sequence[int]) -> None:
-        kept = [
-            (distribution, count)
-            for distribution, count in zip(distributions, counts, strict=True)
-            if count > 0
-        ]
-        self._distributions = [distribution for distribution, _ in kept]
-        self._counts = [count for _, count in kept]
-        self.size = sum(distribution.span * count for distribution, count in kept) + 1
+        present = [pair for pair in zip(distributions, counts, strict=True) if pair[1] > 0]
+        self._lattices = [lattice for lattice, _ in present]
+        self._counts = [count for _, count in present]
+        self.size = sum(lattice.span * count for lattice, count in present) + 1
         self._center = 0.5 * (self.size - 1)
         self.units = 0.0
         self._mantissa = np.zeros(self.size)
@@ -149,13 +142,13 @@ class Others:
         self._cut = _SHALLOW if self.size > _SHORT else 0.0
         self._tilts: set[float] = set()
         self._knows_support = False
-        self._steepness, self._missed = -1.0, inf  # the largest s with a small bound, and that
-        self._too_steep = np.nan  # the smallest s seen without one: no comparison is true at first
+        self._steepness, self._missed = -1.0, inf  # the largest s with a small bound, and the bound
+        self._too_steep = np.nan  # the smallest s without one; NaN until there is one
 
     def missed(self, s: float) -> float:
         """Return a bound on the part of h that the masses miss, for this s and all below.
 
-        Infinite where no bound was found; 0 <= s <= inf, and inf asks for every atom.
+        Infinite where no bound is small enough. 0 <= s <= inf, and inf needs every atom.
         """
         if s <= self._steepness:
             return self._missed
@@ -195,28 +188,28 @@ class Others:
                 self._tilts = set()
         return missed
 
-    def _tilt_to(self, place: float, s: float) -> float:
-        """Return the tilt, no steeper than s, whose mean is about ``place``."""
+    def _tilt_to(self, mean: float, s: float) -> float:
+        """Return the tilt, no steeper than s, with about this mean."""
         steepest = min(s, _STEEPEST)
         low, high = -steepest, steepest
         for _ in range(40):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._moments(middle)[1] < place else (low, middle)
-        found = 0.5 * (low + high)
-        if steepest - abs(found) < 1e-6 * steepest:
-            return float(np.copysign(steepest, found))
-        return float(f"{found:.6g}")
+            low, high = (middle, high) if self._moments(middle)[1] < mean else (low, middle)
+        tilt = 0.5 * (low + high)
+        if steepest - abs(tilt) < 1e-6 * steepest:
+            return float(np.copysign(steepest, tilt))
+        return float(f"{tilt:.6g}")
 
     def _moments(self, tilt: float) -> tuple[float, float, float]:
         """Return log E e^(tilt (X - center)), and mean and deviation of the tilted distribution."""
-        places, masses, first, lengths, half, counts = self._flat
-        exponents = places * tilt
+        atoms, masses, first, lengths, half, counts = self._flat
+        exponents = atoms * tilt
         tops = np.maximum.reduceat(exponents, first)
         with np.errstate(under="ignore"):
             weights = masses * np.exp(exponents - np.repeat(tops, lengths))
             sums = np.maximum(np.add.reduceat(weights, first), 1e-300)
-            means = np.add.reduceat(weights * places, first) / sums
-            squares = (places - np.repeat(means, lengths)) ** 2
+            means = np.add.reduceat(weights * atoms, first) / sums
+            squares = (atoms - np.repeat(means, lengths)) ** 2
             variances = np.add.reduceat(weights * squares, first) / sums
         logs = np.log(sums) + (tops - half * tilt)
         total = fsum((counts * logs).tolist())
@@ -224,20 +217,13 @@ class Others:
 
     @cached_property
     def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
-        """Places and masses of all atoms; where each distribution begins, how long and how often.
-
-        Before the last, half the span of each distribution.
-        """
-        lengths = np.array([len(distribution.atoms) for distribution in self._distributions])
-        places = np.concatenate(
-            [distribution.atoms for distribution in self._distributions]
-        ).astype(float)
-        masses = np.concatenate(
-            [distribution.masses[distribution.atoms] for distribution in self._distributions]
-        )
-        half = np.array([0.5 * distribution.span for distribution in self._distributions])
+        """All atoms and masses; the first, number, half span and count of each distribution."""
+        lengths = np.array([len(lattice.atoms) for lattice in self._lattices])
+        atoms = np.concatenate([lattice.atoms for lattice in self._lattices]).astype(float)
+        masses = np.concatenate([lattice.masses[lattice.atoms] for lattice in self._lattices])
+        half = np.array([0.5 * lattice.span for lattice in self._lattices])
         counts = np.array(self._counts, dtype=float)
-        return places, masses, np.cumsum(lengths) - lengths, lengths, half, counts
+        return atoms, masses, np.cumsum(lengths) - lengths, lengths, half, counts
 
     def _excess(self, s: float) -> FloatArray:
         """Return top(x)/h'(x) at the atoms left out, and 0 elsewhere."""
@@ -257,29 +243,26 @@ class Others:
 
     @cached_property
     def _support(self) -> NDArray[np.bool_]:
-        """Whether each place is that of an atom: exactly, by shifts of a long integer."""
+        """Whether each lattice point is an atom: exactly, by shifts of a long integer."""
         bits = 1
-        for distribution, count in zip(self._distributions, self._counts, strict=True):
-            places = distribution.atoms.tolist()
+        for lattice, count in zip(self._lattices, self._counts, strict=True):
+            atoms = lattice.atoms.tolist()
             for _ in range(count):
                 shifted = 0
-                for place in places:
-                    shifted |= bits << place
+                for atom in atoms:
+                    shifted |= bits << atom
                 bits = shifted
         raw = bits.to_bytes(-(-self.size // 8), "little")
         return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[: self.size] > 0
 
     def _look(self, tilt: float) -> None:
-        """Convolve at one tilt; take over what it knows."""
+        """Convolve at one tilt, and take over the masses that it proves."""
         self._tilts.add(tilt)
         cut = self._cut / (8.0 * sum(self._counts) + 8.0)
-        tilted = [
-            (*_tilted(distribution, tilt), n)
-            for distribution, n in zip(self._distributions, self._counts, strict=True)
-        ]
+        tilted = [(*_tilted(x, tilt), n) for x, n in zip(self._lattices, self._counts, strict=True)]
         parts = [_power(part, n, cut) for part, _, _, n in tilted]
         log_norm = fsum(n * log_sum for _, log_sum, _, n in tilted)
-        error = fsum(n * its_error for _, _, its_error, n in tilted)
+        error = fsum(n * error for _, _, error, n in tilted)
         if log_norm < inf:
             self._take_over(_sum(parts, cut), tilt, log_norm, error)
 
@@ -303,20 +286,20 @@ class Others:
         self.units = max(self.units, units)
 
 
-def _tilted(distribution: Lattice, tilt: float) -> tuple[_Part, float, float]:
+def _tilted(lattice: Lattice, tilt: float) -> tuple[_Part, float, float]:
     """Return e^(tilt (x - middle)) times masses, of sum one, the log of the sum, and its error."""
     if tilt == 0.0:
-        return _Part(0, distribution.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0
-    top = float(distribution.span) if tilt > 0.0 else 0.0
+        return _Part(0, lattice.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0
+    top = float(lattice.span) if tilt > 0.0 else 0.0
     with np.errstate(under="ignore"):
-        weights = distribution.masses * np.exp(tilt * (np.arange(len(distribution.masses)) - top))
+        weights = lattice.masses * np.exp(tilt * (np.arange(len(lattice.masses)) - top))
     total = float(weights.sum())
     if total < LEAST_WEIGHT:  # this tilt tells nothing
-        return _Part(0, distribution.masses, MASS_ERROR, UNDERFLOW), inf, 0.0
-    reach = abs(tilt) * distribution.span
-    lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
+        return _Part(0, lattice.masses, MASS_ERROR, UNDERFLOW), inf, 0.0
+    reach = abs(tilt) * lattice.span
+    lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, with errors of 2^-1074
     part = _Part(0, weights / total, MASS_ERROR + 2.0 * reach + 8.0, lost)
-    log_sum = log(total) + tilt * (top - 0.5 * distribution.span)
+    log_sum = log(total) + tilt * (top - 0.5 * lattice.span)
     return part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0
 
 
@@ -352,7 +335,7 @@ class LaplaceSums:
 
 
 def row_of(mantissa: FloatArray, exponent: IntArray, s: float) -> LaplaceSums:
-    """Return the Laplace sums h of masses on the lattice, at every place of it."""
+    """Return the Laplace sums h of masses along the lattice."""
     size = len(mantissa)
     width = int(max(1.0, min(_BLOCK_REACH / max(s, 1e-300), max(64.0, 2.0 * sqrt(size)), size)))
     n_blocks = -(-size // width)

@@ -116,11 +116,6 @@ class DiscreteSum:
     whole = True  # sums are whole numbers of steps
 
     @property
-    def bounded(self) -> bool:
-        """Whether the losses of classes may be bounds only."""
-        return self.together
-
-    @property
     def users(self) -> list[User]:
         """The users, in whole steps."""
         return self.reports.in_steps
@@ -273,9 +268,9 @@ class Change:
         """The distributions of the sum under the two secrets; a point mass is thin."""
         if max(self.spread, self.others) == 0.0:
             return PriorPair(Discrete([self.shift], [1.0]), Discrete([0.0], [1.0]))
-        sds = math.hypot(self.spread, self.others), self.others or self.thin
+        both, rest = math.hypot(self.spread, self.others), self.others or self.thin
         return PriorPair(
-            GaussianMixture([1.0], [self.shift], [sds[0]]), GaussianMixture([1.0], [0.0], [sds[1]])
+            GaussianMixture([1.0], [self.shift], [both]), GaussianMixture([1.0], [0.0], [rest])
         )
 
     @property
@@ -288,12 +283,12 @@ class Change:
         lowest, worst = self.alone(theta, notion)
         if self.others == 0.0:
             return lowest, worst
-        if notion.delta > 0.0 or theta == 0.0:
-            low, high = _ends(self.priors, theta, notion)
-            return np.minimum(low, worst), np.minimum(high, worst)
-        if self.spread == 0.0:
+        pure = notion.delta == 0.0 and theta > 0.0
+        if pure and self.spread == 0.0:
             return lowest, worst
         low, high = _ends(self.priors, theta, notion)
+        if not pure:
+            return np.minimum(low, worst), np.minimum(high, worst)
         far = self._far_out(theta)  # forwards the others change nothing
         low[0], high[0] = far * (1.0 - 2.0**-48), far * (1.0 + 2.0**-48)
         high = np.minimum(high, worst)
@@ -304,8 +299,8 @@ class Change:
         if self.shift == self.spread == 0.0:
             return np.zeros(2), np.zeros(2)
         if theta == 0.0:
-            nothing = np.full(2, math.inf if notion.delta == 0.0 else 1.0)
-            return nothing.copy(), nothing
+            largest = np.full(2, math.inf if notion.delta == 0.0 else 1.0)
+            return largest.copy(), largest
         if self.spread == 0.0:
             return self._translation(theta, notion)
         return self._pure(theta) if notion.delta == 0.0 else self._with_delta(theta, notion)
@@ -580,12 +575,11 @@ class GaussianSum:
     together: bool
 
     whole = False  # sums are no whole numbers of steps
-    bounded = False  # the loss of a class is computed, and not bounded only
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale of every condition that applies, and the exact ones."""
         if self.reports.secrets == "distribution-absence":
-            means, sds, groups, _ = self._classes
+            means, sds, groups, _ = self._groups
             others = None if self.reports.there.all() else self._others
             given = gaussian_users(means, sds, notion, counts=groups, others=others)
             # the worst case is a user without others
@@ -620,8 +614,8 @@ class GaussianSum:
         return Losses(lower[of_pair], upper[of_pair], worst[of_pair], computed[of_pair])
 
     @cached_property
-    def _classes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Mean and deviation of each group that changes together, of groups the number and size."""
+    def _groups(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Mean, deviation, number and size of the groups of users who change together."""
         means, sds, counts = gaussian_classes(self.reports.users)
         ones = np.ones_like(counts)
         groups, members = (ones, counts) if self.together else (counts, ones)
@@ -630,13 +624,13 @@ class GaussianSum:
     @cached_property
     def _others(self) -> FloatArray:
         """For each class, the deviation of the sum of all others who are never absent."""
-        _, sds, groups, _ = self._classes
+        _, sds, groups, _ = self._groups
         return leave_one_out(sds, groups * self.reports.there)
 
     @cached_property
     def _changes(self) -> tuple[list[Change], NDArray[np.intp]]:
         """The distinct changes, and the index of each pair's change."""
-        means, sds, _, members = self._classes
+        means, sds, _, members = self._groups
         users = np.array([pair.user for pair in self.pairs])
         if self.reports.secrets == "distribution-absence":
             shifts, spreads = means[users], sds[users]
