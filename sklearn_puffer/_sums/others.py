@@ -13,22 +13,28 @@ rounding) and a bound on the part of h that they miss. `row_of` sums them.
 # tilted distributions. It is convolved in floats: all terms are positive, so each number is right
 # relative to its size, except for what was cut off the ends (to keep arrays short) and what
 # underflowed; together at most `lost`, an absolute bound, as every distribution sums to one. A
-# number is trusted where it is above 2^60 lost. One tilt shows a part of the line, several
-# show all of it. 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =:
-# top(x). As log h' is s-Lipschitz, an atom left out at x adds at most top(x) e^(-s|x-y|) <= h'(y)
-# top(x) / h'(x) to h(y). So h' <= h <= h' (1 + missed) with missed = sum of top(x) / h'(x) over the
-# atoms left out. Where that is too much, a tilt is added whose mean is the worst of them. Atoms
-# outside the support (computed exactly, by shifting bits) are left out. 3. The bound
-# holds for every smaller s: a wider Laplace distribution is a narrower one plus something
-# independent, and h' <= h <= (1 + missed) h' survives an average. 4. Rounding, in units of u =
-# 2^-53, relative to each mass. A product of arrays adds the errors of both and its own: inner
-# products of length m and one addition for each of their rows. A tilt costs each mass an
-# exponential of a rounded argument, there and back: 2 |argument| + 8 each. Masses are counts over
-# totals, 3 each. 5. Rounding of h'. Arguments of exponentials are at most 100 in a block, and are
-# split into whole powers of two and a rest between blocks: 2u each, relative to the argument, and 8
-# for each exponential and product. Cumulative sums of B terms: B, and four additions in the end.
-# What is left out in a block is below 2^-1000 of its largest mass, which reaches everywhere in the
-# block with at least e^-100: nothing that one u does not cover.
+# number is trusted where it is above 2^60 lost. One tilt shows a part of the line, several show all
+# of it.
+#
+# 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =: top(x). As log
+# h' is s-Lipschitz, an atom left out at x adds at most top(x) e^(-s|x-y|) <= h'(y) top(x) / h'(x)
+# to h(y). So h' <= h <= h' (1 + missed) with missed = sum of top(x) / h'(x) over the atoms left
+# out. Where that is too much, a tilt is added whose mean is the worst of them. Atoms outside the
+# support (computed exactly, by shifting bits) are left out.
+#
+# 3. The bound holds for every smaller s: a wider Laplace distribution is a narrower one plus
+# something independent, and h' <= h <= (1 + missed) h' survives an average.
+#
+# 4. Rounding, in units of u = 2^-53, relative to each mass. A product of arrays adds the errors of
+# both and its own: inner products of length m and one addition for each of their rows. A tilt costs
+# each mass an exponential of a rounded argument, there and back: 2 |argument| + 8 each. Masses are
+# counts over totals, 3 each.
+#
+# 5. Rounding of h'. Arguments of exponentials are at most 100 in a block, and are split into whole
+# powers of two and a rest between blocks: 2u each, relative to the argument, and 8 for each
+# exponential and product. Cumulative sums of B terms: B, and four additions in the end. What is
+# left out in a block is below 2^-1000 of its largest mass, which reaches everywhere in the block
+# with at least e^-100: nothing that one u does not cover.
 
 from __future__ import annotations
 
