@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noise import sampler, seeded_entropy, to_steps
+from sklearn_puffer._noise import sampler, seeded_entropy, to_indices
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
@@ -57,13 +57,13 @@ def test_the_root_is_found_where_algorithm_1_as_printed_ends_elsewhere(
 def test_rounding_off_the_grid_multiplies_the_loss_by_five_and_is_not_done_here():
     p, q, theta = point(0.4), point(0.6), 0.2
     assert loss(p, q, theta) == pytest.approx(1.0, abs=1e-12)
-    on_whole_numbers = [point(float(to_steps(x.atoms, 1.0)[0])) for x in (p, q)]
+    on_whole_numbers = [point(float(to_indices(x.atoms, 1.0)[0])) for x in (p, q)]
     assert loss(*on_whole_numbers, theta) == pytest.approx(5.0, abs=1e-12)
 
     X = pd.DataFrame({"s": [0, 1] * 10, "x": [0.4, 0.6] * 10})
     noiser = PufferfishNoiser(1.0, sensitive="s").fit(X)
     grid = noiser.certificate_.columns[0].grid
-    released = [point(float(to_steps(x.atoms, grid)[0]) * grid) for x in (p, q)]
+    released = [point(float(to_indices(x.atoms, grid)[0]) * grid) for x in (p, q)]
     assert loss(*released, float(noiser.theta_["x"])) <= 1.0
     assert noiser.theta_["x"] == pytest.approx(theta, rel=1e-9)
 
@@ -71,7 +71,7 @@ def test_rounding_off_the_grid_multiplies_the_loss_by_five_and_is_not_done_here(
 def test_rounding_half_to_even_doubles_the_loss_and_half_up_does_not():
     halves = np.array([0.5, 1.5])
     to_even = [point(x) for x in np.rint(halves)]
-    half_up = [point(float(k)) for k in to_steps(halves, 1.0)]
+    half_up = [point(float(k)) for k in to_indices(halves, 1.0)]
     assert loss(*to_even, 1.0) == pytest.approx(2.0, abs=1e-12)
     assert loss(*half_up, 1.0) == pytest.approx(1.0, abs=1e-12)
 

@@ -27,7 +27,7 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
 )
-from sklearn_puffer._noise import KeyedBits, PersonMarks
+from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
 from sklearn_puffer._noiser.keyed_rows import Noted
 from sklearn_puffer._releases import person_ledger
 from sklearn_puffer._releases.person_ledger import matched
@@ -446,7 +446,7 @@ def test_a_value_that_is_missing_is_no_zero_on_any_grid():
     for step, gone in ((0, 0), (-(2**63), 1)):
         ids = np.array([[1, 0]], dtype=np.uint64)
         bits = KeyedBits(KEY, "context").columns(ids, [np.array([step])])
-        noted = Noted(PersonMarks(KEY, "salt"), ids, True, [2], is_text=False)
+        noted = Noted(PersonPseudonyms(KEY, "salt"), ids, True, [2], is_text=False)
         noted.take(slice(None), [np.array([step])], [np.array([gone])], bits[0])
         forms.append(int(noted.forms[0]))
     assert forms[0] != forms[1]

@@ -621,7 +621,7 @@ def test_a_cauchy_draw_of_any_size_saturates_a_column_and_never_wraps(dtype, j):
 def test_values_too_far_to_hide_heavy_noise_are_refused_before_any_is_drawn():
     out = np.empty(1)
     for x in (2**61 + 1, -(2**61) - 1):
-        with pytest.raises(ValueError, match=r"steps must lie within 2\*\*61 steps"):
+        with pytest.raises(ValueError, match=r"indices must lie within 2\*\*61 steps"):
             release(np.array([x]), scripted(sampler(Cauchy(1.0), 1.0), []), out)
     for bound in (-1, 2**62 + 1):
         with pytest.raises(ValueError, match="bound must lie between"):

@@ -42,7 +42,7 @@ from sklearn_puffer._noise import (
     seeded_entropy,
     system_entropy,
     table_sampler,
-    to_steps,
+    to_indices,
 )
 from sklearn_puffer._noise.sampler import RELATIVE_ERROR
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
@@ -494,21 +494,21 @@ values = st.floats(-(2.0**60), 2.0**60) | st.sampled_from(
 def test_steps_are_the_exact_floor_of_half_a_step_more(value, step):
     x = value * step
     exact = math.floor(Fraction(x) / Fraction(step) + Fraction(1, 2))
-    assert to_steps(np.array([x]), step).tolist() == [exact]
+    assert to_indices(np.array([x]), step).tolist() == [exact]
 
 
 @given(st.integers(-(2**62), 2**62), st.sampled_from([1.0, 2.0**7, 2.0**61, 2.0**80]))
 def test_integers_become_steps_without_passing_through_floats(x, step):
     exact = math.floor(Fraction(x) / Fraction(step) + Fraction(1, 2))
-    assert to_steps(np.array([x]), step).tolist() == [exact]
+    assert to_indices(np.array([x]), step).tolist() == [exact]
 
 
 def test_integers_and_booleans_of_any_width_become_steps():
-    assert to_steps(np.array([True, False]), 0.25).tolist() == [4, 0]
-    assert to_steps(np.array([200], dtype=np.uint8), 2.0**-50).tolist() == [200 * 2**50]
-    assert to_steps(np.array([2**62], dtype=np.uint64), 4.0).tolist() == [2**60]
-    assert to_steps(np.array([], dtype=np.int32), 1.0).tolist() == []
-    assert to_steps(np.array([0]), 2.0**-1000).tolist() == [0]
+    assert to_indices(np.array([True, False]), 0.25).tolist() == [4, 0]
+    assert to_indices(np.array([200], dtype=np.uint8), 2.0**-50).tolist() == [200 * 2**50]
+    assert to_indices(np.array([2**62], dtype=np.uint64), 4.0).tolist() == [2**60]
+    assert to_indices(np.array([], dtype=np.int32), 1.0).tolist() == []
+    assert to_indices(np.array([0]), 2.0**-1000).tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -516,13 +516,13 @@ def test_integers_and_booleans_of_any_width_become_steps():
 )
 def test_values_too_far_for_64_bits_are_refused(x):
     with pytest.raises(ValueError, match=r"x must be finite and within 2\*\*62 steps"):
-        to_steps(np.array([x]), 1.0)
+        to_indices(np.array([x]), 1.0)
 
 
 @pytest.mark.parametrize("step", [0.0, -1.0, 3.0, math.nan, math.inf])
 def test_a_step_that_is_no_power_of_two_is_refused(step):
     for call in (
-        lambda: to_steps([1.0], step),
+        lambda: to_indices([1.0], step),
         lambda: sampler(Laplace(1.0), step),
         lambda: coarse_enough(step, 1.0, 1.0),
     ):

@@ -50,11 +50,11 @@ from sklearn_puffer._noise import (
     sampler,
     seeded_entropy,
     system_entropy,
-    to_steps,
+    to_indices,
 )
 from sklearn_puffer._releases import CertifiedEstimator
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import known, known_column
+from sklearn_puffer._tables import readable, readable_column
 from sklearn_puffer.noise import Gaussian
 from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish
 
@@ -193,7 +193,7 @@ class NoisyDescent(CertifiedEstimator):
     def _fit(self, X: Any, y: Any) -> None:
         notion = self._notion()
         seed = check_seed(self.random_state)
-        rows, targets = self._read(known(X), known_column(y, "y"))
+        rows, targets = self._read(readable(X), readable_column(y, "y"))
         n_records, n_features = rows.shape
         descent = self._descent(n_records, n_features)
         dependence = self._dependence(descent, n_records)
@@ -225,7 +225,7 @@ class NoisyDescent(CertifiedEstimator):
 
     def _margins(self, X: Any) -> FloatArray:
         self._check_as_certified()
-        rows = self._validated(known(X), reset=False)
+        rows = self._validated(readable(X), reset=False)
         margins: FloatArray = rows @ np.ravel(self.coef_) + self.intercept_[0]
         return margins
 
@@ -459,7 +459,7 @@ class NoisyDescent(CertifiedEstimator):
         with task("steps", iteration.n_steps) as done:
             before = descent.run(X, targets, order, between, done)
         weights = np.empty(before.size)
-        release(to_steps(before, grid), noise, weights)
+        release(to_indices(before, grid), noise, weights)
         descent.project(weights)
         return weights
 

@@ -446,7 +446,7 @@ def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | N
     which are means of ratios at these atoms: no supremum lies there.
     """
     pairs = zip(mixings, axes, strict=True) if mixings else ()
-    return [None if m is None else m.probabilities[m.places(atoms)] for m, atoms in pairs]
+    return [None if m is None else m.probabilities[m.codes_of(atoms)] for m, atoms in pairs]
 
 
 def _scaled(counts: NDArray[Any], total: int) -> tuple[FloatArray, IntArray]:

@@ -485,7 +485,7 @@ class CategoryLayers(_DiscreteRows):
 def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
     """Return the shares of the atoms, and of all other values together, if there are any."""
     assert mixing is not None
-    indices = mixing.places(atoms)
+    indices = mixing.codes_of(atoms)
     rest = WHOLE - sum(mixing.shares[k] for k in indices.tolist())
     shares = mixing.probabilities[indices]
     return np.append(shares, rest / WHOLE) if rest else shares

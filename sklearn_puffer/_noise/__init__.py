@@ -19,7 +19,7 @@ from sklearn_puffer._noise.family import (
 from sklearn_puffer._noise.keyed import (
     ByRow,
     KeyedBits,
-    PersonMarks,
+    PersonPseudonyms,
     RowWords,
     ShippedKey,
     fresh_key,
@@ -53,13 +53,13 @@ from sklearn_puffer._noise.sampler import (
     Stream,
     coarse_enough,
     grid_step,
-    noisy_steps,
+    noisy_indices,
     release,
     sampler,
     sampler_loss,
     seeded_entropy,
     single_scale,
     system_entropy,
-    to_steps,
+    to_indices,
 )
 from sklearn_puffer._noise.table_sampler import Bell, LaplaceSampler, Shape, Steep, power

@@ -30,7 +30,7 @@ from sklearn_puffer._noise.sampler import (
 
 LEAST_BYTES = 16
 PREFIX = b"blake2b:"
-"""What a key begins with whose bits are made by blake2b, on every machine."""
+"""The prefix of keys whose bits blake2b makes, on every machine."""
 
 _ENVIRONMENT = "env:"
 _CHECKED = b"sklearn_puffer/k"
@@ -65,7 +65,7 @@ def fresh_key() -> bytes:
 
 
 def backend_of(key: bytes) -> str:
-    """Return which function makes bits of a key: the key decides, and never the machine.
+    """Return the name of the function that makes bits of a key: its prefix alone decides.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def backend_of(key: bytes) -> str:
 
 
 def has_aes() -> bool:
-    """Return whether the package with AES is installed."""
+    """Return whether `cryptography`, which has AES, is installed."""
     return find_spec("cryptography") is not None
 
 
@@ -164,11 +164,11 @@ def _material(key: Any) -> tuple[bytes, str]:
 
 
 def _without_line_end(material: bytes, where: str, *, given: bool) -> bytes:
-    """Return a key, of which a line end belongs to random bytes, and not to a line of text.
+    """Return a key without its line end if it is text; of random bytes the line end is a part.
 
-    So an editor, or echo, may leave one. Where an earlier version read it otherwise (it kept what
-    was given as bytes, and dropped line ends of any file), the key is refused: it would draw other
-    noise than it did.
+    So an editor, or echo, may leave one. Earlier versions kept all bytes of a bytes object and
+    dropped the line end of any file. Where they read another key, it is refused: it would draw
+    other noise than it did.
     """
     bare = material.rstrip(b"\r\n")
     if bare == material:
@@ -266,10 +266,11 @@ class _First(NamedTuple):
 
 
 class RowWords(NotCopied):
-    """The bits of one column of some rows, each row's from a stream of its own.
+    """The bits of one column of some rows: each row has a stream of its own.
 
-    A row's first word is of what its columns share, all further ones from blocks that it counts;
-    what is left of a block is discarded. A selection of rows shares these counters.
+    The first word of a row comes from the bits that its columns share. All others come from blocks,
+    which the row counts; what is left of a block is discarded. A selection of rows shares the
+    counters.
     """
 
     def __init__(self, prf: Prf, tags: Words, label: int, first: _First) -> None:
@@ -337,12 +338,12 @@ _USE = "sklearn_puffer.persons/1"  # no context of noise begins so
 
 
 def fresh_salt() -> str:
-    """Return what tells the marks of one ledger from those of another; it is no secret."""
+    """Return a random salt, which gives each ledger pseudonyms of its own; it is no secret."""
     return CheckedEntropy(system_entropy()).words(2).tobytes().hex()
 
 
-class PersonMarks(NotCopied):
-    """What stands in a ledger for persons, for the rows they had and for the noise they got.
+class PersonPseudonyms(NotCopied):
+    """Pseudonyms of persons in a ledger, of the rows they had and of the noise they got.
 
     Parameters
     ----------
@@ -352,17 +353,17 @@ class PersonMarks(NotCopied):
 
     Notes
     -----
-    *Formal guarantees.* Nobody who does not know the key can tell marks of different ids, of
+    *Formal guarantees.* Nobody who does not know the key can tell pseudonyms of different ids, of
     different rows of an id, or of different noise from independent random numbers, nor from the
-    bits of the noise: each use, under each salt, has keys of its own (see `_noise.keyed`). The mark
-    of a person has 128 bits, those of a row and of its noise have 64 and are only compared with
-    others of that person: two of k meet with a chance of k^2 / 2^65.
+    bits of the noise: each use, under each salt, has keys of its own (see `_noise.keyed`). The
+    pseudonym of a person has 128 bits, those of a row and of its noise have 64 and are only
+    compared with others of that person: two of k meet with a chance of k^2 / 2^65.
 
     Examples
     --------
-    >>> marks = PersonMarks(b"blake2b: an example, not a key", "salt")
-    >>> ids = marks.ids_of(["ada", "bob", "ada"])
-    >>> persons = marks.persons(ids)
+    >>> pseudonyms = PersonPseudonyms(b"blake2b: an example, not a key", "salt")
+    >>> ids = pseudonyms.ids_of(["ada", "bob", "ada"])
+    >>> persons = pseudonyms.persons(ids)
     >>> bool((persons[0] == persons[2]).all()), bool((persons[0] == persons[1]).any())
     (True, False)
     """
@@ -379,15 +380,15 @@ class PersonMarks(NotCopied):
         return self._persons.ids_of(texts)
 
     def persons(self, ids: Words) -> Words:
-        """Return the mark of each id, of shape (n, 2)."""
+        """Return the pseudonym of each id, of shape (n, 2)."""
         return self._persons.rows(ids, [])[0]
 
     def rows(self, ids: Words, columns: Sequence[IntArray]) -> Words:
-        """Return the mark of what the columns hold for each id, of shape (n,)."""
+        """Return the pseudonym of what the columns hold for each id, of shape (n,)."""
         return self._rows.rows(ids, columns)[0][:, 0]
 
     def draws(self, tags: Words) -> Words:
-        """Return the mark of the noise with each tag, of shape (n,)."""
+        """Return the pseudonym of the noise with each tag, of shape (n,)."""
         return self._draws.rows(tags, [])[0][:, 0]
 
 

@@ -1,4 +1,4 @@
-r"""Kernels of unordered columns, rows that have such beside numbers, and what is asked of a noise.
+r"""Kernels of unordered columns, noise of rows of numbers and categories, and the `Noise` protocol.
 
 In an unordered column the value stays, or is drawn anew from fixed shares:
 
@@ -8,9 +8,9 @@ In an unordered column the value stays, or is drawn anew from fixed shares:
 something independent besides, and no loss grows with it; q is stationary, and keeps its shares.
 
 Channels of cells are in whole numbers: the distribution of the released cell given the true one,
-and how it is drawn. Rows of numbers and categories have noise on the former and a kernel on the
-latter; the axes are independent given the row, so that losses of shifts add up as those of noise
-do. What a move along an unordered axis loses does not depend on how far codes are apart.
+and how it is drawn. In rows of numbers and categories the numbers get noise and the categories a
+kernel. The axes are independent given the row, so losses of shifts add up over them. Along an
+unordered axis the loss does not depend on how far two codes are apart.
 """
 
 from __future__ import annotations
@@ -272,8 +272,8 @@ class Mixing:
         """The smallest share."""
         return min(self.shares) / WHOLE
 
-    def places(self, values: FloatArray) -> IntArray:
-        """Return where in the alphabet values are, all of which must be there."""
+    def codes_of(self, values: FloatArray) -> IntArray:
+        """Return the codes of values, all of which must be in the alphabet."""
         codes = np.searchsorted(self.values, values)
         if not np.array_equal(np.take(self.values, codes, mode="clip"), values):
             raise ValueError("values must be among those that are mixed; none other has a share.")
@@ -304,7 +304,7 @@ class Mixing:
 
 
 class Unchanged(Mixing):
-    """The kernel of a column that is released as it is, whatever the scales: rho = 0."""
+    """The kernel of a column that is released as it is: rho = 0 at every scale."""
 
     @classmethod
     def of_values(cls, values: Sequence[float]) -> Unchanged:
@@ -338,8 +338,8 @@ def kept_numerator(theta: float) -> int:
 class MixingSampler(NotCopied):
     r"""Released values of an unordered column, in whole numbers.
 
-    Of one word of 62 fair bits it is read off whether the value stays, of another what it is drawn
-    anew as, whether it stays or not: the time does not depend on either.
+    One word of 62 fair bits decides whether the value stays. A second one draws the new value,
+    whether it is used or not: so the time depends on neither.
 
     Notes
     -----
@@ -352,16 +352,16 @@ class MixingSampler(NotCopied):
         self._entropy: Entropy = CheckedEntropy(entropy)
         self._below = np.array([*np.cumsum(mixing.shares, dtype=np.uint64)[:-1]], dtype=np.uint64)
 
-    def release(self, places: Array) -> None:
-        """Overwrite places in the alphabet, of shape (n,), with released ones."""
-        self.release_from(places, self._entropy)
+    def release(self, codes: Array) -> None:
+        """Overwrite codes, of shape (n,), with released ones."""
+        self.release_from(codes, self._entropy)
 
-    def release_from(self, places: Array, source: Entropy | RowEntropy) -> None:
-        """Overwrite places with released ones, from the bits of a source, or of each row."""
-        size = len(places)
+    def release_from(self, codes: Array, source: Entropy | RowEntropy) -> None:
+        """Overwrite codes with released ones, from the bits of a source, or of each row."""
+        size = len(codes)
         words = source.words(2 * size) >> _SPARE_BITS
         drawn = np.searchsorted(self._below, words[size:], side="right")
-        np.copyto(places, drawn, where=words[:size] >= self._kept)
+        np.copyto(codes, drawn, where=words[:size] >= self._kept)
 
 
 class Noise(Protocol):
@@ -770,7 +770,7 @@ def _mixing(mixing: Mixing | None) -> Mixing:
 
 
 def _patterns(kappas: FloatArray) -> Iterator[tuple[Array, FloatArray]]:
-    """Yield the places of rows with the same kappas, and these."""
+    """Yield the indices of rows with the same kappas, and these."""
     distinct, owners = np.unique(kappas, axis=0, return_inverse=True)
     for k, row in enumerate(distinct):
         yield np.flatnonzero(owners.ravel() == k), row

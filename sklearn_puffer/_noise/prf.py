@@ -1,10 +1,10 @@
-r"""Functions of a key that nobody without it can tell from random ones, over many rows at once.
+r"""Pseudorandom functions of a key, over many rows at once.
 
-A row is 128 bits of id and a number of 64 bits for each column. Its *tag*, of 128 bits, is such a
-function of all of them, and its words are one of the tag, a label and a counter; blake2b gives six
-words beside the tag. Label 0 is that of what the columns of a row share, all others are those of a
-column. Every use has its own keys, derived by keyed blake2b: one for a context, and of it one for
-ids, for tags and for bits.
+A row is an id of 128 bits and a number of 64 bits for each column. Its *tag*, of 128 bits, is a
+function of all of them. Its words are a function of the tag, a label and a counter; blake2b gives
+six words beside the tag. The columns of a row share the words of label 0, and each column has a
+label of its own. Every use has its own keys, derived by keyed blake2b: a key for the context, and
+from it one for ids, one for tags and one for bits.
 
 Notes
 -----
@@ -80,7 +80,7 @@ class Prf(NotCopied, ABC):
 
     @abstractmethod
     def _tagged(self, ids: Words, columns: Sequence[IntArray]) -> Words:
-        """Return the tags of rows, and what words there are beside them, in a row each."""
+        """Return for each row its tag, and behind it the words that come with the tag."""
 
     @abstractmethod
     def expand(self, tags: Words, label: int, counters: IntArray, count: int = WIDTH) -> Words:
@@ -88,7 +88,7 @@ class Prf(NotCopied, ABC):
 
 
 class Shared(NotCopied):
-    """Numbers of 32 bits that the columns of a row divide between them, made when asked for.
+    """Numbers of 32 bits that the columns of a row share, made on demand.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Shared(NotCopied):
         self._numbers: dict[int, NDArray[np.uint32]] = {}
 
     def at(self, number: int) -> NDArray[np.uint32]:
-        """Return the number at a place, of each row: half of a word, the lower one first."""
+        """Return the number at a position, of each row: half of a word, the lower half first."""
         if number not in self._numbers:
             word, is_upper = self._word(number // 2), number % 2
             self._numbers[number] = (word >> _HALF if is_upper else word).astype(np.uint32)

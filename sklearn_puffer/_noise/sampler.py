@@ -1,7 +1,7 @@
 r"""What all samplers share: their grid, their bits, their scratch memory, and chunks of a draw.
 
-Values are counted in steps of the grid. Bits pass a health check before anything is made of them;
-some are for uniform choices: a whole number below a bound, an order of some things.
+Values are grid indices: counts of steps. Bits pass a health check before they are used. Some make
+uniform choices: a whole number below a bound, or a permutation.
 
 Nothing is kept that could replay the noise. The distribution drawn is the continuous one rounded to
 a grid of step g, :math:`K = \lfloor N/g \rfloor`, so with X on the grid ``X + g K`` is a rounding
@@ -114,7 +114,7 @@ def coarse_enough(step: float, scale: float, reach: float) -> float:
     return needed
 
 
-def to_steps(x: ArrayLike, step: float) -> IntArray:
+def to_indices(x: ArrayLike, step: float) -> IntArray:
     r"""Return :math:`\lfloor x/g + 1/2 \rfloor`, exactly: halves go up, never to the even side.
 
     Parameters
@@ -136,9 +136,9 @@ def to_steps(x: ArrayLike, step: float) -> IntArray:
 
     Examples
     --------
-    >>> to_steps([0.5, 1.5, -0.5, 0.49999999999999994], 1.0).tolist()
+    >>> to_indices([0.5, 1.5, -0.5, 0.49999999999999994], 1.0).tolist()
     [1, 2, 0, 0]
-    >>> to_steps([3, 5], 2.0).tolist()
+    >>> to_indices([3, 5], 2.0).tolist()
     [2, 3]
     """
     exponent = _exponent_of(step)
@@ -234,7 +234,7 @@ class RowEntropy(Protocol):
 
 
 class NotCopied:
-    """What must exist once only: a copy would draw the same noise again."""
+    """An object that must exist once: a copy would draw the same noise again."""
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(
@@ -349,12 +349,12 @@ class Sampler(NotCopied, ABC):
     :math:`\lfloor J/2^s \rfloor = \lfloor N/g \rfloor`, and
     :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
 
-    A draw that falls far takes longer than one that does not, so few values are drawn as the first
-    ones of a batch, and the rest of it is discarded: the time is that of the batch.
+    A draw that falls far takes longer than others. So a few values are the first ones of a batch,
+    the rest of which is discarded: the time is that of the batch.
 
-    A sampler holds scratch memory, and draws of the rest that are not taken yet (a process that is
-    forked off lets go of them): use one a thread, and never store one. Its bits pass the health
-    check of `CheckedEntropy` before they are used.
+    A sampler holds scratch memory, and draws of the rest that are not taken yet (a forked process
+    drops them): use one for each thread, and never store one. Its bits pass the health check of
+    `CheckedEntropy` before they are used.
 
     Attributes
     ----------
@@ -517,8 +517,8 @@ class ChunkSampler(Sampler):
     def _next_of_rest(self, size: int) -> IntArray:
         """Return the next draws of K from the rest, of which some were made before.
 
-        One round makes those of several blocks; as many as were wanted so far, so that a short
-        column does not wait for what it never takes.
+        One round makes draws for several blocks, as many as were taken so far: a short column does
+        not wait for draws that it never takes.
         """
         if self._forks != _forks:  # else it would draw what its parent draws
             self._spare, self._forks = self._spare[:0], _forks
@@ -648,7 +648,7 @@ class ChunkSampler(Sampler):
 
 
 def first_of(happens: BoolArray, size: int) -> NDArray[np.intp]:
-    """Return where the first of some proposals is that happens, of each row; the last if none does.
+    """Return the index of each row's first accepted proposal, or of its last if none is.
 
     The j-th proposal of row i is at ``j * size + i``.
     """
@@ -854,7 +854,7 @@ def sampler(
 
 
 class NoiseSource(Protocol):
-    """What a release adds: a sampler, or one that draws from the bits of given rows."""
+    """The noise that a release adds: a sampler, fresh or keyed by row."""
 
     step: float
     saturated: bool
@@ -864,7 +864,7 @@ class NoiseSource(Protocol):
 
 
 def release(
-    steps: IntArray,
+    indices: IntArray,
     source: NoiseSource,
     out: NDArray[Any],
     *,
@@ -875,8 +875,8 @@ def release(
 
     Parameters
     ----------
-    steps : ndarray of int64 of shape (n,)
-        The values, in steps of ``source.step``, at most 2^62 from 0 (see `to_steps`).
+    indices : ndarray of int64 of shape (n,)
+        The values, in steps of ``source.step``, at most 2^62 from 0 (see `to_indices`).
     source : Sampler
         Draws the noise, in the same steps.
     out : ndarray of shape (n,)
@@ -914,19 +914,19 @@ def release(
     dtype('int8')
     """
     if source.saturated:
-        bound = _bound_that_hides(steps, bound)
+        bound = _bound_that_hides(indices, bound)
     low, high, factor = _range_in_steps(out.dtype, source.step, bound)
     # value and noise lie within 2^62 and 2^61 steps, or 2^61 and 2^62: their sum fits into 64 bits
     bounded = bound < MAX_STEPS or out.dtype.kind != "f"
     plain = factor == 1 and out.dtype.kind != "f"  # what is cut off is the value itself
     free = plain and out.dtype == np.int64 and reach <= _FAR and not source.saturated
     free = free and bound == MAX_STEPS
-    for block in blocks(steps.size):
+    for block in blocks(indices.size):
         total = source.draw(block.stop - block.start)
         if free:
-            np.add(total, steps[block], out=out[block])
+            np.add(total, indices[block], out=out[block])
             continue
-        np.add(total, steps[block], out=total)
+        np.add(total, indices[block], out=total)
         if bounded and plain:
             np.clip(total, low, high, out=out[block], casting="unsafe")
             continue
@@ -936,12 +936,12 @@ def release(
             np.multiply(total, factor, out=out[block], casting="unsafe")
 
 
-def noisy_steps(steps: IntArray, source: NoiseSource, out: IntArray) -> None:
+def noisy_indices(indices: IntArray, source: NoiseSource, out: IntArray) -> None:
     r"""Write values plus noise into ``out`` as they are drawn, in steps of the grid.
 
     Parameters
     ----------
-    steps : ndarray of int64 of shape (n,)
+    indices : ndarray of int64 of shape (n,)
         As in `release`.
     source : Sampler
         Draws the noise, in the same steps.
@@ -961,22 +961,22 @@ def noisy_steps(steps: IntArray, source: NoiseSource, out: IntArray) -> None:
     --------
     >>> from sklearn_puffer.noise import Laplace
     >>> sums = np.empty(3, dtype=np.int64)
-    >>> noisy_steps(np.array([30, 40, 50]), sampler(Laplace(1.0), 2.0**-40), sums)
+    >>> noisy_indices(np.array([30, 40, 50]), sampler(Laplace(1.0), 2.0**-40), sums)
     >>> sums.dtype
     dtype('int64')
     """
-    bound = _bound_that_hides(steps, MAX_STEPS) if source.saturated else None
-    for block in blocks(steps.size):
-        np.add(source.draw(block.stop - block.start), steps[block], out=out[block])
+    bound = _bound_that_hides(indices, MAX_STEPS) if source.saturated else None
+    for block in blocks(indices.size):
+        np.add(source.draw(block.stop - block.start), indices[block], out=out[block])
     if bound is not None:
         np.clip(out, -bound, bound, out=out)
 
 
-def _bound_that_hides(steps: IntArray, bound: int) -> int:
+def _bound_that_hides(indices: IntArray, bound: int) -> int:
     """Return a bound of the sum below which saturated noise is as good as exact noise."""
-    if steps.size and max(-int(steps.min()), int(steps.max())) > _FAR:
+    if indices.size and max(-int(indices.min()), int(indices.max())) > _FAR:
         raise ValueError(
-            "steps must lie within 2**61 steps of 0 for noise with heavy tails; take a coarser "
+            "indices must lie within 2**61 steps of 0 for noise with heavy tails; take a coarser "
             "step, as coarse_enough returns it."
         )
     return min(bound, _FAR) if 0 <= bound <= MAX_STEPS else bound

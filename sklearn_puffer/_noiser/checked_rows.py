@@ -26,10 +26,10 @@ from sklearn_puffer._tables import (
     frame_table,
     is_frame,
     is_lazy,
-    known,
     lazy_table,
     placed_in,
     read_secret,
+    readable,
 )
 from sklearn_puffer.priors import Discrete
 
@@ -222,7 +222,7 @@ def _table(X: Any, names: Sequence[Name]) -> AnyTable:
     if is_lazy(X):
         table = lazy_table(X)
     else:
-        X = known(X, "table")
+        X = readable(X, "table")
         table = frame_table(X, "table") if is_frame(X) else array_table(_matrix(X))
     absent = [name for name in names if name not in table.names]
     if absent:

@@ -42,7 +42,7 @@ from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._releases import UtilityWarning
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, known, secret_columns
+from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, readable, secret_columns
 from sklearn_puffer.noise import record_swap
 
 # the donors that are left: in no copy of the noiser, so that none is given twice
@@ -331,7 +331,7 @@ class PufferfishNoiser(ReleaseTransformer):
                 'sample_weight counts rows of which X has one each, and noise="swap" exchanges the '
                 "rows of X; give each row as often as it counts, or call fit and transform."
             )
-        if hasattr(table := known(X), "__len__"):
+        if hasattr(table := readable(X), "__len__"):
             check_size(len(table))
         donors = refuse_share(self.noise)
         self.fit(X, y, **fit_params)
@@ -406,7 +406,7 @@ class PufferfishNoiser(ReleaseTransformer):
                 settings = replace(settings, sensitive=sensitive_features)
             table, sample_weight = first_table(self, X, sample_weight), None
         else:
-            X = known(X)
+            X = readable(X)
             table = first_table(self, X)
             if sensitive_features is not None:
                 secrets = secret_columns(sensitive_features, table.n_rows, X)

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import IntArray, check_count, quoted
-from sklearn_puffer._noise import KeyedBits, PersonMarks, RowWords, fresh_key, integer_ids, read_key
+from sklearn_puffer._noise import (
+    KeyedBits,
+    PersonPseudonyms,
+    RowWords,
+    fresh_key,
+    integer_ids,
+    read_key,
+)
 from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
 
 
@@ -19,7 +26,7 @@ class Noted:
 
     Parameters
     ----------
-    marks : PersonMarks
+    marks : PersonPseudonyms
     ids : ndarray of uint64 of shape (n, 2)
     whole : bool
         Whether all values that noise is drawn for tell rows of an id apart, or only those that
@@ -42,7 +49,7 @@ class Noted:
 
     def __init__(
         self,
-        marks: PersonMarks,
+        marks: PersonPseudonyms,
         ids: NDArray[np.uint64],
         whole: bool,
         units: Sequence[int],
@@ -117,7 +124,7 @@ class Noting:
     """
 
     row_id: Any
-    marks: PersonMarks
+    marks: PersonPseudonyms
     whole: bool
     units: Sequence[int]
     noted: Noted | None = None
@@ -220,7 +227,9 @@ def _ids_of(row_id: Any, table: Table, X: Any, text: plans.Text) -> tuple[Name, 
     return next(iter(columns.items()))
 
 
-def _id_blocks(values: Values, name: Name, bits: KeyedBits | PersonMarks) -> NDArray[np.uint64]:
+def _id_blocks(
+    values: Values, name: Name, bits: KeyedBits | PersonPseudonyms
+) -> NDArray[np.uint64]:
     """Return 128 bits for each id; ids must be present and unique."""
     check_present(0 if values.missing is None else int(values.missing.sum()), len(values), name)
     if values.levels is None:

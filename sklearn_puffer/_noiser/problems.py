@@ -38,7 +38,7 @@ from sklearn_puffer._noise import (
     coarse_enough,
     grid_step,
     sampler_loss,
-    to_steps,
+    to_indices,
 )
 from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
 from sklearn_puffer._noiser.settings import RowGroups
@@ -604,7 +604,7 @@ class Grids:
 def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
     """Round each column of ``rows`` to multiples of its step, halves up; a step of 0 keeps it."""
     columns = zip(rows.T, steps, strict=True)
-    rounded = [to_steps(column, step) * step if step else column for column, step in columns]
+    rounded = [to_indices(column, step) * step if step else column for column, step in columns]
     return np.stack(rounded, axis=1)
 
 

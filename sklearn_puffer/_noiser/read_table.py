@@ -39,7 +39,6 @@ from sklearn_puffer._tables import (
     hardly_repeats,
     is_frame,
     is_lazy,
-    known,
     lazy_table,
     learn_column,
     learn_secret,
@@ -47,6 +46,7 @@ from sklearn_puffer._tables import (
     no_rows,
     public_columns,
     ranks_of,
+    readable,
     resolve,
     rule_of,
     secret_pairs_of,
@@ -239,7 +239,7 @@ def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
 def next_table(estimator: Any, X: Any) -> Table:
     """Return the table of the X of `transform`, with the columns that were fitted."""
     refuse_lazy(X)
-    X, rules = known(X), estimator._fitted.rules
+    X, rules = readable(X), estimator._fitted.rules
     if is_frame(X):
         table = frame_table(X)
         rules.check_columns(table.names)

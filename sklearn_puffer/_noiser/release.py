@@ -36,9 +36,9 @@ from sklearn_puffer._noise import (
     RowWords,
     grid_step,
     kept_numerator,
-    noisy_steps,
+    noisy_indices,
     sampler,
-    to_steps,
+    to_indices,
 )
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._noiser.drift import Margin, Watch
@@ -511,7 +511,7 @@ class _Worker:
 
     def _add(self, indices: IntArray, source: NoiseSource, out: Array) -> None:
         if self.release.remapping is not None:
-            noisy_steps(indices, source, indices)
+            noisy_indices(indices, source, indices)
             out[:] = self.become[self.release.remapping.at(indices)]
             return
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
@@ -531,7 +531,7 @@ class _Worker:
     def _write_indices(self, rows: slice, indices: Array) -> None:
         """Write the grid indices of ``rows``."""
         if self.release.column.free:
-            indices[:] = to_steps(self._numbers(rows), self.release.grid)
+            indices[:] = to_indices(self._numbers(rows), self.release.grid)
             return
         if self.stride is None:
             codes = self.codes[: len(indices)]
@@ -587,7 +587,7 @@ def _grid_indices(release: ColumnRelease) -> _GridIndices:
     atoms, grid = release.column.atoms, release.grid
     cached = _cached_indices.get(release)
     if cached is None or cached.atoms is not atoms or cached.grid != grid:
-        indices = to_steps(atoms, grid)
+        indices = to_indices(atoms, grid)
         reach = max(-int(indices.min(initial=0)), int(indices.max(initial=0)))
         same = np.array_equal(indices, atoms)
         cached = _GridIndices(atoms, grid, indices, _stride(indices), reach, same)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._noise import to_steps
+from sklearn_puffer._noise import to_indices
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Noise
 
@@ -185,7 +185,7 @@ class _Distribution:
 
     @classmethod
     def of(cls, atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> _Distribution:
-        indices = to_steps(atoms, drawn.grid)
+        indices = to_indices(atoms, drawn.grid)
         # the most frequent value of each index stands for all
         order = np.lexsort((-shares, indices))
         order = order[shares[order] > 0.0]

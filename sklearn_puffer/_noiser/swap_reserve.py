@@ -45,8 +45,8 @@ from sklearn_puffer._tables import (
     array_table,
     frame_table,
     is_frame,
-    known,
     placed_in,
+    readable,
     records_frame,
     row_digests,
 )
@@ -171,7 +171,7 @@ def with_reserve(
 
 def _donor_table(donors: Any, table: AnyTable) -> Any:
     """Return donors as a table of the type of X."""
-    donors = known(donors, "donors")
+    donors = readable(donors, "donors")
     frame = is_frame(donors)
     aside = frame_table(donors, "donors") if frame else array_table(as_array(donors, "donors"))
     if type(aside) is not type(table):

@@ -42,7 +42,7 @@ from sklearn_puffer._releases import (
     swap_assumptions,
 )
 from sklearn_puffer._swaps import ROW
-from sklearn_puffer._tables import Name, Table, beside, known_column, ranks_of
+from sklearn_puffer._tables import Name, Table, beside, ranks_of, readable_column
 from sklearn_puffer.notions import promised
 
 ONE_SWAP = (
@@ -409,7 +409,7 @@ def label_codes(y: Any, n_rows: int, X: Any, wide: WideRows | None = None) -> Ar
     """
     if y is None:
         return None
-    [values] = beside(known_column(y, "y"), n_rows, X, "y").values()
+    [values] = beside(readable_column(y, "y"), n_rows, X, "y").values()
     codes = np.unique(ranks_of(values), return_inverse=True)[1].ravel()
     if codes.max() >= MOST_LABELS:
         return None

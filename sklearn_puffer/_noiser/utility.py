@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
-from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_steps
+from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
 from sklearn_puffer._noiser.channel_release import ChannelRelease, as_matrix
 from sklearn_puffer._noiser.read_table import next_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
@@ -42,8 +42,8 @@ from sklearn_puffer._tables import (
     frame_table,
     is_frame,
     is_once,
-    known,
     placed_in,
+    readable,
 )
 from sklearn_puffer.noise import Noise
 
@@ -103,7 +103,7 @@ class RawDistribution:
     def placed(self, column: Column) -> FloatArray:
         """Return the shares of the atoms of a column."""
         shares = np.zeros(len(column.atoms))
-        np.add.at(shares, column.places_of_ascending(self.values), self.shares)
+        np.add.at(shares, column.codes_of_ascending(self.values), self.shares)
         return shares
 
     def kept(self, column: Column) -> RawDistribution:
@@ -141,7 +141,7 @@ def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Arr
     cuts = before[:, None] + sums[:, None] * (np.arange(1, _KEPT) / _KEPT)
     inner = np.clip(np.searchsorted(middles, cuts.T), firsts, np.append(firsts[1:], len(values)))
     own = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
-    own = own[column.atoms[column.places_of_ascending(values[own])] == values[own]]
+    own = own[column.atoms[column.codes_of_ascending(values[own])] == values[own]]
     starts = np.unique(np.concatenate([firsts, inner.ravel(), own, own + 1]))
     return starts[starts < len(values)]
 
@@ -230,7 +230,7 @@ def utility_without_order(name: Name, distribution: RawDistribution, kept: float
 
 def _kept(release: ColumnRelease, mixing: Mixing, distribution: RawDistribution) -> float:
     """Return the chance that a value comes out as it was: it stays, or is drawn again."""
-    places = mixing.places(distribution.values)
+    places = mixing.codes_of(distribution.values)
     become = np.arange(len(mixing.shares))
     if release.remapping is not None:
         become = release.remapping.at(become)
@@ -250,7 +250,7 @@ def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[flo
     if release.remapping is not None:
         remapped = _Remapped(release, distribution, _repeated(atoms, runs))
         return *remapped.mean_and_unchanged(), remapped.median()
-    on_grid: FloatArray = to_steps(atoms, release.grid) * np.float64(release.grid)
+    on_grid: FloatArray = to_indices(atoms, release.grid) * np.float64(release.grid)
     noisy = _Noisy(release, distribution, _repeated(on_grid, runs))
     return noisy.mean(), noisy.unchanged(), noisy.median()
 
@@ -356,7 +356,7 @@ class _Remapped:
         assert release.remapping is not None
         self.drawn = Drawn(release.noise, release.grid, release.whole)
         self.raw, self.shares = distribution.values, distribution.shares
-        self.places = to_steps(atoms, release.grid)
+        self.places = to_indices(atoms, release.grid)
         self.starts = release.remapping.starts
         self.values = release.column.atoms[release.remapping.codes]
 
@@ -656,12 +656,12 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
 
 def released_shares(noiser: Any, moves: ColumnMoves, released: Any) -> FloatArray:
     """Return the shares of what was released, over the same groups."""
-    if not is_frame(known(released, "released")):
+    if not is_frame(readable(released, "released")):
         raise TypeError(
             f"released must be the DataFrame that transform returned, got "
             f"{type(released).__name__}; leave it out to see what is expected."
         )
-    table = frame_table(known(released, "released"), "released")
+    table = frame_table(readable(released, "released"), "released")
     if moves.name not in table.names:
         raise ValueError(
             f"released lacks column {quoted(moves.name)}; it has {listed(list(table.names), 10)}."
@@ -782,7 +782,7 @@ def _noisy(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
     if release.noise is None:
         return np.eye(groups.n_released)[groups.after(atoms)]
     drawn = Drawn(release.noise, release.grid, release.whole)
-    places = to_steps(atoms, release.grid)[:, None]
+    places = to_indices(atoms, release.grid)[:, None]
     if release.remapping is None:
         # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
         steps = np.ceil(groups.cuts / release.grid - places)
@@ -798,7 +798,7 @@ def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
     alphabet = np.array(release.mixing.values)
     kept = kept_numerator(scale_of(release)) / WHOLE
     distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
-    distributions[np.arange(len(atoms)), release.mixing.places(atoms)] += kept
+    distributions[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
     if release.remapping is not None:
         alphabet = release.column.atoms[release.remapping.codes]
     return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]

@@ -41,7 +41,7 @@ from sklearn_puffer._base import (
     task,
     way_to_table,
 )
-from sklearn_puffer._noise import PersonMarks, fresh_salt, integer_ids, read_key
+from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._releases.composition import Axis, Meter
 from sklearn_puffer._releases.ledger import (
     MOST_AT_ONCE,
@@ -672,7 +672,7 @@ class PersonLedger(Account[About]):
         ledger = cls(path, certificate.fingerprint, key, timeout)
         check_choice(changes, "changes", CHANGES)
         salt = fresh_salt()
-        check = PersonMarks(read_key(key), salt).check
+        check = PersonPseudonyms(read_key(key), salt).check
         about = About.of(certificate, changes, salt, check)
         if changes == "count" and about.rule.refuses_changes:
             raise ValueError(
@@ -958,8 +958,8 @@ class PersonLedger(Account[About]):
     def _read(self, look: Callable[[Book], Answer]) -> Answer:
         return self._store.read(self.timeout, lambda sheet: look(self._book(sheet)))
 
-    def _marks(self, about: About) -> PersonMarks:
-        return PersonMarks(self._key_now(), about.salt)
+    def _marks(self, about: About) -> PersonPseudonyms:
+        return PersonPseudonyms(self._key_now(), about.salt)
 
     def _key_now(self) -> bytes:
         key = self._key

@@ -28,7 +28,7 @@ from sklearn_puffer._review.attack import (
     twice_below,
     with_copies,
 )
-from sklearn_puffer._tables import Name, Table, as_pandas, is_frame, is_lazy, known, resolve
+from sklearn_puffer._tables import Name, Table, as_pandas, is_frame, is_lazy, readable, resolve
 
 
 def in_memory(table: Any, who: str) -> Any:
@@ -50,7 +50,7 @@ def in_memory(table: Any, who: str) -> Any:
             f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
             "it, or some thousand rows of it, into memory first."
         )
-    table = known(table, "table")
+    table = readable(table, "table")
     if not is_frame(table):
         raise TypeError(
             f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "

@@ -339,7 +339,7 @@ class MixedExtremes:
 def shares_of(noise: Noise, axes: Sequence[FloatArray]) -> Shares:
     """Return what each unordered column is drawn anew from, over its values in the sets."""
     return [
-        None if mixing is None else mixing.probabilities[mixing.places(axis)]
+        None if mixing is None else mixing.probabilities[mixing.codes_of(axis)]
         for mixing, axis in zip(noise.mixings, axes, strict=True)
     ]
 

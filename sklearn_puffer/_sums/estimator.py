@@ -69,7 +69,7 @@ from sklearn_puffer._sums.reports import (
     secret_pairs,
 )
 from sklearn_puffer._sums.sums import DiscreteSum, GaussianSum, Losses
-from sklearn_puffer._tables import Name, known, series
+from sklearn_puffer._tables import Name, readable, series
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 
@@ -772,7 +772,7 @@ class PufferfishSum(CertifiedEstimator):
 
     def _fit(self, X: Any) -> None:
         settings = SumSettings.of(self.get_params(deep=False))
-        reports = read_reports(known(X), settings)
+        reports = read_reports(readable(X), settings)
         kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
         system = kind(reports, secret_pairs(reports, settings), settings.together)
         answers = answers_about(system, settings)

@@ -54,9 +54,9 @@ from sklearn_puffer._tables import (
     distinct,
     frame_table,
     is_frame,
-    known_column,
     of_kind,
     present,
+    readable_column,
     resolve,
     without_na,
 )
@@ -572,7 +572,7 @@ class Reporters:
 
     def _read(self, reports: Any) -> tuple[FloatArray, Array | None]:
         """Return the reports, NaN where one is missing, and their classes where these are known."""
-        reports = known_column(reports, "values")
+        reports = readable_column(reports, "values")
         if self.source is not None and is_frame(reports):
             return self._read_table(reports, self.source)
         values = _column_of(reports)

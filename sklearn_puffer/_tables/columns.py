@@ -1,7 +1,7 @@
-"""Public columns as codes: each value's place among the atoms of its column, or between its edges.
+"""Public columns as codes: the index of a value among the atoms or the bins of its column.
 
-Readers find the places of a table's values block by block. A value that has none is refused, or
-moved, by the rule for what `fit` has not seen.
+Readers find the codes of a table block by block. A value that `fit` has not seen is refused or
+moved, as the rule for such values says.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FARTHEST = 1e300  # from here on differences of atoms may be no floats
 
 
 class Lookup:
-    """Places of numbers among ascending atoms.
+    """Codes of numbers among ascending atoms.
 
     A multiplication sends every number into one of many equal bins, and a table tells the first
     atom of each bin; a few comparisons pass over the others of a crowded bin. Where some bin is
@@ -132,11 +132,11 @@ class Lookup:
 
 
 class Edges:
-    r"""Places of numbers between ascending edges: how many edges lie below each.
+    r"""Codes of numbers between ascending edges: how many edges lie below each.
 
-    A rounded multiplication never turns the order of two numbers around. So the edges of lower
-    cells lie below a number, and those of higher ones do not; a comparison with each of its own
-    cell tells the rest.
+    A rounded multiplication, which keeps the order of numbers, sends each number to a cell. All
+    edges of lower cells lie below it, and no edge of a higher cell does. It is compared with the
+    edges of its own cell.
 
     >>> edges, codes = Edges(np.array([0.0, 0.5])), np.empty(3, dtype=np.intp)
     >>> edges.find(np.array([0.5, -1.0, 7.0]), codes), codes.tolist()
@@ -420,8 +420,8 @@ class Column:
                 )
         return values
 
-    def places_of_ascending(self, values: FloatArray) -> Array:
-        """Return the places of ascending values of the column among its atoms, or of their bins."""
+    def codes_of_ascending(self, values: FloatArray) -> Array:
+        """Return the codes of ascending values of the column: of their atoms, or of their bins."""
         if self.edges is None:
             return np.searchsorted(self.atoms, values)
         return np.repeat(np.arange(len(self.edges) + 1), self.runs_of_ascending(values))
@@ -474,7 +474,7 @@ def check_same_kind(column: Column, values: Values) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where the values of a column are in the alphabet of a fitted one; nothing is refused.
+    """The codes of values in the alphabet of a fitted column; nothing is refused.
 
     Attributes
     ----------
@@ -496,7 +496,7 @@ class Placed:
 
 
 def placed_in(column: Column, values: Values) -> Placed:
-    """Return where values are in the alphabet of a column; free columns have codes of 0.
+    """Return the codes of values in the alphabet of a column; in free columns they are 0.
 
     Raises
     ------
@@ -620,7 +620,7 @@ class Reader(ABC):
         n_cells: int = 0,
         picked: IntArray | None = None,
     ) -> None:
-        """Count the values that are read from now on, each of which is to be read once.
+        """Count all values that are read from now on; read each of them once.
 
         Parameters
         ----------
@@ -670,7 +670,7 @@ class Reader(ABC):
         return int(self.values.missing[self._picked].sum())
 
     def _counted(self, rows: slice, block: Array) -> Array:
-        """Return what of a block is counted, of whose rows some may not be picked."""
+        """Return the values of a block whose rows are picked."""
         if self._picked is None:
             return block
         first, last = np.searchsorted(self._picked, (rows.start, rows.stop))
@@ -701,8 +701,8 @@ class Reader(ABC):
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
         """Return the values of ``rows`` themselves, or in ``scratch``, if that tells their atoms.
 
-        It does where the atoms are whole numbers without a gap, and each value is one of them; else
-        it is None, and nothing is counted. What is returned is not to be written to.
+        That is so where the atoms are whole numbers without a gap and each value is an atom. Else
+        it is None, and nothing is counted. Do not write to the array.
         """
         return None
 
@@ -771,7 +771,7 @@ class _NumberReader(Reader):
         )
 
 
-# tables of a fitted column, which a row released by itself would wait for
+# kept for each fitted column: a row that is released by itself would wait for them
 _made: WeakKeyDictionary[Column, Any] = WeakKeyDictionary()
 
 
@@ -822,8 +822,8 @@ class _LevelReader(Reader):
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, Array, int]:
     """Return the fitted code of each level of ``values``, with that of missing at the end.
 
-    Levels that `fit` has not seen have the code of the level that stands for them, or that of any;
-    then come their own codes, and in how many rows they are.
+    A level that `fit` has not seen has the code of the level that stands for it, or an arbitrary
+    one. Then come the unseen levels, and the number of rows that hold one.
     """
     assert column.levels is not None
     assert values.levels is not None

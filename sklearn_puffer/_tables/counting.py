@@ -1,9 +1,9 @@
 """Contingency counts of secrets against public columns, streamed in blocks of rows.
 
-Memory beside the codes does not grow with the number of rows while a table of counts stays within
-its limit; past that the distinct rows are found by sorting. So are the distinct values of a column.
+While a table of counts stays within its limit, memory beside the codes does not grow with the rows.
+Beyond, the distinct rows are found by sorting. So are the distinct values of a column.
 
-The public columns as a classifier is given them: a DataFrame, each column in its own type.
+`Features` are the public columns as a classifier sees them: a DataFrame, each column in its type.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ MOST_DENSE_CELLS = 1 << 22
 
 
 class CodeSource(Protocol):
-    """Whatever writes the codes 0..size-1 of a block of rows into a scratch array."""
+    """An object that writes the codes 0..size-1 of a block of rows into a scratch array."""
 
     def codes(self, rows: slice, out: Array) -> None:
         """Write the codes of ``rows`` into ``out`` (intp)."""
@@ -258,7 +258,7 @@ class _Block:
     def within(self, secret: int, width: int, mixed: Array) -> Array:
         """Return the cell of each row among those of all secrets; in groups of equal width.
 
-        Secrets are scaled once for all groups of one width, so those come one after the other.
+        Secrets are scaled once for all groups of one width: call these one after the other.
         """
         if self.width != width:
             np.multiply(self.secrets[:, : self.n], width, out=self.scaled[:, : self.n])
@@ -376,7 +376,7 @@ class Features:
 
 @dataclass(frozen=True, eq=False)
 class FeatureForm:
-    """The columns that a model was fitted to: other rows are given to it in just this form.
+    """The columns that a model was fitted to, and the form in which it sees other rows.
 
     Attributes
     ----------
@@ -436,7 +436,7 @@ def _column(values: Values) -> Any:
 
 
 def ranks_of(values: Values) -> Array:
-    """Return the place of each value among the distinct ones; -1 for missing."""
+    """Return the rank of each value among the distinct ones; -1 for missing."""
     if values.kind == "category":
         ranks = values.data.astype(np.intp)
     else:

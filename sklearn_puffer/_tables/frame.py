@@ -91,7 +91,7 @@ class Finished:
     passed: bool = False
 
 
-def known(X: Any, name: str = "X") -> Any:
+def readable(X: Any, name: str = "X") -> Any:
     """Return a DataFrame or what is no table at all, so that nothing is read by position.
 
     Parameters
@@ -108,7 +108,7 @@ def known(X: Any, name: str = "X") -> Any:
 
     Examples
     --------
-    >>> known([[1]])
+    >>> readable([[1]])
     [[1]]
     """
     X = whole_arrow(X)
@@ -118,16 +118,16 @@ def known(X: Any, name: str = "X") -> Any:
     return X
 
 
-def known_column(y: Any, name: str) -> Any:
+def readable_column(y: Any, name: str) -> Any:
     """Return a column that is one of a library that is known, or what no table is.
 
-    >>> known_column([1, 2], "y")
+    >>> readable_column([1, 2], "y")
     array([1, 2])
     """
     y = whole_arrow(y)
     if isinstance(y, list | tuple):
         return as_array(y, name)
-    return y if nw.dependencies.is_into_series(y) else known(y, name)
+    return y if nw.dependencies.is_into_series(y) else readable(y, name)
 
 
 def is_frame(X: Any) -> bool:
@@ -736,7 +736,7 @@ def _beside_table(features: Any, named: str) -> Table:
     if nw.dependencies.is_into_series(features):
         column = nw.from_native(features, series_only=True)
         return _NarwhalsTable(column.alias(column.name or single).to_frame())
-    if is_frame(known(features, named)):
+    if is_frame(readable(features, named)):
         return frame_table(features, named)
     try:
         array = as_array(features, named)
