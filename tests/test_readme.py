@@ -217,11 +217,16 @@ def blocks(page):
 
 # pages with no files or engines of their own; those of the others have tests of their own
 ELSEWHERE = {"engines", "releasing_again"}
-PASTED = [page for page in PAGES if blocks(page) and page.stem not in ELSEWHERE]
+SLOW = {"plan", "swap"}
+PASTED = [
+    pytest.param(page, marks=[pytest.mark.slow] * (page.stem in SLOW), id=page.stem)
+    for page in PAGES
+    if blocks(page) and page.stem not in ELSEWHERE
+]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
-@pytest.mark.parametrize("page", PASTED, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PASTED)
 def test_each_block_of_a_page_runs_by_itself_or_says_that_it_goes_on(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

@@ -536,13 +536,13 @@ def with_jobs(rows):
 @pytest.mark.parametrize("batch", [1, 40])
 def test_the_form_of_a_value_does_not_tell_who_stayed(form, batch):
     own = noiser(donors=0.4).fit(with_jobs(TABLE))
-    rows, left = OTHER_FORMS[form](with_jobs(people(120, seed=4))), own.donors_left_
+    rows, left = OTHER_FORMS[form](with_jobs(people(60, seed=4))), own.donors_left_
     if form == "shorter floats":
         with pytest.raises(TypeError, match="column 'pay' is float32, and float64 in the donors"):
             own.transform(rows[:batch])
         pd.testing.assert_frame_equal(own.donors_left_, left)
         return
-    released = pd.concat([own.transform(rows[k : k + batch]) for k in range(0, 120, batch)])
+    released = pd.concat([own.transform(rows[k : k + batch]) for k in range(0, 60, batch)])
     assert released["pay"].dtype == float
     assert {type(cell) for cell in released["job"].tolist()} == {str, type(None)}
 

@@ -474,7 +474,7 @@ def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
     for k in range(3):  # values that a fold alone has
         table.loc[150 * k, ["bmi", "bp"]] = 100.0 * (k + 1)
     noiser = PufferfishNoiser(sensitive="sex", unknown="nearest", **options)
-    grid = {"pufferfishnoiser__epsilon": [0.5, 1.0, 2.0]}
+    grid = {"pufferfishnoiser__epsilon": [0.5, 2.0]}
     search = GridSearchCV(make_pipeline(noiser, Ridge()), grid, cv=3)
     told = warned(lambda: search.fit(table, y))
     things = [re.sub(r"'.*?'|[\d.%]+", "", sentence)[:30] for _, sentence in told]
