@@ -940,6 +940,7 @@ def test_an_audit_that_finds_more_than_was_guaranteed_is_told_by_the_status(fold
     assert "stages" not in said.err
 
 
+@pytest.mark.slow
 def test_a_swap_is_audited_too(folder, capsys):
     assert main(["fit", "in.csv", "s.joblib", *FIT, "--noise", "swap"]) == 0
     make_table(1500, seed=1).to_csv("held.csv", index=False)

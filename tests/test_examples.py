@@ -240,6 +240,7 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table):
     assert 30.0 < published["Hungarian"] < 54.0
 
 
+@pytest.mark.slow
 def test_a_noise_of_ones_own_keeps_what_holds_for_laplace_noise_and_needs_less(run):
     printed = run("own_noise")
     laplace, logistic = (printed.partition(name)[2] for name in ("laplace", "logistic"))

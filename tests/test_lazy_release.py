@@ -109,6 +109,7 @@ def test_ids_of_every_type_are_those_of_memory(lazy, noiser, dtype):
     assert computed(keyed(noiser, lazy(rows))).equals(keyed(noiser, rows))
 
 
+@pytest.mark.slow
 def test_ids_of_a_file_are_those_of_memory(tmp_path):
     path = str(tmp_path / "rows.parquet")
     pyarrow.parquet.write_table(table_of_ids(), path, row_group_size=80)

@@ -290,7 +290,16 @@ def once():
     return noiser().fit(table())
 
 
-@pytest.mark.parametrize("settings", WORKS.values(), ids=WORKS)
+LONGEST = {"renyi", "joint, delta", "independent"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(settings, id=name, marks=[pytest.mark.slow] * (name in LONGEST))
+        for name, settings in WORKS.items()
+    ],
+)
 def test_a_table_is_released_under_it(settings):
     data = table()
     fitted = noiser(**settings).fit(data)

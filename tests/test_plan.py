@@ -346,6 +346,7 @@ def test_a_table_that_is_held_out_and_follows_another_distribution_is_named():
     assert (told.n_fitted, told.n_held) == (600, 600)
 
 
+@pytest.mark.slow
 def test_rare_secrets_are_named_and_not_attacked():
     table = people(900)
     table.loc[:30, "group"] = "rare"

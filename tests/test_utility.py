@@ -463,7 +463,11 @@ def patients():
     [
         ({"public": ["age", "bmi", "bp"], "n_bins": 5}, {"UtilityWarning"}),
         ({"public": ["bmi", "bp"], "n_bins": 5, "noise": "optimal"}, {"PufferfishWarning"}),
-        ({"public": ["bmi", "s2", "s5"]}, {"PufferfishWarning", "UtilityWarning"}),
+        pytest.param(
+            {"public": ["bmi", "s2", "s5"]},
+            {"PufferfishWarning", "UtilityWarning"},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
