@@ -1,8 +1,8 @@
-"""From priors to scales: what each secret pair needs, the noise that gives it, and its proof.
+"""From priors to scales: the noise that every secret pair needs, and its proof.
 
 The groups of columns are independent given the secret, so their losses add up, direction by
-direction. Within a group a row shows which part it is, so the worst part counts. The proportions
-of the columns' scales are found here, too, and why there is no scale where there is none.
+direction. Within a group a row shows its part, so the worst part counts. The proportions of the
+columns' scales are computed here, too, and so is the refusal where there is no scale.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 _ROUNDING = 4e-12
 _TOLERANCE, _COMPOSED = 1e-12, 1e-5
 _LEAST_TOLERANCE, _LEAST_SHARE = 1e-3, 1e-3
-# pairs of secrets whose rows are looked at coarsely: all, or of more a few
+# up to so many pairs of secrets all have lower bounds from coarse views; of more only a few
 _MOST_VIEWS, _FEW_VIEWS = 64, 16
-_NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its proof is that wide
+_NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # growth of a factor whose proof is that wide
 _EVALUATIONS = 8  # of the joint factor, for each column
 _ROUGHLY, _COMPARED = 1e-2, 1e-3  # of a factor that is only compared, on the way and at the end
 _CLOSE = 5e-2  # proportions this close, in logarithms, are as good: errors differ by its square
@@ -73,24 +73,24 @@ _CLOSE = 5e-2  # proportions this close, in logarithms, are as good: errors diff
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """The scales of all columns and the losses they leave.
+    """The scales of all columns, and their losses.
 
     Attributes
     ----------
     theta, grids : ndarray of shape (n_columns,)
         Scale and grid step of each column; both 0 where the column is released unchanged.
     together : ndarray of shape (n_columns,)
-        Scale at which one release tells at least as much as all releases at theta; theta itself
-        for one release.
+        Scale at which a single release loses at least as much as all releases at theta; theta
+        itself for one release.
     bound, lower, upper : ndarray of shape (n_pairs, 2)
         The strategy's bound and the interval of the exact loss, forward and backward, in the unit
         of the notion.
     recomputed : ndarray of bool of shape (n_pairs,)
         Whether ``upper`` was recomputed; otherwise it is the bound's theorem.
     share : float
-        The part of ``theta`` that the priors alone ask for; the rest is for sampling error.
+        The part of ``theta`` that the priors alone need; the rest is for sampling error.
     factor : float
-        What the weights were multiplied by.
+        The factor of the weights.
     groups : sequence of Group
         The distributions of what is released, on the grid.
     least : float or None
@@ -135,10 +135,10 @@ def find_scales(problem: Problem) -> Calibrated:
 
 
 def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -> Calibrated:
-    """Say how much of the noise is surely needed, where the exact loss was asked for in vain.
+    """Return the scales with the part that is surely needed, where the exact loss is out of reach.
 
     *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
-    loss at every smaller scale. 0 where that is less than a thousandth, if it is so at all.
+    loss at every smaller scale. It is 0 where no such part of a thousandth or more is known.
     """
     if problem.strategy is not exact or calibrated.recomputed.all():
         return calibrated
@@ -184,16 +184,16 @@ def _is_cheap(problem: Problem) -> bool:
 
 
 def _stated(losses: FloatArray, budget: float) -> FloatArray:
-    """Return proven losses, not below, as every processor states them."""
+    """Return proven losses, rounded up to the same digits on every processor."""
     coarse = coarse_up(losses)
     return np.where(losses <= budget, np.minimum(coarse, budget), coarse)
 
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
-    """Return the factor a problem asks for before anything is put on a grid, for comparisons."""
+    """Return the factor that a problem needs before values are put on a grid, for comparisons."""
     ratio = Grids(problem).finest()
-    own = _solve(problem, ratio, tolerance, start).factor
-    return max(own, _solve_sets(problem, ratio, tolerance=tolerance))
+    factor = _solve(problem, ratio, tolerance, start).factor
+    return max(factor, _solve_sets(problem, ratio, tolerance=tolerance))
 
 
 def losses_at(
@@ -201,17 +201,17 @@ def losses_at(
 ) -> tuple[FloatArray, FloatArray, Array]:
     """Return the interval of each pair's loss at a factor, and whether its upper end is exact.
 
-    Nothing is calibrated, and nothing of the drawing included: it is the continuous distribution's.
+    It is the loss of the continuous distribution, without that of drawing on a grid.
     """
     bounds = Bounds(problem, notion).whole()
     return _Certifier(problem, _Solution(factor, bounds, notion, 0.0)).interval(factor)
 
 
 class _Solution(NamedTuple):
-    """The factor that the priors ask for, and the bounds it was found with.
+    """The factor that the priors need, and the bounds with which it was computed.
 
-    The continuous distribution keeps the notion ``inner``, and what is drawn the one that was asked
-    for, because their probabilities differ by e^ratio at most.
+    The continuous distribution keeps the notion ``inner``, and so draws keep the problem's: their
+    probabilities differ by e^ratio at most.
     """
 
     factor: float
@@ -236,35 +236,36 @@ def _solve(
 
 
 def refusal_of(problem: Problem) -> str:
-    """Return which secrets have no bound in which columns, why, and what was tried and would do."""
-    for part, place, reason in _refused(problem):
+    """Return which secrets have no bound in which columns, why, and ways out that were tried."""
+    changes, works = _changes(problem), _tried(problem)
+    for part, position, reason in _refused(problem):
         columns = listed([problem.names[k] for k in part.members], len(part.members))
-        owner, secrets = int(part.owners[place]), f"secret pair {part.owners[place]}"
+        owner, secrets = int(part.owners[position]), f"secret pair {part.owners[position]}"
         if owner < len(problem.secret_pairs):
             pair = problem.secret_pairs[owner]
             values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
             secrets = f"secrets {values} of {quoted(pair.sensitive)}"
         where = f"{secrets} in column(s) {columns}"
-        return refusal(reason, ways_out(_changes(problem), _tried(problem)), where)
+        return refusal(reason, ways_out(changes, works), where)
     [reason, *_] = filter(None, map(reason_of, Bounds(problem, problem.notion).whole()))
-    return refusal(reason, ways_out(_changes(problem), _tried(problem)))
+    return refusal(reason, ways_out(changes, works))
 
 
 def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
-    """Yield the pairs that have no bound, each asked about alone, and why."""
+    """Yield each pair that has no bound by itself, and why."""
     notion = problem.notion
     bounds = Bounds(problem, notion)
-    own = notion if notion.adds_up else notion.shared(problem.n_blocks)
+    shared = notion if notion.adds_up else notion.shared(problem.n_blocks)
     for part in (part for group in problem.groups for part in group):
-        for place, pair in enumerate(part.pairs):
-            alone = Part(part.members, [pair], part.owners[place : place + 1])
-            reason = reason_of(bounds._of_part(alone, own))
+        for k, pair in enumerate(part.pairs):
+            alone = Part(part.members, [pair], part.owners[k : k + 1])
+            reason = reason_of(bounds._of_part(alone, shared))
             if reason:
-                yield part, place, reason
+                yield part, k, reason
 
 
 def _changes(problem: Problem) -> list[Change]:
-    """Return what may be changed, in the order of preference."""
+    """Return changes of the problem, in the order of preference."""
     changes: list[Change] = []
     if problem.together is not None and problem.hangs_together:
         apart = replace(problem.together, within="independent")
@@ -362,12 +363,12 @@ class _Certifier:
         if not alone and composable(problem, inner):
             lower, upper = Composed(problem, inner, 1.0).intervals(factor)
             return lower, upper, np.ones(n_pairs, dtype=bool)
-        own = inner if alone else inner.shared(problem.n_blocks)
-        shares = own != inner
+        notion = inner if alone else inner.shared(problem.n_blocks)
+        shares = notion != inner
         lower, upper = np.zeros((n_pairs, 2)), np.zeros((n_pairs, 2))
         recomputed = np.ones(n_pairs, dtype=bool)
         for group, bound in zip(problem.groups, self.solution.bounds, strict=True):
-            low, high, known = self._of_group(group, bound, factor, own)
+            low, high, known = self._of_group(group, bound, factor, notion)
             # under a share of epsilon, a group loses more than it does under the whole of it
             low = self._of_group(group, bound, factor, inner)[0] if shares else low
             # where losses do not add up, dropping columns only loses information
@@ -378,7 +379,7 @@ class _Certifier:
         return *outwards(lower, n_rows * upper, problem.n_blocks, inner, n_rows), recomputed
 
     def lower(self, factor: float) -> FloatArray:
-        """Return a lower bound on each pair's loss, that of the largest group, without theorems."""
+        """Return lower bounds on the losses of pairs: the largest of a group, without theorems."""
         lower = np.zeros((self.problem.n_pairs, 2))
         for group in self.problem.groups:
             for part in group:
@@ -438,16 +439,14 @@ class _Certifier:
         return recompute(part.pairs, noise, notion, factor)
 
     def _theorem(self, part: Part, bound: Bound, factor: float, notion: Notion) -> FloatArray:
-        """Return a bound with a proof: no strategy from elsewhere is taken at its word."""
-        own = (
-            bound if self._is_proven else tightest(part.pairs, template(self.problem, part), notion)
-        )
-        return own.losses(factor)
+        """Return a bound with a proof; a strategy from elsewhere is not trusted."""
+        if not self._is_proven:
+            bound = tightest(part.pairs, template(self.problem, part), notion)
+        return bound.losses(factor)
 
     @property
     def _is_proven(self) -> bool:
-        asked = self.problem.strategy
-        return isinstance(asked, Relaxed) or asked in _PROVEN
+        return isinstance(self.problem.strategy, Relaxed) or self.problem.strategy in _PROVEN
 
     def _marginal_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
         """Return the largest loss of a single column, or of a coarse view of all.
@@ -456,25 +455,25 @@ class _Certifier:
         """
         problem = self.problem
         lower = np.zeros((len(part.pairs), 2))
-        some = _far_apart(part.pairs)  # of the others nothing is claimed
         if len(part.members) == 1:
             return lower  # its loss is not known
+        apart = _far_apart(part.pairs)  # the others have no lower bound here
         for axis in _telling_axes(part):
             one = part.marginal(axis)
             if has_exact_loss(problem, one, notion):
                 noise = template(problem, one)
-                pairs = [one.pairs[k] for k in some]
-                lower[some] = np.maximum(lower[some], recompute(pairs, noise, notion, factor)[0])
+                pairs = [one.pairs[k] for k in apart]
+                lower[apart] = np.maximum(lower[apart], recompute(pairs, noise, notion, factor)[0])
         noise = template(problem, part)
         if part.is_free and factor > 0.0 and notion.is_pure and noise.is_exponential:
             used = noise.scaled(factor)
-            views = [corner_losses(*_both_mixed(part.pairs[k]), used) for k in some]
-            lower[some] = np.maximum(lower[some], views)
+            views = [corner_losses(*_both_mixed(part.pairs[k]), used) for k in apart]
+            lower[apart] = np.maximum(lower[apart], views)
         if not part.is_free and factor > 0.0 and not noise.mixings:
             noise = noise.scaled(factor)
-            pairs = [part.pairs[k] for k in some]
+            pairs = [part.pairs[k] for k in apart]
             views = [coarse_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
-            lower[some] = np.maximum(lower[some], views)
+            lower[apart] = np.maximum(lower[apart], views)
         return lower
 
 
@@ -482,13 +481,13 @@ def _telling_axes(part: Part) -> Sequence[int]:
     """Return all columns; of continuous priors, whose losses are work, the one that tells most."""
     if not part.is_free:
         return range(len(part.members))
-    told = np.array(
-        [_told(cast(GaussianMixture, p), cast(GaussianMixture, q)) for p, q in part.pairs]
+    distances = np.array(
+        [_distances(cast(GaussianMixture, p), cast(GaussianMixture, q)) for p, q in part.pairs]
     )
-    return [int(told.max(axis=0).argmax())]
+    return [int(distances.max(axis=0).argmax())]
 
 
-def _told(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
+def _distances(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
     """Return twice Bhattacharyya's distance of normal distributions, one a column."""
     (one, v), (other, w) = _moments(p), _moments(q)
     apart: FloatArray = 0.5 * np.square(one - other) / (v + w)
@@ -503,12 +502,12 @@ def _moments(prior: GaussianMixture) -> tuple[FloatArray, FloatArray]:
 
 
 def _far_apart(pairs: Sequence[PriorPair]) -> Array:
-    """Return the places of pairs that may lose most: all, or of many those with means far apart."""
+    """Return the indices of pairs that may lose most: all, or of many those of distant means."""
     if len(pairs) <= _MOST_VIEWS:
         return np.arange(len(pairs))
-    moves = np.array([_mean(p) - _mean(q) for p, q in pairs])
-    spread = np.maximum(np.abs(moves).max(axis=0), 1e-300)
-    return np.argsort(-np.abs(moves / spread).sum(axis=1), kind="stable")[:_FEW_VIEWS]
+    gaps = np.abs([_mean(p) - _mean(q) for p, q in pairs])
+    spread = np.maximum(gaps.max(axis=0), 1e-300)
+    return np.argsort(-(gaps / spread).sum(axis=1), kind="stable")[:_FEW_VIEWS]
 
 
 def _mean(distribution: Prior) -> FloatArray:
@@ -526,13 +525,13 @@ def _both_mixed(pair: PriorPair) -> tuple[GaussianMixture, GaussianMixture]:
 
 
 def _within(notion: Notion) -> float:
-    """Return the budget less what the certificate's own roundings may add."""
+    """Return the budget less what the roundings of the certificate may add."""
     spare = notion.budget if notion.is_chance else 1.0 + notion.budget
     return notion.budget - _ROUNDING * spare
 
 
 def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: FloatArray) -> Problem:
-    r"""Return the problem with the proportions asked for.
+    r"""Return the problem with the proportions of the argument ``weights``.
 
     Parameters
     ----------
@@ -548,10 +547,10 @@ def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: Floa
 
     .. math:: f(w) \sum_k w_k / \mathrm{spread}_k,
 
-    over the proportions w, with f(w) the factor that the joint loss asks for. The minimum is a
-    local one, found by the simplex method of Nelder and Mead from the spreads themselves, to about
-    a hundredth of the error, in at most 8 evaluations a column: it is never worse than
-    theirs, up to 1e-3. The proportions are functions of the priors, as theta is.
+    over the proportions w, with f(w) the factor that the joint loss needs. The minimum is a local
+    one, to about a hundredth of the error: the simplex method of Nelder and Mead starts from the
+    spreads, and takes at most 8 evaluations a column. Its error is at most that of the spreads, up
+    to 1e-3. The proportions are functions of the priors, as theta is.
 
     Raises
     ------
@@ -568,7 +567,7 @@ def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: Floa
 def _named(problem: Problem, weights: Mapping[Any, float]) -> FloatArray:
     strange = [name for name in weights if name not in problem.names]
     noisy = [bool(weight) for weight in problem.weights]
-    needed = [name for name, some in zip(problem.names, noisy, strict=True) if some]
+    needed = [name for name, is_noisy in zip(problem.names, noisy, strict=True) if is_noisy]
     lacking = [name for name in needed if name not in weights]
     if strange or lacking:
         what = f"names {strange[0]!r}, which is not public" if strange else f"lacks {lacking[0]!r}"
@@ -576,7 +575,7 @@ def _named(problem: Problem, weights: Mapping[Any, float]) -> FloatArray:
             f"weights {what}; give a positive number for each of {listed(list(problem.names), 10)}."
         )
     named = zip(problem.names, noisy, strict=True)
-    return np.array([float(weights[name]) if some else 0.0 for name, some in named])
+    return np.array([float(weights[name]) if is_noisy else 0.0 for name, is_noisy in named])
 
 
 def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
@@ -593,11 +592,11 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
     with task("column weights tried, at most", most) as done:
 
         def log_error(logs: FloatArray) -> float:
-            found = search.log_error(logs, _ROUGHLY)
+            error = search.log_error(logs, _ROUGHLY)
             done()
-            return found
+            return error
 
-        found = minimize(
+        minimum = minimize(
             log_error,
             start,
             method="Nelder-Mead",
@@ -608,8 +607,8 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
                 "fatol": _CLOSE / 10.0,
             },
         )
-    better = search.log_error(found.x, _COMPARED) < search.log_error(start, _COMPARED)
-    return search.proportions(found.x) if better else problem.weights
+    better = search.log_error(minimum.x, _COMPARED) < search.log_error(start, _COMPARED)
+    return search.proportions(minimum.x) if better else problem.weights
 
 
 class _Search:

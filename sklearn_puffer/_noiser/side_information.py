@@ -1,11 +1,11 @@
-r"""Side information: who knows some public columns of a row besides, and what these columns tell.
+r"""Side information: adversaries who know some public columns of a row, and their losses.
 
-Under noise they stay as they are, and must tell little by themselves: the released row holds the
-value v of such a column, so that at a row (v, y) it loses
+Under noise these columns stay as they are, and must tell little by themselves: the released row
+holds the value v of such a column, so that at a row (v, y) the loss is
 
 .. math:: \log \frac{p_s(v)}{p_{s'}(v)} + \log \frac{p_s(y \mid v)}{p_{s'}(y \mid v)},
 
-whose first part no noise on the other columns takes away.
+whose first part does not depend on the noise on the other columns.
 """
 
 from __future__ import annotations
@@ -27,51 +27,50 @@ from sklearn_puffer._tables import cells_frame
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.priors import Discrete, PriorPair
 
-_CLOSE = 1e-9  # of the budget: what no noise could do with
+_CLOSE = 1e-9  # of the budget, which is too little for any noise
 
 RowValues = Mapping[int, float | None]  # column -> value, None where it is missing
 _Choices = tuple[Adversary, list[list[RowValues]]]
 
 
 def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[Adversary]:
-    """Return the adversaries who know columns besides, one for each of their values.
+    """Return the adversaries with side information, one for each of its values.
 
     A secret that does not occur with a value has no distribution there: the guarantee is about
-    secrets that are possible. Of columns that are known together some may be missing, which then is
-    what is known of them; and in groups that are taken as independent every value goes with every
-    other.
+    secrets that are possible. A missing value of such a column is side information, too. In groups
+    that are taken as independent every value occurs with every other.
 
     Raises
     ------
     ValueError
         If ``known`` makes more pairs than there is time for.
     """
-    found = _choices_of(adversaries, read.known, read.groups)
-    n_adversaries = sum(prod(map(len, choices)) for _, choices in found)
+    choices = _choices_of(adversaries, read.known, read.groups)
+    n_adversaries = sum(prod(map(len, values)) for _, values in choices)
     check_pairs(
         n_adversaries * sum(map(len, read.pairs.values())),
         f"the pairs of {listed(list(read.pairs))}, given each value of what may be known,",
         "bin those columns (n_bins), or list fewer in known=",
         alone=not read.settings.at_once,
     )
-    return _who_know(found, read.groups)
+    return _who_know(choices, read.groups)
 
 
 def with_known(
     adversary: Adversary, known: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
 ) -> list[Adversary]:
-    """Return an adversary, and behind it those who know columns besides, as in a fit."""
+    """Return an adversary, and after it those with side information, as in a fit."""
     return [adversary, *_who_know(_choices_of([adversary], known, groups), groups)]
 
 
-def known_among(known: Sequence[Sequence[int]], places: Sequence[int]) -> list[list[int]]:
-    """Return what is known where only the columns at some places are looked at.
+def known_among(known: Sequence[Sequence[int]], positions: Sequence[int]) -> list[list[int]]:
+    """Return the side information within the columns at some positions.
 
     >>> known_among([[0, 4], [1]], [2, 4])
     [[1]]
     """
-    some = [[places.index(k) for k in each if k in places] for each in known]
-    return [each for each in some if each]
+    inside = [[positions.index(k) for k in columns if k in positions] for columns in known]
+    return [columns for columns in inside if columns]
 
 
 def _choices_of(
@@ -79,82 +78,86 @@ def _choices_of(
     known: Sequence[Sequence[int]],
     groups: Sequence[Sequence[int]],
 ) -> list[_Choices]:
-    """Return what each adversary may know of the columns that are known together, by group."""
-    found = []
+    """Return the values that each adversary may know of columns known together, by group."""
+    choices = []
     for members in known:
         inside = [([k for k in members if k in group], group) for group in groups]
         for adversary in adversaries:
-            choices = [_values(adversary, own, group) for own, group in inside if own]
-            found.append((adversary, choices))
-    return found
+            values_of = [_values(adversary, columns, group) for columns, group in inside if columns]
+            choices.append((adversary, values_of))
+    return choices
 
 
-def _who_know(found: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
+def _who_know(choices: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
     """Return the adversaries who know values, one for each choice of them."""
     return [
-        _given(adversary, {k: v for of_group in values for k, v in of_group.items()}, groups)
-        for adversary, choices in found
-        for values in product(*choices)
+        _who_knows(adversary, {k: v for of_group in values for k, v in of_group.items()}, groups)
+        for adversary, values_of in choices
+        for values in product(*values_of)
         if any(value is not None for of_group in values for value in of_group.values())
     ]
 
 
 def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[RowValues]:
     """Return the values of some columns of a group that have mass under some distribution."""
-    found = {
+    rows = {
         values
         for of_secrets in adversary.values()
         for distributions in of_secrets.values()
-        for own, distribution in distributions.items()
-        if set(own) <= set(group)
-        for values in _held(distribution, own, members)
+        for axes, distribution in distributions.items()
+        if set(axes) <= set(group)
+        for values in _held(distribution, axes, members)
     }
-    in_order = sorted(found, key=lambda row: [(v is None, 0.0 if v is None else v) for v in row])
+    in_order = sorted(rows, key=lambda row: [(v is None, 0.0 if v is None else v) for v in row])
     return [dict(zip(members, values, strict=True)) for values in in_order]
 
 
 def _held(
-    distribution: Discrete, own: Members, members: Sequence[int]
+    distribution: Discrete, axes: Members, members: Sequence[int]
 ) -> set[tuple[float | None, ...]]:
     """Return the values of some columns in the rows of a distribution that have mass."""
     rows = distribution.rows[np.asarray(distribution.counts > 0, dtype=bool)]
     gaps = [None] * len(rows)
-    axes = [rows[:, own.index(k)].tolist() if k in own else gaps for k in members]
-    return set(zip(*axes, strict=True))
+    values_of = [rows[:, axes.index(k)].tolist() if k in axes else gaps for k in members]
+    return set(zip(*values_of, strict=True))
 
 
-def _given(adversary: Adversary, known: RowValues, groups: Sequence[Sequence[int]]) -> Adversary:
-    """Return what is known given the values of some columns of some groups."""
+def _who_knows(
+    adversary: Adversary, known: RowValues, groups: Sequence[Sequence[int]]
+) -> Adversary:
+    """Return the adversary's distributions given the values of some columns of some groups."""
     return {
         name: {
-            label: _distributions_given(distributions, known, groups)
+            label: _conditional(distributions, known, groups)
             for label, distributions in of_secrets.items()
         }
         for name, of_secrets in adversary.items()
     }
 
 
-def _distributions_given(
+def _conditional(
     distributions: Distributions, known: RowValues, groups: Sequence[Sequence[int]]
 ) -> Distributions:
-    """Return the priors of the rows with these values; of groups without any, as they are."""
-    found: Distributions = {}
-    for own, distribution in distributions.items():
-        group = next(group for group in groups if own[0] in group)
-        some = _with_values(distribution, own, {k: known[k] for k in group if k in known})
-        if some.any():
-            found[own] = Discrete.from_counts(distribution.atoms[some], distribution.counts[some])
-    return found
+    """Return the priors of the rows with these values; groups without any keep theirs."""
+    conditional: Distributions = {}
+    for members, distribution in distributions.items():
+        group = next(group for group in groups if members[0] in group)
+        matching = _with_values(distribution, members, {k: known[k] for k in group if k in known})
+        if matching.any():
+            conditional[members] = Discrete.from_counts(
+                distribution.atoms[matching], distribution.counts[matching]
+            )
+    return conditional
 
 
-def _with_values(distribution: Discrete, own: Members, known: RowValues) -> FloatArray:
-    some = np.asarray(distribution.counts > 0, dtype=bool)
+def _with_values(distribution: Discrete, members: Members, known: RowValues) -> FloatArray:
+    matching = np.asarray(distribution.counts > 0, dtype=bool)
     for column, value in known.items():
-        if column in own and value is not None:
-            some &= distribution.rows[:, own.index(column)] == value
-        elif column in own or value is not None:  # there and missing, or the other way round
-            some[:] = False
-    return some
+        if column in members and value is not None:
+            matching &= distribution.rows[:, members.index(column)] == value
+        elif column in members or value is not None:  # there and missing, or the other way round
+            matching[:] = False
+    return matching
 
 
 # ---------------------------------------------------------------------------- what stays, and tells
@@ -166,15 +169,15 @@ def _kept(read: TableRead) -> list[int]:
 
 
 def with_kept(read: TableRead, mixings: tuple[Mixing | None, ...]) -> tuple[Mixing | None, ...]:
-    """Return the kernels of the columns, of which those that may be known stay as they are."""
-    found = list(mixings)
+    """Return the kernels of the columns; columns of side information stay as they are."""
+    kernels = list(mixings)
     for k in _kept(read):
-        found[k] = Unchanged.of_values(read.columns[k].atoms.tolist())
-    return tuple(found)
+        kernels[k] = Unchanged.of_values(read.columns[k].atoms.tolist())
+    return tuple(kernels)
 
 
 def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
-    """Refuse what no noise on the other columns helps, and what cannot be computed.
+    """Refuse side information that tells too much by itself, or has no computable loss.
 
     Raises
     ------
@@ -188,7 +191,7 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
     unaware = np.array(
         [pair.adversary < n_adversaries for pair in problem.secret_pairs], dtype=bool
     )
-    _check_told(read, problem, kept, unaware)
+    _check_bare_loss(read, problem, kept, unaware)
     for part in _parts_with(problem, kept):
         if problem.strategy is not exact:
             raise ValueError(
@@ -210,22 +213,24 @@ def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
                 yield part
 
 
-def _check_told(read: TableRead, problem: Problem, kept: Sequence[int], unaware: Array) -> None:
-    """Refuse where columns that stay tell more than the budget by themselves.
+def _check_bare_loss(
+    read: TableRead, problem: Problem, kept: Sequence[int], unaware: Array
+) -> None:
+    """Refuse columns that stay if they tell more than the budget by themselves.
 
-    Named are those that tell most to who knows nothing else, or else all that stay.
+    The message names the columns that tell most to readers without side information, or else all.
     """
     most = problem.notion.budget * (1.0 - _CLOSE)
-    told = float(_told(problem, kept).max(initial=0.0))
-    if told <= most:
+    total = float(_bare_losses(problem, kept).max(initial=0.0))
+    if total <= most:
         return
-    alone = [(float(_told(problem, each)[unaware].max()), each) for each in read.known]
+    alone = [(float(_bare_losses(problem, k)[unaware].max()), k) for k in read.known]
     lost, members = max(alone)
-    asked = unaware
+    counting = unaware
     if not lost > most:
-        lost, members, asked = told, list(kept), np.ones(problem.n_pairs, dtype=bool)
+        lost, members, counting = total, list(kept), np.ones(problem.n_pairs, dtype=bool)
     names = [read.public[k] for k in members]
-    notion, worst = problem.notion, _worst(read, problem, members, asked)
+    notion, worst = problem.notion, _worst(read, problem, members, counting)
     how = "by itself that already tells" if len(names) == 1 else "together they already tell"
     what = listed([secret.name for secret in read.secrets])
     last = "choose a larger epsilon"
@@ -239,8 +244,8 @@ def _check_told(read: TableRead, problem: Problem, kept: Sequence[int], unaware:
     )
 
 
-def _told(problem: Problem, members: Sequence[int]) -> FloatArray:
-    """Return what each pair of secrets loses to who sees some columns alone, shape (n_pairs, 2)."""
+def _bare_losses(problem: Problem, members: Sequence[int]) -> FloatArray:
+    """Return the losses of the pairs of secrets in some columns alone, shape (n_pairs, 2)."""
     groups = [np.zeros((problem.n_pairs, 2))]
     for group in problem.groups:
         lost = np.zeros((problem.n_pairs, 2))
@@ -261,29 +266,27 @@ def _seen(part: Part, members: Sequence[int]) -> list[PriorPair]:
     return part.mapped(lambda distribution: distribution.marginal(axes), ()).pairs if axes else []
 
 
-def _worst(read: TableRead, problem: Problem, members: Sequence[int], asked: Array) -> str:
-    """Return the values that tell most about some pairs of secrets, as people know them."""
-    worst, told = -1.0, ""
+def _worst(read: TableRead, problem: Problem, members: Sequence[int], counting: Array) -> str:
+    """Return in words the values that tell most about some pairs of secrets."""
+    worst, words = -1.0, ""
     for part in (part for group in problem.groups for part in group):
-        own = [k for k in part.members if k in members]
+        columns = [k for k in part.members if k in members]
         seen = zip(part.owners.tolist(), _seen(part, members), strict=False)
-        for p, q in (pair for owner, pair in seen if asked[owner]):
+        for p, q in (pair for owner, pair in seen if counting[owner]):
             rows, ratios = bare_ratios(cast(Discrete, p), cast(Discrete, q))
-            place = int(np.abs(ratios).argmax())
-            if abs(ratios[place]) > worst:
-                worst, row = abs(float(ratios[place])), rows[place].tolist()
-                named = [_as_known(read, k, value) for k, value in zip(own, row, strict=True)]
-                told = " and ".join(named)
-    return told
+            k = int(np.abs(ratios).argmax())
+            if abs(ratios[k]) > worst:
+                worst, row = abs(float(ratios[k])), rows[k].tolist()
+                named = [_as_known(read, k, value) for k, value in zip(columns, row, strict=True)]
+                words = " and ".join(named)
+    return words
 
 
 def _as_known(read: TableRead, k: int, value: float) -> str:
-    """Return a column and its value as people know it."""
+    """Return a column and its value in words."""
     column = read.columns[k]
-    place = np.searchsorted(column.atoms, value)
-    return (
-        f"{read.public[k]}={quoted(plain(cells_frame([column], np.array([[place]])).iloc[0, 0]))}"
-    )
+    code = np.searchsorted(column.atoms, value)
+    return f"{read.public[k]}={quoted(plain(cells_frame([column], np.array([[code]])).iloc[0, 0]))}"
 
 
 def _out_of_reach(read: TableRead, part: Part) -> str:

@@ -1,4 +1,4 @@
-"""Rows as a swap reads them: the stratum and the cell of each, and what exchanging two changes."""
+"""Rows as a swap reads them: the stratum and the cell of each, and the cost of exchanging two."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from sklearn_puffer._tables import (
 )
 
 MOST_LEVELS = 255
-"""Of a category that boosted trees take for one; codes of more are numbers to a model."""
+"""Levels up to which boosted trees treat a column as categorical; else codes are numbers."""
 
 BLOCK = 1 << 17
-"""Rows that a model is asked about at once."""
+"""Rows for which a model predicts at once."""
 
 _TOLD_APART = 1 << 53
-_LEAST_ODDS = 1e-9  # of a secret, below which two secrets are told apart as well as can be
+_LEAST_ODDS = 1e-9  # of a secret; below, two secrets are distinguished as well as possible
 _LEAST_SHARE = 1e-2  # of one of several secrets, below which rows are alike
 
 Columns = Mapping[Name, Values]
 
 
 def columns_of(table: AnyTable | CountedTable, names: Sequence[Name]) -> dict[Name, Values]:
-    """Return columns of a table by name, none of whose numbers is infinite."""
-    found = {name: table.values(name) for name in counted(names, "columns read")}
-    for name, values in found.items():
+    """Return columns of a table by name; their numbers must be finite."""
+    columns = {name: table.values(name) for name in counted(names, "columns read")}
+    for name, values in columns.items():
         if values.kind == "float":
             check_finite(present(values), name)
         _check_told_apart(values, name)
-    return found
+    return columns
 
 
 def _check_told_apart(values: Values, name: Name) -> None:
-    """Refuse whole numbers that are one to a classifier and two to who reads them."""
+    """Refuse whole numbers that differ, but not as the floats that a classifier takes."""
     numbers: Sequence[Any] = values.levels or ()
     if values.kind == "integer" and len(values.data):
         numbers = values.data.min(), values.data.max()
     whole = len(numbers) > 0 and isinstance(numbers[0], int | np.integer)  # all are of one kind
-    if whole and max(abs(int(each)) for each in numbers) > _TOLD_APART:
+    if whole and max(abs(int(number)) for number in numbers) > _TOLD_APART:
         raise ValueError(
             f"column {quoted(name)} holds whole numbers beyond 2^53, of which classifiers take "
             "several for one; they look like ids: leave the column out of public=, or convert it "
@@ -66,12 +66,12 @@ def _check_told_apart(values: Values, name: Name) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FoldModels:
-    """One adversary's classifiers of one sensitive column: of each fold the one that lacks it.
+    """One adversary's classifiers of one sensitive column, each fitted without one of the folds.
 
     Attributes
     ----------
     models : sequence of fitted classifiers
-        A row is asked of the one at its fold, the digest of its values modulo their number.
+        The fold of a row, and so its model, is the digest of its values modulo their number.
     labels : sequence
         The secrets, as the classifiers know them.
     column : str
@@ -86,13 +86,15 @@ class FoldModels:
         """Return the probability of each secret for each row, shape (n_rows, n_secrets)."""
         features = form.features(columns).without_many_levels(MOST_LEVELS)
         folds = digests % len(self.models)
-        found = np.empty((len(digests), len(self.labels)))
+        posteriors = np.empty((len(digests), len(self.labels)))
         for fold, model in enumerate(self.models):
             mine = np.flatnonzero(folds == fold)
             for start in range(0, len(mine), BLOCK):
                 rows = mine[start : start + BLOCK]
-                found[rows] = posteriors_of(model, features.take(rows), self.labels, self.column)
-        return found
+                posteriors[rows] = posteriors_of(
+                    model, features.take(rows), self.labels, self.column
+                )
+        return posteriors
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ class OddsCells:
 
 @dataclass(frozen=True, eq=False)
 class NearestCells:
-    """Cells around centres: of several secrets, of log posteriors without the rarest ones."""
+    """Cells around centres: of log posteriors of several secrets, without the rarest ones."""
 
     centres: FloatArray
 
@@ -130,11 +132,11 @@ class NearestCells:
 def learnt_cells(
     posteriors: Sequence[FloatArray], weights: Array, count: int
 ) -> OddsCells | NearestCells:
-    """Return at most so many cells of the rows that have these posteriors.
+    """Return at most ``count`` cells of the rows that have these posteriors.
 
-    Of two secrets each has as many rows as any other, and fewer towards the ends, where rows tell
-    most; else they are clusters. The result depends on the multiset of rows alone, as far as sums
-    of floats do.
+    For two secrets cells have equally many rows, and fewer towards the ends, where rows tell most;
+    else they are clusters. The result depends on the multiset of rows alone, up to the rounding of
+    sums.
     """
     if len(posteriors) == 1 and posteriors[0].shape[1] == 2:
         odds = log_odds(posteriors[0])
@@ -148,20 +150,20 @@ def learnt_cells(
 
 
 def learnt_centres(points: FloatArray, weights: Array, count: int) -> FloatArray:
-    """Return at most so many centres of points, shape (n, d), by k-means."""
-    from sklearn.cluster import KMeans  # heavy, and few ask for it
+    """Return at most ``count`` centres of points, shape (n, d), by k-means."""
+    from sklearn.cluster import KMeans  # heavy, and rarely used
 
     distinct, back = np.unique(points, axis=0, return_inverse=True)
     counts = np.bincount(back.ravel(), weights, minlength=len(distinct))
     means = KMeans(min(count, len(distinct)), n_init=1, max_iter=30, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = means.fit(distinct, sample_weight=counts)
-    return np.asarray(np.unique(found.cluster_centers_, axis=0))
+        clusters = means.fit(distinct, sample_weight=counts)
+    return np.asarray(np.unique(clusters.cluster_centers_, axis=0))
 
 
 def nearest_centres(points: FloatArray, centres: FloatArray) -> Array:
-    """Return the place of the centre that is nearest to each point."""
+    """Return the index of the centre that is nearest to each point."""
     square = (centres**2).sum(axis=1) / 2.0
     return np.asarray((square - points @ centres.T).argmin(axis=1))
 
@@ -173,9 +175,9 @@ def log_odds(posterior: FloatArray) -> FloatArray:
 
 
 def log_posteriors(posteriors: Sequence[FloatArray]) -> FloatArray:
-    """Return the log posteriors of all classifiers beside each other, each about its mean."""
-    logs = [np.log(np.maximum(each, _LEAST_SHARE)) for each in posteriors]
-    return np.concatenate([each - each.mean(axis=1, keepdims=True) for each in logs], axis=1)
+    """Return the log posteriors of all classifiers side by side, each less its mean."""
+    logs = [np.log(np.maximum(column, _LEAST_SHARE)) for column in posteriors]
+    return np.concatenate([column - column.mean(axis=1, keepdims=True) for column in logs], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +188,8 @@ class _ModelCells:
     models: Sequence[FoldModels]
 
     def said(self, columns: Columns, digests: Array) -> list[FloatArray]:
-        """Return the posteriors of each classifier: of the fold of a row's public values."""
-        return [each.posteriors(self.form, columns, digests) for each in self.models]
+        """Return the posteriors of each classifier, by the model of the fold of each row."""
+        return [model.posteriors(self.form, columns, digests) for model in self.models]
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,12 +210,12 @@ class ScoredCells(_ModelCells):
 
 @dataclass(frozen=True, eq=False)
 class LikeCells(_ModelCells):
-    """The cell of a row by what classifiers say of it, and by what it holds: alike rows lie in one.
+    """The cell of a row by what classifiers say of it and by its values: rows of a cell are alike.
 
     Attributes
     ----------
     distance : Distance
-        Whose units numbers are counted in.
+        Gives the units of numbers.
     centres : ndarray of shape (n_cells, n_axes)
     """
 
@@ -229,11 +231,11 @@ class LikeCells(_ModelCells):
         """Return the cell of each row."""
         said = self.said(columns, row_digests({name: columns[name] for name in public}))
         points = likeness(columns, said, self.form, self.distance)
-        found = np.empty(len(points), dtype=np.intp)
+        cells = np.empty(len(points), dtype=np.intp)
         for start in range(0, len(points), BLOCK):
             rows = slice(start, start + BLOCK)
-            found[rows] = nearest_centres(points[rows], self.centres)
-        return found
+            cells[rows] = nearest_centres(points[rows], self.centres)
+        return cells
 
 
 def likeness(
@@ -245,21 +247,21 @@ def likeness(
     """
     axes = [log_posteriors(said)]
     keys = form.features(columns).keys.T
-    for (name, levels), own in zip(form.levels.items(), keys, strict=True):
+    for (name, levels), codes in zip(form.levels.items(), keys, strict=True):
         if levels is None:  # not their ranks among these rows, which other rows would change
-            own = np.where(own < 0, -1, columns[name].data)
+            codes = np.where(codes < 0, -1, columns[name].data)
         numbers = distance.numbers(name, columns[name]) if name in distance.units else None
         if numbers is not None:
             axes.append(np.nan_to_num(numbers / distance.units[name])[:, None])
         else:
             n_levels = 2 if levels is None else len(levels)
-            axes.append((own[:, None] == np.arange(n_levels)) / np.sqrt(2.0))
+            axes.append((codes[:, None] == np.arange(n_levels)) / np.sqrt(2.0))
     return np.concatenate(axes, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class ValueCells:
-    """Every combination of values is a cell of its own; another one lies in none."""
+    """Every combination of values in `fit` is a cell of its own; other rows have no cell."""
 
     names: Sequence[Name]
     digests: Array
@@ -275,14 +277,15 @@ class ValueCells:
         Raises
         ------
         ValueError
-            If a row is none of those of `fit`.
+            If a row has a combination of values that `fit` has not seen.
         """
-        own = row_digests({name: columns[name] for name in self.names})
-        cells = np.minimum(np.searchsorted(self.digests, own), len(self.digests) - 1)
-        strange = int((self.digests[cells] != own).sum())
+        digests = row_digests({name: columns[name] for name in self.names})
+        cells = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
+        strange = int((self.digests[cells] != digests).sum())
         if strange:
             raise ValueError(
-                f"{strange} of {len(own)} rows have values of column(s) {listed(self.names, 10)} "
+                f"{strange} of {len(digests)} rows have values of column(s) "
+                f"{listed(self.names, 10)} "
                 "that no row of fit had together, and cells='values' are those of fit; fit on rows "
                 "that have them, or take coarser columns."
             )
@@ -296,7 +299,7 @@ class Strata:
     Attributes
     ----------
     names, numbers : list of names
-        The columns, none for one stratum; and those among them whose unseen values belong to the
+        The columns, none for one stratum; and the numeric ones, whose unseen values belong to the
         nearest one.
     digests : ndarray of int64 of shape (n,)
         Of the combinations of values in `fit`, ascending.
@@ -326,23 +329,23 @@ class Strata:
         Raises
         ------
         ValueError
-            If a row has other values, that are no numbers, than any of `fit`.
+            If a row has values, other than numbers, that no row of `fit` had together.
         """
         if not self.names:
             return np.zeros(n_rows, dtype=np.intp)
-        own = {name: columns[name] for name in self.names}
-        digests = row_digests(own)
-        places = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
-        strange = np.flatnonzero(self.digests[places] != digests)
+        columns = {name: columns[name] for name in self.names}
+        digests = row_digests(columns)
+        rows = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
+        strange = np.flatnonzero(self.digests[rows] != digests)
         if strange.size:
-            places[strange] = self._nearest(own, strange)
-        return self.strata[places]
+            rows[strange] = self._nearest(columns, strange)
+        return self.strata[rows]
 
-    def _nearest(self, own: Columns, rows: Array) -> Array:
+    def _nearest(self, columns: Columns, rows: Array) -> Array:
         """Return the combination that is nearest in numbers, with the same other values."""
-        fixed, values = fixed_and_numbers(own, self.numbers)
-        found = np.empty(len(rows), dtype=np.intp)
-        for place, row in enumerate(rows):
+        fixed, values = fixed_and_numbers(columns, self.numbers)
+        nearest = np.empty(len(rows), dtype=np.intp)
+        for k, row in enumerate(rows):
             alike = np.flatnonzero(self.fixed == fixed[row])
             if not alike.size:
                 others = [name for name in self.names if name not in self.numbers]
@@ -352,8 +355,8 @@ class Strata:
                     "on rows that have them, or leave columns out of known= and passed ones."
                 )
             apart = np.abs(self.values[alike] - values[row]).sum(axis=1)
-            found[place] = alike[apart.argmin()]
-        return found
+            nearest[k] = alike[apart.argmin()]
+        return nearest
 
 
 _NONE = np.zeros(1, dtype=np.int64)
@@ -361,12 +364,12 @@ ONE_STRATUM = Strata([], [], _NONE, _NONE, _NONE, np.zeros((1, 0)))
 """All rows together."""
 
 
-def fixed_and_numbers(own: Columns, numbers: Sequence[Name]) -> tuple[Array, FloatArray]:
-    """Return a digest of what is no number in each row, and its numbers, shape (n, n_numbers)."""
-    n_rows = len(next(iter(own.values())))
-    others = {name: values for name, values in own.items() if name not in numbers}
+def fixed_and_numbers(columns: Columns, numbers: Sequence[Name]) -> tuple[Array, FloatArray]:
+    """Return a digest of the other columns of each row, and its numbers, shape (n, n_numbers)."""
+    n_rows = len(next(iter(columns.values())))
+    others = {name: values for name, values in columns.items() if name not in numbers}
     fixed = row_digests(others) if others else np.zeros(n_rows, dtype=np.int64)
-    values = np.array([numbers_of(own[name]) for name in numbers]).reshape(len(numbers), n_rows)
+    values = np.array([numbers_of(columns[name]) for name in numbers]).reshape(len(numbers), n_rows)
     gone = np.isnan(values)
     # rows that lack different numbers have other values, too
     fixed = fixed ^ (gone.T @ (1 << np.arange(len(numbers), dtype=np.int64)))
@@ -375,13 +378,13 @@ def fixed_and_numbers(own: Columns, numbers: Sequence[Name]) -> tuple[Array, Flo
 
 def numbers_of(values: Values) -> FloatArray:
     """Return the numbers of a column, NaN where they are missing."""
-    found = values.data.astype(float)
-    return found if values.missing is None else np.where(values.missing, np.nan, found)
+    numbers = values.data.astype(float)
+    return numbers if values.missing is None else np.where(values.missing, np.nan, numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    r"""What a row changes that takes another's place.
+    r"""The cost at which a row takes another's place.
 
     .. math:: c(x, y) = \sum_k |x_k - y_k| / w_k
 
@@ -393,7 +396,7 @@ class Distance:
     units : dict
         w by name.
     ordered : dict
-        The place of each category, by name of a column that has an order.
+        The rank of each category, by the name of its column.
     cost : object or None
         The caller's own cost, in its place, with a method ``between``.
     """
@@ -412,13 +415,13 @@ class Distance:
         numbers, codes, units = [], [], []
         for name, unit in self.units.items():
             values = columns[name]
-            own = self.numbers(name, values)
-            if own is None:
+            axis = self.numbers(name, values)
+            if axis is None:
                 codes.append(ranks_of(values))
                 units.append(1.0 / unit)
                 continue
-            gone = np.isnan(own)
-            numbers.append(np.where(gone, 0.0, own / unit))
+            gone = np.isnan(axis)
+            numbers.append(np.where(gone, 0.0, axis / unit))
             if gone.any() and self.cost is None:
                 codes.append(gone.astype(np.intp))
                 units.append(1.0)
@@ -433,21 +436,21 @@ class Distance:
         )
 
     def numbers(self, name: Name, values: Values) -> FloatArray | None:
-        """Return the numbers of a column, or the places of its ordered categories; NaN is gone."""
+        """Return the numbers of a column, or the ranks of its categories, NaN where missing."""
         if values.levels is None and values.kind == "boolean":
             return None
         if values.levels is None:
             return numbers_of(values)
         if name not in self.ordered:
             return None
-        places = [self.ordered[name].get(level, np.nan) for level in (*values.levels, None)]
-        found = np.array(places, dtype=float)[values.data]
-        return found if values.missing is None else np.where(values.missing, np.nan, found)
+        ranks = [self.ordered[name].get(level, np.nan) for level in (*values.levels, None)]
+        numbers = np.array(ranks, dtype=float)[values.data]
+        return numbers if values.missing is None else np.where(values.missing, np.nan, numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Rows as numbers and codes, between which changes are counted."""
+    """Rows as numbers and codes, which have distances."""
 
     numbers: FloatArray
     codes: FloatArray
@@ -463,20 +466,19 @@ class Points:
         numbers = np.concatenate([self.numbers, other.numbers])
         return Points(numbers, np.concatenate([self.codes, other.codes]), self.units, self.cost)
 
-    def between(self, own: Array, others: Array) -> FloatArray:
+    def between(self, owners: Array, others: Array) -> FloatArray:
         """Return the costs of all pairs, shape (n, m)."""
         if self.cost is not None:
             both = np.concatenate([self.numbers, self.codes], axis=1)
-            return np.asarray(self.cost.between(both[own], both[others]), dtype=float)
-        found = np.zeros((len(own), len(others)))
+            return np.asarray(self.cost.between(both[owners], both[others]), dtype=float)
+        costs = np.zeros((len(owners), len(others)))
         if self.numbers.shape[1]:
-            found += cdist(self.numbers[own], self.numbers[others], "cityblock")
+            costs += cdist(self.numbers[owners], self.numbers[others], "cityblock")
         if self.codes.shape[1]:
-            # the share of weight that differs
-            weights = self.units / self.units.sum()
-            apart = cdist(self.codes[own], self.codes[others], "hamming", w=weights)
-            found += apart * self.units.sum()
-        return found
+            total = self.units.sum()
+            weights = self.units / total
+            costs += cdist(self.codes[owners], self.codes[others], "hamming", w=weights) * total
+        return costs
 
 
 _LEAST = 1e-12
@@ -484,7 +486,7 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class WideRows:
-    """Which rows are those of each group.
+    """The rows of each group, side by side.
 
     Attributes
     ----------
@@ -496,7 +498,7 @@ class WideRows:
 
     @classmethod
     def of(cls, codes: Array, width: int | None = None) -> WideRows:
-        """Return those of the codes of groups, as many side by side as the largest group has.
+        """Return the rows of groups by their codes, ``width`` or as many as the largest group has.
 
         >>> WideRows.of(np.array([1, 0, 1])).places.tolist()
         [[1, -1], [0, 2]]
@@ -527,7 +529,7 @@ class WideRows:
         return np.asarray((self.places >= 0).sum(axis=1))
 
     def columns(self, columns: Columns) -> dict[Name, Values]:
-        """Return wide columns; those of rows that a group does not have are missing."""
+        """Return wide columns; values of rows that a group does not have are missing."""
         return {
             of_place(name, k): _taken(values, rows)
             for name, values in columns.items()
@@ -535,37 +537,37 @@ class WideRows:
         }
 
     def rows(self, gets: Array, groups: Array | None = None) -> tuple[Array, Array]:
-        """Return the rows of groups, and whose rows these get where they get those of others.
+        """Return the rows of groups, and the rows that they get from other groups.
 
         Parameters
         ----------
         gets : ndarray of int of shape (n,)
-            Groups of as many rows each.
+            The other groups, of equally many rows.
         groups : ndarray of int of shape (n,), optional
-            Who gets them; None for all groups in their order.
+            The groups that get them; None for all groups in their order.
         """
-        own = self.places if groups is None else self.places[groups]
-        others, there = self.places[gets], own >= 0
+        mine = self.places if groups is None else self.places[groups]
+        others, there = self.places[gets], mine >= 0
         if not np.array_equal(there, others >= 0):
             raise AssertionError("groups of different sizes were exchanged")
-        return own[there], others[there]
+        return mine[there], others[there]
 
     def row_by_row(self, gets: Array) -> Array:
-        """Return whose row each row gets, where all groups get those of others."""
-        own, others = self.rows(gets)
-        found = np.empty(len(own), dtype=np.intp)
-        found[own] = others
-        return found
+        """Return whose row each row gets, from the groups that all groups get."""
+        owners, sources = self.rows(gets)
+        sources_of = np.empty(len(owners), dtype=np.intp)
+        sources_of[owners] = sources
+        return sources_of
 
 
 @dataclass(frozen=True, eq=False)
 class WideForm:
-    """How the rows of groups were set side by side in `fit`.
+    """The layout of wide rows in `fit`.
 
     Attributes
     ----------
     column : str or int
-        Of the ids of groups.
+        The column of group ids.
     width : int
         Rows of the largest group.
     public, passed : list of names
@@ -591,7 +593,7 @@ class WideForm:
         return wide, self.columns(wide, columns_of(table, [*self.public, *self.passed]))
 
     def columns(self, wide: WideRows, columns: Columns) -> dict[Name, Values]:
-        """Return the columns of wide rows, how many rows each group has among them."""
+        """Return the columns of wide rows, including the size of each group."""
         sizes = Values("integer", wide.sizes)
         return {**wide.columns(columns), size_of(self.column): sizes}
 
@@ -599,13 +601,17 @@ class WideForm:
         """Return the names that columns have in wide rows."""
         return [of_place(name, k) for name in names for k in range(self.width)]
 
-    def settings(self, given: Mapping[Name, Any]) -> dict[Name, Any]:
-        """Return what is set for columns as it is set for those of wide rows."""
-        return {own: value for name, value in given.items() for own in self.names([name])}
+    def settings(self, by_column: Mapping[Name, Any]) -> dict[Name, Any]:
+        """Return settings of columns as settings of the columns of wide rows."""
+        return {
+            wide_name: value
+            for name, value in by_column.items()
+            for wide_name in self.names([name])
+        }
 
 
 def size_of(column: Name) -> str:
-    """Return the name of the column that says how many rows a group has."""
+    """Return the name of the column of group sizes."""
     return f"{column} (size)"
 
 
@@ -620,16 +626,16 @@ def of_place(name: Name, k: int) -> str:
 
 def _taken(values: Values, rows: Array) -> Values:
     """Return values of some rows, missing where the row is -1."""
-    found, absent = values.taken(np.maximum(rows, 0)), rows < 0
+    taken, absent = values.taken(np.maximum(rows, 0)), rows < 0
     if not absent.any():
-        return found
-    missing = absent if found.missing is None else absent | found.missing
-    data = np.where(absent, np.nan, found.data) if values.kind == "float" else found.data
-    return replace(found, data=data, missing=missing)
+        return taken
+    missing = absent if taken.missing is None else absent | taken.missing
+    data = np.where(absent, np.nan, taken.data) if values.kind == "float" else taken.data
+    return replace(taken, data=data, missing=missing)
 
 
 class RowByRow(ClassifierMixin, BaseEstimator):
-    r"""Tell a group's secret by its rows, as if they were independent given it.
+    r"""A classifier of groups by their rows, as if these were independent given the secret.
 
     .. math:: \log P(s \mid x_1, \ldots, x_g) = \sum_k \log \frac{P(s \mid x_k)}{P(s)} + \log P(s)
 
@@ -641,7 +647,7 @@ class RowByRow(ClassifierMixin, BaseEstimator):
     columns : list of names
         Of single rows; those of the k-th row of a group are named as `of_place` does.
     size : str
-        The column that says how many rows a group has.
+        The column of group sizes.
     """
 
     def __init__(self, estimator: Any, columns: Sequence[Name], size: str) -> None:
@@ -677,20 +683,20 @@ class RowByRow(ClassifierMixin, BaseEstimator):
         sizes = X[self.size].to_numpy()
         there = [np.flatnonzero(sizes > k) for k in range(int(sizes.max()))]
         rows = {
-            name: _below([X[of_place(name, k)].iloc[own] for k, own in enumerate(there)])
+            name: _below([X[of_place(name, k)].iloc[group] for k, group in enumerate(there)])
             for name in self.columns
         }
         return type(X)(rows), np.concatenate(there)
 
 
 def _below(columns: Sequence[Any]) -> Any:
-    """Return columns of one kind, one below the other."""
+    """Return columns of one type, one below the other."""
     first = columns[0]
     if str(first.dtype) != "category":
-        return np.concatenate([np.asarray(each, dtype=float) for each in columns])
-    codes = np.concatenate([np.asarray(each.cat.codes) for each in columns])
+        return np.concatenate([np.asarray(column, dtype=float) for column in columns])
+    codes = np.concatenate([np.asarray(column.cat.codes) for column in columns])
     return type(first.array).from_codes(codes, dtype=first.dtype)
 
 
 def _shares(labels: Array, classes: Array) -> FloatArray:
-    return np.asarray([(labels == each).mean() for each in classes])
+    return np.asarray([(labels == label).mean() for label in classes])

@@ -1,7 +1,7 @@
-"""What a fitted release guarantees against other priors: one that is given, or the worst of a set.
+"""What a fitted release guarantees against other priors: a given one, or the worst one of a set.
 
-The loss under a further prior is computed as that under the fitted one, at the scales that were
-fitted. That over a set of priors around the fitted one is what ``certificate_.over_set`` tells.
+The loss under a further prior is computed like that under the fitted one, at the fitted scales. The
+worst-case loss over a set of priors around the fitted one is ``certificate_.over_set``.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ Interval = tuple[FloatArray, FloatArray, Array]
 class LossUnder:
     """The privacy loss of one secret against another under the further prior, in this direction.
 
-    Where columns may be known (``known=``), the worst of who knows none of them and who knows any
-    of their values.
+    With side information (``known=``) it is the worst over adversaries without any, and with any
+    value of it.
 
     Attributes
     ----------
@@ -94,9 +94,9 @@ class LossUnder:
 
 @dataclass(frozen=True)
 class Against:
-    """What is guaranteed to somebody who holds one further prior, and nobody else.
+    """What is guaranteed against adversaries who hold one further prior, and no others.
 
-    Where columns may be known (``known=``), that is also whoever knows a value of them besides.
+    With side information (``known=``) these also include adversaries who know a value of it.
 
     Attributes
     ----------
@@ -114,8 +114,8 @@ class Against:
 
     Notes
     -----
-    *Formal guarantees.* If the values of a row follow this prior, given each secret, nobody moves
-    their odds further than ``loss`` says.
+    *Formal guarantees.* If the values of a row follow this prior given each secret, no odds of
+    secrets change by more than ``loss`` says.
     """
 
     notion: Notion
@@ -144,10 +144,10 @@ class Against:
             return f"{who} learns nothing about the secrets: within the budget {budget}."
         if not math.isfinite(self.loss) or (self._in_delta and self.loss >= 1.0):
             return f"NOTHING IS PROMISED to whoever holds this prior: no loss below the {budget}."
-        told = self.notion.allowing(self.loss).promise()
+        bound = self.notion.allowing(self.loss).promise()
         if self.holds:
-            return f"{who} can {told}: within the budget {budget}."
-        return f"{who} can {told}: that is MORE THAN the budget {budget}."
+            return f"{who} can {bound}: within the budget {budget}."
+        return f"{who} can {bound}: that is MORE THAN the budget {budget}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON; an infinite number is "infinity"."""
@@ -183,7 +183,7 @@ class Against:
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """Whom and what a release protects, and how its columns were distributed.
+    """The secrets that a release protects, and the distribution of its columns.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class FittedRelease:
         Positions of the columns that are released jointly.
     columns : sequence of Column
     margins : sequence of Margin
-        How the values of each column were distributed over the rows, in thousandths of them.
+        The distribution of the values of each column, in thousandths of the rows.
     conditional : ConditionalMargins or None
         The same of the rows of each secret.
     known : sequence of sequence of int
@@ -219,19 +219,19 @@ class FittedRelease:
         return check_rows(self, X, sensitive)
 
     def is_new(self, codes: Array) -> Array | None:
-        """Return which rows of codes are none that can be released, where whole rows count."""
+        """Return which rows of codes cannot be released, where that depends on whole rows."""
         return None
 
     def among(self, labels: Mapping[Name, Sequence[Any]]) -> Self:
-        """Return the release as it protects these secrets alone, from each other."""
+        """Return the release with the pairs of these secrets alone."""
         pairs = {
-            name: [pair for pair in own if set(pair) <= set(labels[name])]
-            for name, own in self.pairs.items()
+            name: [pair for pair in of_column if set(pair) <= set(labels[name])]
+            for name, of_column in self.pairs.items()
             if name in labels
         }
-        some = {name: own for name, own in pairs.items() if own}
-        secrets = {name: labels[name] for name in some}
-        return replace(self, secrets=secrets, pairs=some)
+        kept = {name: of_column for name, of_column in pairs.items() if of_column}
+        secrets = {name: labels[name] for name in kept}
+        return replace(self, secrets=secrets, pairs=kept)
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the distributions of a prior, by the rules of ``adversaries=``."""
@@ -247,7 +247,7 @@ class FittedRelease:
         return further
 
     def _check_names(self, prior: Any) -> None:
-        """Refuse priors of secrets that there are not: they would change nothing."""
+        """Refuse priors of secrets that do not exist: they would change nothing."""
         if not isinstance(prior, Mapping):
             return
         nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
@@ -256,15 +256,15 @@ class FittedRelease:
         if nested:
             _check_keys(prior, list(self.secrets), "sensitive column")
         by_column = prior if nested else {next(iter(self.secrets)): prior}
-        for name, own in by_column.items():
-            _check_keys(own, list(self.secrets[name]), f"value of column {quoted(name)}")
+        for name, of_secret in by_column.items():
+            _check_keys(of_secret, list(self.secrets[name]), f"value of column {quoted(name)}")
 
     def _secrets(self) -> list[Secret]:
         nowhere = CodeArray(np.zeros(0, dtype=np.intp))
         return [Secret(name, tuple(labels), nowhere) for name, labels in self.secrets.items()]
 
     def _check_complete(self) -> None:
-        """Refuse where a row may be incomplete: a given prior says nothing about such rows."""
+        """Refuse incomplete rows: a given prior has no distribution for them."""
         for group in self.groups:
             parts = [m for m in self.members if set(m) < set(group)]
             if parts:
@@ -288,18 +288,18 @@ class FittedRelease:
             )
         if isinstance(distribution, GaussianMixture):
             return distribution
-        some = distribution.counts > 0
-        for column, values in zip(columns, distribution.rows[some].T, strict=True):
+        possible = distribution.counts > 0
+        for column, values in zip(columns, distribution.rows[possible].T, strict=True):
             _check_known(column, values, label)
-        return Discrete.from_counts(distribution.atoms[some], distribution.counts[some])
+        return Discrete.from_counts(distribution.atoms[possible], distribution.counts[possible])
 
 
 @dataclass(frozen=True, eq=False)
 class FittedNoise(FittedRelease):
-    """The noise of a fitted release, and whom and what it protects: all but the priors.
+    """The noise of a fitted release, its columns and secrets, without the priors.
 
-    It holds columns and no rows, and of distributions only those of single columns, in thousandths
-    when it is saved, so it is small, and can be pickled.
+    It holds no rows, and only distributions of single columns, in thousandths when it is saved. So
+    it is small, and can be pickled.
 
     Attributes
     ----------
@@ -315,7 +315,7 @@ class FittedNoise(FittedRelease):
     mixings : tuple of Mixing or None
         One a column, where some are unordered; their theta is -log(1 - rho).
     together : RowGroups or None
-        Which rows share their secret, and count together.
+        Groups of rows that share their secret.
     """
 
     theta: FloatArray
@@ -328,19 +328,19 @@ class FittedNoise(FittedRelease):
     together: RowGroups | None = None
 
     def __post_init__(self) -> None:
-        """Keep no numbers seen in `fit` of columns that take any number."""
+        """Drop the numbers seen in `fit` in columns that take any number."""
         nothing, known = np.zeros(1), np.ones(1, dtype=bool)
         columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
         object.__setattr__(self, "columns", columns)
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
-        """Return what is still guaranteed to somebody with another prior.
+        """Return what is still guaranteed against another prior.
 
         Parameters
         ----------
         prior : dict
             {secret: prior object}, or {sensitive column: {secret: prior object}}, over all public
-            columns: what an entry of ``adversaries=`` is.
+            columns, like an entry of ``adversaries=``.
 
         Returns
         -------
@@ -369,36 +369,36 @@ class FittedNoise(FittedRelease):
         (0.827989, False)
         """
         further = with_known(self._checked(prior), self.known, self.groups)
-        asked, groups = make_groups([*map(self._on_grid, further)], self.pairs, self.groups)
-        lower, upper, recomputed = self._as_drawn(groups, len(asked))
-        # the worst of all who hold the prior, whatever value they know
-        lower, upper = (each.reshape(len(further), -1, 2).max(axis=0) for each in (lower, upper))
+        secret_pairs, groups = make_groups([*map(self._on_grid, further)], self.pairs, self.groups)
+        lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
+        # the worst over the prior alone, and with each value of the side information
+        lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
         lower = np.minimum(lower, upper)
         recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
         return Against(
             notion=self.notion,
             loss=float(upper.max()),
             lower=float(lower.max()),
-            pairs=tuple(_losses_under(asked[: len(lower)], lower, upper, recomputed)),
+            pairs=tuple(_losses_under(secret_pairs[: len(lower)], lower, upper, recomputed)),
             groups=None if self.together is None else self.together.for_certificate(),
         )
 
     def restricted(self, members: Members) -> FittedNoise:
         """Return the release of some of the columns alone, whose rows are complete."""
-        places = list(members)
-        every = tuple(range(len(places)))
+        positions = list(members)
+        every = tuple(range(len(positions)))
         return replace(
             self,
             members=[every],
             margins=(),
             conditional=None,
             groups=[list(every)],
-            known=known_among(self.known, places),
-            columns=[self.columns[k] for k in places],
-            theta=self.theta[places],
-            grids=self.grids[places],
-            whole=self.whole[places],
-            mixings=tuple(self.mixings[k] for k in places) if self.mixings else (),
+            known=known_among(self.known, positions),
+            columns=[self.columns[k] for k in positions],
+            theta=self.theta[positions],
+            grids=self.grids[positions],
+            whole=self.whole[positions],
+            mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
         )
 
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
@@ -412,7 +412,7 @@ class FittedNoise(FittedRelease):
         return np.maximum(lower, 0.0), upper, recomputed
 
     def _of_distribution(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
-        """Return the same for the continuous distribution of the release."""
+        """Return the interval for the continuous distribution of the release."""
         problem = self._problem(groups, n_pairs, notion)
         if any(self._varies_bare(part) for group in groups for part in group):
             # noise on the other columns takes nothing but information away
@@ -427,7 +427,7 @@ class FittedNoise(FittedRelease):
         return lower, upper, recomputed
 
     def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
-        """Return lower ends for all releases, of which one at their joint scale is an upper end."""
+        """Return lower ends for all releases; one at their joint scale gives upper ends."""
         return losses_at(problem, notion, Grids(problem).below(notion, 1.0))[0]
 
     @property
@@ -438,7 +438,7 @@ class FittedNoise(FittedRelease):
 
     @property
     def _kept(self) -> Array:
-        """Which columns stay as they are because they may be known, shape (n_columns,)."""
+        """Which columns stay as they are as side information, shape (n_columns,)."""
         mixings = self.mixings or [None] * len(self.columns)
         return np.array([isinstance(mixing, Unchanged) for mixing in mixings], dtype=bool)
 
@@ -446,18 +446,17 @@ class FittedNoise(FittedRelease):
         """Return what drawing on the grid adds to a pure loss."""
         if not self._noisy.any():
             return 0.0
-        # any continuous priors will do: they only name the columns on which values are rounded
-        some = GaussianMixture([1.0], [0.0], [1.0])
+        # any continuous prior serves: it only marks the columns in which values are rounded
+        prior = GaussianMixture([1.0], [0.0], [1.0])
         free = [k for k, column in enumerate(self.columns) if column.free]
-        parts = [Part((k,), [PriorPair(some, some)], np.zeros(1, dtype=int)) for k in free]
+        parts = [Part((k,), [PriorPair(prior, prior)], np.zeros(1, dtype=int)) for k in free]
         steps = Grids(self._problem([], 0, self.notion))
         return steps.loss([[part] for part in parts], 1.0, self.grids)
 
     def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
         """Return the problem whose noise is that of the release at factor 1.
 
-        A column that needs no noise gets some: it must not vary, or be looked at by
-        `_varies_bare`.
+        A column without noise gets some here: it must not vary, which `_varies_bare` checks.
         """
         return Problem(
             groups=groups,
@@ -506,8 +505,8 @@ class FittedNoise(FittedRelease):
         return distribution if np.array_equal(rows, distribution.rows) else distribution.moved(rows)
 
 
-def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
-    for name in given:
+def _check_keys(prior: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
+    for name in prior:
         if name not in known:
             raise ValueError(
                 f"prior names {quoted(name)}, which is no {what} that was seen in fit"
@@ -516,9 +515,9 @@ def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> No
 
 
 def _losses_under(
-    asked: Sequence[SecretPair], lower: FloatArray, upper: FloatArray, recomputed: Array
+    secret_pairs: Sequence[SecretPair], lower: FloatArray, upper: FloatArray, recomputed: Array
 ) -> Iterator[LossUnder]:
-    for k, pair in enumerate(asked):
+    for k, pair in enumerate(secret_pairs):
         source: Literal["recomputed", "theorem"] = "recomputed" if recomputed[k] else "theorem"
         both = [(pair.secret, pair.against), (pair.against, pair.secret)]
         for way, (secret, against) in enumerate(both):
@@ -535,11 +534,8 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
         shown = repr(float(strange[0]))
         if column.levels is not None and float(strange[0]).is_integer():
             code = int(strange[0])
-            shown = (
-                f"{quoted(column.levels[code])} (code {code})"
-                if code < len(column.levels)
-                else shown
-            )
+            if code < len(column.levels):
+                shown = f"{quoted(column.levels[code])} (code {code})"
         raise ValueError(
             f"prior gives mass to {shown} in column {column.name!r} for {quoted(label)}, which "
             "was not seen in fit, so that such rows are refused, or moved; give it mass zero, or "
@@ -548,10 +544,10 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
 
 
 CHEAP = 1 << 20
-"""What the loss over sets may take, in numbers, to be computed without being asked for."""
+"""The largest cost of a loss over sets, in numbers, at which `fit` computes it anyway."""
 
 DEFAULT_LEVEL = 0.95
-"""Level of the set about which the certificate speaks where no other was asked for."""
+"""Level of the set in the certificate where no other was asked for."""
 
 
 class Around(Protocol):
@@ -559,21 +555,21 @@ class Around(Protocol):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user should be warned of."""
+        """Warnings for the user."""
 
     def within(self, problem: Problem) -> Problem:
-        """Return the problem with these priors among its adversaries, where that was asked for."""
+        """Return the problem with these priors among its adversaries, if that was asked for."""
 
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later | None:
         """Return the loss over these priors at the scales, where it is computable.
 
-        At once where it was asked for or is cheap, and otherwise as something to be asked.
+        It is computed at once if it was asked for or is cheap, and otherwise when it is read.
         """
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """No set: the prior was given, or the sets are too large to look through.
+    """No set: the prior was given, or the sets are too large.
 
     Attributes
     ----------
@@ -604,7 +600,7 @@ class SetBound:
     Attributes
     ----------
     losses_of : SetLosses
-        Of the pairs, and then of every set against itself.
+        The losses of the pairs, and then of every set against itself.
     n_pairs : int
     """
 
@@ -618,7 +614,7 @@ class SetBound:
 
     @property
     def tolerance(self) -> float:
-        """How finely factors are worth telling apart."""
+        """The relative width to which factors are worth computing."""
         return self.losses_of.tolerance
 
     def losses(self, factor: float) -> FloatArray:
@@ -626,14 +622,14 @@ class SetBound:
         return self.losses_of.losses(factor)[: self.n_pairs]
 
     def decided(self) -> list[bool]:
-        """Return for each set whether its secret has so few rows that all noise is for that."""
-        found: list[bool] = self.losses_of.decided(self.guess)[self.n_pairs :].tolist()
-        return found
+        """Return for each set whether its secret has so few rows that they determine the noise."""
+        decided: list[bool] = self.losses_of.decided(self.guess)[self.n_pairs :].tolist()
+        return decided
 
 
 @dataclass(frozen=True, eq=False)
 class SetPart:
-    """Columns that are released together, and the sets to be told apart on them.
+    """Columns that are released together, and the sets of the secrets over them.
 
     Attributes
     ----------
@@ -642,7 +638,7 @@ class SetPart:
     sets : dict
         The set of each secret, (sensitive column, value).
     pairs, owners : list
-        The secrets of each pair, and the place of the pair among all.
+        The secrets of each pair, and the index of the pair among all.
     """
 
     members: Members
@@ -658,14 +654,14 @@ class SetPart:
         sets = self._on_grid(steps)
         key = (noise, notion, () if steps is None or sets is self.sets else tuple(steps))
         if key not in self.made:
-            self.made.clear()  # the last one is the one that is asked for again
+            self.made.clear()  # only the last one is needed again
             pairs = [(sets[p], sets[q]) for p, q in self.pairs]
             alone = [(around, around) for around in sets.values()]
             self.made[key] = SetBound(SetLosses([*pairs, *alone], noise, notion), len(pairs))
         return self.made[key]
 
     def _on_grid(self, steps: FloatArray | None) -> dict[tuple[Name, Any], SimultaneousSet]:
-        """Return the sets over the atoms on the grid: the same ones where those are on it."""
+        """Return the sets over the atoms on the grid, unchanged if the atoms lie on it."""
         if steps is None:
             return self.sets
         axes = next(iter(self.sets.values())).axes
@@ -686,9 +682,9 @@ class CountedSets:
     ----------
     level : float
     asked : bool
-        Whether the noise has to serve all of their priors.
+        Whether the noise must serve all of their priors.
     counted, pairs, columns, partition
-        As `priors_around` takes them; the sets are made when they are first needed.
+        As in `priors_around`; the sets are made when they are first needed.
     """
 
     level: float
@@ -699,7 +695,7 @@ class CountedSets:
     partition: Sequence[Sequence[int]]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @cached_property
     def groups(self) -> list[list[SetPart]]:
@@ -714,7 +710,7 @@ class CountedSets:
 
     @property
     def remarks(self) -> list[str]:
-        """Nothing: what the sets tell stands in the certificate."""
+        """Nothing: the certificate says it."""
         return []
 
     def within(self, problem: Problem) -> Problem:
@@ -731,17 +727,18 @@ class CountedSets:
     ) -> float:
         """Return the smallest factor that serves every prior of the sets."""
         bounds = self.bounds(problem, notion, grids)
-        # integrals of extremes are that wide, and a finer search would only follow their steps
+        # integrals of extremes are that wide, and a finer search would follow their steps
         close = tolerance if self._is_exact(problem, bounds) else max(tolerance, CLOSE)
         close = max(close, *(bound.tolerance for bound in bounds))
         return smallest_factor(bounds, budget, tolerance=close)
 
     def bounds(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> list[WorstPart]:
         """Return bounds over the sets whose sum is that of the whole row."""
-        own = notion if notion.adds_up else notion.shared(len(self.groups))
+        if not notion.adds_up:
+            notion = notion.shared(len(self.groups))
         return [
             WorstPart(
-                [part.bound(problem, own, grids) for part in group],
+                [part.bound(problem, notion, grids) for part in group],
                 [np.array(part.owners) for part in group],
                 self.n_pairs,
             )
@@ -749,15 +746,15 @@ class CountedSets:
         ]
 
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later:
-        """Return the loss over the sets, or who computes it when asked."""
+        """Return the loss over the sets, or an object that computes it later."""
         about = self.columns, problem.mixings, problem.noise, problem.notion
         n_numbers = _numbers(self.counted, self.n_pairs, *about)
         if self.asked or n_numbers <= CHEAP:
             return self.loss_at(problem, calibrated.factor, calibrated.grids, calibrated.share)
-        # neither the priors nor what was made of them: only what is asked about
-        asked = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=None)
-        own = calibrated.factor, calibrated.grids, calibrated.share
-        return Later(self, asked, *own, loud=is_listening())  # who listens now will then, too
+        # without the priors and what was computed from them
+        bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=None)
+        at = calibrated.factor, calibrated.grids, calibrated.share
+        return Later(self, bare, *at, loud=is_listening())  # who listens now will then, too
 
     def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
         """Return the loss over the sets at some scales, sampler included."""
@@ -778,16 +775,18 @@ class CountedSets:
 
     def _is_exact(self, problem: Problem, bounds: Sequence[WorstPart]) -> bool:
         alone = problem.notion.adds_up or len(self.groups) == 1
-        return alone and all(each.losses_of.exact for bound in bounds for each in bound.bounds)
+        return alone and all(
+            of_part.losses_of.exact for bound in bounds for of_part in bound.bounds
+        )
 
     def _decided(self, bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
-        """Return the secrets about which the rows say next to nothing."""
-        found: dict[Any, None] = {}
+        """Return the secrets with too few rows to say much."""
+        labels: dict[Any, None] = {}
         for group, bound in zip(self.groups, bounds, strict=True):
-            for part, each in zip(group, bound.bounds, strict=True):
-                decided = zip(part.sets, each.decided(), strict=True)
-                found |= {label: None for (_, label), is_decided in decided if is_decided}
-        return tuple(found)
+            for part, of_part in zip(group, bound.bounds, strict=True):
+                decided = zip(part.sets, of_part.decided(), strict=True)
+                labels |= {label: None for (_, label), is_decided in decided if is_decided}
+        return tuple(labels)
 
 
 @dataclass(eq=False)
@@ -805,13 +804,13 @@ class Later:
     def value(self) -> SetLoss:
         """Return the loss, and remember it; two threads at once compute the same."""
         if self.known is None:
-            # sets of its own: what was made of them is not kept
-            own = replace(self.sets)
+            # a copy of the sets: their bounds are not kept
+            sets = replace(self.sets)
             with (
                 listening(self.loud, "loss over the set of priors"),
                 task("loss over the set of priors", heads=True),
             ):
-                self.known = own.loss_at(self.problem, self.factor, self.grids, self.share)
+                self.known = sets.loss_at(self.problem, self.factor, self.grids, self.share)
         return self.known
 
 
@@ -837,20 +836,20 @@ def priors_around(
     groups : sequence of sequences of int
         Columns that are independent of each other group by group.
     mixings : sequence of Mixing or None
-        What each unordered column is drawn anew from.
+        The distribution from which each unordered column is drawn anew.
     """
-    asked = settings.confidence is not None
+    wanted = settings.confidence is not None
     if settings.grouped is not None:
         return Unknown()
     if settings.prior is not None:
-        return Unknown("the prior is given, not learnt from the rows" if asked else None)
+        return Unknown("the prior is given, not learnt from the rows" if wanted else None)
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL
     if settings.fit is not None:
-        return drawn_around(settings, counted, pairs, groups, level) if asked else Unknown()
+        return drawn_around(settings, counted, pairs, groups, level) if wanted else Unknown()
     reason = _too_large(settings, counted, columns, mixings)
     if reason is not None or settings.known is not None:
-        return Unknown(reason if asked else None)
-    return CountedSets(level, asked, counted, pairs, columns, groups)
+        return Unknown(reason if wanted else None)
+    return CountedSets(level, wanted, counted, pairs, columns, groups)
 
 
 Sets = dict[Name, dict[Any, dict[Members, SimultaneousSet]]]
@@ -862,7 +861,7 @@ def _sets_of(
     columns: Sequence[Column],
     level: float,
 ) -> Sets:
-    """Return the sets of the secrets that a pair names, at a level for those of all together."""
+    """Return the sets of the secrets in pairs, which hold all together at the level."""
     distributions = [
         distribution for of_secret in counted.values() for distribution in of_secret.values()
     ]
@@ -883,26 +882,26 @@ def _sets_of(
 
 
 def _parts(sets: Sets, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) -> list[SetPart]:
-    found: dict[Members, SetPart] = {}
-    asked = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
+    parts: dict[Members, SetPart] = {}
+    secret_pairs = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
     secrets = {name: {label: (name, label) for label in of} for name, of in sets.items()}
-    for owner, (name, a, b) in enumerate(asked):
+    for owner, (name, a, b) in enumerate(secret_pairs):
         p, q = sets[name][a], sets[name][b]
         first, second = secrets[name][a], secrets[name][b]
         for members in p:
             if members in q and group.issuperset(members):
-                part = found.get(members) or found.setdefault(members, SetPart(members, {}, [], []))
+                part = parts.get(members) or parts.setdefault(members, SetPart(members, {}, [], []))
                 part.sets.setdefault(first, p[members])
                 part.sets.setdefault(second, q[members])
                 part.pairs.append((first, second))
                 part.owners.append(owner)
-    return [found[members] for members in sorted(found)]
+    return [parts[members] for members in sorted(parts)]
 
 
 def _too_large(
     settings: Settings, counted: Adversary, columns: Sequence[Column], mixings: Mixings
 ) -> str | None:
-    """Return why the sets cannot be looked through, or None."""
+    """Return why the loss over the sets is not computable, or None."""
     for members, count in _set_sizes(counted).items():
         noise = noise_of(settings.noise, mixings, members, np.ones(len(columns)))
         shape = _shape(members, columns)
@@ -919,15 +918,13 @@ def _numbers(
     noise: Noise,
     notion: Notion,
 ) -> int:
-    """Return about how many numbers it takes to look through all sets, and at all pairs of them."""
+    """Return roughly how many numbers the losses over all sets and their pairs take."""
     total = 0
     for members, count in _set_sizes(counted).items():
-        shape, own = (
-            _shape(members, columns),
-            noise_of(noise, mixings, members, np.ones(len(columns))),
-        )
-        of_a_point = work(shape, 1, own, notion) // prod(shape)
-        total += work(shape, count, own, notion) + n_pairs * of_a_point
+        shape = _shape(members, columns)
+        of_members = noise_of(noise, mixings, members, np.ones(len(columns)))
+        of_a_point = work(shape, 1, of_members, notion) // prod(shape)
+        total += work(shape, count, of_members, notion) + n_pairs * of_a_point
     return total
 
 
