@@ -1,5 +1,8 @@
 r"""The exact privacy loss of a release, as an interval that holds the truth.
 
+Use this module to compute what a release loses under priors of your own, apart from any estimator;
+`fit` uses it for its certificate.
+
 For discrete priors, pure epsilon and Laplace noise, all of which this module does itself, the
 density of the released row is proportional to
 

@@ -1,5 +1,8 @@
 """Strategies: proven upper bounds on the privacy loss of prior pairs, as functions of the noise.
 
+Use this module to give ``strategy=`` an object with settings, such as ``Relaxed("eq11")``, to look
+at a published bound by itself, or to write your own.
+
 A strategy takes the pairs, a noise family at unit factor and a notion, does all work that does not
 depend on the factor once, and hands back a `Bound`. Calibration then asks that for few factors.
 A combination that has no such bound gives an `Impossible`, which says why and what to use instead

@@ -1,4 +1,8 @@
-"""From a strategy's bound to the smallest noise that keeps it within the budget."""
+"""From a strategy's bound to the smallest noise that keeps it within the budget.
+
+Use this module to find the noise for pairs of priors without a table; `fit` does it for the priors
+of a table.
+"""
 
 from __future__ import annotations
 

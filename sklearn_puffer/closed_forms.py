@@ -1,5 +1,8 @@
 r"""Secrets that move the released value by a known distance.
 
+Use this module where you know how two secrets differ as a model of the data says (weak dependence,
+Gaussian attributes, Langevin dynamics), and have no table to fit.
+
 Where the distributions under two secrets are coupled so that values never lie further apart than
 W_inf, no noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds
 W_inf for three kinds of data; each is a function here that returns a `Shift`, which calibrates any

@@ -1,9 +1,11 @@
 r"""Couplings of two priors, and what follows from them: the objects of the papers.
 
+Use this module to follow a paper, to check a figure by hand, or to state what is left for an
+adversary whose prior is close to the one that a release was made for; `fit` does all of this
+inside.
+
 A coupling moves the rows that follow one distribution so that they follow another; how far it has
-to move them says how much noise is enough. `fit` does all of this inside: take this module to
-follow a paper, to check a figure by hand, or to state what is left for an adversary whose prior is
-close to the one that a release was made for. All priors here are `Discrete`, and over one column
+to move them says how much noise is enough. All priors here are `Discrete`, and over one column
 where values have to be moved.
 """
 

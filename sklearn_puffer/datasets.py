@@ -1,5 +1,7 @@
 """The counts, priors and printed figures behind the examples of papers 000, 001, 003 and 004.
 
+Use this module to reproduce the papers' figures; it needs no file.
+
 Counts are facts about public tables of the UCI Machine Learning Repository (CC BY 4.0); the tables
 themselves are not part of the package. The five contingencies are those of paper 000, Section 6
 and Figures 2b and 3b, in the paper's own coding of the public column. The Gaussian and mixture

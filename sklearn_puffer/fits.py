@@ -1,5 +1,8 @@
 """Fitting priors: Gaussians and mixtures from the rows of a secret, classifiers from all rows.
 
+Use this module to give ``prior=`` an object with settings, such as ``ClassifierFit(model, cv=10)``,
+where its names ("gaussian", "gmm") or a classifier are not enough.
+
 A fit sees rows with counts, and gives the same prior whatever their order. What it finds is an
 estimate: the certificate holds for an adversary who believes it. `bootstrap` says how far another
 sample of the same size would have led.

@@ -1,4 +1,8 @@
-"""Noisy iterations that show only where they end: the Renyi loss of each record (004, 5)."""
+"""Noisy iterations that show only where they end: the Renyi loss of each record (004, 5).
+
+Use this module to bound a noisy iteration of your own, or to compare the bounds of paper 004; the
+SGD estimators do it inside.
+"""
 
 from sklearn_puffer._descent import (
     batch_shifts,

@@ -1,5 +1,8 @@
 """Noise families: the density of the noise, and what a shift of it reveals.
 
+Use this module to give ``noise=`` an object with settings: another tail, a swap with its cells, an
+optimal channel; or to write a family of your own.
+
 A family holds its scale; the formulas of `_noise.family` work on one column of scale 1. What all
 families share, and how far their numbers may be off, stands in `_noise.family`.
 """

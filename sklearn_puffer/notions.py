@@ -1,5 +1,8 @@
 """What is guaranteed: the privacy notions, their budgets, and how losses are read under them.
 
+Use this module to say to `accounting` and `calibration` what may be lost; the estimators take
+numbers (``epsilon``, ``delta``, ``alpha``).
+
 A notion holds a divergence of two released distributions against a budget: one of the three that
 whatever computes losses knows. Nothing outside of this module asks which notion it is.
 """

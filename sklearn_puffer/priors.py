@@ -1,4 +1,8 @@
-"""What an adversary knows: the public columns' distribution given a secret; and pairs of such."""
+"""What an adversary knows: the public columns' distribution given a secret; and pairs of such.
+
+Use this module to give ``prior=`` or ``adversaries=`` distributions that you know, or a confidence
+set with another level.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Users who each report a random value, and the noise that hides them in a sum (paper 001)."""
+"""Users who each report a random value, and the noise that hides them in a sum (paper 001).
+
+Use this module to describe users to `PufferfishSum`, or to calibrate a sum without an estimator.
+"""
 
 from sklearn_puffer._sums import (
     SumLosses,

@@ -243,6 +243,12 @@ def test_public_modules_say_what_is_public():
         assert all(hasattr(module, each) for each in module.__all__), name
 
 
+def test_each_public_module_says_first_when_one_needs_it():
+    for name in (name for name in LINE_OF if not name.startswith("_") and name != "cli"):
+        _, second = ast.get_docstring(modules()[name].tree).split("\n\n")[:2]
+        assert second.startswith("Use this module "), name
+
+
 def test_every_file_that_contributors_are_sent_to_is_there():
     text = PYPROJECT.with_name("CONTRIBUTING.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./]+/[\w.]*|\w+\.py)`", text)) - {

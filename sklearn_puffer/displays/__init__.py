@@ -1,4 +1,7 @@
-"""Pictures of releases, each computed and drawn by its ``from_...``, and again by ``plot``."""
+"""Pictures of releases, each computed and drawn by its ``from_...``, and again by ``plot``.
+
+Use this module to show what a release costs and tells: in a notebook, or to those who decide.
+"""
 
 from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDisplay, SwapDisplay
 from sklearn_puffer.displays.reviews import (
