@@ -733,7 +733,9 @@ def test_certainties_are_counted_and_said():
     noiser = PufferfishNoiser(sensitive="loan", prior=told(says)).fit(TABLE)
     [facts] = noiser.certificate_.models
     assert (facts.n_cells, facts.n_certain) == (6, 4)
-    assert "4 of 6 distinct rows a probability of 0 or 1" in str(noiser.certificate_)
+    assert "claims certainty (a probability of 0 or 1) about 4 of 6 distinct rows" in str(
+        noiser.certificate_
+    )
     smooth = PufferfishNoiser(sensitive="loan", prior=told(says, smoothing=0.1)).fit(TABLE)
     assert smooth.certificate_.models[0].n_certain == 0
 

@@ -482,8 +482,10 @@ def test_the_certificate_says_whom_the_guarantee_is_about_and_is_read_back(withi
     assert certificate.promise().startswith(
         "Whoever sees all released rows of a group (at most 3 rows with one value of home)"
     )
-    assert ("how rows of a group hang together" in certificate.promise()) == (within == "any")
-    assert "at most 3 row(s) of a group in all, whenever and from whichever table" in told
+    assert ("how rows of a group depend on each other" in certificate.promise()) == (
+        within == "any"
+    )
+    assert "at most 3 row(s) of a group in all, over all releases and tables" in told
     assert "what one group tells about another is not covered" in told
     assert "a released row" not in certificate.promise()
     alone = PufferfishNoiser(0.1, sensitive="ill", public=["visits"]).fit(HOMES).certificate_

@@ -604,8 +604,8 @@ def test_the_certificate_says_who_knows_what():
     certificate = fitted(3.0, known=["one", ("one", "two")]).certificate_
     assert certificate._headline().endswith("prior, also to who knows one or one and two")
     said = " ".join(certificate.assumptions)
-    assert "who knows one or one and two of a row besides" in said
-    assert "'one', 'two', is released as it is, without noise" in said
+    assert "if the adversary knows one or one and two of a row" in said
+    assert "'one', 'two', is released without noise" in said
     assert "need no noise" not in said
 
 

@@ -189,7 +189,7 @@ def test_deltas_are_those_of_the_densities(strategy):
             assert true <= certificate.worst * (1 + 1e-4)
     if strategy == "exact":
         assert most == pytest.approx(1e-3, rel=1e-4)
-    assert "delta = 0.001 is what the probability" in " ".join(certificate.assumptions)
+    assert "delta = 0.001: the probability of a set" in " ".join(certificate.assumptions)
     assert "find no event more than" in certificate.promise()
 
 

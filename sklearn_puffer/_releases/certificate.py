@@ -307,7 +307,7 @@ loan by at most a factor of e^0.5 = 1.649.
         ------
         TypeError, ValueError
             If the certificate was read from JSON, or the table lacks columns; of that of a
-            `PufferfishRelease` with ``sensitive``, as a form holds no distribution of a secret.
+            `PufferfishRelease` with ``sensitive``, as it holds no distribution of a secret.
 
         Notes
         -----
@@ -379,8 +379,8 @@ loan by at most a factor of e^0.5 = 1.649.
         times = check_count(m, "m")
         if type(self) is not Certificate or not self.holds:
             raise ValueError(
-                "about_count follows from noise that each row gets by itself, under a certificate "
-                "that holds, and this is another one; fit with noise='laplace' or 'gaussian'."
+                "about_count needs a certificate that holds, of noise that each row gets by "
+                "itself; fit with noise='laplace' or 'gaussian'."
             )
         epsilon, delta = (_times(times, rate) for rate in (self.epsilon, self.delta))
         if delta >= 1.0:
@@ -426,27 +426,16 @@ loan by at most a factor of e^0.5 = 1.649.
             With a ``schema``, which changes with its keys.
         """
         over_set = self.known_over_set
+        facts = ("strategy", "noise", "dependence", "output", "n_rows", "n_columns")
         return {
             "schema": SCHEMA,
-            "name": self.name,
-            "version": self.version,
-            "date": self.date,
-            "prior": self.prior,
+            **{key: getattr(self, key) for key in ("name", "version", "date", "prior")},
             "promise": self.promise(),
-            "holds": self.holds,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "alpha": self.alpha,
+            **{key: getattr(self, key) for key in ("holds", "epsilon", "delta", "alpha")},
             "loss": jsonable(self.loss),
-            "strategy": self.strategy,
-            "noise": self.noise,
-            "dependence": self.dependence,
-            "output": self.output,
-            "n_rows": self.n_rows,
-            "n_columns": self.n_columns,
+            **{key: getattr(self, key) for key in facts},
             "over_set": None if over_set is None else plain_record(asdict(over_set)),
-            "remedy": self.remedy,
-            "least": self.least,
+            **{key: getattr(self, key) for key in ("remedy", "least")},
             "models": [plain_record(asdict(model)) for model in self.models],
             "counted": [plain_record(asdict(loss)) for loss in self.counted],
             "groups": None if self.groups is None else plain_record(asdict(self.groups)),
@@ -523,8 +512,8 @@ loan by at most a factor of e^0.5 = 1.649.
         """Return what the words above mean."""
         return [
             "The prior is what somebody may know before the release: the distribution of the "
-            "released columns given each secret, that is how probable each of their values is "
-            "then. Odds are those between two secrets, before and after the release."
+            "released columns given each secret. Odds are those between two secrets, before and "
+            "after the release."
         ]
 
     def _sections(self) -> list[Section]:
@@ -542,10 +531,8 @@ loan by at most a factor of e^0.5 = 1.649.
         ]
 
     def _about_noise(self) -> str:
-        about = about_theta(self.noise)
-        if not any(column.unordered and column.theta > 0.0 for column in self.columns):
-            return about
-        return f"{about}{ABOUT_MIXING}"
+        mixes = any(column.unordered and column.theta > 0.0 for column in self.columns)
+        return about_theta(self.noise) + ABOUT_MIXING * mixes
 
     def _further_sections(self) -> list[Section]:
         over = self.known_over_set
@@ -558,9 +545,9 @@ loan by at most a factor of e^0.5 = 1.649.
 
 
 AWAITED = (
-    "What adversaries learn whose prior differs from it by sampling error may be more: "
+    "Adversaries whose prior differs from it by sampling error may learn more: "
     "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
-    "takes a while on so many cells, and it then stands here."
+    "takes a while on so many cells, and then it stands here."
 )
 
 
@@ -590,8 +577,8 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
     """Return what is lost under other priors than the fitted one, in a sentence."""
     if over is None:
         return (
-            "What adversaries learn whose prior differs from it, for instance by sampling error, "
-            "is not computed here and may be more."
+            "Adversaries whose prior differs from it, for instance by sampling error, may learn "
+            "more; that is not computed here."
         )
     if over.estimate:
         around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"

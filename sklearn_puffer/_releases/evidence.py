@@ -1,7 +1,7 @@
 """What a certificate shows as evidence: losses, noise, what survives, and what classifiers know.
 
-A weak classifier certifies anything, so whoever reads the guarantee has to see how much it knows,
-and what the same release tells to somebody who simply counts.
+A weak classifier certifies anything, so readers of the guarantee have to see how much it knows, and
+what the same release tells somebody who simply counts.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class SetLoss:
 
 @dataclass(frozen=True)
 class RowsTogether:
-    """Which rows the guarantee counts together, and how they hang together.
+    """Which rows the guarantee counts together, and how they depend on each other.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class RowsTogether:
     def known(self) -> str:
         """Return what is known about the group beside the prior of a row, for a sentence."""
         if self.within_group == "any":
-            return "the prior and how rows of a group hang together"
+            return "the prior and how rows of a group depend on each other"
         return "the prior, by which rows of a group are independent given their secret"
 
 
@@ -170,10 +170,10 @@ class AboutCount:
     -----
     *Formal guarantees.* Let units be drawn independently of each other by the prior, given how many
     of them have the one and the other of two protected values, at places that are equally likely.
-    Then whoever sees all that is released tells two numbers that differ by m by no more than
-    ``notion``. For the places of the smaller number can be drawn among those of the larger one, so
-    that m units differ; these lose what they lose one by one, added up, with a delta m times the
-    delta at m times the epsilon; and no divergence grows when places are mixed.
+    Then a reader of all that is released can tell two numbers that differ by m apart by no more
+    than ``notion``. For the positions of the smaller number can be drawn among those of the larger
+    one, so that m units differ; their losses add up, with a delta m times the delta at m times the
+    epsilon; and no divergence grows when positions are mixed.
 
     References
     ----------
@@ -226,11 +226,11 @@ def jsonable(value: Any) -> Any:
 class UtilityWarning(PufferfishWarning):
     """Warns that a release tells less about a column than a constant in its place would.
 
-    Of its own kind, so that it can be filtered apart from warnings about the guarantee.
+    It can be filtered apart from warnings about the guarantee.
 
     Examples
     --------
-    A tenth of the budget takes more noise than the column has to tell; the median in its place
+    At a tenth of the budget the noise is larger than the column's spread; the median in its place
     would change it less:
 
     >>> import warnings
@@ -322,9 +322,8 @@ def utility_section(utility: Sequence[ColumnUtility]) -> Section:
     note = (
         "change is the expected distance between a released and an original value, in the column's "
         "unit and (sd) in its standard deviations; constant is that of the best constant, the "
-        "median (where values have no order a change counts 1, and it is the most frequent one); "
-        "unchanged is the share of rows whose value comes out as it was, missing ones that stay "
-        "missing included"
+        "median (without an order a change counts 1, and it is the most frequent value); unchanged "
+        "is the share of rows whose value comes out as it was, or missing as it was"
     )
     head = ["column", "change", "constant", "change sd", "constant sd", "unchanged"]
     cells = [
@@ -343,9 +342,8 @@ _SHOWN = 5
 MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
 """Boosting that some thousand rows do not make surer of itself than it should be."""
 _ROUNDED = (
-    "What a classifier says of a row is taken in whole numbers of 2^-32 (2.3e-10), of which a "
-    "positive one is never 0, and the guarantee is about these: what depends on smaller "
-    "probabilities is not covered."
+    "A classifier's probabilities are rounded to whole numbers of 2^-32 (2.3e-10), where a "
+    "positive one is never 0. The guarantee is about these; smaller probabilities are not covered."
 )
 
 
@@ -447,7 +445,7 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
             worst = max(losses, key=_size)
             names = ", ".join(shown(name) for name in worst.columns)
             said.append(
-                f"To whoever instead counted a single {what}, and looks at that alone, the same "
+                f"To somebody who counted a single {what} and looks at that alone, the same "
                 f"release loses at most {worst.words}, the worst of {len(losses)}: {names}."
             )
     return said
@@ -463,9 +461,9 @@ def weak_sentence(model: ModelFacts) -> str:
     known += f"{model.auc:.3f} for column {model.sensitive!r}"
     if model.weak == "constant":
         return (
-            f"{known}, no better than the shares of the secrets alone: either nothing can be "
-            "learnt about it from the public columns, or this adversary knows next to nothing, and "
-            "a weak model certifies anything; hold a better one against it."
+            f"{known}, no better than the shares of the secrets alone: either the public columns "
+            "tell nothing about it, or this adversary knows next to nothing, and a weak model "
+            "certifies anything; hold a better one against it."
         )
     if model.weak == "overconfident":
         return (
@@ -476,9 +474,9 @@ def weak_sentence(model: ModelFacts) -> str:
         )
     if model.weak == "counting":
         return (
-            f"{known}, and whoever counts the other rows with the same released values has log "
-            f"loss {model.counting_log_loss:.4g}: this adversary knows less than that; add "
-            'the counted distribution, adversaries=["empirical"], or take a better classifier.'
+            f"{known}, and counting the other rows with the same released values has log loss "
+            f"{model.counting_log_loss:.4g}: this adversary knows less than that; add the counted "
+            'distribution, adversaries=["empirical"], or take a better classifier.'
         )
     return (
         f"{known}, and HistGradientBoostingClassifier() by default {model.boosted_log_loss:.4g} "
@@ -535,13 +533,12 @@ def model_sentences(models: Sequence[ModelFacts]) -> list[str]:
         if model.n_models > 1:
             said.append(
                 f"{of} is a patchwork of {model.n_models} models, each asked about rows that it "
-                "was not fitted to; somebody with one model for all rows may know a little more "
-                "or less."
+                "was not fitted to; one model for all rows may know a little more or less."
             )
         if model.n_certain:
             said.append(
-                f"{of} gives {model.n_certain} of {model.n_cells} distinct rows a probability of 0 "
-                "or 1 for some secret, which is a claim of certainty; "
-                "fits.ClassifierFit(smoothing=...) mixes in the base rate."
+                f"{of} claims certainty (a probability of 0 or 1) about {model.n_certain} of "
+                f"{model.n_cells} distinct rows; fits.ClassifierFit(smoothing=...) mixes in the "
+                "base rate."
             )
     return said

@@ -247,10 +247,9 @@ class State(Terms):
         return counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
 
     def _meter(self, dataset: str) -> Meter:
-        meter = self._meters.get(dataset)
-        if meter is None:
-            meter = self._meters[dataset] = self.rule.meter(self.spent(dataset))
-        return meter
+        if dataset not in self._meters:
+            self._meters[dataset] = self.rule.meter(self.spent(dataset))
+        return self._meters[dataset]
 
     @cached_property
     def _meters(self) -> dict[str, Meter]:
@@ -761,9 +760,8 @@ class Ledger(Account[State]):
         look = self._look()
         # the start of the file has the number, and is that of the state if nobody is writing now
         same_number = int.from_bytes(look[0][60:64], "big") == number
-        self._seen = (
-            (look, state) if same_number else None
-        )  # in one step, for other threads may ask
+        # in one step, for other threads may ask
+        self._seen = (look, state) if same_number else None
         return state
 
     def _look(self) -> Look:

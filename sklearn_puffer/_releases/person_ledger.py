@@ -194,14 +194,14 @@ class PersonRecords:
 
     @property
     def owners(self) -> IntArray:
-        """Whose each draw is, as a place among the persons."""
+        """Whose each draw is, as an index of the persons."""
         owners: IntArray = np.repeat(np.arange(len(self.persons)), self.persons["releases"])
         return owners
 
     def has(self, indices: IntArray, draws: Marks) -> BoolArray:
-        """Return whether each draw is on record for the person at its place; -1 is at none."""
+        """Return whether each draw is on record for the person at its index; -1 is nobody."""
         asks = np.full(len(self.persons) + 1, -1)
-        asks[indices] = np.arange(len(indices))  # the last one is of who is at no place
+        asks[indices] = np.arange(len(indices))  # the last one is of persons with index -1
         is_known = np.zeros(len(indices), dtype=bool)
         asking = asks[self.owners]
         is_known[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
@@ -237,7 +237,7 @@ class Verdict:
     known : PersonRecords
         Who is on record in the parts of these persons.
     places, histories : ndarray of int
-        Where each person is among them, -1 at none, and what each has had.
+        The index of each person among them, -1 of a new one, and the history of each.
     """
 
     repeated: BoolArray
@@ -309,7 +309,7 @@ class Book:
         return self.about.rule.meter(counts_of((self.kinds[kind], n) for kind, n in counts))
 
     def judged(self, batch: Any, kind: int) -> Verdict:
-        """Return what becomes of each row, of which its marks are asked (`Noted`)."""
+        """Return what becomes of each row of a batch (`Noted`)."""
         known = self._found(batch.persons)
         indices = matched(batch.persons, known.persons["mark"])
         where = np.flatnonzero(indices >= 0)
@@ -436,13 +436,8 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
         raise ValueError("it is damaged")
     rows = np.zeros(len(persons), _PERSON)
     for row, (mark, form, history, draws) in zip(rows, persons, strict=True):
-        fields = (
-            np.frombuffer(mark, dtype=">u8"),
-            form % 2**64,
-            history,
-            len(draws) // _DRAW.itemsize,
-        )
-        row["mark"], row["form"], row["history"], row["releases"] = fields
+        row["mark"], row["form"] = np.frombuffer(mark, dtype=">u8"), form % 2**64
+        row["history"], row["releases"] = history, len(draws) // _DRAW.itemsize
     known = PersonRecords(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
     sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
     counts = [_counts(json.loads(text), len(kinds)) for _, text in histories]
@@ -469,7 +464,7 @@ def _enough(n_parts: int, n_persons: int) -> int:
 
 
 def matched(persons: Marks, known: Marks) -> IntArray:
-    """Return at which place of known marks, which ascend, each person is; -1 where at none.
+    """Return the index of each person among known marks, which ascend; -1 of a new one.
 
     >>> known = np.array([[1, 2], [1, 3], [4, 0]], dtype=np.uint64)
     >>> matched(np.array([[4, 0], [1, 3], [1, 4]], dtype=np.uint64), known).tolist()
@@ -749,8 +744,8 @@ class PersonLedger(Account[About]):
         Returns
         -------
         PersonLedger
-            In which also whoever is not on record yet has had those releases, taken to be of the
-            row that comes first here.
+            In which persons who are not on record yet have had those releases, too, taken to be
+            of the row that comes first here.
 
         Raises
         ------

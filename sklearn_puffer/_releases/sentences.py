@@ -552,9 +552,9 @@ def _about_columns(facts: Facts) -> str:
 def decided_sentence(secrets: Sequence[Any], level: float) -> str:
     """Return the warning about secrets with too few rows."""
     return (
-        f"secret(s) {_all(secrets)} have too few rows for the {level:.0%} confidence set to say "
-        'much about them, and the noise is that of strategy="sensitivity"; group rare secrets, '
-        "use fewer bins or categories, or fit on more rows."
+        f"secret(s) {_all(secrets)} have so few rows that the {level:.0%} confidence set says next "
+        'to nothing about them, and the noise is that of strategy="sensitivity"; group rare '
+        "secrets, use fewer bins or categories, or fit on more rows."
     )
 
 

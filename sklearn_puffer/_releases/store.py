@@ -46,7 +46,7 @@ _FAILED = "the file cannot be written, and there is none now; choose another pat
 
 
 def located(path: str | os.PathLike[str]) -> Path:
-    """Return where a file is or will be: behind symbolic links, in whose place it would hide.
+    """Return where a file is or will be, with symbolic links followed.
 
     Raises
     ------
@@ -114,10 +114,10 @@ def write_new(path: str | os.PathLike[str], data: bytes, *, private: bool = Fals
 def growing_file(
     path: str | os.PathLike[str], *, force: bool = False, private: bool = False
 ) -> Iterator[BinaryIO]:
-    """Open a file to be written bit by bit, which has its name when all is on the disk.
+    """Open a file to be written bit by bit; it gets its name when all of it is on the disk.
 
-    Until then it lies beside its place as ``.puffer-*.partial``, for its owner alone; whatever is
-    raised, it is gone. Only what is killed leaves it behind.
+    Until then it lies in the same folder as ``.puffer-*.partial``, for its owner alone. An error
+    removes it; only a killed process leaves it behind.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ _TYPED = "choose another name, or pass --force to replace it"
 
 
 def check_free(place: Path, *, force: bool = False, way: str = _TYPED) -> None:
-    """Refuse a place where there is a file, unless it may be replaced, or anything else.
+    """Refuse a path where there is anything but a file that may be replaced.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def check_free(place: Path, *, force: bool = False, way: str = _TYPED) -> None:
 
 
 def _umask() -> int:
-    """Return which rights new files do not get; it can be read only by setting it."""
+    """Return which rights new files do not get; to read it, it must be set."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -306,7 +306,8 @@ class Sheet:
         """Return the two texts of a part, as `put` had them."""
         query = "SELECT data, more FROM parts WHERE part = ?"
         row: Any = self._run(query, (number,)).fetchone()
-        if row is None or self._mark(number) != _digest(*row, size=_MARK):
+        mark = self._marks[_MARK * number : _MARK * (number + 1)]
+        if row is None or mark != _digest(*row, size=_MARK):
             raise DamagedError("what it has of some persons is not what was written")
         return row[0], row[1]
 
@@ -320,9 +321,6 @@ class Sheet:
         """Drop all parts, and make room for others, each of which must be put."""
         self._run("DELETE FROM parts")
         self._marks = bytearray(_MARK * n_parts)
-
-    def _mark(self, number: int) -> bytes:
-        return bytes(self._marks[_MARK * number : _MARK * (number + 1)])
 
     def append(self, line: Any) -> None:
         """Write a line more, of plain values for JSON."""
@@ -587,14 +585,10 @@ def _database(fill: Callable[[Sheet], None]) -> bytes:
     """Return the file of a new ledger."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        application_id = int(
-            fresh_salt()[:7], 16
-        )  # by which ledgers that take each other's place differ
-        for statement in (
-            f"PRAGMA page_size={_PAGE}",
-            f"PRAGMA application_id={application_id}",
-            *TABLES,
-        ):
+        own_id = int(fresh_salt()[:7], 16)  # by which ledgers that take each other's place differ
+        for pragma in (f"page_size={_PAGE}", f"application_id={own_id}"):
+            connection.execute(f"PRAGMA {pragma}")
+        for statement in TABLES:
             connection.execute(statement)
         fill(Sheet(connection))
         return connection.serialize()

@@ -105,7 +105,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Exchanged:
-    r"""How counts of an event are judged where rows have changed owners, and so hang together.
+    r"""How counts of an event are judged where rows have changed owners, and so are dependent.
 
     Attributes
     ----------

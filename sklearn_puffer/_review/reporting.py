@@ -1,8 +1,8 @@
-"""`report`, and the one for the person who signs: all that is known of a release, of raw rows.
+"""`report`, and the internal report for the person who signs, which is a function of raw rows.
 
-What is checked before a report is made; then the report for who signs (`external` has the other).
-Its first screen has four figures and a picture. `CORRECTIONS.md` has the proofs of the corrections
-that it lists.
+First the checks before a report is made, then the internal report (`external` makes the other). Its
+first screen has four figures and a picture. `CORRECTIONS.md` has the proofs of the corrections that
+it lists.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def report(
 ) -> Report:
     """Return a report of a release, for the person who signs it.
 
-    The internal form says all there is to know of a release, and is computed from the raw rows:
-    keep it where you keep the table. The external form is for whoever gets the release: it is made
-    of the settings and of names alone.
+    The internal report says all there is to know of a release, and is computed from the raw rows:
+    keep it where you keep the table. The external report is for recipients: it is made of settings
+    and names alone.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ _READER = ("view", *_BEST, "log_odds")
 _COST = ("verdict", "change", "unchanged", "attack", "allowed", "task")
 _SETTINGS = ("row", "epsilon", "setting", "promise", *_COST)
 _OF_A_COLUMN = ("unchanged share", "median", "standard deviation", "share of ")
-_SAID = ("Noise by column", "How much of the data survives", "Conditions", "Assumptions")
+_ELSEWHERE = ("Noise by column", "How much of the data survives", "Conditions", "Assumptions")
 
 
 def _internal(
@@ -227,8 +227,7 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
     if not certificate.holds:
         budget = certificate.notion.budget_name()
         sentence = (
-            f"Nothing is guaranteed by these settings; what was asked for is {budget}. Fit again, "
-            "and make this report anew."
+            f"Nothing is guaranteed by these settings, and {budget} was asked for. Fit again."
         )
         return [Section("Conditions", sentences=[sentence])]
     taken = Section("Conditions", sentences=granted(noiser, figures=True))
@@ -256,8 +255,8 @@ def _brief(value: Any) -> str:
 
 def _columns_section(noiser: Any, certificate: Any) -> Section:
     """Return what each column was, what it becomes, and how much of it survives."""
-    noises = {utility.name: utility for utility in certificate.columns}
-    columns = {utility.column.name: utility.column for utility in noiser._fitted.columns}
+    noises = {noise.name: noise for noise in certificate.columns}
+    columns = {fitted.column.name: fitted.column for fitted in noiser._fitted.columns}
     head = ["column", "it was", "it is", "unchanged", "change", "a constant"]
     cells = [
         [
@@ -303,7 +302,7 @@ def _certificate_sections(certificate: Any) -> list[Section]:
     """Return what the certificate says that does not stand elsewhere in the report."""
     promise = certificate.promise()
     lines = [line for line in certificate._lines() if line != promise]
-    parts = [section for section in certificate._sections() if section.title not in _SAID]
+    parts = [section for section in certificate._sections() if section.title not in _ELSEWHERE]
     return [Section("The certificate", sentences=lines), *parts]
 
 
@@ -322,7 +321,7 @@ def _audit_sections(audit: Any) -> list[Section]:
         *_table("Audit: readers whom the guarantee does not cover", _best(audit.readers), _READER),
         *_table("Audit: peers, which guarantee no such thing", _best(frame[peer]), _READER),
         *_table("Audit: what survives", kept[of_several], list(kept.columns)),
-        *([Section("Audit: too few rows", sentences=audit.untested)] if audit.untested else []),
+        *[Section("Audit: too few rows", sentences=audit.untested)] * bool(audit.untested),
     ]
 
 
@@ -363,7 +362,7 @@ def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     ledger._check_noiser(certificate)
     if not isinstance(ledger, Ledger):
         page = ledger._page()
-        sections = [replace(entry, title=f"Ledger: {entry.title}") for entry in page.sections]
+        sections = [replace(part, title=f"Ledger: {part.title}") for part in page.sections]
         return [Section("Ledger", sentences=[page.headline, *page.lines]), *sections]
     entries = [
         [shown(entry.dataset), str(entry.releases), shown(entry.note) if entry.note else ""]
@@ -451,9 +450,8 @@ def _task(audit: Any) -> list[str]:
 
 def _attack_picture(audit: Any, attack: Any) -> Bars:
     """Return what an attack reaches, beside a guess and the rows as they are."""
-    same = [
-        e.auc for e in audit.control if (e.secret, e.against) == (attack.secret, attack.against)
-    ]
+    pair = (attack.secret, attack.against)
+    same = [other.auc for other in audit.control if (other.secret, other.against) == pair]
     rows = [("a guess", 0.5), ("the best attack on the release", attack.auc)]
     rows += [("the best attack on the rows as they are", max(same))] if same else []
     title = (

@@ -51,7 +51,7 @@ from sklearn_puffer.cli.arguments import (
 from sklearn_puffer.noise import record_swap
 
 
-def fit(args: Any) -> int:
+def fit(args: Any) -> None:
     """Fit on a table, write the release artifact, and say what is guaranteed."""
     settings = read_settings(args.settings)
     noiser = PufferfishNoiser(**_parameters(settings["noiser"], args))
@@ -72,7 +72,6 @@ def fit(args: Any) -> int:
         with growing_file(args.artifact, force=args.force, private=is_key) as out:
             out.write(artifact)
     tell(f"wrote {', '.join(map(str, paths))}; puffer report {args.artifact} shows all of it")
-    return 0
 
 
 def _learn(noiser: PufferfishNoiser, file: TableFile) -> None:
@@ -181,7 +180,7 @@ def check(args: Any) -> int:
     return NO_PROMISE if drift.drifted else FINE
 
 
-def plan(args: Any) -> int:
+def plan(args: Any) -> None:
     """Compare settings; those of the noiser in a settings file hold for all of them."""
     check_out(args)
     settings = read_settings(args.settings)
@@ -190,7 +189,6 @@ def plan(args: Any) -> int:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
     file = TableFile(args.table, layout_of(settings["table"], args))
     show(sklearn_puffer.plan(file.stream(file.found_types()).whole(), **how), args)
-    return 0
 
 
 def audit(args: Any) -> int:
@@ -227,14 +225,13 @@ def _rows_of(path: str, layout: CsvLayout, noiser: Any) -> Any:
     return file.stream({**file.found_types(), **types_of(noiser)}).whole()
 
 
-def create_ledger(args: Any) -> int:
+def create_ledger(args: Any) -> None:
     """Start a ledger."""
     ledger = Ledger.create(args.ledger, fitted(args.artifact), datasets=args.datasets)
     tell(f"wrote {args.ledger!r}, for {', '.join(map(repr, ledger.datasets))}")
-    return 0
 
 
-def show_ledger(args: Any) -> int:
+def show_ledger(args: Any) -> None:
     """Show all that is on record, and what is left of each dataset."""
     ledger = _ledger(args)
     for entry in ledger.history():
@@ -242,20 +239,17 @@ def show_ledger(args: Any) -> int:
         say(f"{entry.dataset}: {entry.releases} release(s){note}")
     for name in ledger.datasets:
         say(_left(ledger.left(name)))
-    return 0
 
 
-def left_ledger(args: Any) -> int:
+def left_ledger(args: Any) -> None:
     """Show what may still be released of a dataset."""
     say(_left(_ledger(args).left(args.dataset)))
-    return 0
 
 
-def spend_ledger(args: Any) -> int:
+def spend_ledger(args: Any) -> None:
     """Put releases on record that are made elsewhere."""
     ledger = _ledger(args)
     say(_left(ledger.spend(releases=args.releases, dataset=args.dataset, note=args.note)))
-    return 0
 
 
 def _ledger(args: Any) -> Ledger:
@@ -266,36 +260,32 @@ def _left(left: Any) -> str:
     return f"{left.dataset}: {left.releases} more release(s) at the noiser's own scales"
 
 
-def create_persons(args: Any) -> int:
+def create_persons(args: Any) -> None:
     """Start a ledger of persons."""
     key, changes = _key(args), args.changes
     PersonLedger.create(args.persons, fitted(args.artifact), key=key, changes=changes)
     tell(f"wrote {args.persons!r}")
-    return 0
 
 
-def migrate_persons(args: Any) -> int:
+def migrate_persons(args: Any) -> None:
     """Start one in which everybody has spent what a ledger of tables says."""
     noiser = fitted(args.artifact)
     ledger = Ledger.open(args.ledger, noiser)
     how = {"key": _key(args), "dataset": args.dataset, "changes": args.changes}
     PersonLedger.migrate(ledger, args.persons, noiser, **how)
     tell(f"wrote {args.persons!r}; {args.ledger!r} is closed")
-    return 0
 
 
-def show_persons(args: Any) -> int:
+def show_persons(args: Any) -> None:
     """Show what is on record."""
     say(str(_persons(args)))
-    return 0
 
 
-def left_persons(args: Any) -> int:
+def left_persons(args: Any) -> None:
     """Show what may still be released of a person."""
     person = int(args.person) if args.integer else args.person
     left = _persons(args).left(person)
     say(f"{left.releases} more release(s) at the noiser's own scales; {left.released} on record")
-    return 0
 
 
 def _persons(args: Any) -> PersonLedger:
@@ -362,7 +352,7 @@ def layout_of(section: Mapping[str, Any], args: Any) -> CsvLayout:
 _MOST_WARNINGS = 5  # each is of a part of the file
 
 
-def release(args: Any) -> int:
+def release(args: Any) -> None:
     """Release a file into another one."""
     settings = read_settings(args.settings)
     layout = layout_of(settings["table"], args)
@@ -390,7 +380,6 @@ def release(args: Any) -> int:
                 "when it is complete."
             )
     tell(f"wrote {str(path)!r}, {n_rows:,} rows")
-    return 0
 
 
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
