@@ -190,8 +190,7 @@ class _ClassifierRows:
         self._boosted: dict[Name, Quality | None] = {}
 
     def _observed(self, secret: Secret) -> Observed:
-        codes = np.empty(self.read.rows.n_rows, dtype=np.intp)
-        secret.source.codes(slice(None), codes)
+        codes = secret.codes(self.read.rows.n_rows)
         return Observed(self.features, codes, secret.labels, self.weights, repr(secret.name))
 
     @cached_property

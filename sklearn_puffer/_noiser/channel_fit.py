@@ -34,8 +34,7 @@ from sklearn_puffer._noiser.channel_release import (
     DistinctRows,
     as_matrix,
 )
-from sklearn_puffer._noiser.conditional_priors import Distributions, named_distributions
-from sklearn_puffer._noiser.drift import Margin
+from sklearn_puffer._noiser.conditional_priors import Distributions
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings, epsilon_of_one
@@ -56,7 +55,7 @@ from sklearn_puffer._releases import (
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import AnyTable, Coded, Column, Name, Values, count, nearest, row_blocks
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import Discrete, Prior
+from sklearn_puffer.priors import Discrete
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential
 _FURTHER, _MOST_BEYOND = 1.1, 0.01  # times epsilon, and the share of the rows that may be beyond it
@@ -366,11 +365,6 @@ class LearntChannel:
         """The columns without the numbers that bins are made of."""
         return self.read.bare_columns
 
-    @property
-    def margins(self) -> list[Margin]:
-        """How the values of each column were distributed."""
-        return self.priors.margins
-
     @cached_property
     def pairs(self) -> tuple[ChannelLoss, ...]:
         """The loss of each pair both ways, for all releases together."""
@@ -381,10 +375,6 @@ class LearntChannel:
     def floor(self) -> float | None:
         """The most that one more draw tells, where a floor was asked for."""
         return None if self.problem.floor is None else channel_floor(self.rows)
-
-    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
-        """Return the fitted adversary's distributions under the names of the columns."""
-        return named_distributions(self.priors.adversaries[0], self.read.public)
 
     def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
@@ -518,7 +508,7 @@ class LearntChannel:
             self.rows,
             read.settings.notion,
             read.settings.releases,
-            margins=self.margins,
+            margins=self.priors.margins,
             conditional=conditional_margins(read, self.priors),
         )
 

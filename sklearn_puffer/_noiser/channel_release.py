@@ -374,15 +374,14 @@ class ChannelRelease:
         self, table: Table, readers: Sequence[Reader], drawn: Array, order: Sequence[Name]
     ) -> dict[Name, Finished]:
         """Return the columns of the drawn cells."""
-        of_name = {reader.column.name: (k, reader) for k, reader in enumerate(readers)}
-        dtypes = {n: self.columns[k].dtype(reader.values) for n, (k, reader) in of_name.items()}
+        pairs = list(zip(self.columns, readers, strict=True))
+        dtypes = {release.column.name: release.dtype(reader.values) for release, reader in pairs}
         outputs = table.empty_columns({name: dtypes[name] for name in order if name in dtypes})
         written: dict[Name, Finished] = {}
-        for name, (k, _) in of_name.items():
-            release, out = self.columns[k], outputs[name]
-            values = bare_values(release.column.atoms, out.dtype)[self.cells.codes[:, k]]
-            np.take(values, drawn, out=out)
-            written[name] = finished(release, out, None)
+        for release, codes in zip(self.columns, self.cells.codes.T, strict=True):
+            out = outputs[release.column.name]
+            np.take(bare_values(release.column.atoms, out.dtype)[codes], drawn, out=out)
+            written[release.column.name] = finished(release, out, None)
         return written
 
 

@@ -297,7 +297,7 @@ def _with_secrets(
     """Return the drift with that of each secret, and with the loss of these rows."""
     swap = isinstance(fitted, FittedSwap)
     margins = fitted.by_secret if swap else fitted.conditional.margins()
-    codes = {secret.name: _codes(secret, drift.n_rows) for secret in secrets}
+    codes = {secret.name: secret.codes(drift.n_rows) for secret in secrets}
     rows_of_secrets = [
         (secret.name, label, codes[secret.name] == code)
         for secret in secrets
@@ -324,12 +324,6 @@ def _with_secrets(
         why=why,
         budget=(fitted.release if swap else fitted).notion.budget_name(),
     )
-
-
-def _codes(secret: Secret, n_rows: int) -> Array:
-    codes = np.empty(n_rows, dtype=np.intp)
-    secret.coded.source.codes(slice(0, n_rows), codes)
-    return codes
 
 
 def _estimated(

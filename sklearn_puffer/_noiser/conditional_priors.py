@@ -170,13 +170,10 @@ def _fitted(
             f"column {still[0]!r} has a single value, and a Gaussian has no scale for it; leave it "
             'out of public=, or use prior="empirical".'
         )
-    samples = {
-        label: (
-            distribution.rows[distribution.counts > 0],
-            distribution.counts[distribution.counts > 0],
-        )
-        for label, distribution in distributions.items()
-    }
+    samples = {}
+    for label, distribution in distributions.items():
+        positive = distribution.counts > 0
+        samples[label] = distribution.rows[positive], distribution.counts[positive]
     try:
         priors: dict[Any, Prior] = fit.fit_all(samples, spread)
     except ValueError as error:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import check_positive, fitting
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import LearntChannel, learn_channel
+from sklearn_puffer._noiser.conditional_priors import named_distributions
 from sklearn_puffer._noiser.drift import Watch
 from sklearn_puffer._noiser.fit_table import Learnt, learn
 from sklearn_puffer._noiser.keyed_rows import Keying
@@ -257,12 +258,7 @@ class PufferfishNoiser(ReleaseTransformer):
         self.verbose = verbose
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Self:
         """Learn the priors and calibrate the noise.
 
@@ -445,19 +441,21 @@ class PufferfishNoiser(ReleaseTransformer):
             order=[n for n in table.names if n in read.public or n in passed],
             missing=read.settings.missing,
             patterns=learnt.patterns() if isinstance(learnt, Learnt) else {},
-            margins=[] if isinstance(learnt, LearntSwap) else learnt.margins,
+            margins=[] if isinstance(learnt, LearntSwap) else learnt.priors.margins,
             groups=grouped,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
         self._fitted = fitted.sealed()
         for name in ("channel_", "swap_"):
             self.__dict__.pop(name, None)
+        self.priors_ = {}
         if isinstance(learnt, LearntSwap):
             self.swap_ = learnt.swap()
-        elif isinstance(learnt, LearntChannel):
+        else:
+            self.priors_ = named_distributions(learnt.priors.adversaries[0], read.public)
+        if isinstance(learnt, LearntChannel):
             self.channel_ = learnt.channel()
         self.secret_pairs_ = read.pairs
-        self.priors_ = {} if isinstance(learnt, LearntSwap) else learnt.named_priors()
         self._note_parameters()
         self._go_on_counting()
         self._warn(learnt.warnings(), "fit", stacklevel=4)

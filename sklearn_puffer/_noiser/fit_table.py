@@ -30,9 +30,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     Members,
     empirical_adversary,
     make_groups,
-    named_distributions,
 )
-from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
@@ -62,7 +60,6 @@ from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Prior
 
 _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 _ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
@@ -109,11 +106,6 @@ class Learnt:
         return self.read.bare_columns
 
     @property
-    def margins(self) -> list[Margin]:
-        """How the values of each column were distributed."""
-        return self.priors.margins
-
-    @property
     def propagated(self) -> list[Name]:
         """The columns whose missing values stay missing."""
         return self.read.public if self.settings.missing == "propagate" else []
@@ -125,10 +117,6 @@ class Learnt:
             of for of_secret in self.priors.adversaries[0].values() for of in of_secret.values()
         ]
         return sorted({members for of in distributions for members in of})
-
-    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
-        """Return the fitted adversary's distributions under the names of the columns."""
-        return named_distributions(self.priors.adversaries[0], self.read.public)
 
     def patterns(self) -> Patterns:
         """Return which columns of each group occurred together, where others may be missing."""
@@ -147,6 +135,7 @@ class Learnt:
     @cached_property
     def releases(self) -> list[ColumnRelease]:
         """How every public column is released; a free column keeps no numbers of `fit`."""
+        calibrated, mixings = self.calibrated, self.priors.mixings
         noisy = [
             ColumnRelease(
                 replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
@@ -155,11 +144,7 @@ class Learnt:
                 self.settings.output,
             )
             for column, theta, grid, mixing in zip(
-                self.columns,
-                self.calibrated.theta,
-                self.calibrated.grids,
-                self.priors.mixings,
-                strict=True,
+                self.columns, calibrated.theta, calibrated.grids, mixings, strict=True
             )
         ]
         if self.settings.output != "remapped":
@@ -548,13 +533,9 @@ def _distributions_over(members: Members, counted: Adversary) -> dict[Name, dict
     >>> _distributions_over((0,), {"loan": {"no": {(0,): "a distribution"}, "yes": {}}}) is None
     True
     """
-    over_members = {
-        name: {
-            label: distributions[members]
-            for label, distributions in of_secrets.items()
-            if members in distributions
-        }
+    if not all(members in of for of_secrets in counted.values() for of in of_secrets.values()):
+        return None
+    return {
+        name: {label: of[members] for label, of in of_secrets.items()}
         for name, of_secrets in counted.items()
     }
-    whole = all(len(over_members[name]) == len(counted[name]) for name in counted)
-    return over_members if whole else None

@@ -319,10 +319,8 @@ class _SwapPart(KeyedPart):
 
     way_out = "leave out what is infinite, and values of known= and passed columns new to fit"
 
-    def __init__(
-        self, swap: SwapRelease, key: ShippedKey, context: str, row_id: str, text: plans.Text = None
-    ) -> None:
-        super().__init__(key, context, row_id, text)
+    def __init__(self, swap: SwapRelease, *keyed: Any) -> None:
+        super().__init__(*keyed)
         self._swap = swap
 
     def at_fault(self, part: Any) -> list[Name]:

@@ -172,7 +172,9 @@ def has_exact_loss(problem: Problem, part: Part, notion: Notion) -> bool:
     """Return whether the exact loss of a part is computable, pair by pair, and little work."""
     noise = template(problem, part)
     return all_computable(part.pairs, noise, notion) and (
-        part.is_free or is_grid(noise, notion) or _is_little(part.pairs, noise, notion)
+        part.is_free
+        or (noise.has_vertices and notion.is_pure)  # losses at the vertices of a grid cost little
+        or _is_little(part.pairs, noise, notion)
     )
 
 
@@ -187,17 +189,8 @@ def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool
         return layer_count(pairs, noise) <= MOST_LINES
     # boxes are cut four times as often under Renyi
     most = MOST_WORK / (4.0 if isinstance(notion.divergence, PowerMean) else 1.0)
-    return plane_work(pairs) <= most
-
-
-def is_grid(noise: Noise, notion: Notion) -> bool:
-    """Return whether losses are those at the vertices of a grid, which cost little."""
-    return noise.has_vertices and notion.is_pure
-
-
-def plane_work(pairs: Sequence[PriorPair]) -> float:
-    """Return the work of cutting the plane of two columns for each pair, in its own unit."""
-    return sum(math.sqrt(plane_cells(cast(Sequence[Discrete], pair))) for pair in pairs)
+    cells = (plane_cells(cast(Sequence[Discrete], pair)) for pair in pairs)
+    return sum(map(math.sqrt, cells)) <= most
 
 
 def composable(problem: Problem, notion: Notion) -> bool:
