@@ -286,6 +286,7 @@ def _facts(
     rows: _ClassifierRows,
 ) -> ModelFacts:
     observed, cells = rows.observed[name], rows.cells
+    n_cells = int(cells.max()) + 1
     weights = observed.merged.weights
     quality = quality_of(predictions.probabilities, predictions.merged)
     boosted = quality if _is_default(fit) else rows.boosted(name)
@@ -304,8 +305,9 @@ def _facts(
         boosted_auc=None if boosted is None else boosted.auc,
         counting_log_loss=mean_loss(counting, weights),
         weak=_weak(quality, boosted, None if rows.read.settings.counts else counting, weights),
-        n_cells=int(cells.max()) + 1,
-        n_certain=_certain(masses, cells),
+        n_cells=n_cells,
+        # some secret is ruled out, or all others are
+        n_certain=int((cell_masses(masses, cells, n_cells) == 0).any(axis=0).sum()),
     )
 
 
@@ -345,12 +347,6 @@ def _is_default(fit: ClassifierFit) -> bool:
         return False
     params = {**fit.estimator.get_params(), "random_state": None}
     return repr(params) == repr(default.get_params())
-
-
-def _certain(masses: Array, cells: Array) -> int:
-    """Return the number of cells for which some secret is ruled out, or all others are."""
-    of_cells = cell_masses(masses, cells, int(cells.max()) + 1)
-    return int((of_cells == 0).any(axis=0).sum())
 
 
 @dataclass(frozen=True, eq=False)

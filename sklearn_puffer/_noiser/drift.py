@@ -724,7 +724,9 @@ class Seen:
 
     def _of_values(self, n_present: int) -> Iterator[FloatArray]:
         """Yield the same of each value."""
-        low, high = self._sums()
+        sums, n = np.cumsum(self.margin.parts), self.margin.present
+        # fitted rows in the cells up to each: at least, and at most
+        low, high = _up(sums * n), np.where(sums == PARTS, n, _up((sums + 1) * n) - 1)
         before = [np.append(0, ends[:-1]) for ends in (low, high)]
         least, most = np.maximum(low - before[1], 0), high - before[0]
         fewest = np.maximum(self.counts - self.moved, 0)
@@ -753,11 +755,6 @@ class Seen:
         up_to = np.minimum(seen[np.searchsorted(sums, few) + 1] + strays, n_present)
         yield too_many(before, n_present, _up(many * n) - 1, n)
         yield too_many(_up(few * n), n, up_to, n_present)
-
-    def _sums(self) -> tuple[IntArray, IntArray]:
-        """Return how many fitted rows at least, and at most, are in the cells up to each."""
-        sums, n = np.cumsum(self.margin.parts), self.margin.present
-        return _up(sums * n), np.where(sums == PARTS, n, _up((sums + 1) * n) - 1)
 
 
 def _tally(values: Array, counts: IntArray) -> IntArray:

@@ -445,7 +445,8 @@ class PufferfishNoiser(ReleaseTransformer):
             groups=grouped,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
-        self._fitted = fitted.sealed()
+        certificate = replace(fitted.certificate, fingerprint=fitted.fingerprint())
+        self._fitted = replace(fitted, certificate=certificate)
         for name in ("channel_", "swap_"):
             self.__dict__.pop(name, None)
         self.priors_ = {}

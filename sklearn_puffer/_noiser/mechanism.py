@@ -142,10 +142,6 @@ class FittedMechanism:
             *([] if rules.groups is None else [rules.groups]),
         )
 
-    def sealed(self) -> FittedMechanism:
-        """Return the same, with its fingerprint in its certificate."""
-        return replace(self, certificate=replace(self.certificate, fingerprint=self.fingerprint()))
-
     def context(self, keying: Keying) -> str:
         """Return the digest of all that shapes keyed bits: of the noise that is really drawn.
 

@@ -478,21 +478,12 @@ def too_wide(columns: Sequence[Column]) -> bool:
     return len(columns) > 1 and not columns[0].free and cells_of(columns) > MAX_CELLS
 
 
-def rows_have_exact_loss(noise: Noise, notion: Notion) -> bool:
-    """Return whether the loss of rows of three columns and more is exact where the grid is small.
-
-    >>> from sklearn_puffer.noise import Gaussian, Laplace
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> [rows_have_exact_loss(kind(1.0), Pufferfish(1.0)) for kind in (Laplace, Gaussian)]
-    [True, False]
-    """
-    row = Discrete(np.array([[0.0] * 3, [1.0] * 3]), np.array([0.5, 0.5]))
-    return is_computable([row, row], noise.with_scale((1.0,) * 3), notion)
-
-
 def ways_to_exact(columns: Sequence[Column], noise: Noise, notion: Notion) -> str:
     """Return in words which bins, or which columns left out, would make the loss exact; or ""."""
-    if not rows_have_exact_loss(noise, notion):
+    row = Discrete(np.array([[0.0] * 3, [1.0] * 3]), np.array([0.5, 0.5]))
+    if not is_computable(
+        [row, row], noise.with_scale((1.0,) * 3), notion
+    ):  # however small the grid
         return ""
     bins = _exact_bins(columns)
     left_out = _left_out(columns, [len(column.atoms) for column in columns])
