@@ -1,4 +1,4 @@
-r"""One pass of projected gradient steps over records, and why each step is a contraction.
+r"""One pass of projected gradient steps over records, and the proof that steps are contractions.
 
 .. math:: W_t = (1 - \eta \lambda) \Pi(W_{t-1})
           - \frac{\eta}{b} \sum_{i \in \text{batch } t} \varphi(u_i^\top \Pi(W_{t-1}), y_i)\, u_i
@@ -7,7 +7,7 @@ r"""One pass of projected gradient steps over records, and why each step is a co
 where :math:`u_i` is the row, scaled to a norm of at most the bound B, with a constant
 :math:`\kappa` for the intercept, hence at most :math:`R = \sqrt{B^2 + \kappa^2}` long, and
 :math:`\Pi` the projection onto a ball of radius r. Every step divides by b, a shorter last one too.
-Released is :math:`W_T`, or the mean of the last m of the :math:`W_t`.
+:math:`W_T` is released, or the mean of the last m of the :math:`W_t`.
 
 *Each step is a contraction.* :math:`\varphi(m, y)` never falls with the margin m and has a slope of
 at most k: it is m - y (k = 1) or 1/(1 + e^-m) - y (k = 1/4), clipped to [-C, C], which keeps both
@@ -36,8 +36,8 @@ this time, whatever the batches: its standard deviation is :math:`\nu \tau`, whi
 
 .. math:: \tau^3 = \frac{\|w\|^2}{2 k R^2 \nu^2}
 
-So much is a choice, made by the declared parameters and the number of records alone; the loss is
-proven for whatever is chosen.
+That choice depends on the declared parameters and the number of records alone, and the loss is
+proven for any choice.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class Squares:
 
     @property
     def typical_margin(self) -> float:
-        """What weights worth learning give the longest rows, roughly."""
+        """Roughly the margin of the longest rows under good weights."""
         return self.target_bound
 
     @property
     def largest_margin(self) -> float:
-        """What hardly any weights worth learning exceed."""
+        """A margin that good weights hardly ever exceed."""
         return 10.0 * self.target_bound
 
     def slope(self, margins: FloatArray, targets: FloatArray) -> None:
@@ -145,7 +145,7 @@ class Descent:
     intercept_scaling : float
         kappa, the constant that goes with the intercept.
     n_averaged : int
-        Of how many steps, the last ones, the mean is returned.
+        The mean of this many last steps is returned.
     """
 
     loss: Squares | Logistic
@@ -185,11 +185,11 @@ class Descent:
 
     def sensitivity(self, *, with_target: bool) -> float:
         """Return C, the Lipschitz constant of the gradient in the record; see the module."""
-        own = self.loss.clip + self.loss.curvature * self.radius * self.row_norm
-        return math.hypot(own, self.row_norm if with_target else 0.0) * OUTWARDS
+        features = self.loss.clip + self.loss.curvature * self.radius * self.row_norm
+        return math.hypot(features, self.row_norm if with_target else 0.0) * OUTWARDS
 
     def rounding(self, n_weights: int) -> float:
-        """Return a bound on how far a computed step is off the exact one, in norm.
+        """Return a bound on the error of a computed step, in norm.
 
         With u = 2^-53 and D weights, to first order in u, doubled for the rest (sums of n products
         are off by n u times the sum of their sizes, in any order): the projection by (D + 8) u r;
@@ -208,7 +208,7 @@ class Descent:
         return 2.0 * UNIT * (kept + self.step * moved)
 
     def iteration(self, n_records: int, n_features: int, *, at_every_step: bool) -> Iteration:
-        """Return what the loss of this descent depends on.
+        """Return the numbers that the loss of this descent depends on.
 
         Raises
         ------
@@ -241,18 +241,18 @@ class Descent:
     ) -> float:
         """Return tau, how far to go for the smallest loss; see the module.
 
-        The noise for each unit of time is that of this descent, the ball left out. Noise of each
-        step is worn down by later ones, so that it counts for about 1 / (eta h) of them at most
-        where the curvature is h, and in the loss, which sums h over D weights, for D / (eta k R^2).
-        With a penalty there is nothing left to learn after some multiples of 1 / lambda.
+        The noise for each unit of time is that of this descent without the ball. Later steps shrink
+        the noise of a step: where the curvature is h, it counts for at most about 1 / (eta h) of
+        them, and in the loss, which sums h over D weights, for D / (eta k R^2). With a penalty
+        nothing is left to learn after a few multiples of 1 / lambda.
         """
-        own = self.iteration(n_records, n_features, at_every_step=at_every_step)
-        free = replace(own, diameter=math.inf, rounding=0.0)
+        iteration = self.iteration(n_records, n_features, at_every_step=at_every_step)
+        free = replace(iteration, diameter=math.inf, rounding=0.0)
         units = free.unit_losses(dependence, notion.alpha)
         sigma = free.smallest_sigma(units, notion.alpha, notion.epsilon)
         bend = self.loss.curvature * self.row_norm**2
         if at_every_step:
-            sigma *= math.sqrt(min(own.n_steps, own.n_weights / (self.step * bend)))
+            sigma *= math.sqrt(min(free.n_steps, free.n_weights / (self.step * bend)))
         rate = sigma * self.batch_size / (self.step * n_records)
         most = math.log(n_records + 1.0) / self.l2 if self.l2 else math.inf
         if rate == 0.0:
@@ -268,18 +268,18 @@ class Descent:
         noise: Sampler | None,
         report: Callable[[int], None],
     ) -> FloatArray:
-        """Return the weights (D,) after the last step, or their mean, before the last noise.
+        """Return the weights (D,) after the last step, or the mean, before the last noise.
 
         Parameters
         ----------
         X : ndarray of shape (n_records, n_features)
         targets : ndarray of shape (n_records,)
         order : ndarray of shape (n_records,) or None
-            The records in the order of their use; None for theirs.
+            The records in the order of their use; None for the order of the rows.
         noise : Sampler or None
-            Of the noise at each step but the last; None for none.
+            Of the noise at each step but the last; None for no noise.
         report : callable
-            Told how many more steps are done, from time to time.
+            Called from time to time with the number of further steps done.
         """
         n_records, n_features = X.shape
         weights = np.zeros(n_features + self.fit_intercept)

@@ -1,7 +1,7 @@
 """Linear and logistic models whose released weights tell little about any record.
 
-Both are one noisy descent. What a step does, and why it is a contraction, is in `_descent.descent`;
-what is guaranteed for the released weights, and why, in `_descent.guarantee`.
+Both are one noisy descent. `_descent.descent` has its steps, with the proof that they are
+contractions; `_descent.guarantee` has the guarantee for the released weights, with its proof.
 """
 
 from __future__ import annotations
@@ -35,13 +35,7 @@ from sklearn_puffer._base import (
     refuse_masked,
     task,
 )
-from sklearn_puffer._descent.descent import (
-    OUTWARDS,
-    Descent,
-    Logistic,
-    Squares,
-    scale_rows,
-)
+from sklearn_puffer._descent.descent import OUTWARDS, Descent, Logistic, Squares, scale_rows
 from sklearn_puffer._descent.guarantee import Dependence, Iteration, calibrate_descent, off_diagonal
 from sklearn_puffer._noise import (
     Choices,
@@ -81,7 +75,7 @@ def check_penalty(value: Any) -> float:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return what is True or False."""
+    """Return True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
@@ -132,14 +126,14 @@ def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:
 
 _LEAST_EPSILON = 1e-8
 _LEAST_ORDER = 1.01
-_SMALLEST_BATCH = 4  # of those chosen here: one that is smaller takes longer for little
-_GLANCE = 1000  # records looked at for bounds that do not fit
+_SMALLEST_BATCH = 4  # unless the caller gives one: a smaller batch takes longer for little
+_GLANCE = 1000  # records that are compared with the declared bounds
 _FLOATS = (np.float64, np.float32)
 
 
 @dataclass(eq=False, repr=False)
 class NoisyDescent(CertifiedEstimator):
-    """What both estimators share; a subclass knows its loss and its targets."""
+    """What both estimators share; a subclass has its loss and its targets."""
 
     epsilon: float = 1.0
     _: KW_ONLY
@@ -170,11 +164,10 @@ class NoisyDescent(CertifiedEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_records, n_features)
-            A record a row, in the order in which they are used, unless they are shuffled.
+            One record in each row, in the order of their use unless they are shuffled.
         y : array-like of shape (n_records,)
-            The targets, or labels of two classes. There are no sample weights: a weight would
-            multiply what a record can do to the weights, so that all noise would be that of the
-            largest one.
+            The targets, or labels of two classes. There are no sample weights: the noise would have
+            to hide the record with the largest one.
 
         Returns
         -------
@@ -195,7 +188,7 @@ class NoisyDescent(CertifiedEstimator):
         seed = check_seed(self.random_state)
         rows, targets = self._read(readable(X), readable_column(y, "y"))
         n_records, n_features = rows.shape
-        descent = self._descent(n_records, n_features)
+        descent = self._descent(n_records, n_features, notion)
         dependence = self._dependence(descent, n_records)
         at_every_step = self._at_every_step(dependence.correlation)
         iteration = descent.iteration(n_records, n_features, at_every_step=at_every_step)
@@ -219,8 +212,7 @@ class NoisyDescent(CertifiedEstimator):
         self._note_parameters()
 
     def _fingerprint(self, certificate: Any) -> str:
-        told = [each.name for each in fields(certificate) if each.compare]
-        numbers = [getattr(certificate, name) for name in told]
+        numbers = [getattr(certificate, x.name) for x in fields(certificate) if x.compare]
         return digest("sklearn_puffer.sgd/1", self.coef_, self.intercept_, numbers)
 
     def _margins(self, X: Any) -> FloatArray:
@@ -261,18 +253,18 @@ class NoisyDescent(CertifiedEstimator):
             raise ValueError(f"alpha must be at most {MOST_ALPHA:g}, got {quoted(self.alpha)}.")
         if alpha < _LEAST_ORDER:  # divergences never fall with their order
             warnings.warn(
-                f"alpha={self.alpha!r} is a Renyi order and no penalty (which is l2); orders up to "
-                f"{_LEAST_ORDER:g} are kept by keeping order {_LEAST_ORDER:g}.",
+                f"alpha={self.alpha!r} is a Renyi order and no penalty (which is l2); orders below "
+                f"{_LEAST_ORDER:g} are raised to {_LEAST_ORDER:g}, which guarantees more.",
                 PufferfishWarning,
                 stacklevel=4,
             )
         return RenyiPufferfish(self.epsilon, max(alpha, _LEAST_ORDER))
 
-    def _descent(self, n_records: int, n_features: int) -> Descent:
+    def _descent(self, n_records: int, n_features: int, notion: RenyiPufferfish) -> Descent:
         """Return the descent that the parameters describe."""
         loss, data_norm = self._loss(), check_bound(self.data_norm, "data_norm")
         correlated = np.any(off_diagonal(check_correlation(self.correlation, n_records)))
-        # how much a gradient reacts to a correlated record grows with the radius
+        # the reaction of a gradient to a correlated record grows with the radius
         margin = loss.largest_margin / 2.0 if correlated else loss.largest_margin
         rough = Descent(
             loss=loss,
@@ -286,11 +278,11 @@ class NoisyDescent(CertifiedEstimator):
                 self.intercept_scaling, "intercept_scaling", data_norm / 2.0
             ),
         )
-        paced = self._paced(self._with_step(rough), n_records, n_features)
+        paced = self._paced(self._with_step(rough), n_records, n_features, notion)
         return self._averaged(paced, n_records)
 
     def _with_step(self, descent: Descent) -> Descent:
-        """Return the descent with the learning rate that is given, or half the largest."""
+        """Return the descent with the caller's learning rate, or half the largest."""
         largest = descent.largest_step
         if self.learning_rate is None:
             return replace(descent, step=largest / 2.0)
@@ -302,8 +294,10 @@ class NoisyDescent(CertifiedEstimator):
             )
         return replace(descent, step=step)
 
-    def _paced(self, descent: Descent, n_records: int, n_features: int) -> Descent:
-        """Return the descent with a learning rate and batches that go far enough, if left open."""
+    def _paced(
+        self, descent: Descent, n_records: int, n_features: int, notion: RenyiPufferfish
+    ) -> Descent:
+        """Return the descent with the learning rate and batch size that the caller left open."""
         if self.learning_rate is not None and self.batch_size is not None:
             return descent
         dependence = self._dependence(descent, n_records)
@@ -311,7 +305,7 @@ class NoisyDescent(CertifiedEstimator):
             n_records,
             n_features,
             dependence,
-            RenyiPufferfish(self.epsilon, max(self.alpha, _LEAST_ORDER)),
+            notion,
             at_every_step=self._at_every_step(dependence.correlation),
         )
         batch_size = descent.batch_size
@@ -324,7 +318,7 @@ class NoisyDescent(CertifiedEstimator):
         return replace(descent, step=step, batch_size=batch_size)
 
     def _averaged(self, descent: Descent, n_records: int) -> Descent:
-        """Return the descent with the mean of its last steps, where that is asked for."""
+        """Return the descent with the mean of its last steps if `average` says so."""
         correlation = check_correlation(self.correlation, n_records)
         at_every_step = self._at_every_step(correlation)
         if isinstance(self.average, str):
@@ -341,7 +335,7 @@ class NoisyDescent(CertifiedEstimator):
         return replace(descent, n_averaged=max(n_steps // 8, 1) if wanted else 1)
 
     def _batch_size(self, n_records: int) -> int:
-        """Return the number of records a step, or one to begin with."""
+        """Return the batch size, or a first guess of it."""
         if self.batch_size is None:
             return math.isqrt(n_records - 1) + 1
         batch_size = check_count(self.batch_size, "batch_size")
@@ -383,22 +377,20 @@ class NoisyDescent(CertifiedEstimator):
         if dependence.records is not None:
             n_chosen = len(dependence.records)
             secret = f"any two values of each of {n_chosen} chosen records are protected."
-        order = (
-            "The order in which records are used is a uniform permutation that nobody knows."
-            if dependence.shuffled
-            else "Records are used in the order given, which may be known."
-        )
+        order = "Records are used in the order of fit, which may be known."
+        if dependence.shuffled:
+            order = "The order in which records are used is a uniform permutation that is secret."
         return [
-            "A secret is the value of one whole record, its features and its target together; "
+            "A secret is the value of one whole record, its features and its target together: "
             + secret,
             self._sentence_on_dependence(dependence),
             order,
             "The number of records, all parameters of the estimator (bounds, learning rate, batch "
-            "size, scaling of the intercept) and the names of the columns are public: none may be "
-            "chosen by looking at these records.",
+            "size, scaling of the intercept) and the names of the columns are public. None of them "
+            "may be chosen from these records.",
             *self._further_sentences,
-            "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
-            "what several fits on the same records tell together is not covered.",
+            "coef_ and intercept_ of one fit are released, and nothing between the steps; several "
+            "fits on the same records are not covered.",
             "Refusals and warnings that depend on the records are not covered: fit refuses values "
             "that are not finite numbers, and warns where most of the first records lie beyond the "
             "declared bounds. A refusal tells that there are such values, a model that there are "
@@ -410,8 +402,8 @@ class NoisyDescent(CertifiedEstimator):
             return "The records are independent of each other."
         if math.isinf(dependence.sensitivity):
             return (
-                "Records with a correlation other than 0 are taken to change completely when the "
-                "secret one does; all others are independent of it."
+                "Records with a correlation other than 0 may change completely when the secret one "
+                "does; all others are independent of it."
             )
         return (
             "For any two values of a secret record i within the declared bounds (others are not "
@@ -433,8 +425,7 @@ class NoisyDescent(CertifiedEstimator):
             if share > 0.5:
                 warnings.warn(
                     f"most {what} {name}={getattr(self, name)!r}, and are brought back to it; "
-                    "rescale them, or declare a larger bound from what is known without these "
-                    "records.",
+                    "rescale them, or declare a larger bound, but not one from these records.",
                     PufferfishWarning,
                     stacklevel=4,
                 )
@@ -485,8 +476,8 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     epsilon : float, default=1.0
         Budget in nats.
     alpha : float, default=2.0
-        Renyi order (and no penalty, which is ``l2``). Orders below 1.01 are kept by keeping order
-        1.01, which is more, with a warning.
+        Renyi order (and no penalty, which is ``l2``). Orders below 1.01 are raised to 1.01, which
+        guarantees more, with a warning.
     correlation : float or array-like, default=0.0
         How far the other records move with a secret one: a number rho for all pairs, an array by
         the distance of their positions (1 first, 0 beyond its end), or a matrix of shape
@@ -494,57 +485,57 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     secrets : "all" or list of int, default="all"
         The positions of the records that are secret.
     data_norm : float, default=1.0
-        Longer rows of X are scaled to this Euclidean norm. To be declared, not learnt.
+        Longer rows of X are scaled to this Euclidean norm. Declare it; do not learn it.
     clip : float or None, default=None
         Residuals count as at most this (Huber's loss); None for half of target_bound. The noise is
         proportional to it.
     l2 : float, default=0.0
-        Factor lambda of the penalty :math:`\lambda \|w\|^2/2` (intercept included), which makes
-        each step forget some of what came before.
+        Factor lambda of the penalty :math:`\lambda \|w\|^2/2` (intercept included), by which each
+        step partly forgets the steps before it.
     learning_rate : float or None, default=None
-        eta. None for what makes the sum of two bounds smallest, one on what is not learnt yet and
-        one on what noise costs, with weights that predict about target_bound: but no more than half
-        of the largest at which a step is a contraction.
+        eta. None minimizes the sum of two bounds for weights that predict about target_bound: on
+        the loss that is not learnt yet, and on the cost of noise. It is at most half of the largest
+        rate at which a step is a contraction.
     radius : float or None, default=None
-        Weights and intercept (over ``intercept_scaling``) together stay within this Euclidean norm;
-        None for 10 target_bound / data_norm, or half of that for correlated records: the larger it
-        is, the more a gradient reacts to them.
+        Weights and intercept (over ``intercept_scaling``) together stay within this Euclidean norm.
+        None for 10 target_bound / data_norm, or half of that for correlated records: a gradient
+        reacts more to them with a larger radius.
     batch_size : int or None, default=None
-        Records a step; None for what goes with the learning rate, at least 4. Noise depends on the
-        learning rate over the batch size alone: larger batches at the same rate need less noise,
-        and go less far.
+        Records in each step. None for the size that goes with the learning rate, at least 4. The
+        noise depends only on the learning rate over the batch size: at the same rate, larger
+        batches need less noise and go less far.
     average : "auto" or bool, default="auto"
-        Whether to release the mean of the last eighth of the steps instead of the last: it depends
-        less on which records came last, for no more noise. Noise at the end only. "auto" does so
-        for independent records, or all correlated alike.
+        Whether to release the mean of the last eighth of the steps instead of the last weights. The
+        mean depends less on which records came last, for no more noise, and needs noise at the end.
+        "auto" takes the mean for independent records, and for records that are all correlated
+        alike.
     noise_at : {"auto", "end", "steps"}, default="auto"
-        Where noise is added: once, after the last step, or after each. "auto" is the end for
-        independent records: for the same proven loss, steps add up to more. It is each step for
-        correlated ones: each then hides what moved at it, and later steps wear the noise down
-        where the loss is curved.
+        Whether noise is added once, after the last step, or after every step. "auto" is the end for
+        independent records: for the same proven loss, noise at every step adds up to more. It is
+        every step for correlated records: the noise of a step then hides the displacement of that
+        step, and later steps shrink it where the loss is curved.
     shuffle : bool, default=False
-        Whether records are used in an order that nobody knows, which hides how much noise followed
-        (noise_at="steps"), how much was forgotten (l2 > 0) or how many steps of a mean came after
-        the secret record's step.
+        Whether records are used in a secret order. It hides how many noisy steps followed the
+        secret record's step (noise_at="steps"), how much was forgotten since (l2 > 0), or how many
+        steps of a mean came after it.
     fit_intercept : bool, default=True
         Whether there is a constant feature.
     intercept_scaling : float or None, default=None
-        The feature that goes with the intercept, a constant. Less of it means less noise, and an
-        intercept that is learnt more slowly. None for data_norm / 2.
+        The constant feature of the intercept. A smaller one needs less noise, and the intercept is
+        learnt more slowly. None for data_norm / 2.
     verbose : int, default=0
-        1 shows on standard error after two seconds how many steps are done, and what else takes
-        long, with the time left.
+        1 shows progress and the time left on standard error after two seconds.
     random_state : int or None, default=None
         None draws cryptographic bits. An integer is for tests, and warns.
     target_bound : float, default=1.0
-        Targets are clipped to [-target_bound, target_bound]. To be declared, not learnt.
+        Targets are clipped to [-target_bound, target_bound]. Declare it; do not learn it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : ndarray of shape (1,)
     certificate_ : SGDCertificate
-        What is guaranteed, and why.
+        The guarantee and its evidence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.
@@ -554,9 +545,9 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
 
     Notes
     -----
-    *Formal guarantees.* Those of `SGDCertificate`, whose loss includes all rounding: the weights
-    are released on a grid, projected onto the ball. X and y are both part of a record; the scores
-    of `score` are not protected.
+    *Formal guarantees.* As `SGDCertificate`, whose loss includes all rounding: the weights are
+    released on a grid, projected onto the ball. A record is a row of X with its y. The scores of
+    `score` are not protected.
 
     References
     ----------
@@ -634,11 +625,11 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     secrets : "all" or list of int, default="all"
         As for `PufferfishSGDRegressor`.
     data_norm : float, default=1.0
-        Longer rows of X are scaled to this Euclidean norm. To be declared, not learnt.
+        Longer rows of X are scaled to this Euclidean norm. Declare it; do not learn it.
     clip : float or None, default=None
         The slope of the loss, a probability minus 0 or 1, counts as at most this. None for 0.5: the
-        loss is linear on the wrong side, logistic on the right one, and half the noise is enough. 1
-        clips nothing. Probabilities are right all the same.
+        loss is linear on the wrong side and logistic on the right one, and half the noise is
+        enough. 1 clips nothing. `predict_proba` allows for the clip.
     l2 : float, default=0.0
         As for `PufferfishSGDRegressor`.
     learning_rate : float or None, default=None
@@ -661,17 +652,17 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         None draws cryptographic bits. An integer is for tests, and warns.
     correlated_labels : bool, default=True
         Whether the labels of other records may depend on a secret one. True: every record with a
-        correlation other than 0 is taken to change completely. False: the labels of the others do
-        not depend on the secret, and their features move as the correlation says.
+        correlation other than 0 may change completely. False: the labels of other records do not
+        depend on the secret, and their features move as the correlation says.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
     intercept_ : ndarray of shape (1,)
     classes_ : ndarray of shape (2,)
-        The labels in order, which are taken to be public.
+        The labels in order, which are public.
     certificate_ : SGDCertificate
-        What is guaranteed, and why.
+        The guarantee and its evidence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.
@@ -681,10 +672,10 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
 
     Notes
     -----
-    *Formal guarantees.* As `PufferfishSGDRegressor`. More than two classes are refused: each
-    further class is a release of its own, and with `sklearn.multiclass.OneVsRestClassifier` each
-    of k classifiers has its own certificate, none of which is about all of them together (for
-    independent records, k times epsilon).
+    *Formal guarantees.* As `PufferfishSGDRegressor`. More than two classes are refused: every
+    further class is another release. `sklearn.multiclass.OneVsRestClassifier` fits k classifiers
+    with a certificate each; none of these covers all of them together (for independent records, k
+    times epsilon).
 
     References
     ----------
@@ -711,8 +702,8 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         "that of the means"
     )
     _further_sentences = (
-        "The names of the two classes are public, and so is that both occur and no other: "
-        "labels of one class only, or of a third, are refused, which is not covered.",
+        "The names of the two classes are public, and so is that both occur and no other. Labels "
+        "of one class only, or of a third, are refused; such a refusal is not covered.",
     )
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -743,8 +734,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         ndarray of shape (n, 2)
             In the order of ``classes_``.
         """
-        margins = self._margins(X)
-        return Logistic(self._fitted_clip).probabilities(margins)
+        return Logistic(self._fitted_clip).probabilities(self._margins(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the more probable class of each row.
@@ -785,7 +775,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
                 f"{kind}, with {classes.size} classes; wrap the estimator in OneVsRestClassifier, "
-                "where each class is a release of its own, with a budget of its own."
+                "where every class is a release with its own budget."
             )
         self.classes_ = classes
         return rows, codes
@@ -794,6 +784,6 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         distance = 2.0 * descent.data_norm * OUTWARDS
         if check_flag(self.correlated_labels, "correlated_labels"):
             return math.inf, distance
-        # of the secret record the label may change as well, and with it all of the gradient
+        # the label of the secret record may change too, and with it all of its gradient
         whole = 2.0 * descent.gradient_bound / distance * OUTWARDS
         return max(descent.sensitivity(with_target=False), whole), distance
