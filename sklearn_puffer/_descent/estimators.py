@@ -188,7 +188,7 @@ class NoisyDescent(CertifiedEstimator):
         seed = check_seed(self.random_state)
         rows, targets = self._read(readable(X), readable_column(y, "y"))
         n_records, n_features = rows.shape
-        descent = self._descent(n_records, n_features, notion)
+        descent = self._descent(n_records, n_features)
         dependence = self._dependence(descent, n_records)
         at_every_step = self._at_every_step(dependence.correlation)
         iteration = descent.iteration(n_records, n_features, at_every_step=at_every_step)
@@ -260,7 +260,7 @@ class NoisyDescent(CertifiedEstimator):
             )
         return RenyiPufferfish(self.epsilon, max(alpha, _LEAST_ORDER))
 
-    def _descent(self, n_records: int, n_features: int, notion: RenyiPufferfish) -> Descent:
+    def _descent(self, n_records: int, n_features: int) -> Descent:
         """Return the descent that the parameters describe."""
         loss, data_norm = self._loss(), check_bound(self.data_norm, "data_norm")
         correlated = np.any(off_diagonal(check_correlation(self.correlation, n_records)))
@@ -278,7 +278,7 @@ class NoisyDescent(CertifiedEstimator):
                 self.intercept_scaling, "intercept_scaling", data_norm / 2.0
             ),
         )
-        paced = self._paced(self._with_step(rough), n_records, n_features, notion)
+        paced = self._paced(self._with_step(rough), n_records, n_features)
         return self._averaged(paced, n_records)
 
     def _with_step(self, descent: Descent) -> Descent:
@@ -294,9 +294,7 @@ class NoisyDescent(CertifiedEstimator):
             )
         return replace(descent, step=step)
 
-    def _paced(
-        self, descent: Descent, n_records: int, n_features: int, notion: RenyiPufferfish
-    ) -> Descent:
+    def _paced(self, descent: Descent, n_records: int, n_features: int) -> Descent:
         """Return the descent with the learning rate and batch size that the caller left open."""
         if self.learning_rate is not None and self.batch_size is not None:
             return descent
@@ -305,7 +303,7 @@ class NoisyDescent(CertifiedEstimator):
             n_records,
             n_features,
             dependence,
-            notion,
+            RenyiPufferfish(self.epsilon, max(self.alpha, _LEAST_ORDER)),
             at_every_step=self._at_every_step(dependence.correlation),
         )
         batch_size = descent.batch_size
@@ -377,20 +375,22 @@ class NoisyDescent(CertifiedEstimator):
         if dependence.records is not None:
             n_chosen = len(dependence.records)
             secret = f"any two values of each of {n_chosen} chosen records are protected."
-        order = "Records are used in the order of fit, which may be known."
-        if dependence.shuffled:
-            order = "The order in which records are used is a uniform permutation that is secret."
+        order = (
+            "The order in which records are used is a uniform permutation that nobody knows."
+            if dependence.shuffled
+            else "Records are used in the order given, which may be known."
+        )
         return [
-            "A secret is the value of one whole record, its features and its target together: "
+            "A secret is the value of one whole record, its features and its target together; "
             + secret,
             self._sentence_on_dependence(dependence),
             order,
             "The number of records, all parameters of the estimator (bounds, learning rate, batch "
-            "size, scaling of the intercept) and the names of the columns are public. None of them "
-            "may be chosen from these records.",
+            "size, scaling of the intercept) and the names of the columns are public: none may be "
+            "chosen by looking at these records.",
             *self._further_sentences,
-            "coef_ and intercept_ of one fit are released, and nothing between the steps; several "
-            "fits on the same records are not covered.",
+            "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
+            "what several fits on the same records tell together is not covered.",
             "Refusals and warnings that depend on the records are not covered: fit refuses values "
             "that are not finite numbers, and warns where most of the first records lie beyond the "
             "declared bounds. A refusal tells that there are such values, a model that there are "
@@ -402,8 +402,8 @@ class NoisyDescent(CertifiedEstimator):
             return "The records are independent of each other."
         if math.isinf(dependence.sensitivity):
             return (
-                "Records with a correlation other than 0 may change completely when the secret one "
-                "does; all others are independent of it."
+                "Records with a correlation other than 0 are taken to change completely when the "
+                "secret one does; all others are independent of it."
             )
         return (
             "For any two values of a secret record i within the declared bounds (others are not "
@@ -702,8 +702,8 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         "that of the means"
     )
     _further_sentences = (
-        "The names of the two classes are public, and so is that both occur and no other. Labels "
-        "of one class only, or of a third, are refused; such a refusal is not covered.",
+        "The names of the two classes are public, and so is that both occur and no other: "
+        "labels of one class only, or of a third, are refused, which is not covered.",
     )
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -734,7 +734,8 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         ndarray of shape (n, 2)
             In the order of ``classes_``.
         """
-        return Logistic(self._fitted_clip).probabilities(self._margins(X))
+        margins = self._margins(X)  # refuses an estimator that is not fitted
+        return Logistic(self._fitted_clip).probabilities(margins)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the more probable class of each row.
