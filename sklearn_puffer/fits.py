@@ -3,9 +3,9 @@
 Use this module to give ``prior=`` an object with settings, such as ``ClassifierFit(model, cv=10)``,
 where its names ("gaussian", "gmm") or a classifier are not enough.
 
-A fit sees rows with counts, and gives the same prior whatever their order. What it finds is an
-estimate: the certificate holds for an adversary who believes it. `bootstrap` says how far another
-sample of the same size would have led.
+A fit sees rows with counts, and their order does not matter. The prior is an estimate: the
+certificate holds for an adversary who believes it. `bootstrap` shows how much the prior varies
+between samples of this size.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class GaussianFit:
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A mixture of Gaussians by scikit-learn's EM, with as many components as BIC asks for.
+    """A mixture of Gaussians by scikit-learn's EM; BIC chooses the number of components.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ class MixtureFit:
 
 @dataclass(frozen=True)
 class ClassifierFit:
-    r"""What a classifier can tell of the secret from the public columns, as a prior.
+    r"""A prior from a classifier that predicts the secret from the public columns.
 
     With :math:`\pi_s(x)` the probability that it gives secret s for a row x, the distribution of
     the released cells z given s is Bayes' rule on the rows that there are:
@@ -372,10 +372,10 @@ class ClassifierFit:
     categories as ``category`` columns, missing values as missing; and rows that count k times, k
     times (more than 2^21 rows: once, with a ``sample_weight`` of k).
 
-    *Formal guarantees.* A guarantee for this prior is one about whoever knows as much as the
-    classifier, and not more. Probabilities become whole numbers of 2^-32, positive ones never 0,
-    and the guarantee is about the distribution of those. Cross-fitted, the adversary is a patchwork
-    of several models, each asked about the rows that the others were fitted to.
+    *Formal guarantees.* The guarantee for this prior covers adversaries who know as much as the
+    classifier, and not more. Probabilities become multiples of 2^-32, positive ones never 0, and
+    the guarantee is about the distribution of these. Under cross-fitting the adversary consists of
+    several models, each of which predicts the rows that it was not fitted to.
 
     Examples
     --------
@@ -467,7 +467,7 @@ def bootstrap(
     *,
     spread: Any = None,
 ) -> list[GaussianMixture]:
-    r"""Return priors that could as well have been fitted to one secret: an estimate, no bound.
+    r"""Return bootstrapped priors of one secret: an estimate of their uncertainty, no bound.
 
     Gaussian: draws from the posterior under the reference prior, with S the scatter matrix,
 

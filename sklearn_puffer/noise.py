@@ -3,8 +3,8 @@
 Use this module to give ``noise=`` an object with settings: another tail, a swap with its cells, an
 optimal channel; or to write a family of your own.
 
-A family holds its scale; the formulas of `_noise.family` work on one column of scale 1. What all
-families share, and how far their numbers may be off, stands in `_noise.family`.
+A family holds its scale. What all families share is in `_noise.family`: formulas for one column of
+scale 1, and bounds on their rounding errors.
 """
 
 from __future__ import annotations
@@ -473,7 +473,7 @@ OPTIMAL = "optimal"
 
 
 def optimal_channel(noise: Any) -> OptimalChannel | None:
-    """Return the settings of a channel, where an argument asks for one in the place of noise.
+    """Return the settings of a channel if an argument names one in the place of noise.
 
     >>> optimal_channel("optimal").balance, optimal_channel("laplace")
     ('rows', None)
@@ -569,10 +569,10 @@ class RecordSwap:
 
     def __eq__(self, other: object) -> bool:
         """Return whether the settings are equal, and a table of donors is the very same one."""
-        return isinstance(other, RecordSwap) and self._known == other._known
+        return isinstance(other, RecordSwap) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash(self._known)
+        return hash(self._identity)
 
     def __repr__(self) -> str:
         settings = {field.name: repr(getattr(self, field.name)) for field in fields(self)}
@@ -581,8 +581,8 @@ class RecordSwap:
         return f"RecordSwap({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
     @property
-    def _known(self) -> tuple[Any, ...]:
-        """What tells one from another; a table compares value by value, and has no hash."""
+    def _identity(self) -> tuple[Any, ...]:
+        """The settings by which swaps are equal; a table has no hash and counts by identity."""
         donors = id(self.donors) if self.share is None else self.share
         return self.cells, self.balance, self.within, self.cost, donors
 
@@ -611,7 +611,7 @@ SWAP = "swap"
 
 
 def record_swap(noise: Any) -> RecordSwap | None:
-    """Return the settings of a swap, where an argument asks for one in the place of noise.
+    """Return the settings of a swap if an argument names one in the place of noise.
 
     >>> record_swap("swap").within, record_swap("laplace")
     ('stay', None)
@@ -680,7 +680,7 @@ def named_noise(noise: Any) -> Noise:
 
 
 def check_noise(noise: Any) -> None:
-    """Refuse what is no noise of a family, nor of rows some of whose columns are unordered.
+    """Refuse objects that are neither noise of a family nor noise with kernels of categories.
 
     >>> check_noise(Laplace(2.0))
     """

@@ -3,8 +3,8 @@
 Use this module to say to `accounting` and `calibration` what may be lost; the estimators take
 numbers (``epsilon``, ``delta``, ``alpha``).
 
-A notion holds a divergence of two released distributions against a budget: one of the three that
-whatever computes losses knows. Nothing outside of this module asks which notion it is.
+A notion compares a divergence of two released distributions with a budget. The code that computes
+losses knows three divergences. Nothing outside this module asks which notion it has.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from sklearn_puffer._base import (
 
 __all__ = ["HockeyStick", "Notion", "PowerMean", "Pufferfish", "RenyiPufferfish", "Supremum"]
 
-#: What is tried where a notion has no delta, or no order, and no bound either.
+#: The delta and the order to try if a notion without them has no bound.
 ADDED_DELTA, ADDED_ALPHA = 1e-5, 2.0
 #: The largest Renyi order that estimators take: beyond, the mean is the worst case.
 MOST_ALPHA = 1e6
 
 
 def check_notion(notion: Any) -> None:
-    """Refuse what is no notion, or holds a divergence that nothing computes.
+    """Refuse an object that is no notion, or whose divergence is none of the three.
 
     >>> check_notion(Pufferfish(1.0))
     """
@@ -53,7 +53,7 @@ def check_notion(notion: Any) -> None:
 
 
 def check_pufferfish(notion: Any) -> None:
-    """Refuse what is not (epsilon, delta) Pufferfish privacy, where nothing else is known.
+    """Refuse notions other than (epsilon, delta) Pufferfish privacy.
 
     >>> check_pufferfish(Pufferfish(1.0))
     """
@@ -93,8 +93,9 @@ class Pufferfish(Notion):
 
     Notes
     -----
-    *Formal guarantees.* Pure: whoever knows the prior of X given S and sees the release Y has
-    posterior odds between s_i and s_j within a factor e^epsilon of the prior odds (000, Def. 2.1).
+    *Formal guarantees.* Pure: an adversary who knows the prior of X given S and sees the release Y
+    has posterior odds between s_i and s_j within a factor e^epsilon of the prior odds (000, Def.
+    2.1).
     With delta: the inequality above holds for sets, which is stronger than for single outcomes
     (003, Def. 1; 004, Def. 2.1 as printed is about outcomes, and guarantees nothing: uniform
     distributions on two disjoint sets of 1,000 outcomes keep it with epsilon 0 and delta 0.001).

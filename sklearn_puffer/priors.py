@@ -319,7 +319,7 @@ class PriorPair(NamedTuple):
 
 
 def distinct(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    """Return the prior objects of some pairs, each once, in the order they come in.
+    """Return the prior objects of some pairs, each once, in order of appearance.
 
     >>> first, second = Discrete([0], [1.0]), Discrete([1], [1.0])
     >>> distinct([(first, second), (second, first)]) == [first, second]
@@ -330,9 +330,9 @@ def distinct(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
 
 
 def numbered(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return what `distinct` does, and which two of them each pair holds, shape (n_pairs, 2).
+    """Return the `distinct` priors and the numbers of each pair's two, shape (n_pairs, 2).
 
-    What depends on one prior alone is then found once, and taken by number for its pairs.
+    What depends on a single prior is then computed once for all its pairs.
 
     >>> first, second = Discrete([0], [1.0]), Discrete([1], [1.0])
     >>> numbered([(first, second), (second, first)])[1].tolist()
@@ -380,9 +380,9 @@ class ConfidenceSet:
 def rational_counts(masses: FloatArray) -> Integers:
     """Return integers proportional to ``masses``, undoing decimal rounding where that is possible.
 
-    Each mass is read as the simplest fraction that rounds to it. Where one denominator up to
-    2^53 serves them all and the fractions add up to one, the integers are those numerators;
-    otherwise they are the floats' own binary values, over a common power of two.
+    Each mass is read as the simplest fraction that rounds to it. If the fractions have a common
+    denominator up to 2^53 and add up to one, the integers are the numerators. Otherwise they are
+    the binary values of the floats, over a common power of two.
 
     >>> rational_counts(np.array([0.1, 0.2, 0.7])).tolist()
     [1, 2, 7]

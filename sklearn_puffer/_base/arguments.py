@@ -1,8 +1,7 @@
-"""What users pass: numbers, choices, names and arrays, checked; every message names the way out.
+"""Checks of what users pass: numbers, choices, names and arrays. Every message names the way out.
 
-A conversion of arrays that makes two values equal would take them for one value, and a guarantee
-about the two would be about nothing. So wherever values become float64, as many are distinct after
-as before; no mask is lost, and no table is read by position.
+If a conversion made two values equal, a guarantee about the two would be about nothing. So values
+that are distinct stay distinct as float64. No mask is lost, and no table is read by position.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ Integers = NDArray[Any]
 
 
 class PufferfishWarning(UserWarning):
-    """Warns of what a fit or a release does: the base of all warnings of this package.
+    """A warning about a fit or a release: the base of all warnings of this package.
 
-    Of its own kind, so that it can be filtered. Clones of a noiser, as a search makes them, warn of
-    their fits once for all.
+    It is a class of its own, so that it can be filtered. The clones of a noiser that a search makes
+    warn of their fits once together.
 
     Examples
     --------
@@ -43,9 +42,9 @@ class PufferfishWarning(UserWarning):
 
 
 MOST_PAIRS = 1 << 18
-"""Largest number of pairs of secrets, those of 724 values: what a fit looks at in some 10 s.
+"""Largest number of pairs of secrets: those of 724 values, some 10 s of a fit.
 
-Each takes 20 to 30 microseconds and a kilobyte, where losses are computed for all pairs at once:
+A pair takes 20 to 30 microseconds and a kilobyte if losses are computed for all pairs at once: with
 counted priors, the pure guarantee and Laplace noise.
 """
 
@@ -148,7 +147,7 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_seed(random_state: Any) -> int | None:
-    """Return the seed, or None; refuse a generator, whose state would replay its noise."""
+    """Return the seed, or None; refuse a generator, whose stored state could replay its noise."""
     if random_state is None:
         return None
     if isinstance(random_state, _BOOLEANS) or not isinstance(random_state, Integral):
@@ -230,11 +229,11 @@ def meant(value: Any, names: Iterable[Any]) -> str:
 
 
 def on_one_line(value: Any) -> str:
-    r"""Return a text without what moves, hides or turns what stands around it.
+    r"""Return a text with all characters escaped that could move, hide or turn the text around it.
 
-    Control and format characters, separators other than the blank, surrogates and unassigned code
-    points are written as Python escapes them: line breaks, escape sequences, marks that turn the
-    direction of writing. Applied twice it changes nothing more.
+    These are control and format characters, separators other than the blank, surrogates and
+    unassigned code points: line breaks, escape sequences, marks of the direction of writing. A
+    second call changes nothing.
 
     >>> print(on_one_line("a\nb"))
     a\nb
@@ -247,7 +246,7 @@ def on_one_line(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    r"""Return a name or value for people: different texts never look alike, or like a table.
+    r"""Return a name or value for people: different texts never look alike.
 
     >>> print(shown("race"), shown("a\nb"), shown(r"a\nb"), shown("a  b"))
     race a\nb a\\nb 'a  b'
@@ -258,7 +257,7 @@ def shown(value: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return how Python writes a name or value, on one line; of huge whole numbers only the size.
+    """Return a name or value as Python writes it, on one line; huge whole numbers by their size.
 
     >>> quoted("race"), quoted(1), quoted(10**5000)
     ("'race'", '1', 'a whole number of 16610 bits')
@@ -290,7 +289,7 @@ _WAYS = (
 
 
 def refuse_tables(values: Any, name: str) -> None:
-    """Refuse what has columns with names, unless it is known: by place they may be other columns.
+    """Refuse an unknown table: by position, its named columns may be taken for other ones.
 
     Raises
     ------
@@ -310,7 +309,7 @@ def refuse_tables(values: Any, name: str) -> None:
 
 
 def way_to_table(values: Any, name: str) -> str:
-    """Return the call that makes a known table of one that is not; nothing where there is none."""
+    """Return the call that turns an unknown table into a known one, or an empty text."""
     ways = [way for way in _WAYS if callable(getattr(type(values), way, None))]
     return f"{name}.{ways[0]}()" if ways else ""
 
@@ -395,7 +394,7 @@ def _evenly(values: Any, name: str) -> Array:
 
 
 def _may_have_merged(array: Array) -> bool:
-    """Return whether numpy may have taken values of a list for others: strings, large floats."""
+    """Return whether numpy may have changed values of a list, to strings or to large floats."""
     if array.dtype.kind in "fc":
         far = np.abs(array[np.isfinite(array)]).max(initial=0.0)
         return bool(far > LARGEST_INTEGER)

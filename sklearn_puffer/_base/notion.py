@@ -1,7 +1,7 @@
 """A notion of privacy: one of three divergences of two released distributions, and a budget.
 
-Whatever computes losses knows the integrand of each of the three; what a shift loses, and what
-losses amount to that come with chances, is said here. The notions themselves are in `notions`.
+The code that computes losses knows the integrand of each divergence. Here are the loss of a shift
+and the average of losses with probabilities. The notions themselves are in `notions`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn_puffer._base.numerics import ULP
 
 
 class ShiftLosses(Protocol):
-    """What a notion asks of noise: what a shift of it loses."""
+    """What a notion needs of noise: the loss of a shift."""
 
     def max_divergence(self, shift: ArrayLike) -> FloatArray:
         """Return the max-divergence between the noise and the noise moved by ``shift`` (..., d)."""
@@ -200,7 +200,7 @@ class Notion(ABC):
     @property
     @abstractmethod
     def budget(self) -> float:
-        """What a loss is held against, in the unit of the loss."""
+        """The largest loss that is allowed, in the unit of a loss."""
 
     @abstractmethod
     def allowing(self, loss: float) -> Self:

@@ -33,7 +33,7 @@ LN2 = math.log(2.0)
 
 
 def rounded_up(exact: Fraction) -> float:
-    """Return the smallest float that is not below, or infinity.
+    """Return the smallest float at or above a fraction, or infinity.
 
     >>> rounded_up(Fraction(1, 2)), rounded_up(Fraction(1, 10)) >= Fraction(1, 10)
     (0.5, True)
@@ -42,7 +42,7 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def quotient_rounded_up(part: int, whole: int) -> float:
-    """Return the smallest float that is not below part / whole, or infinity; whole > 0.
+    """Return the smallest float at or above part / whole, or infinity; whole > 0.
 
     >>> quotient_rounded_up(1, 2), quotient_rounded_up(10**400, 1)
     (0.5, inf)
@@ -57,7 +57,7 @@ def quotient_rounded_up(part: int, whole: int) -> float:
 
 
 def rounded_down(exact: Fraction) -> float:
-    """Return the largest float that is not above, or minus infinity.
+    """Return the largest float at or below a fraction, or minus infinity.
 
     >>> rounded_down(Fraction(1, 2)), rounded_down(Fraction(2, 3)) <= Fraction(2, 3)
     (0.5, True)
@@ -66,7 +66,7 @@ def rounded_down(exact: Fraction) -> float:
 
 
 def coarse_up(values: FloatArray | float) -> FloatArray:
-    """Return the smallest floats of `COARSE_BITS` bits that are not below; values >= 0.
+    """Return the smallest floats of `COARSE_BITS` bits at or above the values, which are >= 0.
 
     What two processors compute to nearly the same last digit is thereby the same number.
 
@@ -164,9 +164,9 @@ def smallest_for_all(
 ) -> float:
     """Return the smallest factor at which the totals of all tasks are within ``budget``.
 
-    The largest of what the tasks need each on its own. The next one is asked about at the factor
-    that serves those before it, and only where that does not serve it a search begins: in whatever
-    order they come, about one evaluation each, and a few searches.
+    It is the largest factor that a task needs. Each task is first evaluated at the factor of the
+    tasks before it, and a search begins only if that is not enough. In any order, this takes about
+    one evaluation for each task, and a few searches.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ atexit.register(wait_for_solver)
 
 
 def aside(call: Callable[[], T]) -> T:
-    """Return what a call returns, made where an interrupt of the main thread does not wait for it.
+    """Return the result of a call in a thread for which an interrupt does not wait.
 
     >>> aside(lambda: 2 + 3)
     5

@@ -37,7 +37,7 @@ _LOOK = """
 
 @dataclass(frozen=True)
 class Bar:
-    """A share between 0 and 1, what it is of, and how it is told."""
+    """A share between 0 and 1, with its label and its text."""
 
     label: str
     share: float
@@ -46,20 +46,20 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A picture of shares, which a line crosses at a limit."""
+    """A picture of shares, with a line at a limit."""
 
     title: str
     rows: Sequence[Bar]
     limit: float | None = None
 
     def told(self) -> str:
-        """Return the picture in words, for who cannot see it."""
+        """Return the picture in words, for readers who cannot see it."""
         return f"{self.title}: {'; '.join(f'{bar.label} {bar.text}' for bar in self.rows)}"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: what it is about, what its words mean, and a table or sentences.
+    """A part of a page: a title, a note on its words, and a table or sentences.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Document(ABC):
-    """What is shown as a page, kept as JSON, and may carry the name of the table it is about."""
+    """A page that is kept as JSON and may carry the name of its table."""
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return it as JSON.

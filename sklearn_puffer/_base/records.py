@@ -1,8 +1,8 @@
 """Plain values that are kept: JSON read strictly, digests, the version, the time.
 
-A digest is the same in every process, and after pickling. It ties a certificate to what will be
-drawn, at every draw, so it is quick: arrays count as bytes, all else as one text. Of a dataclass
-those fields count that its objects are compared by. It tells accidents, not forgers, who could
+A digest is the same in every process, and after pickling. It ties a certificate to what is drawn,
+at every draw, so it is quick: arrays count as bytes, all else as one text. Of a dataclass, the
+fields count by which its objects are compared. It finds accidents, but not forgers, who could
 compute it anew.
 """
 
@@ -43,9 +43,9 @@ def digest(*values: Any) -> str:
 
 
 def _written(value: Any, arrays: Arrays) -> Any:
-    """Return a value as one that is written alike in every process; all but a plain one has a mark.
+    """Return a value as every process writes it, all but plain ones with the name of their type.
 
-    Numbers of arrays are put aside.
+    Arrays of numbers are put aside.
     """
     kind: Any = type(value)
     if kind in _PLAIN:
@@ -96,12 +96,12 @@ class FieldError(ValueError):
 
 
 def json_record(text: str) -> dict[str, Any]:
-    """Return the object that a JSON text is, in which no key occurs twice and no number is odd.
+    """Return the object of a JSON text with distinct keys and finite numbers.
 
     Raises
     ------
     FieldError
-        If it is none.
+        If it is no such text.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def read_as(kind: Any, value: Any, field: str) -> Any:
 
 
 def _built(kind: Any, value: Any, field: str) -> Any:
-    """Return the dataclass with the fields of an object, those with a default if they are there."""
+    """Return the dataclass with the fields of an object; those with a default may be absent."""
     if type(value) is not dict:
         raise _wrong(field, "an object", value)
     declared = {spec.name: spec for spec in fields(kind)}
@@ -196,7 +196,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _one_of(kinds: Iterable[Any], value: Any, field: str) -> Any:
-    """Return a value as one of several types, of which the nearest one says what is wrong."""
+    """Return a value as one of several types; the error is that of the last type tried."""
     scalars = [kind for kind in kinds if kind in _SCALARS]
     if type(value) in scalars:
         return value

@@ -1,14 +1,13 @@
-"""Lazy tables: rows stay in their engine, and what is fetched is how often groups of them occur.
+"""Lazy tables: rows stay in their engine, which returns how often groups of rows occur.
 
-An engine is known by what is imported already, so that none is imported here. Each has ways of its
-own to take two values for one, or one name for another, and they are undone before anything else:
-strings become bytes where a collation may compare them, and columns are found by place where names
-are not compared letter by letter. Then nothing is asked of an engine but comparisons, a group-by,
-and the lengths of the groups, which all of them compute exactly.
+An engine is recognised by the modules that are imported already: none is imported here. Engines
+may take two values for one, or one name for another. This is undone first: strings become bytes
+where a collation may compare them, and columns are found by position where names are not compared
+letter by letter. Then an engine computes comparisons, a group-by and the lengths of the groups, and
+nothing else. All of them compute these exactly.
 
-What the text of a CSV file says of the types of its columns is asked here, in both ways to read
-one, that of `fit` (by polars) and that of the command line (by pyarrow): the same file has the same
-types, those that every value of a column has.
+The patterns that decide the types of a CSV file stand here. `fit` reads such files by polars, the
+command line by pyarrow, and both find the same types: those that every value of a column has.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ PATTERNS = {
     # no leading zeros, and no more digits than a float has: those are ids
     "float": rf"^-?(0|[1-9][0-9]{{0,14}})(\.[0-9]*)?{_END}|^-?\.[0-9]+{_END}",
 }
-"""What all values of a column of a type look like; of the first one that fits. The rest is text."""
+"""A column has the first type whose pattern all its values match. Without one it is text."""
 
 _SEPARATORS = ";\t|,"
 
@@ -67,7 +66,7 @@ def check_separator(path: str, names: Sequence[str], way: str, separator: str = 
 def typed_csv(polars: Any, rows: Any) -> Any:
     """Return a polars LazyFrame of text with columns in their types; one pass over the rows.
 
-    Columns are asked for by place, as polars takes some names for patterns.
+    Columns are selected by position: polars takes some names for patterns.
     """
     positions = range(len(rows.collect_schema()))
     checks = [
@@ -94,14 +93,14 @@ def typed_csv(polars: Any, rows: Any) -> Any:
 
 T = TypeVar("T")
 Levels = tuple[tuple[str, ...], bool]
-"""Labels that the type of a column lists, and whether in an order."""
+"""Labels that the type of a column lists, and whether they are ordered."""
 
 
 class _Engine(NamedTuple):
-    """How tables of one engine are known and opened.
+    """How tables of one engine are recognised and opened.
 
-    The second function returns the columns of a native table by place; the extra installs what is
-    needed besides the table.
+    ``by_place`` returns a native table whose columns are called by their positions. The extra
+    installs what reads it.
     """
 
     is_one: Callable[[Any], bool]
@@ -113,7 +112,7 @@ _ENDINGS = (".parquet", ".pq", ".csv")
 
 
 def is_lazy(X: Any) -> bool:
-    """Return whether X is a lazy table of an engine that is known, or names files of rows.
+    """Return whether X is a lazy table of a known engine, or the path of files of rows.
 
     >>> is_lazy({"a": [1]}), is_lazy("rows.parquet")
     (False, True)
@@ -122,7 +121,7 @@ def is_lazy(X: Any) -> bool:
 
 
 def engine_of(X: Any) -> str:
-    """Return the name of the engine of a lazy table, and nothing for files, which have none.
+    """Return the name of the engine of a lazy table; files have none.
 
     >>> engine_of("rows.parquet")
     ''
@@ -182,9 +181,9 @@ def _with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
 
 
 def in_narwhals(X: Any) -> nw.LazyFrame[Any]:
-    """Return a lazy table of an engine, whose own name columns have."""
+    """Return a lazy table of an engine as narwhals sees it, with its own column names."""
     with warnings.catch_warnings():
-        # what it says of its own future is nothing that a caller of `fit` can change
+        # a warning about narwhals' future, which a caller of `fit` cannot act on
         warnings.filterwarnings("ignore", message="Dask support is moving", category=FutureWarning)
         frame: nw.LazyFrame[Any] = nw.from_native(X)
         return frame
@@ -203,7 +202,7 @@ def _check_names(X: Any) -> None:
 
 
 def _check_renamed(X: Any) -> None:
-    """Refuse names that DuckDB, which ignores case in them, has changed or takes for others."""
+    """Refuse names that DuckDB has changed or confuses, as it ignores their case."""
     by_name = _is_ibis(X) and X.get_backend().name == "duckdb"
     if not by_name and not _DUCKDB.is_one(X):
         return
@@ -246,7 +245,7 @@ def _numbers(types: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
-    """Return a Dask table by place, with labels for categories: each part may have own codes."""
+    """Return a Dask table by position, with labels for categories: codes differ between parts."""
     columns = X.rename(columns=_numbers(types))
     for k, (name, dtype) in enumerate(X.dtypes.items()):
         if dtype.name in ("category", "object"):  # which says too little of what is in it
@@ -288,7 +287,7 @@ def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
 
 
 _AS_BYTES = {"duckdb": "encode", "polars": None}
-"""What an Ibis backend has that makes bytes of strings; None where no collation compares them."""
+"""The function of an Ibis backend from strings to bytes; None where there are no collations."""
 
 
 def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
@@ -327,7 +326,7 @@ def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError | 
 
 
 def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
-    """Return the labels of a categorical column of Dask, or None where it does not know them."""
+    """Return the labels of a categorical column of Dask, or None if Dask does not know them."""
     column, dtype = X[name].cat, X.dtypes[name]
     if column.known and len(dtype.categories):  # a file that lists none "knows" none
         return _refused_category(dtype, name) or (tuple(dtype.categories), bool(dtype.ordered))
@@ -341,7 +340,7 @@ def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
 
 
 def is_of(module: str, kind: str) -> Callable[[Any], bool]:
-    """Return the test for a class; there is no object of it before its module is imported."""
+    """Return the test for a class, which imports nothing: its module has been imported before."""
 
     def is_one(X: Any) -> bool:
         cls = getattr(sys.modules.get(module), kind, None)
@@ -387,7 +386,7 @@ def _scanned(path: str) -> Any:
 
 
 def _files(path: str) -> list[str]:
-    """Return the files of a path: itself, the Parquet files of a folder, or a pattern of files."""
+    """Return the path itself, which may be a pattern, or the Parquet files of a folder."""
     if os.path.isdir(path):
         files = sorted(str(file) for file in Path(path).rglob("*.parquet"))
         if not files:
@@ -475,12 +474,11 @@ class LazyTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, as the first query has it that counted them by groups."""
+        """Number of rows, from the first query that counted groups if there was one."""
         for groups in self._counted:
             counts = next(iter(groups.values())).counts
             assert counts is not None
             return int(counts.sum())
-        # of weights the sum is asked for where something was counted by them
         return int(collected(self.frame.select(nw.len().alias(_COUNT)))[_COUNT][0])
 
     @cached_property
@@ -489,7 +487,7 @@ class LazyTable:
         return []
 
     def check_type(self, name: Name) -> None:
-        """Refuse a column whose type has no place here, before anything is computed."""
+        """Refuse a column of a type that cannot be released, before anything is computed."""
         check_type(self.types[str(name)], name)
         if isinstance(fault := self.levels.get(str(name)), Exception):
             raise fault
@@ -530,13 +528,13 @@ class LazyTable:
         return self.column(self.weight).cast(nw.Int64).alias("w")
 
     def count(self, names: Sequence[Name]) -> bool:
-        """Count the rows by all of those columns at once, from which all is known that is asked.
+        """Count the rows by all of these columns at once, for all later questions about them.
 
         Returns
         -------
         bool
-            False where there are more groups than are fetched; each column is then counted by
-            itself when it is asked for.
+            False if there are more groups than are fetched. Then each column is counted by itself
+            when it is needed.
         """
         groups = self._fetched(names, [None] * len(names))
         if groups is not None:
@@ -575,8 +573,8 @@ class LazyTable:
     def values_in(self, column: Column) -> Values:
         """Return a column as far as a fitted one tells its values apart; one query.
 
-        Of one with bins, numbers that stand for its bins, and infinity for what is infinite: there
-        may be more values than are fetched.
+        If it has bins, a number stands for each bin, and infinity for infinity: there may be more
+        values than are fetched.
         """
         dtype = self.types[str(column.name)]
         if column.edges is None or not (dtype.is_integer() if column.whole else dtype.is_float()):
@@ -587,9 +585,9 @@ class LazyTable:
         return columns[0]
 
     def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
-        """Return the groups of rows with equal values, of columns that have bins with equal bins.
+        """Return the groups of rows with equal values, or with equal bins where columns have bins.
 
-        A group may come more than once.
+        A group may occur more than once.
 
         Returns
         -------
@@ -607,7 +605,7 @@ class LazyTable:
         return cells
 
     def _among(self, names: Sequence[Name]) -> list[Values] | None:
-        """Return those columns of groups that were counted by all of them, if some were."""
+        """Return these columns of groups that were counted by all of them, if there are such."""
         for groups in self._counted:
             if all(name in groups for name in names):
                 return [groups[name] for name in names]
@@ -645,13 +643,13 @@ class LazyTable:
     def _groups_of(
         self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], *, fine: bool
     ) -> nw.DataFrame[Any]:
-        """Return groups; of fine columns those of some rows first, which may be too many already.
+        """Return groups; with fine columns, first those of some rows, in case they are too many.
 
-        A group-by of all rows would hold all their groups, only to have them refused.
+        A group-by of all rows would hold all groups only to refuse them.
         """
         enough = 2 * MOST_CELLS + 2
         is_small = self._counted and self.weight is None and self.n_rows <= enough
-        # an engine that is asked for some rows, and reads no others
+        # engines that read no more rows than they are asked for
         sliced = frame.implementation.is_polars() or frame.implementation.is_duckdb()
         if fine and sliced and not is_small:
             rows = _COUNT if self.weight is None else _ROWS
@@ -738,7 +736,7 @@ def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -
 
 
 def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
-    """Return bins as a value that each holds: the readers of columns know values."""
+    """Return for each bin a value in it, as the readers of columns take values."""
     gone = bins.is_null().to_numpy()
     # Dask has floats for whole numbers beside missing ones
     data = _stand_ins(column)[bins.fill_null(0).cast(nw.Int64).to_numpy()]
@@ -749,7 +747,7 @@ def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
 
 
 def _stand_ins(column: Column) -> FloatArray:
-    """Return a number of each bin of a column, and of one of floats both infinities."""
+    """Return a number in each bin of a column; for floats both infinities besides."""
     assert column.edges is not None
     last = column.edges[-1:]
     beyond = last + 1 if column.whole else np.nextafter(last, np.inf)

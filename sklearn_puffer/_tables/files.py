@@ -1,8 +1,8 @@
-"""Streams of tables as Arrow tables of a few rows each, of one type, and files of tables.
+"""Streams of tables as small Arrow tables of one schema, and files of tables.
 
-Parquet and CSV files are read as streams, and written batch by batch. The types of a CSV file are
-those it is told, the same in every part of it, and whatever has none is text that comes out as it
-went in. What is told is found by one look through the whole file, or by what was fitted.
+Parquet and CSV files are read as streams, and written batch by batch. The columns of a CSV file
+have one type in the whole file: from the layout, from what was fitted, or from one look through all
+rows. A column without a type is text, which comes out as it went in.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class TableStream:
         return tuple(self.schema.names)
 
     def with_labels(self, names: Iterable[Name]) -> TableStream:
-        """Return the stream with strings for those of the columns that have no type.
+        """Return the stream with strings for these columns wherever they have no type.
 
-        Where all labels of the first piece are missing, Arrow cannot tell what the others are.
+        If all labels of the first piece are missing, Arrow cannot tell what the others are.
         """
         pa, schema = arrow("a stream"), self.schema
         for k, one in enumerate(schema):
@@ -86,7 +86,7 @@ class TableStream:
         return replace(self, schema=schema)
 
     def n_rows(self) -> int | None:
-        """Return how many rows there are, where that is known without reading them."""
+        """Return how many rows there are, if that is known without reading them."""
         return self._count()
 
     def tables(self, names: Sequence[str]) -> Iterator[Any]:
@@ -95,7 +95,7 @@ class TableStream:
         Raises
         ------
         TypeError, ValueError
-            If something that comes is no table, lacks a column, or has one of another type.
+            If a piece is no table, lacks a column, or has one of another type.
         """
         wanted = arrow("a stream").schema([self.schema.field(name) for name in names])
         for piece in self._open(names):
@@ -239,7 +239,7 @@ def _checked(stream: TableStream) -> TableStream:
 
 
 def _of_types(table: Any, wanted: Any) -> Any:
-    """Return the columns that are wanted, all of which must have their types."""
+    """Return the wanted columns of a table, which must have the wanted types."""
     pa = arrow("a stream")
     absent = [name for name in wanted.names if name not in table.schema.names]
     if absent:
@@ -319,7 +319,7 @@ class TableFile:
                 f"the file {str(self.path)!r} is a folder, a pipe or a device, and tables are read "
                 "more than once; write it to a file."
             )
-        with self.path.open("rb"):  # what cannot be read says so as Python does
+        with self.path.open("rb"):  # Python's own error for a file that cannot be read
             self.size = max(self.path.stat().st_size, 1)
         self.names = self._found_names()
 
@@ -337,9 +337,9 @@ class TableFile:
     def lazy(self, types: Mapping[str, str]) -> Any:
         """Return the rows as `fit` takes them without reading them into memory.
 
-        Of Parquet a path, which polars reads; where polars is absent, and of CSV, a pyarrow
-        Dataset, which DuckDB reads. None where what reads it is absent, and of categories in
-        DuckDB, since parts of a file may list other ones.
+        A Parquet file is a path, which polars reads. Without polars, and for CSV, it is a pyarrow
+        Dataset, which DuckDB reads. It is None without a library that reads it, and for categories
+        in DuckDB, since parts of a file may list different ones.
         """
         if self.kind == "parquet" and find_spec("polars") is not None:
             return self.path.absolute()
@@ -359,9 +359,9 @@ class TableFile:
         return datasets.dataset(str(self.path.absolute()), schema, file_format)
 
     def found_types(self) -> dict[str, str]:
-        """Return the type of each column of a CSV file that every value of it has.
+        """Return the type of each column of a CSV file: one that all its values have.
 
-        Numbers with leading zeros, or more digits than are exact, are text: they are ids.
+        Numbers with leading zeros, or with more digits than are exact, are ids: they are text.
         """
         if self.kind == "parquet":
             return {}
@@ -452,7 +452,7 @@ class TableFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Make one sentence of what pyarrow says of the file."""
+        """Say an error of pyarrow about the file in one sentence."""
         try:
             yield
         except (self._whole.ArrowException, OSError) as error:

@@ -41,7 +41,7 @@ from sklearn_puffer._tables.values import (
 
 
 class AnyTable(Protocol):
-    """What can be learnt from: named or numbered columns."""
+    """A table to learn from: named or numbered columns."""
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -68,12 +68,12 @@ class Table(AnyTable, Protocol):
         """Return a column untouched, as `build` takes it; with ``rows``, each value from there."""
 
     def in_form_of(self, name: Name, other: Any) -> Any:
-        """Return a column in the form of another table's, of the same class, or refuse it."""
+        """Return a column in the type of another table of the same class, or refuse it."""
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        """Return a column with values of another table's rows, but its own where these are -1.
+        """Return a column with values of another table's rows, and its own where ``rows`` is -1.
 
-        The other table is of the same class; its type does not depend on what is replaced.
+        The other table is of the same class. The type of the column does not depend on ``rows``.
         """
 
 
@@ -92,7 +92,7 @@ class Finished:
 
 
 def readable(X: Any, name: str = "X") -> Any:
-    """Return a DataFrame or what is no table at all, so that nothing is read by position.
+    """Return X if it is a DataFrame or no table at all: no unknown table is read by position.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def readable(X: Any, name: str = "X") -> Any:
 
 
 def readable_column(y: Any, name: str) -> Any:
-    """Return a column that is one of a library that is known, or what no table is.
+    """Return y as a column of a known library, or as an array.
 
     >>> readable_column([1, 2], "y")
     array([1, 2])
@@ -176,7 +176,7 @@ def beside(
     named: str,
     read: Callable[[Table, Name], Values] = lambda table, name: table.values(name),
 ) -> dict[Name, Values]:
-    """Return columns that are given beside X, aligned with it by position; ``named`` in errors.
+    """Return columns beside X, aligned with it by position; errors call them ``named``.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
 
 
 def no_rows(names: Sequence[Name]) -> pd.DataFrame:
-    """Return a DataFrame that has columns of those names, and nothing in them."""
+    """Return a DataFrame with these columns and no rows."""
     return pd.DataFrame(columns=pd.Index(list(names), dtype=object))
 
 
@@ -271,7 +271,7 @@ def _labelled(column: Column, codes: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _FrameTable:
-    """What frames of every kind have in common."""
+    """Members of tables of every kind of frame."""
 
     frame: Any
 
@@ -485,11 +485,11 @@ class _ArrayTable:
 
 
 def alike(column: Any) -> Any:
-    """Return a column in which equal values look alike, so that nothing else tells rows apart.
+    """Return a column in which equal values are the same to the bit.
 
-    There is one zero and one sign of what is missing, and each object has one type. Rows whose
-    values are equal are taken for the same ones, and a sign, a type or a kind of missing value that
-    only some of them have would tell which of them have moved.
+    There is one zero and one missing value, and equal objects have one type. A swap takes rows of
+    equal values for the same: a sign, a type or a kind of missing value that only some of them have
+    would tell which rows have moved.
     """
     if isinstance(column, nw.Series):
         return _alike_series(column) if column.dtype.is_float() else column
@@ -510,7 +510,7 @@ def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
 
 
 def _alike_cells(column: pd.Series[Any]) -> Any:
-    """Return the cells of a column of pandas that need it; None of another one."""
+    """Return the cells of a pandas column, or None if equal values are the same already."""
     if isinstance(column.dtype, np.dtype):
         kind = column.dtype.kind
         return _alike_array(column.to_numpy()) if kind in ("f", "O") else None
@@ -546,7 +546,7 @@ def _alike_object(value: Any) -> Any:
 
 
 def _in_form_of(column: Any, donors: Any, name: Name) -> Any:
-    """Return a column written as another one: nothing but its values tells of which a cell is."""
+    """Return a column in the type of the donors: only values may tell whose a cell is."""
     number = isinstance(donors.dtype, np.dtype) and donors.dtype.kind == "f"
     converted = column
     if column.dtype != donors.dtype:
@@ -579,12 +579,12 @@ def _of_another_form(name: Name, dtype: Any, donor_dtype: Any) -> str:
 
 
 def _from_both(rows: Array) -> Array:
-    """Return where the values lie behind as many of another table: their own where it is -1."""
+    """Return indices into donor values followed by own values: the own one where ``rows`` is -1."""
     return np.arange(len(rows)) + np.where(rows < 0, len(rows), 0)
 
 
 def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
-    """Return the block whose rows, or columns, ``columns`` are: what was filled in place."""
+    """Return the block that was filled in place, if ``columns`` are its rows, or its columns."""
     if not columns or not all(isinstance(column, np.ndarray) for column in columns):
         return None
     block = columns[0].base
@@ -598,7 +598,7 @@ def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
 
 
 def _level_type(dtype: np.dtype[Any], done: Finished) -> np.dtype[Any]:
-    """Return the type of an array that holds every level; never the values drawn decide."""
+    """Return the type of an array that holds every level: the drawn values never decide it."""
     levels = list(done.levels or ())
     kept: Array = np.array([level for level in levels if level is not None])
     gone = len(kept) < len(levels) or done.missing is not None
@@ -677,9 +677,9 @@ def _take_object(done: Finished) -> Array:
 
 
 def _categories(levels: Sequence[Any], like: pd.Index[Any]) -> pd.Index[Any]:
-    """Return the categories of fit, in the type of ``like`` where that can hold them.
+    """Return the categories of `fit`, in the type of ``like`` if that can hold them.
 
-    Not those of the rows to be released: made from the rows, their list tells which values occur.
+    The categories of the released rows would tell which values occur.
     """
     index: pd.Index[Any] = pd.Index([level for level in levels if level is not None])
     try:
@@ -718,7 +718,7 @@ def _check_same_index(features: Any, X: Any, named: str) -> None:
 
 
 def whole_arrow(X: Any) -> Any:
-    """Return a batch of rows as a table, and a part of a column as a column; others as they are."""
+    """Return an Arrow batch as a table and an Arrow array as a column; others as they are."""
     pyarrow = nw.dependencies.get_pyarrow()
     if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
         return pyarrow.Table.from_batches([X])
@@ -728,7 +728,7 @@ def whole_arrow(X: Any) -> Any:
 
 
 def _beside_table(features: Any, named: str) -> Table:
-    """Return the table of what is beside X: of a column, of a frame, or of an array."""
+    """Return the table of a column, a frame or an array that is given beside X."""
     single = named.removesuffix("s")
     if isinstance(features, pd.Series):
         name = features.name if isinstance(features.name, str) else single

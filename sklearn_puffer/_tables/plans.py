@@ -1,12 +1,11 @@
-"""Lazy tables whose rows pass through a function, a part at a time, and the ids of their rows.
+"""Lazy tables whose rows pass through a function part by part, and the ids of their rows.
 
 The function takes a table in memory and returns one of as many rows: a polars DataFrame on polars,
-a pandas one on Dask, an Arrow table elsewhere. It is called with no rows for the types of its
-result, so that a plan is made without a job, and with the rows of a part whenever an engine
-computes that part.
+a pandas one on Dask, an Arrow table elsewhere. A call without rows gives the types of the result,
+so a plan needs no job. The engine calls it with the rows of a part whenever it computes that part.
 
-An id is the same in every type that holds it: a whole number as an integer, a decimal or an object,
-a UUID as itself, its 16 bytes or its text, a date as itself, the first moment of it or its text.
+An id is the same in every type: a whole number as an integer, a decimal or an object; a UUID as
+itself, its 16 bytes or its text; a date as itself, its first moment or its text.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def free_name(names: Sequence[str], name: str) -> str:
 
 
 def rows_with(plan: Any, name: str) -> Any:
-    """Return the rows of a plan in which a column is not negative: a table such as its parts are.
+    """Return the rows of a plan in which a column is not negative, as a table like its parts.
 
     Parameters
     ----------
@@ -185,7 +184,7 @@ _NUMBERS += ("utinyint", "usmallint", "uinteger", "ubigint")
 _WORDS = ("varchar", "enum")
 _AS_TEXT: tuple[str, ...] = ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
 _AS_TEXT += ("decimal", "time", "hugeint", "uhugeint", "uuid", "timestamp with time zone", "blob")
-"""What DuckDB hands to Python and back: labels, and other types as text."""
+"""Types that DuckDB passes to Python and back: as labels, and as text."""
 
 
 def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
@@ -226,7 +225,7 @@ def _sent(column: str, name: str, kind: Any) -> str:
 
 
 def _with_masks(duckdb: Any, sent: Any) -> Any:
-    """Return columns with a mask beside each whose missing values pandas has no place for."""
+    """Return columns, each with a mask of missing values where its pandas type has none."""
     chosen = []
     for k, kind in enumerate(sent.types):
         column = duckdb.ColumnExpression(str(k))
@@ -333,7 +332,7 @@ def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
 
 
 def _no_spark_rows(fields: Sequence[Any]) -> Any:
-    """Return an Arrow table of such columns; one that is only passed needs no type in it."""
+    """Return an empty Arrow table of these columns; those that are only passed have no type."""
     pyarrow = import_module("pyarrow")
     types = [_SPARK_TYPES.get(_spark_kind(field.dataType), "null") for field in fields]
     return pyarrow.schema(
@@ -342,12 +341,12 @@ def _no_spark_rows(fields: Sequence[Any]) -> Any:
 
 
 def _spark_kind(dtype: Any) -> str:
-    """Return Spark's own name of a type, for strings without the collation that it may have."""
+    """Return Spark's name of a type; of strings, without a collation."""
     return str(dtype.simpleString()).split(" ")[0]
 
 
 def _spark_field(released: Any, field: Any) -> Any:
-    """Return the Spark field of a released column: as it was, wherever its type is as it was."""
+    """Return the Spark field of a released column: the original one if the type is the same."""
     types = import_module("pyspark.sql.types")
     kind = None if field is None else _SPARK_TYPES.get(_spark_kind(field.dataType), "null")
     if str(released.type) == kind:
@@ -436,10 +435,10 @@ _WRITTEN: dict[Any, Callable[[str], Any]] = {
     nw.Datetime: pd.Timestamp,
     nw.Binary: bytes.fromhex,
 }
-"""What the text is that DuckDB hands on for other types."""
+"""How to read the text into which DuckDB turns other types."""
 
 Text = Callable[[str], Any] | None
-"""How the text is read that is handed on for ids; None of text that is the id."""
+"""How to read the text of an id; None if the text is the id."""
 
 
 class IdCounts(NamedTuple):
@@ -451,7 +450,7 @@ class IdCounts(NamedTuple):
 
 
 def canonical_id(value: Any) -> int | str | None:
-    """Return the number or the text that an id is in any type; None of what is no id.
+    """Return an id as a number or a text, the same for every type; None if it is no id.
 
     >>> canonical_id(Decimal("7.00")), canonical_id(bytes(15) + b"*")
     (7, '00000000-0000-0000-0000-00000000002a')
@@ -551,7 +550,7 @@ def count_ids(X: Any, name: str) -> IdCounts:
     if table.types[name] == nw.Object:  # of Dask: of any kind, and as yet unread
         parts = X[[name]].map_partitions(_as_texts, name, meta={"id": "string"})
         frame, ids = in_narwhals(parts), nw.col("id")
-    # what an engine offers to count distinct values is an estimate in some of them
+    # some engines only estimate how many values are distinct
     groups = frame.select(ids.alias("id")).group_by("id").agg(nw.len().alias("n"))
     gone, size = nw.col("id").is_null(), nw.col("n")
     sums = {

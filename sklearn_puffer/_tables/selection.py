@@ -1,7 +1,7 @@
-"""What `fit` learns of columns: which are public and which sensitive, the alphabet of each, pairs.
+"""What `fit` learns of columns: which are public, which sensitive, their alphabets, secret pairs.
 
-An alphabet is the numbers of a column, its bins or its labels; quantile bins are made of its
-distinct values and how often each occurs.
+An alphabet is the numbers of a column, its bins or its labels. Quantile bins are computed from the
+distinct values and their counts.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
 
 
 def read_secret(name: Name, values: Values, missing: Missing) -> Secret:
-    """Return the same of rows that need not have two values.
+    """Return a sensitive column as `learn_secret` does, of rows that may have a single value.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def read_secret(name: Name, values: Values, missing: Missing) -> Secret:
 
 
 def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None:
-    """Return the values of a column of numbers and their codes, or None where floats fall short."""
+    """Return the values of a column of numbers and their codes, or None if no floats hold them."""
     if values.kind == "category" or values.missing is not None:
         return None
     atoms = distinct_numbers(values.data)
@@ -449,7 +449,7 @@ def _binned(column: Column, counts: Array, n_bins: int) -> Column:
 def _in_runs(
     atoms: FloatArray, counts: Array, edges: FloatArray, *, whole: bool
 ) -> tuple[FloatArray, Array]:
-    """Return values and their counts; of very many the middles of runs, each within a bin."""
+    """Return values and their counts; if they are very many, the middles of runs within bins."""
     length = len(atoms) // _MOST_RUNS
     if length < _LEAST_RUN:
         return atoms, counts
@@ -530,7 +530,7 @@ def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
 
 
 def looks_like_key(atoms: FloatArray, n_rows: int, least: int = 20) -> bool:
-    """Return whether whole numbers number the rows: next to all of them occur once.
+    """Return whether whole numbers look like keys of the rows: nearly all of them occur once.
 
     >>> looks_like_key(np.arange(1000.0), 1000), looks_like_key(np.arange(700.0), 1000)
     (True, False)
@@ -560,9 +560,9 @@ class Bins(NamedTuple):
 
 
 def quantile_bins(atoms: FloatArray, counts: Array, n_bins: int, *, whole: bool) -> Bins:
-    """Return bins with the edges of `pandas.qcut`; no more values than bins stay as they are.
+    """Return bins with the edges of `pandas.qcut`; values no more than the bins stay as they are.
 
-    Edges that fall on one value are one edge, so that there may be fewer bins than asked for.
+    Edges at the same value are one edge, so there may be fewer bins than ``n_bins``.
 
     >>> quantile_bins(np.array([1.0, 2.0, 3.0]), np.array([4, 1, 1]), 2, whole=True).values.tolist()
     [1.0, 2.0]
@@ -608,7 +608,7 @@ def is_once(counts: Array) -> bool:
 
 
 def _place(below: Array, row: int) -> int:
-    """Return the place of the value of a row, by how many rows there are up to each value."""
+    """Return the index of a row's value, from the number of rows up to each value."""
     return int(np.searchsorted(below, row, side="right"))
 
 

@@ -1,10 +1,9 @@
 """One column of any table as numpy sees it: numbers, or codes into a list of levels.
 
-Its values as those of a kind, checks that they are, and digests of rows: numbers that depend on
-what a row holds alone, the same in every engine. A number counts there as a float, whatever its
-type, and a label by its letters, so that a digest does not depend on how an engine stores either,
-on codes, or on the order of rows or columns. The functions are our own and are never changed: which
-rows a sample has must not depend on a library's version.
+Here are the kinds of values, their checks, and digests of rows. The digest of a row depends on its
+values alone and is the same in every engine: numbers count as floats, labels by their letters, and
+codes, types and the order of rows or columns do not matter. The functions are our own and never
+change: the rows of a sample must not depend on a library's version.
 """
 
 from __future__ import annotations
@@ -138,9 +137,9 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
 
 
 def declared_values(codes: Array, levels: pd.Index[Any], ordered: bool) -> Values:
-    """Return codes into the levels that a type lists, sorted where it declares no order.
+    """Return codes into the levels that a type lists, sorted if it declares no order.
 
-    Which comes first in a file, or a part of it, is no order, and engines do not hand it on.
+    The order of appearance in a file is no order, and engines do not keep it.
     """
     missing = _some(codes < 0)
     if not (ordered or levels.is_monotonic_increasing):
@@ -221,7 +220,7 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
 
 
 def _as_floats(data: Array, name: Name) -> Array:
-    """Return numbers as float64, every one of them as it is: others would come to lie on it."""
+    """Return numbers as float64, and refuse those that would change: two might become equal."""
     try:
         with np.errstate(over="ignore"):
             converted = data.astype(np.float64)
@@ -309,7 +308,7 @@ Result = TypeVar("Result")
 
 
 class Faults:
-    """What was refused of the columns of a table, to be said together.
+    """Faults of the columns of a table, to be reported together.
 
     >>> faults = Faults()
     >>> faults.of(float, ["1", "x", "2", "y"])
@@ -359,9 +358,9 @@ Missing = Literal["error", "category", "propagate"]
 
 
 def of_kind(kind: Kind, values: Values) -> Values:
-    """Return a column of objects that are all missing, which has no kind of its own, as of a kind.
+    """Return a column of missing objects only, which has no kind of its own, as one of a kind.
 
-    Rows that lack the value would be refused by themselves, and not beside others.
+    Without this, rows that lack the value would be refused alone and accepted beside others.
     """
     if values.kind != "category" or present(values).size:
         return values
@@ -387,7 +386,7 @@ def used_levels(values: Values) -> list[Any]:
 
 
 def without_unused(values: Values) -> Values:
-    """Return a column with the levels that occur only, unless its own type declares more."""
+    """Return a column with only the levels that occur, unless its type declares levels."""
     if values.levels is None or values.declared:
         return values
     seen = np.unique(present(values))
@@ -401,7 +400,7 @@ def present(values: Values) -> Array:
 
 
 def check_missing(values: Values, name: Name, missing: Missing) -> None:
-    """Refuse missing values under ``missing="error"``, and where they have no place."""
+    """Refuse missing values under ``missing="error"``, and in numbers under "category"."""
     if values.missing is None:
         return
     count = values.n_missing
@@ -462,7 +461,7 @@ def date_columns(frame: pd.DataFrame) -> list[Name]:
 
 
 def _kind(column: pd.Series[Any]) -> str:
-    """Return what pandas takes the values for, of types that may hold dates."""
+    """Return what pandas infers of the values, for types that may hold dates."""
     timed = getattr(column.dtype, "kind", "") in "mMO" or isinstance(column.dtype, pd.PeriodDtype)
     return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
 
@@ -529,7 +528,7 @@ def _in_pandas(X: Any, names: Sequence[Name]) -> pd.DataFrame:
 
 
 def _as_native(X: Any, changed: pd.DataFrame) -> Any:
-    """Return the caller's frame with those columns in the place of its own."""
+    """Return the caller's frame with these columns replaced."""
     frame = nw.from_native(X, eager_only=True)
     space = nw.get_native_namespace(frame)
     columns = [
