@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_choice
+from sklearn_puffer._base import check_choice
 from sklearn_puffer._losses import row_interval
 from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._strategies import (
     Bound,
     ConditionalMeans,
-    EntryGroups,
     Impossible,
     JointRows,
     MixedMeans,
@@ -35,6 +34,7 @@ from sklearn_puffer._strategies import (
     average,
     checked_arguments,
     couplings,
+    entry_groups,
     has_pure_loss,
     joint_computable,
     largest,
@@ -207,12 +207,11 @@ class Relaxed:
         sides = {"eq11": [True], "eq12": [False], "either": [True, False]}[self.condition]
         if any(noise.mixings):
             return MixedMeans(couplings(pairs, noise), sides, noise)
-        conditions = []
-        for coupled in couplings(pairs, noise):
-            costs = noise.max_divergence(coupled.shifts)
-            for by_target in sides:
-                atoms = coupled.targets if by_target else coupled.sources
-                conditions.append(EntryGroups.of(coupled, costs, atoms))
+        conditions = [
+            groups
+            for coupled in couplings(pairs, noise)
+            for groups in entry_groups(coupled, noise.max_divergence(coupled.shifts), sides)
+        ]
         return ConditionalMeans.within(conditions, notion.budget)
 
 
@@ -450,15 +449,8 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
     moved = _first_of(pairs, noise, notion)
     if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
         return moved
-    joint = JointRows(pairs, noise, notion, _exact_part)
+    joint = JointRows(pairs, noise, notion, row_interval)
     return joint if isinstance(moved, Impossible) else Tightest([moved, joint])
-
-
-def _exact_part(
-    p: GaussianMixture, q: GaussianMixture, noise: Noise | None, notion: Notion
-) -> FloatArray:
-    """Return the exact losses of two Gaussians with normal noise or none, rounded up."""
-    return row_interval(p, q, noise, notion)[1]
 
 
 def _of_moves(

@@ -362,7 +362,7 @@ def langevin(
         "004, Prop. 6.3, corrected",
         (
             f"the potential has curvature of at least {rate:g} everywhere",
-            "only the starting point is secret, and whoever reads the release knows the dynamics",
+            "only the starting point is secret, and a reader of the release knows the dynamics",
         ),
     )
 

@@ -61,7 +61,7 @@ def _masses(distribution: Any, cuts: np.ndarray) -> np.ndarray:
     )
 
 
-def lumped(p: Any, q: Any, noise: Any, n: int = 1000) -> list[np.ndarray]:
+def coarsened(p: Any, q: Any, noise: Any, n: int = 1000) -> list[np.ndarray]:
     """Return the masses of the same cells under p * noise and under q * noise."""
     rows = np.concatenate([prior.atoms.reshape(len(prior.atoms), -1) for prior in (p, q)])
     scales = np.broadcast_to(noise.scale, rows.shape[1])

@@ -311,7 +311,7 @@ def level_of(noise, factor, rows=False):
 @cache
 def masses_of(noise, factor, rows=False):
     pairs, n = (drawn(ROWS, 2), 100) if rows else (drawn(LINES), 1000)
-    return [loss_oracle_small.lumped(*pair, level_of(noise, factor, rows), n) for pair in pairs]
+    return [loss_oracle_small.coarsened(*pair, level_of(noise, factor, rows), n) for pair in pairs]
 
 
 def truth_of(noise, notion, factor, rows=False):
@@ -366,7 +366,7 @@ def test_the_exact_loss_and_scale_are_below_every_bound_and_above_what_is_left_i
     pairs, level = drawn(FEW, 1), level_of(noise, 2.0)
     precise = exact(pairs, level, NOTIONS[notion]).losses(1.0)
     for k, pair in enumerate(pairs):
-        masses = loss_oracle_small.lumped(*pair, level)
+        masses = loss_oracle_small.coarsened(*pair, level)
         truth = loss_oracle_small.both_losses(masses, NOTIONS[notion])
         assert np.all(precise[k] >= np.array(truth) * (1 - 1e-9) - 1e-14)
     for strategy in SOUND.values():
@@ -509,9 +509,9 @@ def test_given_the_moves_that_are_kept_the_renyi_loss_is_within_the_bound(noise)
     smaller, level = 0, level_of(noise, factor)
     for k, pair in enumerate(drawn(LINES)):
         p, q = conditioned(pair, notion.delta)
-        truth = max(loss_oracle_small.both_losses(loss_oracle_small.lumped(p, q, level), plain))
+        truth = max(loss_oracle_small.both_losses(loss_oracle_small.coarsened(p, q, level), plain))
         assert bound.losses(factor)[k].min() >= truth * (1 - 1e-9) - 1e-14
-        whole = max(loss_oracle_small.both_losses(loss_oracle_small.lumped(*pair, level), plain))
+        whole = max(loss_oracle_small.both_losses(loss_oracle_small.coarsened(*pair, level), plain))
         smaller += bound.losses(factor)[k].max() < whole
     assert smaller  # leaving moves out does buy something
 

@@ -1,4 +1,4 @@
-"""What a classifier says of each row: the probabilities of the secrets, from models fitted apart.
+"""Probabilities of the secrets for each row, from classifiers that are fitted to other rows.
 
 Nothing is learnt from the order of rows: folds are dealt by what rows hold, and every model is
 given its rows in an order of their values.
@@ -113,7 +113,7 @@ def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[s
 
 
 def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> FloatArray:
-    """Return what a model says of some rows; it is asked once about each content, in order."""
+    """Return what a model predicts for some rows, once for each content, in order."""
     contents, back = np.unique(observed.contents[rows], return_inverse=True)
     X = observed.rows.take(observed.firsts[contents])
     return posteriors_of(model, X, list(names), observed.name)[back.ravel()]
@@ -127,7 +127,7 @@ def posteriors_of(model: Any, X: Any, labels: Sequence[Any], column: str) -> Flo
     model : fitted classifier
     X : DataFrame
     labels : sequence
-        The secrets, as the model was told them.
+        The secrets, as the model was given them.
     column : str
         The sensitive column, as an error shows it.
     """
@@ -198,7 +198,7 @@ Fold = tuple[Array, Array]  # rows to fit, and rows to predict
 
 
 def folds_of(cv: Any, observed: Observed) -> tuple[Observed, list[Fold]]:
-    """Return the rows as they are asked about, and the folds of them.
+    """Return the rows to predict, and their folds.
 
     Raises
     ------

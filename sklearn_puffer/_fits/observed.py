@@ -1,8 +1,8 @@
 """ModelRows with their secrets, and what probabilities of secrets amount to.
 
-Models learn from the rows and are asked about them. The distribution of the cells given secret s is
-that of Bayes' rule on the rows that there are: the sum over the rows of a cell of weight times
-probability of s, over the sum of all rows.
+Models learn from the rows and predict their secrets. The distribution of the cells given secret s
+follows by Bayes' rule on these rows: the sum of weight times probability of s over the rows of a
+cell, divided by the sum over all rows.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Observed:
 
 
 def targets(labels: Sequence[Any]) -> Array:
-    """Return what a model is told to predict, for each secret: its name, or its index."""
+    """Return what a model predicts for each secret: its name, or its index."""
     names = np.array(list(labels))
     whole = names.dtype.kind in "biu" or (
         names.dtype.kind == "f" and bool((np.floor(names) == names).all())
@@ -271,13 +271,8 @@ def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
         losses = _of_groups(-np.log(likelihoods), observed)
     constant = -sum(float(share) * math.log(share) for share in shares if share > 0.0)
     aucs = [_auc(probabilities[:, s], observed, s) for s in range(len(shares))]
-    return Quality(
-        log_loss=mean_loss(losses, observed.merged.weights),
-        constant_log_loss=constant,
-        auc=float(np.mean([auc for auc, _ in aucs])),
-        auc_error=float(np.mean([error for _, error in aucs])),
-        losses=losses,
-    )
+    auc, error = (float(np.mean(part)) for part in zip(*aucs, strict=True))
+    return Quality(mean_loss(losses, observed.merged.weights), constant, auc, error, losses)
 
 
 def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:

@@ -215,7 +215,7 @@ def _excess(p: FloatArray, q: FloatArray, off: FloatArray, epsilon: float) -> tu
 
 
 MOST_OUTCOMES = 2**21
-"""Most sequences of draws, apart from their order, of which the distribution is computed."""
+"""Most sequences of draws, up to order, whose distribution is computed."""
 
 _MOST_DRAWS = 14  # products of 2^-62 are floats, and so are ratios of them
 
@@ -343,8 +343,8 @@ def _units(rows: IntegerRows) -> _Units:
     np.maximum.at(floor, unit[n + used], ratio + 8.0 * ULP * (1.0 + ratio))
     n_rows = np.bincount(unit[:n], minlength=count)
     n_outputs = np.bincount(unit[n + used], minlength=count)
-    sparse_units = np.bincount(unit[cells], minlength=count) < n_rows * n_outputs
-    return _Units(unit[:n], np.where(sparse_units, math.inf, floor))
+    incomplete = np.bincount(unit[cells], minlength=count) < n_rows * n_outputs
+    return _Units(unit[:n], np.where(incomplete, math.inf, floor))
 
 
 def _repeated(
@@ -443,7 +443,7 @@ class SwapDistributions:
 def swap_losses(
     flows: IntArray, sizes: IntArray, distributions: SwapDistributions, notion: Notion
 ) -> FloatArray:
-    r"""Return proven ends of the loss of each pair, both ways, to who sees all swapped rows.
+    r"""Return proven ends of the loss of each pair, both ways, when all swapped rows are released.
 
     With :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)`,
 
@@ -497,7 +497,7 @@ def swap_losses(
     losses = np.zeros((len(first), 2, 2))
     there = (upper.sum(axis=1) > 0.0)[:, None]
     for way, (s, against) in enumerate([(first, second), (second, first)]):
-        both = there[s] & there[against]  # of a secret that nobody has nothing is told
+        both = there[s] & there[against]  # no loss is counted of a secret that nobody has
         mass, least = upper[s] * both, lower[against]
         losses[:, way, 1] = _loss(mass * (1.0 + off), least * (1.0 - off), notion)
         if distributions.boxes is None:
@@ -558,7 +558,7 @@ def _cut_sums(terms: FloatArray, order: Array, least: FloatArray, most: FloatArr
 
 
 def _loss(mass: FloatArray, against: FloatArray, notion: Notion) -> FloatArray:
-    """Return the loss of masses of cells against others, of which the margins pay the rounding."""
+    """Return the loss of masses of cells against others; the caller widens it for rounding."""
     if isinstance(notion.divergence, HockeyStick):
         factor = np.exp(notion.divergence.epsilon)
         return np.asarray(np.maximum(mass - factor * against, 0.0).sum(axis=1))
@@ -594,7 +594,7 @@ class Readers:
 
 
 def moved_by_copies(rows: IntegerRows, counts: IntArray, readers: Readers, bound: float) -> float:
-    r"""Return how many released rows are expected to be told beyond a bound by their copies.
+    r"""Return how many released rows lose more than a bound by their copies, in expectation.
 
     Parameters
     ----------
@@ -635,12 +635,12 @@ def moved_by_copies(rows: IntegerRows, counts: IntArray, readers: Readers, bound
     kept = counts[owners] > 0
     order = np.flatnonzero(kept)[np.argsort(rows.targets[kept], kind="stable")]
     firsts = np.flatnonzero(np.diff(rows.targets[order], prepend=-1))
-    told = sum(
-        _told(counts[owners[of]], chances[of], posteriors[:, owners[of]], before, readers, bound)
+    beyond = sum(
+        _beyond(counts[owners[of]], chances[of], posteriors[:, owners[of]], before, readers, bound)
         for of in np.split(order, firsts[1:])
         if len(of)
     )
-    return told * 2.0**halved
+    return beyond * 2.0**halved
 
 
 def _posteriors(readers: Readers) -> FloatArray:
@@ -652,7 +652,7 @@ def _posteriors(readers: Readers) -> FloatArray:
     return np.asarray(np.divide(joint, total, out=of_all, where=total > 0.0))
 
 
-def _told(
+def _beyond(
     counts: IntArray,
     chances: FloatArray,
     posteriors: FloatArray,
@@ -660,7 +660,7 @@ def _told(
     readers: Readers,
     bound: float,
 ) -> float:
-    """Return how many copies of one value are told beyond the bound: of the cells that lead there.
+    """Return how many copies of one value lose more than the bound, from cells that lead there.
 
     ``posteriors`` has shape (k, m), counts and chances (m,).
     """
@@ -668,11 +668,11 @@ def _told(
     ratios = np.log(_positive(expected)) - np.log(_positive(before))[:, None]
     alone = posteriors @ (counts * chances)
     by_value = np.log(_positive(alone)) - np.log(_positive(before))
-    told = np.zeros(len(distribution), dtype=bool)
+    beyond = np.zeros(len(distribution), dtype=bool)
     for s, t in readers.pairs:
         if before[s] > 0.0 and before[t] > 0.0 and abs(by_value[s] - by_value[t]) <= bound:
-            told |= ~(np.abs(ratios[s] - ratios[t]) <= bound)
-    return float(expected.sum(axis=0)[told | (distribution < _SURE)].sum())
+            beyond |= ~(np.abs(ratios[s] - ratios[t]) <= bound)
+    return float(expected.sum(axis=0)[beyond | (distribution < _SURE)].sum())
 
 
 def _positive(numbers: FloatArray) -> FloatArray:

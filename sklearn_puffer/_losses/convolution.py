@@ -595,11 +595,10 @@ class LaplacePair:
         gap = np.searchsorted(atoms, middles) - 1
         with np.errstate(invalid="ignore", under="ignore"):
             after = (points - atoms[np.maximum(gap, 0)]) / self.unit
-            until = (atoms[np.minimum(gap + 1, n - 1)] - points) / self.unit
+            right_atom = np.minimum(gap + 1, n - 1)
+            until = (atoms[right_atom] - points) / self.unit
             left = np.where(gap >= 0, self._rightward[:, gap] - after, -inf)
-            right = np.where(
-                gap + 1 < n, self._leftward[:, np.minimum(gap + 1, n - 1)] - until, -inf
-            )
+            right = np.where(gap + 1 < n, self._leftward[:, right_atom] - until, -inf)
             value = np.logaddexp(left, right)
             slope = (np.exp(right - value) - np.exp(left - value)) / self.unit
         error = self._rounding + UNIT * (16.0 * np.abs(value) + 16.0)
@@ -805,9 +804,8 @@ def _one_sided_floats(
 
 def _one_sided(axis: Axis, masses: Wide, scale: float) -> tuple[FloatArray, FloatArray]:
     """Return logs of the sums over atoms up to each atom, and from each atom on."""
-    decays = [
-        _wide_decay(gap, rest, scale) for gap, rest in zip(axis._gaps, axis._rests, strict=True)
-    ]
+    gaps = zip(axis._gaps, axis._rests, strict=True)
+    decays = [_wide_decay(gap, rest, scale) for gap, rest in gaps]
     blocks = _in_blocks(masses, decays[0].shape[0])
     both = []
     for add in (_add_from_left, _add_from_right):

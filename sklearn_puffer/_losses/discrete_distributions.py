@@ -134,18 +134,12 @@ class DiscretePair:
         f_low, f_high, rounding = self._log_ratios(low, high, a, b, sag, share, error)
         least, most = self._mass_bounds(low, high, a, b, bend, sag, error)
         ends = a.value[0] - a.value[1], b.value[0] - b.value[1]
-        return View(
-            np.minimum(f_low, f_high),
-            f_high,
-            np.maximum(np.minimum(*ends) + rounding, self._least),
-            np.minimum(np.maximum(*ends) - rounding, self._most),
-            # what cutting cannot take away: the other end may lie where values are huge
-            2.0 * np.minimum(a.error.sum(axis=0), b.error.sum(axis=0)),
-            least[0],
-            most[0],
-            least[1],
-            most[1],
-        )
+        seen_low = np.maximum(np.minimum(*ends) + rounding, self._least)
+        seen_high = np.minimum(np.maximum(*ends) - rounding, self._most)
+        # what cutting cannot take away: the other end may lie where values are huge
+        blur = 2.0 * np.minimum(a.error.sum(axis=0), b.error.sum(axis=0))
+        masses = least[0], most[0], least[1], most[1]
+        return View(np.minimum(f_low, f_high), f_high, seen_low, seen_high, blur, *masses)
 
     def _log_ratios(
         self,

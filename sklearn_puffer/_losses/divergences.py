@@ -130,7 +130,7 @@ def interval_of(panels: Panels, divergence: Divergence) -> tuple[float, float]:
 
 
 ROUGHLY = 1e-6
-"""How closely, of the budget, a loss is told that is known to be on one side of it."""
+"""The accuracy, relative to the budget, of a loss that is known to be on one side of it."""
 
 
 def is_decided(ends: Ends, budget: float) -> bool:
@@ -485,20 +485,17 @@ def _sums(groups: Sequence[Panels], divergence: Divergence) -> tuple[float, floa
 
 def _given_events(groups: Sequence[Panels], mean: PowerMean) -> float:
     """Return the smallest sum of Renyi losses over ways to share delta out in equal pieces."""
-    # Events of the groups with probabilities 1 - delta_g make one of at least 1 - sum delta_g.
+    # Events of the groups with probabilities 1 - delta_g make one of at least 1 - sum delta_g;
+    # shares of delta sum to at most delta.
     pieces = max(_SHARES, len(groups))
     best = np.zeros(pieces + 1)
+    shares = [mean.left_out * (m / pieces) * (1.0 - 4.0 * ULP) for m in range(pieces + 1)]
     for panels in groups:
-        losses = [interval_of(panels, _with_share(mean, m / pieces))[1] for m in range(pieces + 1)]
+        losses = [interval_of(panels, replace(mean, left_out=share))[1] for share in shares]
         best = np.array(
             [min(best[n - m] + losses[m] for m in range(n + 1)) for n in range(pieces + 1)]
         )
     return float(best[-1]) * (1.0 + len(groups) * ULP)
-
-
-def _with_share(mean: PowerMean, share: float) -> PowerMean:
-    # shares of delta sum to at most delta
-    return replace(mean, left_out=mean.left_out * share * (1.0 - 4.0 * ULP))
 
 
 def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, float]:
@@ -632,7 +629,7 @@ def _dominating(panels: Panels, first: int, last: int, step: float) -> tuple[Flo
     """Return p masses at grid losses, and at infinity, that dominate the panels."""
     panels = panels.taken(panels.p_high > 0.0)
     low = np.minimum(_floor(panels.log_low, step), last)
-    high = np.maximum(_ceil(panels.log_high, step), first)
+    high = np.maximum(-_floor(-panels.log_high, step), first)
     low, high = np.where(low < first, -np.inf, low), np.where(high > last, np.inf, high)
     at_high = _at_high(panels, low * step, high * step)
     finite = np.zeros(last - first + 1)
@@ -659,10 +656,6 @@ def _floor(losses: FloatArray, step: float) -> FloatArray:
     with np.errstate(over="ignore"):
         indices = np.floor(losses / step)
         return np.where(indices * step > losses, indices - 1.0, indices)
-
-
-def _ceil(losses: FloatArray, step: float) -> FloatArray:
-    return -_floor(-losses, step)
 
 
 def _halves(parts: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:

@@ -117,14 +117,12 @@ class CauchyDistribution(MixtureDistribution):
         bend_low = 4.0 * np.square(t) * np.maximum(narrow, 0.0) - 2.0 * most
         bend_high = 4.0 * np.square(far_t) * wide - 2.0 * least
         units = np.square(self.deviations)
-        return Ranges(
-            value[1] - error[1] - moved,
-            value[0] + error[0] + moved,
-            2.0 * t * least / self.deviations * (1.0 - SLACK),
-            2.0 * far_t * most / self.deviations * (1.0 + SLACK),
-            (bend_low - SLACK * (2.0 * most + 4.0 * np.square(t) * square_high)) / units,
-            (bend_high + SLACK * (2.0 * most + 4.0 * np.square(far_t) * square_high)) / units,
-        )
+        logs = value[1] - error[1] - moved, value[0] + error[0] + moved
+        flattest = 2.0 * t * least / self.deviations * (1.0 - SLACK)
+        steepest = 2.0 * far_t * most / self.deviations * (1.0 + SLACK)
+        lowest = (bend_low - SLACK * (2.0 * most + 4.0 * np.square(t) * square_high)) / units
+        highest = (bend_high + SLACK * (2.0 * most + 4.0 * np.square(far_t) * square_high)) / units
+        return Ranges(*logs, flattest, steepest, lowest, highest)
 
     def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         left, right = low - self.centres, high - self.centres
@@ -325,14 +323,10 @@ class GaussianDistribution(LogConcaveDistribution):
     def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
         first, last = self._values(near), self._values(far)
         bend = np.broadcast_to(-1.0 / np.square(self.deviations), near.shape)
-        return Ranges(
-            last.log - last.log_error,
-            first.log + first.log_error,
-            first.score - first.score_error,
-            last.score + last.score_error,
-            bend * (1.0 + 8.0 * ARGUMENT),
-            bend * (1.0 - 8.0 * ARGUMENT),
-        )
+        logs = last.log - last.log_error, first.log + first.log_error
+        scores = first.score - first.score_error, last.score + last.score_error
+        bends = bend * (1.0 + 8.0 * ARGUMENT), bend * (1.0 - 8.0 * ARGUMENT)
+        return Ranges(*logs, *scores, *bends)
 
     def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         t = np.minimum(z / self.deviations, 1e4)
@@ -497,14 +491,11 @@ class _LaplaceDistribution(LogConcaveDistribution):
         flat = steepest * np.minimum(-1.0 + 2.0 / np.square(gap) + SLACK, 0.0)
         low = (last_sech - last_error - first_ratio - first_error) / square
         high = (first_sech + first_error - last_ratio + last_error) / square
-        return Ranges(
-            last.log - last.log_error,
-            first.log + first.log_error,
-            np.maximum(first.score - first.score_error, 0.0),
-            np.minimum(last.score + last.score_error, 1.0 / self.theta * (1.0 + ARGUMENT)),
-            np.maximum(low, -steepest * (1.0 + SLACK)),
-            np.minimum(np.minimum(high, 0.0), flat),
-        )
+        logs = last.log - last.log_error, first.log + first.log_error
+        least = np.maximum(first.score - first.score_error, 0.0)
+        most = np.minimum(last.score + last.score_error, 1.0 / self.theta * (1.0 + ARGUMENT))
+        bends = np.maximum(low, -steepest * (1.0 + SLACK)), np.minimum(np.minimum(high, 0.0), flat)
+        return Ranges(*logs, least, most, *bends)
 
     def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         t = np.minimum(z / self.deviations, 1e100)

@@ -266,9 +266,8 @@ class _Diagonal:
         margin = (len(self.shift) + 8.0) * UNIT + ROUNDING
         least = sqrt(float(squares[0].sum()) / (1.0 + self.q_error)) * (1.0 - margin)
         most = sqrt(float(squares[1].sum()) / (1.0 - self.q_error)) * (1.0 + margin)
-        low, high = (
-            float(Gaussian(1.0).hockey_stick(np.array([z]), epsilon)) for z in (least, most)
-        )
+        ends = np.array([least]), np.array([most])
+        low, high = (float(Gaussian(1.0).hockey_stick(end, epsilon)) for end in ends)
         low = max(low * (1.0 - 2.0 * ROUNDING) - 1e-299, 0.0)
         return low, min(high * (1.0 + 2.0 * ROUNDING) + 1e-299, 1.0)
 
@@ -355,10 +354,8 @@ class _Diagonal:
         while count < _MOST_NODES and left_out > 1e-9:
             count *= 2
             last = step * (count - 1)
-            size = self._log_size(order, last) - order * epsilons[1]
-            left_out = (
-                1.01 * exp(min(size - log_scale, 700.0)) * order * (1.0 + order) / last / step
-            )
+            size = exp(min(self._log_size(order, last) - order * epsilons[1] - log_scale, 700.0))
+            left_out = 1.01 * size * order * (1.0 + order) / last / step
         (least, most), error = self._sums(epsilons, order, step, count, log_scale)
         unit = step / pi * exp(log_scale) / order / (1.0 + order)
         aliases = 1.01 * exp(max(-order * length, -740.0))

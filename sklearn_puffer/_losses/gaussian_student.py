@@ -171,9 +171,8 @@ class GaussianStudent:
         inside = right[near] < self.end
         near_mass, near_error = self._near_masses(left[near], right[near], width[near])
         beyond = np.maximum(right[near], self.end)
-        rest, rest_error = self._far_masses(
-            np.full(beyond.size, self.end), beyond, beyond - self.end
-        )
+        end = np.full(beyond.size, self.end)
+        rest, rest_error = self._far_masses(end, beyond, beyond - self.end)
         mass[near] = near_mass + np.where(inside, 0.0, rest)
         error[near] = near_error + np.where(inside, 0.0, rest_error)
         return mass, error
@@ -207,9 +206,8 @@ class GaussianStudent:
         )
         edge = self._roots[first + 1]
         one = right <= edge
-        mass, error = self._summed(
-            left, np.where(one, right, edge), np.where(one, width, edge - left), first
-        )
+        stop, length = np.where(one, right, edge), np.where(one, width, edge - left)
+        mass, error = self._summed(left, stop, length, first)
         many = np.flatnonzero(~one)
         if many.size:
             more, more_error = self._rest(first[many] + 1, last[many], right[many])

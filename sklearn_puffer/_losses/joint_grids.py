@@ -60,10 +60,10 @@ def on_others(noise: Noise, n_axes: int) -> Noise:
 def given_kept(priors: Sequence[Discrete], axes: Sequence[int]) -> list[GivenKept]:
     """Return the priors given each combination of kept values that has mass, in their order."""
     values = [with_mass(prior, prior.rows)[:, axes] for prior in priors]
-    combinations, owners = np.unique(np.concatenate(values), axis=0, return_inverse=True)
+    kept, owners = np.unique(np.concatenate(values), axis=0, return_inverse=True)
     codes = np.split(owners.ravel(), np.cumsum([len(rows) for rows in values])[:-1])
     columns = zip(priors, codes, strict=True)
-    parts = [_split(prior, code, axes, len(combinations)) for prior, code in columns]
+    parts = [_split(prior, code, axes, len(kept)) for prior, code in columns]
     return [GivenKept(*zip(*given, strict=True)) for given in zip(*parts, strict=True)]
 
 

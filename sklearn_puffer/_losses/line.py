@@ -131,8 +131,8 @@ class LinePair(Protocol):
 def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -> Ends:
     """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,).
 
-    Where a budget is given, and the larger loss is well on one side of it, work may stop once it is
-    told to 1e-6 of the budget (or of itself).
+    Where a budget is given, and the larger loss is well on one side of it, work may stop at an
+    accuracy of 1e-6 of the budget (or of the loss).
     """
     closed = pair.closed_form(notion, budget)
     if closed is not None:

@@ -104,7 +104,7 @@ class LossTable:
         Parameters
         ----------
         noise : Noise
-            With the scales that are asked about.
+            With its scales.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class LossTable:
         Parameters
         ----------
         noise : Noise
-            With the scales that are asked about.
+            With its scales.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class LossTable:
         k : int
             Position of the pair.
         noise : Noise
-            With the scales that are asked about.
+            With its scales.
         budget : float, optional
             What the losses will be held against.
 
@@ -237,7 +237,7 @@ class LossTable:
         Parameters
         ----------
         noise : Noise
-            With the scales that are asked about.
+            With its scales.
 
         Returns
         -------

@@ -8,9 +8,8 @@ nearest and farthest point to a panel, is put together by
 
 means over the chance of each part given y, which is known within bounds on every panel.
 
-For discrete values plus noise of a family of which no closed form is known, each atom with its
-noise is one part, about which the family says how dense it is, how steep, how bent, and what mass
-it has.
+For discrete values plus noise of a family without a closed form, each atom with its noise is one
+part. The family gives its density, slope, curvature and mass.
 """
 
 from __future__ import annotations
@@ -442,14 +441,11 @@ class NoiseDistribution(MixtureDistribution):
         first, last = self._values(near), self._values(far)
         low, high = self._noise.curvature(near, far)
         # |score| rises, and then falls: it is least at an end
-        return Ranges(
-            last.log - last.log_error,
-            first.log + first.log_error,
-            np.minimum(first.score - first.score_error, last.score - last.score_error),
-            self._noise.steepest(near, far) * (1.0 + ROUNDING),
-            low - ROUNDING * np.abs(low),
-            high + ROUNDING * np.abs(high),
-        )
+        logs = last.log - last.log_error, first.log + first.log_error
+        least = np.minimum(first.score - first.score_error, last.score - last.score_error)
+        most = self._noise.steepest(near, far) * (1.0 + ROUNDING)
+        bends = low - ROUNDING * np.abs(low), high + ROUNDING * np.abs(high)
+        return Ranges(*logs, least, most, *bends)
 
     def _part_masses(self, low: FloatArray, high: FloatArray) -> Ends:
         left, right = low - self.centres, high - self.centres

@@ -322,14 +322,10 @@ def _widened(panels: Panels, layer: Layer, error: float) -> Panels:
     """Return panels within a layer as panels of the whole."""
     r, off = 2.0 * error, 2.0 * error + UNIT * (16.0 + 16.0 * 600.0)
     less, more = 1.0 - r, 1.0 + r
-    return Panels(
-        panels.p_low * layer.p * less,
-        panels.p_high * layer.p * more,
-        panels.q_low * layer.q * less,
-        panels.q_high * layer.q * more,
-        panels.log_low + layer.ratio - off,
-        panels.log_high + layer.ratio + off,
-    )
+    p = panels.p_low * layer.p * less, panels.p_high * layer.p * more
+    q = panels.q_low * layer.q * less, panels.q_high * layer.q * more
+    logs = panels.log_low + layer.ratio - off, panels.log_high + layer.ratio + off
+    return Panels(*p, *q, *logs)
 
 
 def _suprema(layers: Sequence[Layer], noise: Noise, notion: Notion, off: float) -> Ends:

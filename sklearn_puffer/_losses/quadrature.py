@@ -212,7 +212,7 @@ def _matters(low: FloatArray, high: FloatArray, slight: float) -> bool:
 def _tail_terms(pair: AnalyticPair, edge: float, side: int, alpha: float, slight: float) -> Ends:
     """Return log bounds on the integral over a tail, both ways, each of shape (2,)."""
     power = np.array(pair.tail_power(edge, side, alpha))
-    if power.max() <= slight:  # nothing more is asked
+    if power.max() <= slight:  # so slight a tail needs no better bound
         return np.full(2, -inf), power
     seen = pair.tail(edge, side)
     panel = Panels(*pair.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)

@@ -390,7 +390,7 @@ def _extend(
     upper: Integers,
     family: tuple[int, int, int],
 ) -> None:
-    """Turn corners of two children into those of their parent, in place.
+    """Turn the corners of two children into the corners of their parent, in place.
 
     Sets begin in the ``near`` child: they hold part of it, or all of it and part of the other.
     """

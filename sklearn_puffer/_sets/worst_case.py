@@ -311,17 +311,15 @@ def _slope_variance(
         reach = nearest * (1.0 + 1e-9) + radius * scale
         first = np.searchsorted(atoms, panels.low - reach)
         last = np.searchsorted(atoms, panels.high + reach, side="right") - 1
+        next_one = atoms[np.minimum(last + 1, len(atoms) - 1)]
         beyond = np.minimum(
             np.where(first > 0, panels.low - atoms[np.maximum(first - 1, 0)], np.inf),
-            np.where(last < len(atoms) - 1, atoms[np.minimum(last + 1, len(atoms) - 1)], np.inf)
-            - panels.high,
+            np.where(last < len(atoms) - 1, next_one, np.inf) - panels.high,
         )
         chosen = np.maximum(last, first)
-        inner = _slope_range(
-            noise,
-            panels.low - atoms[np.minimum(chosen, len(atoms) - 1)],
-            panels.high - atoms[np.minimum(first, len(atoms) - 1)],
-        )
+        low = panels.low - atoms[np.minimum(chosen, len(atoms) - 1)]
+        high = panels.high - atoms[np.minimum(first, len(atoms) - 1)]
+        inner = _slope_range(noise, low, high)
         log_far = noise.log_density(np.maximum(beyond, 0.0)[:, None]) + 1e-9
         chance = np.exp(np.minimum(log_far - log_least, 0.0))
         bound = 0.25 * inner**2 + chance * spread**2

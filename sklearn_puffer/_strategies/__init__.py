@@ -19,12 +19,12 @@ from sklearn_puffer._strategies.bound_types import (
 )
 from sklearn_puffer._strategies.coupling_bounds import (
     ConditionalMeans,
-    EntryGroups,
     MixedMeans,
     MoveBound,
     Moves,
     Summary,
     average,
+    entry_groups,
     factor_of_shift,
     has_pure_loss,
     largest,

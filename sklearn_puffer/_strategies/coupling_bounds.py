@@ -19,7 +19,7 @@ bounds hold in both directions. Whatever the noise, more of a move in any column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -186,17 +186,13 @@ def without_far_moves(moves: Moves, losses: FloatArray, notion: Notion) -> Float
     Any set of moves may be left out: each of those loses at most 1, and the mean of the others is
     at most their maximum. So any ground cost will do, and ties may be cut anywhere.
     """
-    tops = _running_maximum(losses, moves)
+    stops = moves.starts + moves.lengths
+    pairs = zip(moves.starts, stops, strict=True)
+    tops = np.concatenate([np.maximum.accumulate(losses[a:b]) for a, b in pairs])
     within = tops * np.minimum(1.0 - moves.beyond + ULP, 1.0) * (1.0 + 4.0 * ULP)
     deltas = np.where(within > 0.0, np.nextafter(moves.beyond + within, 2.0), moves.beyond)
     # leaving out everything loses all
     return np.minimum(np.minimum.reduceat(deltas, moves.starts), 1.0)
-
-
-def _running_maximum(losses: FloatArray, moves: Moves) -> FloatArray:
-    stops = moves.starts + moves.lengths
-    runs = [np.maximum.accumulate(losses[a:b]) for a, b in zip(moves.starts, stops, strict=True)]
-    return np.concatenate(runs)
 
 
 def move_losses(shifts: FloatArray, noise: Noise, factor: float, notion: Notion) -> FloatArray:
@@ -472,18 +468,18 @@ class MixedMeans:
                 for coupled in self.coupled
             ]
             return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
-        level = self.noise.scaled(factor)
-        worst = [
-            groups.worst(groups.log_means(1.0))
-            for coupled in self.coupled
-            for groups in self._groups(coupled, level)
-        ]
+        level, worst = self.noise.scaled(factor), []
+        for coupled in self.coupled:
+            costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
+            by_side = entry_groups(coupled, costs, self.sides)
+            worst += [groups.worst(groups.log_means(1.0)) for groups in by_side]
         return both_ways(_smallest(worst))
 
-    def _groups(self, coupled: Couplings, level: Noise) -> Iterator[EntryGroups]:
-        costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
-        for by_target in self.sides:
-            yield EntryGroups.of(coupled, costs, coupled.targets if by_target else coupled.sources)
+
+def entry_groups(coupled: Couplings, costs: FloatArray, sides: Sequence[bool]) -> list[EntryGroups]:
+    """Return the entries of couplings by the atom that mass moves to (True), or comes from."""
+    atoms = [coupled.targets if by_target else coupled.sources for by_target in sides]
+    return [EntryGroups.of(coupled, costs, side) for side in atoms]
 
 
 def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:

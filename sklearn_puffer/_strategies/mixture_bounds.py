@@ -118,8 +118,8 @@ def stretches(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
 def shortest_coupling(p: GaussianMixture, q: GaussianMixture) -> ComponentCoupling:
     """Return the coupling of the smallest mean squared W_2 distance (003, Eq. 12).
 
-    Its marginals are exact. It is optimal up to the tolerance of the solver, of which nothing
-    depends but the noise.
+    Its marginals are exact. It is optimal up to the tolerance of the solver; a coarser one only
+    costs noise.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def _solved(p: GaussianMixture, q: GaussianMixture, costs: FloatArray) -> FloatA
 
 
 def _filling_order(flow: FloatArray, costs: FloatArray) -> list[Cell]:
-    """Return all cells: those of the flow from its leaves inwards, then the others by cost.
+    """Return all cells: first the flow's, from its leaves inwards, then the others by cost.
 
     The cells of a vertex of the transport polytope are a forest. Taken from the leaves, each cell
     holds all that its row or its column has left, so filling them gives the vertex exactly.
@@ -504,7 +504,7 @@ class TailChance(_OfCouplings):
 class KeptMoves:
     """Sets of moves of one coupling that are kept, and the probability of the others.
 
-    In one column those of at most some size z, for rows those of at most some ground cost. The
+    In one column the moves of at most some size z, for rows of at most some ground cost. The
     first set leaves out as much as delta allows.
     """
 

@@ -74,14 +74,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import exp, log, pi, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import erfcx, gammaln
 
-from sklearn_puffer._base import ULP, UNIT, FloatArray, log_sum, solved
+from sklearn_puffer._base import ULP, UNIT, FloatArray, IntArray, log_sum, solved
 from sklearn_puffer._noise import Mixing, without_mixings
 from sklearn_puffer._strategies.bound_types import Impossible
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
@@ -433,8 +432,10 @@ def _mean_powers(alpha: float, m: FloatArray, spread: FloatArray) -> FloatArray:
     return np.where(np.isfinite(top[..., 0]), np.maximum(logs, 0.0) / (alpha - 1.0), np.inf)
 
 
-# the losses p -> q and q -> p of two single Gaussians, shape (2,), rounded up; noise or none
-ExactPart = Callable[[GaussianMixture, GaussianMixture, Noise | None, Notion], FloatArray]
+# proven ends of the losses p -> q and q -> p of two single Gaussians; with noise or none
+ExactPart = Callable[
+    [GaussianMixture, GaussianMixture, Noise | None, Notion], tuple[FloatArray, FloatArray]
+]
 
 _REACH = 12.0  # pairs that lose so many nats more than the best coupling must are left alone
 
@@ -450,7 +451,7 @@ class JointRows:
         Of a kind that `joint_computable` knows, or, but for a pure loss, normal.
     notion : Notion
     exact_part : callable
-        The exact losses of single Gaussians with normal noise or none.
+        The ends of the losses of single Gaussians with normal noise or none.
     """
 
     pairs: Sequence[PriorPair]
@@ -518,7 +519,7 @@ class JointPair:
     def _exact(self, noise: Noise | None) -> FloatArray:
         """Return what components lose p_i -> q_j and q_j -> p_i, shape (2, k, l)."""
         ones, others = self._singles
-        losses = [[self.exact_part(p, q, noise, self.notion) for q in others] for p in ones]
+        losses = [[self.exact_part(p, q, noise, self.notion)[1] for q in others] for p in ones]
         return np.moveaxis(np.array(losses), 2, 0)
 
     def _pure_parts(self, factor: float) -> tuple[FloatArray, FloatArray]:
@@ -654,7 +655,7 @@ class DependentRows:
     def __init__(
         self,
         distributions: Sequence[Discrete],
-        numbers: Any,
+        numbers: IntArray,
         axes: Sequence[FloatArray],
         noise: Noise,
         n_rows: int,

@@ -142,7 +142,8 @@ class GaussianShift:
             if isinstance(notion.divergence, PowerMean):
                 self.majorant = power_majorant(unit, notion, notion.divergence.order)
             else:
-                self.majorant = delta_majorant(unit, notion)
+                delta = max(notion.delta, 1e-290)
+                self.majorant = _HockeyShape(unit, notion.epsilon, delta).majorant()
         return self.majorant
 
 
@@ -323,13 +324,8 @@ def _partial_means(t: FloatArray) -> FloatArray:
     return np.asarray(density - t * ndtr(-t))
 
 
-def delta_majorant(unit: Noise, notion: Notion) -> Majorant:
-    """Return a majorant of the hockey-stick divergence of a shift, at scale 1."""
-    return _HockeyShape(unit, notion.epsilon, max(notion.delta, 1e-290)).majorant()
-
-
 class _HockeyShape:
-    """Knots on which a hockey stick is known, refined until secants are close to it."""
+    """Knots on which the hockey stick of a shift at scale 1 is known, until secants are close."""
 
     def __init__(self, unit: Noise, epsilon: float, delta: float) -> None:
         self.unit, self.epsilon, self.delta = unit, epsilon, delta
@@ -420,9 +416,8 @@ class _HockeyShape:
         """Return where the secants of the panels around panel k meet within it, from above."""
         x, h = self.knots[k : k + 2].tolist(), self.high[k : k + 2].tolist()
         width = x[1] - x[0]
-        share = (
-            (h[1] - h[0] - after * width) / ((before - after) * width) if before > after else 1.0
-        )
+        rise = h[1] - h[0] - after * width
+        share = rise / ((before - after) * width) if before > after else 1.0
         at = min(x[0] + min(max(share, 0.0), 1.0) * width, x[1])
         values = h[0] + before * (at - x[0]), h[1] - after * (x[1] - at)
         return at, max(values) * (1.0 + 16.0 * ULP)

@@ -462,7 +462,7 @@ def _bottleneck(pair: PriorPair, noise: Noise) -> _Entries:
     rows = [side[kept] for side, kept in zip(sides.rows, alive, strict=True)]
     costs = np.stack([ground_cost(noise, row - rows[1]) for row in rows[0]])
     supply, demand = (masses[kept] for masses, kept in zip(sides.masses, alive, strict=True))
-    flow = bottleneck_flow(costs, supply, demand)
+    flow = _Network(costs, supply, demand).bottleneck_flow()
     i, j = np.nonzero(flow)
     return _Entries(alive[0][i], alive[1][j], flow[i, j])
 
@@ -470,10 +470,11 @@ def _bottleneck(pair: PriorPair, noise: Noise) -> _Entries:
 _FLOW = 2**30  # scipy's maximum flow counts in 32 bits
 
 
-def bottleneck_flow(costs: FloatArray, supply: Integers, demand: Integers) -> Integers:
-    """Return how much goes from each supply to each demand, shape (m, n).
+@dataclass(frozen=True, eq=False)
+class _Network:
+    """Supplies, demands and the cost of each arc between them; flows are exact integers.
 
-    Parameters
+    Attributes
     ----------
     costs : ndarray of shape (m, n)
     supply, demand : ndarray of shape (m,) and (n,)
@@ -482,19 +483,15 @@ def bottleneck_flow(costs: FloatArray, supply: Integers, demand: Integers) -> In
     Examples
     --------
     >>> costs = np.array([[0.0, 2.0], [1.0, 0.0]])
-    >>> bottleneck_flow(costs, np.array([1, 2]), np.array([2, 1])).tolist()
+    >>> _Network(costs, np.array([1, 2]), np.array([2, 1])).bottleneck_flow().tolist()
     [[1, 0], [1, 1]]
     """
-    return _Network(costs, supply, demand).smallest_threshold()
 
+    costs: FloatArray
+    supply: Integers
+    demand: Integers
 
-class _Network:
-    """Supplies, demands and the cost of each edge between them; flows are exact integers."""
-
-    def __init__(self, costs: FloatArray, supply: Integers, demand: Integers) -> None:
-        self.costs, self.supply, self.demand = costs, supply, demand
-
-    def smallest_threshold(self) -> Integers:
+    def bottleneck_flow(self) -> Integers:
         """Return a complete flow whose largest cost is the smallest possible, shape (m, n)."""
         needed = max(self.costs.min(axis=1).max(), self.costs.min(axis=0).max())
         levels = np.unique(self.costs[self.costs >= needed])
@@ -503,7 +500,7 @@ class _Network:
         largest = self._nothing()
         while low < high:
             flow = self.flow(float(levels[middle]), largest)
-            if self._complete(flow):
+            if flow.sum() == self.supply.sum():
                 high = middle
             else:
                 low, largest = middle + 1, flow
@@ -522,11 +519,8 @@ class _Network:
     def _nothing(self) -> Integers:
         return np.zeros(self.costs.shape, dtype=self.supply.dtype)
 
-    def _complete(self, flow: Integers) -> bool:
-        return bool(flow.sum() == self.supply.sum())
-
     def flow(self, threshold: float, flow: Integers) -> Integers:
-        """Enlarge ``flow`` to a maximum one over the edges of at most ``threshold``.
+        """Enlarge ``flow`` to a maximum one over the arcs of at most ``threshold``.
 
         scipy counts in 32 bits, so amounts are taken in units: what remains is first sent in
         large ones, and what their rounding left behind in ever smaller ones, down to single counts.
@@ -558,9 +552,8 @@ class _Network:
         amounts = np.concatenate(room)
         used = amounts > 0
         size = m + n + 2
-        graph = csr_array(
-            (amounts[used].astype(np.int32), (tails[used], heads[used])), shape=(size, size)
-        )
+        arcs = amounts[used].astype(np.int32), (tails[used], heads[used])
+        graph = csr_array(arcs, shape=(size, size))
         net = maximum_flow(graph, 0, 1).flow[i + 2, j + m + 2]
         change = np.zeros((m, n), dtype=self.supply.dtype)
         change[i, j] = np.asarray(net).ravel().astype(np.int64)
