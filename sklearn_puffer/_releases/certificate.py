@@ -155,7 +155,7 @@ class Certificate(Document):
         How much the classifiers know that are taken for adversaries, beside a constant, gradient
         boosting and counting.
     counted : tuple of CountedLoss
-        What the same release loses to whoever counted single columns and pairs of columns; only
+        What the same release loses to readers who counted single columns and pairs of them; only
         where a classifier is an adversary.
     groups : RowsTogether or None
         Which rows count together, where the guarantee is about groups of them: losses are those of

@@ -1,10 +1,9 @@
 """The ledger of persons: what the rows of each have spent, in a database beside a saved noiser.
 
-Many rows are judged and put on record in one transaction. Persons lie in the parts of the store by
-the first bits of their marks, which are as good as random: a part is an array of persons,
-ascending, and one of the marks of their noise, person by person. There are as many parts as keep
-each of them small, a power of two, and all of them exist, so that who is in no part is not on
-record.
+Many rows are judged and put on record in one transaction. The first bits of a person's pseudonym,
+which are as good as random, name a part of the store. A part is an array of persons, ascending, and
+one of the pseudonyms of their noise, person by person. The number of parts is a power of two, which
+keeps each of them small. All of them exist, so that a person in no part is not on record.
 
 A *kind* of release is its scales. A *history* is how many releases of each kind a person has had:
 few differ, however many persons there are, so that the rule judges each once and exactly.
@@ -137,7 +136,7 @@ class About(Terms):
     changes : {"refuse", "count"}
         What becomes of rows that changed.
     salt, check : str
-        What tells its marks from those of other ledgers, and other keys from its own.
+        What tells its pseudonyms from those of other ledgers, and other keys from its own.
     ids : {"", "integer", "string"}
         What ids are, once one was seen.
     """
@@ -175,13 +174,15 @@ def followed(counts: Counts, kind: int) -> Counts:
     return tuple(sorted(further.items()))
 
 
-Marks = NDArray[np.uint64]
+Pseudonyms = NDArray[np.uint64]
 
 BASE = 0
 """The history of persons that are not on record yet."""
 
 _MOST = 1024  # persons in a part, on average
-_PERSON = np.dtype([("mark", "<u8", 2), ("form", "<u8"), ("history", "<u4"), ("releases", "<u4")])
+_PERSON = np.dtype(
+    [("pseudonym", "<u8", 2), ("form", "<u8"), ("history", "<u4"), ("releases", "<u4")]
+)
 _DRAW = np.dtype("<u8")
 
 
@@ -190,7 +191,7 @@ class PersonRecords:
     """Persons on record: who they are, in ascending order, and all draws of one after the other."""
 
     persons: NDArray[np.void]
-    draws: Marks
+    draws: Pseudonyms
 
     @property
     def owners(self) -> IntArray:
@@ -198,7 +199,7 @@ class PersonRecords:
         owners: IntArray = np.repeat(np.arange(len(self.persons)), self.persons["releases"])
         return owners
 
-    def has(self, indices: IntArray, draws: Marks) -> BoolArray:
+    def has(self, indices: IntArray, draws: Pseudonyms) -> BoolArray:
         """Return whether each draw is on record for the person at its index; -1 is nobody."""
         asks = np.full(len(self.persons) + 1, -1)
         asks[indices] = np.arange(len(indices))  # the last one is of persons with index -1
@@ -207,16 +208,16 @@ class PersonRecords:
         is_known[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
         return is_known
 
-    def and_more(self, rows: NDArray[np.void], draws: Marks) -> PersonRecords:
+    def and_more(self, rows: NDArray[np.void], draws: Pseudonyms) -> PersonRecords:
         """Return what is known when each of these persons has had one more draw."""
-        indices = matched(rows["mark"], self.persons["mark"])
+        indices = matched(rows["pseudonym"], self.persons["pseudonym"])
         is_old, n = indices >= 0, len(self.persons)
         persons = np.concatenate([self.persons, rows[~is_old]])
         for field in ("form", "history"):
             persons[field][indices[is_old]] = rows[field][is_old]
         persons["releases"][indices[is_old]] += 1
         owners = np.where(is_old, indices, n - 1 + np.cumsum(~is_old))
-        order = in_order(persons["mark"])
+        order = in_order(persons["pseudonym"])
         rank = np.argsort(order)  # the inverse
         by_owner = np.argsort(rank[np.concatenate([self.owners, owners])], kind="stable")
         return PersonRecords(persons[order], np.concatenate([self.draws, draws])[by_owner])
@@ -287,10 +288,10 @@ class Book:
             self._sizes.append(0)
         return self._numbers[counts]
 
-    def left(self, person: Marks) -> PersonLeft:
-        """Return what the person with a mark, of shape (1, 2), may still be released."""
+    def left(self, person: Pseudonyms) -> PersonLeft:
+        """Return what the person with a pseudonym, of shape (1, 2), may still be released."""
         persons = self._found(person).persons
-        place = int(matched(person, persons["mark"])[0])
+        place = int(matched(person, persons["pseudonym"])[0])
         return self._left(self.histories[BASE if place < 0 else persons["history"][place]])
 
     def tally(self) -> list[tuple[int, PersonLeft]]:
@@ -311,7 +312,7 @@ class Book:
     def judged(self, batch: Any, kind: int) -> Verdict:
         """Return what becomes of each row of a batch (`Noted`)."""
         known = self._found(batch.persons)
-        indices = matched(batch.persons, known.persons["mark"])
+        indices = matched(batch.persons, known.persons["pseudonym"])
         where = np.flatnonzero(indices >= 0)
         persons = known.persons[indices[where]]
         histories, changed = np.full(len(indices), BASE), np.zeros(len(indices), dtype=bool)
@@ -328,9 +329,9 @@ class Book:
         """Put one more release of each of the new rows on record."""
         new, sheet, known = verdict.new, self._sheet, verdict.known
         rows = np.zeros(int(new.sum()), _PERSON)
-        rows["mark"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
+        rows["pseudonym"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
         rows["history"] = self._followed(verdict, kind)
-        touched = np.unique(_parts_of(rows["mark"], sheet.n_parts))
+        touched = np.unique(_parts_of(rows["pseudonym"], sheet.n_parts))
         n_parts = _enough(sheet.n_parts, sum(self._sizes))
         if n_parts > sheet.n_parts:
             known = self._read(np.arange(sheet.n_parts))
@@ -351,7 +352,7 @@ class Book:
         after: IntArray = next_of[before]
         return after
 
-    def _found(self, persons: Marks) -> PersonRecords:
+    def _found(self, persons: Pseudonyms) -> PersonRecords:
         """Return who is on record in the parts of some persons."""
         return self._read(np.unique(_parts_of(persons, self._sheet.n_parts)))
 
@@ -372,7 +373,7 @@ class Book:
     def lay(self, known: PersonRecords, parts: IntArray) -> None:
         """Write some parts, of which all persons are known."""
         ends = np.concatenate([[0], np.cumsum(known.persons["releases"], dtype=np.int64)])
-        where = _parts_of(known.persons["mark"], self._sheet.n_parts)
+        where = _parts_of(known.persons["pseudonym"], self._sheet.n_parts)
         bounds = (np.searchsorted(where, parts, side).tolist() for side in ("left", "right"))
         with task("persons put on record", len(known.persons)) as done:  # Ctrl-C is heard between
             for part, first, last in zip(parts.tolist(), *bounds, strict=True):
@@ -435,8 +436,8 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
     if fault != "ok" or record.pop("checksum") != checksum_of(record):
         raise ValueError("it is damaged")
     rows = np.zeros(len(persons), _PERSON)
-    for row, (mark, form, history, draws) in zip(rows, persons, strict=True):
-        row["mark"], row["form"] = np.frombuffer(mark, dtype=">u8"), form % 2**64
+    for row, (pseudonym, form, history, draws) in zip(rows, persons, strict=True):
+        row["pseudonym"], row["form"] = np.frombuffer(pseudonym, dtype=">u8"), form % 2**64
         row["history"], row["releases"] = history, len(draws) // _DRAW.itemsize
     known = PersonRecords(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
     sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
@@ -447,8 +448,8 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
     start(sheet, About.from_record(record), scales, list(zip(counts, sizes, strict=True)), known)
 
 
-def _parts_of(persons: Marks, n_parts: int) -> IntArray:
-    """Return in which of so many parts persons are: the first bits of their marks."""
+def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
+    """Return in which of so many parts persons are: the first bits of pseudonyms."""
     rest = np.uint64(64 - n_parts.bit_length())
     parts: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
     return parts
@@ -463,8 +464,8 @@ def _enough(n_parts: int, n_persons: int) -> int:
     return n_parts
 
 
-def matched(persons: Marks, known: Marks) -> IntArray:
-    """Return the index of each person among known marks, which ascend; -1 of a new one.
+def matched(persons: Pseudonyms, known: Pseudonyms) -> IntArray:
+    """Return the index of each person among known ones, which ascend; -1 of a new one.
 
     >>> known = np.array([[1, 2], [1, 3], [4, 0]], dtype=np.uint64)
     >>> matched(np.array([[4, 0], [1, 3], [1, 4]], dtype=np.uint64), known).tolist()
@@ -473,7 +474,7 @@ def matched(persons: Marks, known: Marks) -> IntArray:
     indices = np.full(len(persons), -1, dtype=np.int64)
     left = np.arange(len(persons))
     at = np.searchsorted(known[:, 0], persons[:, 0])
-    while left.size:  # once, but for marks that share a half
+    while left.size:  # once, but for pseudonyms that share a half
         inside = at[left] < len(known)
         left = left[inside]
         left = left[known[at[left], 0] == persons[left, 0]]
@@ -484,8 +485,8 @@ def matched(persons: Marks, known: Marks) -> IntArray:
     return indices
 
 
-def in_order(persons: Marks) -> NDArray[np.intp]:
-    """Return the order of marks as it is on record."""
+def in_order(persons: Pseudonyms) -> NDArray[np.intp]:
+    """Return the order of pseudonyms as it is on record."""
     return np.lexsort((persons[:, 1], persons[:, 0]))
 
 
@@ -554,14 +555,14 @@ class PersonLedger(Account[About]):
 
     *Refusals.* Whether a row is released depends on its id, on how many different releases the id
     has had, on whether this is one of them, and on what every release of it shows anyway: that it
-    changed, which values are missing, and the block of a channel. Whoever sees all releases knows
+    changed, which values are missing, and the block of a channel. A reader of all releases knows
     that. It depends on no value, secret or noise.
 
-    *What the file tells.* Persons, rows and noise are in it as keyed marks of 128, 64 and 64 bits
-    (see `_noise.keyed`), so that without the key it tells neither who nor what; with the key, ids
-    and rows can be guessed and checked. It tells how many persons and calls there are, how many
-    releases each mark has had, that releases are of one mark, the names and scales of columns, and
-    the data sets and notes as they were given; whoever watches it, when.
+    *What the file tells.* Persons, rows and noise are in it as keyed pseudonyms of 128, 64 and 64
+    bits (see `_noise.keyed`), so that without the key it tells neither who nor what; with the key,
+    ids and rows can be guessed and checked. It tells how many persons and calls there are, which
+    releases are of one pseudonym and how many, the names and scales of columns, and the data sets
+    and notes as they were given. Who watches the file sees when it changes.
 
     *What it cannot see.* Releases that were never spent here, other noisers on the same rows,
     copies of the file, and an older state that was put back. It needs its ``-journal`` file after a
@@ -820,10 +821,10 @@ class PersonLedger(Account[About]):
             about = book.about
             kind = "string" if isinstance(known, str) else "integer"
             _check_kind(about, kind, f"person {quoted(person)}")
-            marks = self._marks(about)
+            pseudonyms = self._pseudonyms(about)
             number = np.array([known], dtype=object)
-            ids = marks.ids_of([known]) if isinstance(known, str) else integer_ids(number)
-            return book.left(marks.persons(ids))
+            ids = pseudonyms.ids_of([known]) if isinstance(known, str) else integer_ids(number)
+            return book.left(pseudonyms.persons(ids))
 
         known = plans.canonical_id(person)
         if known is None:
@@ -907,7 +908,7 @@ class PersonLedger(Account[About]):
         certificate = certificate_for(noiser)
         about = self._check_noiser(certificate)
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
-        options = {"marks": self._marks(about), "whole": about.whole}
+        options = {"marks": self._pseudonyms(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
         draw = _noted(used)
         with listening(check_verbose(used.verbose), "release"):
@@ -943,7 +944,7 @@ class PersonLedger(Account[About]):
         book = Book(sheet)
         if book.about.fingerprint != self.fingerprint:
             raise LedgerError(foreign(self.path))
-        if self._marks(book.about).check != book.about.check:
+        if self._pseudonyms(book.about).check != book.about.check:
             raise LedgerError(
                 f"the ledger {str(self.path)!r} knows persons by another key, and would take "
                 "everybody for somebody new; open it with the key it was created with."
@@ -953,7 +954,7 @@ class PersonLedger(Account[About]):
     def _read(self, look: Callable[[Book], Answer]) -> Answer:
         return self._store.read(self.timeout, lambda sheet: look(self._book(sheet)))
 
-    def _marks(self, about: About) -> PersonPseudonyms:
+    def _pseudonyms(self, about: About) -> PersonPseudonyms:
         return PersonPseudonyms(self._key_now(), about.salt)
 
     def _key_now(self) -> bytes:

@@ -369,9 +369,9 @@ class SwapFacts:
         What a fresh model finds of the secret within cells, in nats a row: the ends of its 95 %
         interval around it; None where rows of a cell are equal.
     moved_loss : float
-        How far odds move for who finds his own row with another person.
+        How far a person who finds the own row with another one shifts the odds about that one.
     strata_loss : float
-        How far odds move for who did not know the strata before, and sees them in the release.
+        How far a reader who learns the strata from the release shifts the odds.
     balance : {"rows", "secrets"}
     shuffle : bool
         Whether rows are exchanged within cells, too.
@@ -443,18 +443,18 @@ class SwapCertificate(RowsCertificate):
     -----
     *Formal guarantees.* Where ``holds`` is True: let people be exchangeable given the list of their
     rows, so that order, index and ids tell nothing, and let a row tell of the secret what its cell
-    tells, and no more. Then whoever sees the whole released table, knows the list of all rows
-    without their owners, this procedure, its mean flows and the posteriors of the cells, moves the
-    odds of the secret of whoever holds a row, from what they are in the stratum, by no more than
-    the budget. `fit_transform` releases the fitted table by its own counts; then the posteriors
-    are those counts, and nothing is estimated. For rows to come they are estimated by the counts,
-    and ``over_set`` is the loss over all posteriors within sampling error.
+    tells, and no more. Let a reader see the whole released table, and know the list of all rows
+    without their owners, this procedure, its mean flows and the posteriors of the cells. Then for
+    the holder of any row, the reader's odds of the secret move from those in the stratum by no more
+    than the budget. `fit_transform` releases the fitted table by its own counts: the posteriors are
+    those counts, and nothing is estimated. For rows to come they are estimated by the counts, and
+    ``over_set`` is the loss over all posteriors within sampling error.
 
     With a ``reserve``, let rows of each cell, to come or in the reserve, be exchangeable, and let
-    rows to come and their secrets lie in cells as those of `fit` did. Then whoever sees any number
-    of released rows, and has neither the rows of the reserve nor the list of those that came in,
-    moves the odds of the secret of whoever holds one by no more than the budget; ``over_set`` is
-    the loss over all distributions of cells within sampling error.
+    rows to come and their secrets lie in cells as those of `fit` did. Let a reader see any number
+    of released rows, and have neither the rows of the reserve nor the list of those that came in.
+    Then the odds of the secret of the holder of any row move by no more than the budget;
+    ``over_set`` is the loss over all distributions of cells within sampling error.
     """
 
     _recomputed = "mean flows and counts, both whole numbers, without the solver"

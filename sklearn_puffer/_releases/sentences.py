@@ -295,7 +295,7 @@ def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
 
 
 OCCUR_ONCE = "occur once, so that the distribution counted from them is this table"
-"""What `single_rows_sentence` says, for whoever looks for it among warnings."""
+"""What `single_rows_sentence` says, for code that looks for it among warnings."""
 
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:

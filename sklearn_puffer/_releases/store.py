@@ -4,8 +4,8 @@ What is on record never falls short of what was released, whatever happens to th
 
 - A spend is one transaction that nobody else reads or writes beside. SQLite rolls it back from its
   journal (``-journal``) if the process dies. It is on the disk, journal and folder with it
-  (``synchronous=EXTRA``), when `Store.change` returns, so whoever releases after that has paid. No
-  write-ahead log is kept, so that whoever copies the file, while nothing is spent, has all of it.
+  (``synchronous=EXTRA``), when `Store.change` returns, so a release after that is paid for. No
+  write-ahead log is kept, so that a copy of the file, made while nothing is spent, has all of it.
 - Connections live as long as a transaction, and no fork happens in between, so that a child
   inherits neither a lock nor a half-read page. Who finds the file locked waits without holding
   anything. No object has a finalizer, in which an interrupt would be lost.

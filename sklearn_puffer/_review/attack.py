@@ -1,9 +1,9 @@
 """One attack: a classifier learns on some rows, chooses events on others, and is judged on others.
 
-Rows are independent draws, so what was chosen on other rows is fixed, and what is counted on the
-rows that are left is binomial. Those of a swap are tables of their own: those that are learnt from,
-and chosen on, and those that are left. Who attacks, how rows are made numbers for him, and groups
-of rows that are attacked as a whole come last.
+Rows are independent draws: what was chosen on other rows is fixed, and counts on the remaining rows
+are binomial. Of a swap, the rows that are learnt from and chosen on are one table, and the others
+another. The attackers, how they read rows, and groups of rows that are attacked as a whole come
+last.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ class Field:
 
 
 def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str) -> list[Attack]:
-    """Return what each attacker finds out about each pair; ``rows`` is what he sees.
+    """Return what each attacker finds out about each pair; ``rows`` is what it sees.
 
-    He sees all of them, and so how often each occurs: that is one more column, where it differs.
+    It sees all of them, and so how often each occurs: that is one more column, where it differs.
     """
     attacks = []
     more = rows if field.guarantee.alpha is not None else with_copies(rows)

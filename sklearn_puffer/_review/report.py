@@ -483,7 +483,7 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
     certificate = noiser.certificate_
     times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
     conditions = [
-        "the reader's knowledge is that named above, and he knows nothing else about a row",
+        "the reader has the knowledge named above, and knows nothing else about a row",
         "what the row of one person tells about another is not covered",
         f"the same rows are released {times} in all",
     ]

@@ -665,8 +665,8 @@ _FAINT = 1e-4
 class SwapDisplay(Display):
     """What a row tells of a secret before a swap and after it, and the flows between its cells.
 
-    Bars are rows: on the left by how probable the secret is of whoever has a row of their cell, on
-    the right of whoever holds it when all are released. Lines are rows that go from one to another.
+    Bars are rows: on the left by how probable the secret of the owner of a row in their cell is, on
+    the right that of its holder after the release. Lines are rows that go from one to another.
 
     Parameters
     ----------
