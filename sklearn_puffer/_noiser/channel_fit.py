@@ -64,7 +64,7 @@ _NOTHING = 1e-6  # of the rows
 _LARGEST, _LEAST = 1 << 149, 1 << 55
 """Sums of counts beyond the first are scaled down to it; none may then be below the second.
 
-So the products of their shares with those of 14 draws, each 2^-62 or more, are no subnormal floats.
+So products of shares with the shares of 14 draws, each 2^-62 or more, are no subnormal floats.
 """
 
 
@@ -131,7 +131,7 @@ def learn_channel(
 def count_cells(read: TableRead, priors: TablePriors) -> tuple[DistinctRows, list[IntArray]]:
     """Return the cells of a table, and how often each occurs with each secret.
 
-    Cells are those of the rows, and those that further priors give mass to. The counts are of shape
+    Cells are the distinct rows of the table, and of the further priors. The counts have shape
     (n_secrets, n), one array for each sensitive column.
 
     Raises
@@ -373,7 +373,7 @@ class LearntChannel:
 
     @cached_property
     def floor(self) -> float | None:
-        """The most that one more draw tells, where a floor was asked for."""
+        """The most that one more draw tells; None without a floor."""
         return None if self.problem.floor is None else channel_floor(self.rows)
 
     def mechanism(self) -> ChannelRelease:
@@ -592,7 +592,7 @@ class FittedChannel(FittedRelease):
     releases: int = 1
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
-        """Return what is still guaranteed to somebody with another prior: see `FittedNoise`."""
+        """Return the guarantee against another prior: see `FittedNoise`."""
         families = [self._distributions(*of_column) for of_column in self._checked(prior).items()]
         pairs = tuple(
             LossUnder(

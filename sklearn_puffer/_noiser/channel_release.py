@@ -191,9 +191,9 @@ class Channel:
     cells : pandas.DataFrame of shape (n, n_public)
         The distinct rows.
     matrix : scipy.sparse.csr_array of float of shape (n, n)
-        W(y|x): row x is the distribution of what is released for cell x.
+        W(y|x): row x is the distribution of the released cell, given cell x.
     numerators : scipy.sparse.csr_array of int64 of shape (n, n)
-        The same as shares of 2^62, which is what is drawn from.
+        The same as shares of 2^62, from which cells are drawn.
     expected_change : float
         The expected cost of a release, in units of change.
     unchanged : float

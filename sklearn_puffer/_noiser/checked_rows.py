@@ -113,7 +113,7 @@ class FittedSwap(FittedMargins):
         return list(self.by_secret)
 
     def check(self, X: Any, sensitive: Any = None) -> Drift:
-        """Return whether rows look like those of `fit`, and what their secrets in cells lose."""
+        """Return whether rows look like those of `fit`, and the loss by their secrets in cells."""
         return check_rows(self, X, sensitive)
 
     def against(self, prior: Any) -> NoReturn:

@@ -365,7 +365,7 @@ class Margin:
     single : bool
         Whether a cell is one value, and no bin.
     levels : bool
-        Whether the values are categories, of which any cell may stand for those not seen.
+        Whether the values are categories; then any cell may hold unseen ones.
     place : tuple of float, or None
         Of a column that takes any number: the lower edge of its inner cells, and how many a unit
         has.
@@ -734,7 +734,7 @@ class Seen:
         yield too_many(least, self.margin.present, self.counts, n_present)
 
     def _of_strangers(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the same of values that `fit` has not seen; ones where they were not told apart.
+        """Yield the same of values that `fit` has not seen; ones where they are not kept apart.
 
         Then each row that moved may have had another value.
         """

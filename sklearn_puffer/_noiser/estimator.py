@@ -117,22 +117,22 @@ class PufferfishNoiser(ReleaseTransformer):
     on_uncertified : {"raise", "warn"}, default="raise"
         What `transform` does where the certificate does not hold.
     known : str, int, tuple of these, or list of either, default=None
-        Public columns that a reader may know besides, each by itself, or those of a tuple together.
-        They stay as they are, and the budget holds given each of their values.
+        Side information: public columns that a reader may know, each by itself, or the columns of
+        a tuple together. They stay as they are, and the budget holds given each of their values.
     groups : str or int, default=None
         The column of ids of groups of rows, such as households, that share their secret: the
-        guarantee is then about all released rows of a group together. It is handed through.
+        guarantee is then about all released rows of a group together. It is passed through.
     max_group : int or "count", default=None
         The most rows of a group, needed with ``groups``; "count" takes that of the table of `fit`,
         where sizes are public.
     within_group : {"independent", "any"}, default="independent"
-        How rows of a group hang together given its secret: independently, or in any way at all.
+        How rows of a group depend on each other given its secret: not at all, or in any way.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
         Threads for couplings and columns.
     verbose : int, default=0
-        1 shows after two seconds on standard error what is done, and how much is left.
+        1 shows progress on standard error after two seconds.
 
     Attributes
     ----------
@@ -265,26 +265,25 @@ class PufferfishNoiser(ReleaseTransformer):
         Parameters
         ----------
         X : DataFrame, lazy table, path or array-like of shape (n_rows, n_features)
-            The rows that the adversary's knowledge is counted from. Those of a polars LazyFrame, a
-            DuckDB relation, a Dask or Spark DataFrame or an Ibis table stay in their engine, those
-            of a pyarrow Dataset are read by DuckDB, and those of Parquet and CSV files by polars
-            (a path, a folder of Parquet, or a pattern such as ``"rows/*.parquet"``). What is
-            fetched are counts of distinct values and rows, in one query, a scan of the table, where
-            the columns are protected together and have no bins; elsewhere in one for each column
-            that may be binned, and one for each sensitive column and group of columns (2^23
-            distinct values or rows at most, each time). What is learnt is what is learnt of the
-            same rows in memory.
+            The rows that the priors are counted from. The rows of a polars LazyFrame, a DuckDB
+            relation, a Dask or Spark DataFrame or an Ibis table stay in their engine. DuckDB reads
+            a pyarrow Dataset, and polars reads Parquet and CSV files (a path, a folder of Parquet,
+            or a pattern such as ``"rows/*.parquet"``). `fit` fetches counts of distinct values and
+            rows, at most 2^23 of them in each query, and learns the same as from the same rows in
+            memory. Columns that are protected together and have no bins take one query, a scan of
+            the table. Otherwise there is one for each column that may be binned, and one for each
+            sensitive column and group of columns.
             Channels and classifiers are fitted on all distinct rows of the sensitive and public
-            columns, before they are binned, which is one scan. So is a swap, whose classifiers and
-            cells are learnt from at most 131,072 of them, chosen by digests of their public values.
+            columns before binning, in one scan. So is a swap, whose classifiers and cells are
+            learnt from at most 131,072 of these rows, chosen by digests of their public values.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X; aligned by position. Of a lazy table the
             names of its columns that are secrets.
         sample_weight : array-like of shape (n_rows,), default=None
-            Non-negative whole numbers: how often each row counts. Of a lazy table the name of the
-            column that holds them, which is then no other column; one more scan looks through it.
+            Non-negative whole numbers: how often each row counts. Of a lazy table, the name of the
+            column that holds them, which has no other role; it takes one more scan.
 
         Returns
         -------
@@ -303,9 +302,9 @@ class PufferfishNoiser(ReleaseTransformer):
         X : DataFrame or array-like of shape (n_rows, n_features)
             In memory: a lazy table is fitted on, and released by `transform` with ``row_id``.
         y : array-like of n_rows, default=None
-            Never taken for a secret. Of a swap, labels of up to 20 values, which stay with their
-            owners: rows are exchanged among equal ones, and the guarantee holds for who sees them,
-            by the counts of the fitted rows.
+            Never taken for a secret. For a swap, labels of up to 20 values, which stay with their
+            owners. Rows are exchanged among equal labels, and by the counts of the fitted rows the
+            guarantee also holds for readers who see the labels.
         **fit_params : dict
             What `fit` takes besides.
 
@@ -316,8 +315,8 @@ class PufferfishNoiser(ReleaseTransformer):
 
         Notes
         -----
-        A swap is made here by the fitted rows' own counts, and nothing is estimated;
-        ``fit(X).transform(X)`` takes the same rows for rows to come.
+        A swap uses the counts of the fitted rows here, and nothing is estimated;
+        ``fit(X).transform(X)`` treats the same rows as new ones.
         """
         refuse_lazy(X)
         if record_swap(self.noise) is None:
@@ -338,8 +337,8 @@ class PufferfishNoiser(ReleaseTransformer):
     def noisier(self, factor: float) -> Self:
         """Return a copy of this fitted noiser that adds ``factor`` times the noise.
 
-        Its releases are of the same values, so that those of both add up in one `Ledger`, whose
-        ``transform(noiser, X, factor=...)`` makes them.
+        Both noisers release the same values, so that their releases add up in one `Ledger`, whose
+        ``transform(noiser, X, factor=...)`` makes such releases.
 
         Parameters
         ----------

@@ -167,7 +167,7 @@ class Learnt:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         settings, read, problem = self.settings, self.read, self.problem
         fitted, models = self.fitted_noise(), self.priors.facts
-        # where a confidence set was asked for and cannot be looked through
+        # where there is a confidence set, and its worst case is not computed
         fallen_back = problem.strategy is not settings.strategy
         return Certificate(
             **settings.notion.to_dict(),

@@ -383,7 +383,7 @@ class _Exchanged(_SwapPart):
         self._order, self._pseudonyms, self._sources, self._rows = order, pseudonyms, sources, rows
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
-        """Return the released rows of a part, all of which must be those that were counted."""
+        """Return the released rows of a part; refuse rows that were not counted."""
         indices = _indices_in(self._pseudonyms, self.pseudonyms(part, bits))
         if (indices < 0).any():
             raise ValueError(CHANGED_SINCE)

@@ -82,7 +82,7 @@ class NoiseOfColumns:
         return drawn == [(c.name, c.theta, c.whole, c.grid) for c in certificate.columns]
 
     def units(self) -> list[int]:
-        """Return how many certified steps of a column's grid are one step of what is drawn."""
+        """Return how many certified grid steps of each column make one step of the drawn noise."""
         pairs = zip(self.columns, self.least, strict=True)
         return [finer_steps(release, grid) for release, (_, grid, _) in pairs]
 

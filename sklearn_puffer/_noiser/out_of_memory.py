@@ -359,7 +359,7 @@ class SeenIds:
 
 
 def _filed(run: Array) -> Array:
-    with TemporaryFile() as file:  # what is mapped stays, and has no name
+    with TemporaryFile() as file:  # the mapped file stays, and has no name
         file.write(run.tobytes())
         file.flush()
         return np.memmap(file, dtype=run.dtype, mode="r")
