@@ -42,10 +42,10 @@ def main():
     print(audit(honest, held, ATTACKERS, task="late"))
     print()
     stale = PufferfishNoiser(1.0, **settings).fit(last_year)
-    found = audit(stale, held, ATTACKERS)
+    result = audit(stale, held, ATTACKERS)
     print(f"Fitted to last year: certificate holds: {stale.certificate_.holds}")
-    print(str(found).partition("\n")[0])
-    print(found.findings[0])
+    print(str(result).partition("\n")[0])
+    print(result.findings[0])
 
 
 def survey(rng, n_rows, pull):

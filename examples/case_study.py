@@ -75,16 +75,16 @@ print(pd.crosstab(fifths, table["department"], normalize="index").round(2).to_st
 # rows, and all rows are fitted: a channel is wanted here, since each reader gets single rows.
 
 PUBLIC = ["hours", "pay", "years"]
-found = plan(table, "department", public=PUBLIC, noise="optimal", n_bins=3, max_rows=None)
-print(found.advice())
-print(found.table[["setting", "change", "attack", "allowed", "loss"]].round(2).to_string())
+compared = plan(table, "department", public=PUBLIC, noise="optimal", n_bins=3, max_rows=None)
+print(compared.advice())
+print(compared.table[["setting", "change", "attack", "allowed", "loss"]].round(2).to_string())
 
 # %%
 # ``change`` is the mean change of a value in standard deviations, and ``attack`` the area under the
 # ROC curve of the best attack found on rows that were not fitted. The setting is then fitted to all
 # rows.
 
-chosen = found.noiser(0, refit=table)
+chosen = compared.noiser(0, refit=table)
 
 # %%
 # The certificate
@@ -103,8 +103,8 @@ print(chosen.certificate_.named("staff 2026"))
 # ----------------------
 #
 # A ledger writes a release down before anybody sees the rows. A channel is drawn from once, so a
-# second release of the same people is refused. New people, who come in December, are other rows and
-# have a release of their own.
+# second release of the same people is refused. People who come in December are new rows, with
+# another release.
 
 ledger = Ledger.create(folder / "staff.ledger", chosen, datasets=["november", "december"])
 released = ledger.transform(chosen, table, dataset="november", note="to the research group")
@@ -122,16 +122,16 @@ print(f"\nin December: {ledger.transform(chosen, newcomers, dataset='december').
 # The report to sign
 # ------------------
 #
-# Whoever answers for the release signs a page that says what is guaranteed and what it costs, with
-# the plan and the ledger. It is computed from the raw rows and stays with the table, like
-# everything else in this folder but two files: beside the rows the reader gets a report that is
-# made of settings and names alone.
+# The person who answers for the release signs a page with the guarantee and its cost, the plan and
+# the ledger. It is computed from the raw rows and stays with the table, like everything else in
+# this folder but two files: the reader gets the released rows, and a report that is made of
+# settings and names alone.
 
 about = {"name": "staff 2026", "by": "data office"}
-report(chosen, plan=found, ledger=ledger, **about).save(folder / "to_sign.html")
-told = report(chosen, kind="external", **about)
-told.save(folder / "report.html")
-print(*told.markdown.splitlines()[:5], sep="\n")
+report(chosen, plan=compared, ledger=ledger, **about).save(folder / "to_sign.html")
+external = report(chosen, kind="external", **about)
+external.save(folder / "report.html")
+print(*external.markdown.splitlines()[:5], sep="\n")
 print(sorted(path.name for path in folder.iterdir()))
 
 # %%

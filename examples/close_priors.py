@@ -106,14 +106,14 @@ def renyi(believed):
     return pd.DataFrame(rows).T
 
 
-def theorem(own, first, second, alpha=ALPHA):
+def theorem(fitted_loss, first, second, alpha=ALPHA):
     """Return the smallest value of Theorem A.4 or A.5 over p, q and r.
 
-    ``own`` is the loss under the fitted prior, ``first`` and ``second`` the distance of the
+    ``fitted_loss`` is the loss under the fitted prior, ``first`` and ``second`` the distance of the
     priors, all as functions of the order.
     """
     p, q, r = choices()
-    values = (1 + 1 / (r * (alpha - 1))) * own(q * (alpha - 1 / p))
+    values = (1 + 1 / (r * (alpha - 1))) * fitted_loss(q * (alpha - 1 / p))
     values = values + (1 + (1 / r + 1 / q) / (alpha - 1)) * first(alpha * p)
     return np.min(values + second((alpha - 1) * r + 1))
 

@@ -126,14 +126,14 @@ COUNTS = {"day": [12, 22, 28, 20, 10, 5, 3], "evening": [3, 7, 20, 28, 22, 12, 8
 
 
 def scales(notion):
-    """Return a row for each noise and strategy: the scale, what is proven of it, and the loss."""
+    """Return a row for each noise and strategy: the scale, its proven bound, and the loss."""
     pair = tuple(Discrete.from_counts(range(7), counts) for counts in COUNTS.values())
     rows = {}
     for noise in (Laplace(), Logistic()):
         for strategy in ("wasserstein", "distribution_aware", "approximate", "exact"):
-            found = calibrate([pair], notion, noise=noise, strategy=strategy)
-            loss = privacy_loss(*pair, noise.with_scale(found.scale), notion)
-            row = {"scale": found.scale, "bound": found.bound, "exact": loss.upper}
+            calibration = calibrate([pair], notion, noise=noise, strategy=strategy)
+            loss = privacy_loss(*pair, noise.with_scale(calibration.scale), notion)
+            row = {"scale": calibration.scale, "bound": calibration.bound, "exact": loss.upper}
             rows[noise.name, strategy] = row
     return pd.DataFrame(rows).T
 

@@ -91,7 +91,7 @@ def real_columns(folder):
 
 def changes(table, sensitive, epsilon, weights=None):
     """Return the expected change of the public column under each mechanism."""
-    found = {}
+    by_mechanism = {}
     for title, options in MECHANISMS.items():
         noiser = PufferfishNoiser(epsilon, sensitive=sensitive, **options)
         with warnings.catch_warnings():
@@ -101,11 +101,11 @@ def changes(table, sensitive, epsilon, weights=None):
             try:
                 utility = noiser.fit(table, sample_weight=weights).utility_.iloc[0]
             except ValueError:  # a channel whose cells would hold too few rows
-                found[title] = float("nan")
+                by_mechanism[title] = float("nan")
                 continue
-        found["constant"] = utility["constant"]
-        found[title] = utility["change"]
-    return found
+        by_mechanism["constant"] = utility["constant"]
+        by_mechanism[title] = utility["change"]
+    return by_mechanism
 
 
 def _text(rows):

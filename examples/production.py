@@ -1,13 +1,13 @@
 """Release in other processes
 ==========================
 
-Fit once, write the form of the release, and release new rows in other processes::
+Fit once, write the release artifact, and release new rows in other processes::
 
     python examples/production.py
 
-The form holds the scales, the atoms and the certificate, and no priors: those stay in the noiser,
-where the table is. It holds no random state, so two processes that read the same file draw noise of
-their own: with shared noise, the difference of two releases would be the truth.
+The artifact holds the scales, the atoms and the certificate, and no priors: the priors stay in the
+noiser, where the table is. It holds no random state, so that two processes that read the same file
+draw different noise: with shared noise, two releases would differ by the truth.
 """
 
 import subprocess
@@ -28,23 +28,23 @@ import sys
 import pandas as pd
 from sklearn_puffer import PufferfishRelease
 
-form, rows, released = sys.argv[1:]
-release = PufferfishRelease.from_json(form)
+artifact, rows, released = sys.argv[1:]
+release = PufferfishRelease.from_json(artifact)
 release.transform(pd.read_csv(rows)).to_csv(released, index=False)
 """
 
 
 def main():
     table = load_diabetes(as_frame=True, scaled=False).data[["sex", *PUBLIC]]
-    known, new = table.iloc[:400], table.iloc[400:]
-    noiser = PufferfishNoiser(epsilon=1.0, sensitive="sex", public=PUBLIC, n_bins=5).fit(known)
+    fitted, new = table.iloc[:400], table.iloc[400:]
+    noiser = PufferfishNoiser(epsilon=1.0, sensitive="sex", public=PUBLIC, n_bins=5).fit(fitted)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         noiser.to_json(folder / "release.json")
         new[PUBLIC].to_csv(folder / "rows.csv", index=False)
         first, second = (_serve(folder, released) for released in ("first.csv", "second.csv"))
 
-    print(f"fitted on {len(known)} rows, loss at most {noiser.certificate_.loss:.6g}")
+    print(f"fitted on {len(fitted)} rows, loss at most {noiser.certificate_.loss:.6g}")
     print(f"{len(first)} new rows released in another process:\n\n{first.head()}\n")
     same = (first == second).to_numpy().sum()
     print(f"a second process released the same rows: {same} of {first.size} values agree")

@@ -48,10 +48,10 @@ def losses():
         "knows that the patient is over 55": rows[rows["age"] > 55],
         "knows that the patient is 35 at most": rows[rows["age"] <= 35],
     }
-    found = {"counted these 442 rows: the prior": certificate.loss}
+    by_prior = {"counted these 442 rows: the prior": certificate.loss}
     for name, subset in subsets.items():
-        found[name] = certificate.against(counted(subset)).loss
-    return found | {"any prior within sampling error": certificate.over_set.loss}
+        by_prior[name] = certificate.against(counted(subset)).loss
+    return by_prior | {"any prior within sampling error": certificate.over_set.loss}
 
 
 def draw(path):

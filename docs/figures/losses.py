@@ -31,14 +31,14 @@ def draw(path):
     losses = noiser.certificate_.table
     first = losses[losses["secret"] < losses["against"]]
     back = losses.set_index(["against", "secret"])["upper"]
-    places = np.arange(len(first))
+    heights = np.arange(len(first))
     figure, (axis,) = canvas(height=3.6)
-    axis.barh(places - 0.2, first["upper"], 0.38, color=DARK, label="first against second")
+    axis.barh(heights - 0.2, first["upper"], 0.38, color=DARK, label="first against second")
     other = [back[pair] for pair in zip(first["secret"], first["against"], strict=True)]
     look = {"color": MIDDLE, "hatch": "//", "edgecolor": "white"}
-    axis.barh(places + 0.2, other, 0.38, label="second against first", **look)
+    axis.barh(heights + 0.2, other, 0.38, label="second against first", **look)
     axis.axvline(EPSILON, color=WARM, linestyle="--", label="budget")
-    axis.set_yticks(places, first["secret"] + " / " + first["against"])
+    axis.set_yticks(heights, first["secret"] + " / " + first["against"])
     axis.set(xlabel="proven loss in nats", xlim=(0, 1.5))
     axis.legend(frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.7))
     axis.invert_yaxis()

@@ -165,17 +165,17 @@ def splits(number):
     )
 
 
-def summed(found):
+def summed(plans):
     """Return for each table how often fresh code agrees with plans."""
-    found = found.assign(
-        agrees=(found["plan"] - found["fresh"]).abs()
-        <= 1.96 * np.hypot(found["plan_error"], found["error"]),
-        p=1.0 - ndtr((found["fresh"] - found["allowed"]) / found["error"]),
+    plans = plans.assign(
+        agrees=(plans["plan"] - plans["fresh"]).abs()
+        <= 1.96 * np.hypot(plans["plan_error"], plans["error"]),
+        p=1.0 - ndtr((plans["fresh"] - plans["allowed"]) / plans["error"]),
     )
-    ranked = found["p"].sort_values()
+    ranked = plans["p"].sort_values()
     steps = ranked.to_numpy() * (len(ranked) - np.arange(len(ranked)))
     beyond = int(np.cumprod(steps <= 0.01).sum())
-    table = found.groupby("table").agg(
+    table = plans.groupby("table").agg(
         splits=("plan", "size"),
         plan=("plan", "mean"),
         fresh=("fresh", "mean"),
@@ -189,15 +189,15 @@ def summed(found):
     return table.round(3), beyond
 
 
-def fixed(found):
+def fixed(plans):
     """Return what each setting loses to the best where it holds, and what more than the first one.
 
     The error is that of the mean of the differences, over the splits in which the setting holds.
     """
-    lost = pd.DataFrame(list(found["lost_by"]))
-    more = lost.sub(found["lost"], axis=0)
-    told = {"lost": lost.mean(), "more": more.mean(), "error": more.sem(), "holds": lost.count()}
-    return pd.DataFrame(told).round(3)
+    lost = pd.DataFrame(list(plans["lost_by"]))
+    more = lost.sub(plans["lost"], axis=0)
+    columns = {"lost": lost.mean(), "more": more.mean(), "error": more.sem(), "holds": lost.count()}
+    return pd.DataFrame(columns).round(3)
 
 
 def draw(path):

@@ -26,17 +26,17 @@ def fitted():
 def chances(noiser):
     """Return the chance of the first sex given each cell, and the share of each, twice.
 
-    Somebody who saw nothing thinks both alike probable. First of the rows as they are, then of the
-    rows as they are released: in each cell the mean over those who hold a row of it then.
+    Both sexes are equally likely before. First for the rows as they are, then for the released
+    rows: in each cell the mean over the patients who then hold a row of it.
     """
     swap = noiser.swap_
     secrets, rows = swap.posteriors["sex"], swap.counts["sex"]
     joint = secrets / rows.sum(axis=0)
-    found = []
+    histograms = []
     for flows in (np.diag(swap.flows.sum(axis=1)), swap.flows):
         masses = flows.T @ joint
-        found.append((masses[:, 0] / masses.sum(axis=1), flows.sum(axis=0)))
-    return found
+        histograms.append((masses[:, 0] / masses.sum(axis=1), flows.sum(axis=0)))
+    return histograms
 
 
 def draw(path):
