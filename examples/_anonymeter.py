@@ -2,13 +2,12 @@
 
     python examples/_anonymeter.py ROWS.csv RELEASED.csv OTHERS.csv SECRET > risks.csv
 
-A program of its own, because anonymeter asks for numpy before 1.27: it is run by whichever
-interpreter has it. ROWS are as they were, RELEASED the same rows as released with the secret as it
-was beside them, and OTHERS rows that were not released: what is found of these, too, is no fault of
-the release, and anonymeter takes it off.
+anonymeter needs numpy before 1.27, so that this program runs in another interpreter. ROWS are the
+true rows, RELEASED the same rows as released, with the true secret. OTHERS were not released:
+anonymeter subtracts what its attacks learn of them, which is no fault of the release.
 
-One who links has half of the columns, and another one the other half. One who infers has all of
-them, and reads the secret off the nearest released row.
+The linking attack matches two halves of the columns. The inference attack has all columns, and
+reads the secret off the nearest released row.
 """
 
 import contextlib
@@ -23,8 +22,8 @@ ATTACKS = 100
 def main():
     rows, released, others = (pd.read_csv(name, keep_default_na=False) for name in sys.argv[1:4])
     with contextlib.redirect_stdout(sys.stderr):
-        found = pd.DataFrame(risks(rows, released, others, sys.argv[4]))
-    found.to_csv(sys.stdout, index=False)
+        attacks = pd.DataFrame(risks(rows, released, others, sys.argv[4]))
+    attacks.to_csv(sys.stdout, index=False)
 
 
 def risks(rows, released, others, secret):
@@ -39,16 +38,16 @@ def risks(rows, released, others, secret):
     public = [name for name in released if name != secret]
     n = min(ATTACKS, len(rows) // 2, len(others))
     tables = {"ori": rows, "syn": released, "control": others, "n_attacks": n}
-    hidden = {key: each[public] if key != "n_attacks" else each for key, each in tables.items()}
-    yield told("singling out", SinglingOutEvaluator(**hidden), mode="univariate")
+    hidden = {key: x[public] if key != "n_attacks" else x for key, x in tables.items()}
+    yield measured("singling out", SinglingOutEvaluator(**hidden), mode="univariate")
     if len(public) > 1:
         halves = public[: len(public) // 2], public[len(public) // 2 :]
-        yield told("linking", LinkabilityEvaluator(**hidden, aux_cols=halves))
-    yield told("inference", InferenceEvaluator(**tables, aux_cols=public, secret=secret))
+        yield measured("linking", LinkabilityEvaluator(**hidden, aux_cols=halves))
+    yield measured("inference", InferenceEvaluator(**tables, aux_cols=public, secret=secret))
 
 
-def told(name, attack, **how):
-    """Return what one attack came to."""
+def measured(name, attack, **how):
+    """Return the risk of one attack."""
     risk = attack.evaluate(**how).risk(confidence_level=0.95)
     return {"attack": name, "risk": risk.value, "low": risk.ci[0], "high": risk.ci[1]}
 

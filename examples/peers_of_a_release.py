@@ -1,30 +1,29 @@
 """A release beside other ways
 ===========================
 
-Attack a release, and what other ways make of the same rows, and draw attack against utility::
+Attack a release and other treatments of the same rows, and draw attack against utility::
 
     python examples/peers_of_a_release.py [--output FOLDER] [--anonymeter PYTHON]
 
 Made-up patients: sex is protected, and the rows are used to learn who gets worse. A swap and
-Laplace noise are audited beside what others do (`pip install "sklearn-puffer[plot]" fairlearn`):
+Laplace noise are audited beside other methods (`pip install "sklearn-puffer[plot]" fairlearn`):
 
 - *random swapping*, in pairs of people of the same decade, as sdcMicro's recordSwap draws donors
   who agree in some columns: as many rows change hands as in the swap;
 - *randomised response*: each value stays, or becomes any other of its column, with epsilon split
   over the columns;
-- the *correlation remover* of fairlearn, which takes away what is linear in the secret;
+- the *correlation remover* of fairlearn, which removes what is linear in the secret;
 - *repair by optimal transport*: within each sex the values of each column are moved to those of the
   same rank in the barycentre of both sexes (M. Feldman et al., 2015; P. Gordaliza et al., 2019).
 
-The same attackers learn from each, on the same rows; only the first two guarantee what stands in
-the column "allowed", and randomised response guarantees more, to whoever asks. Without what is
-linear in the secret, whole numbers lie on one lattice for each secret: trees tell them apart. A
-repair of single columns leaves what two of them tell together.
+The same attackers learn from each of them, on the same rows. Only the swap and the noise guarantee
+the column "allowed"; randomised response guarantees more. The correlation remover leaves whole
+numbers on one lattice for each secret, which trees tell apart. A repair of single columns leaves
+what two of them tell together.
 
-anonymeter asks for numpy before 1.27, and so for an environment of its own: --anonymeter names its
-interpreter. Its attacks ask whether *persons* are found again in what is released, not what is
-learnt of a secret, and they compare with rows that were not released: another question, for which
-there is no guarantee here, and which is asked of the noisy rows, and of the rows as they are.
+anonymeter needs numpy before 1.27, and so another environment: --anonymeter names its interpreter.
+Its attacks look for *persons* in the released rows, and compare with rows that were not released.
+Nothing here guarantees against that. They attack the noisy rows, and the rows as they are.
 """
 
 import argparse

@@ -2,8 +2,7 @@
 ===========================
 
 The census table Adult is to be published without telling anybody's sex. Most of its rows occur
-once, so that no counted distribution says what they tell, and whoever reads the table can count
-copies.
+once, so that no counted distribution describes them, and readers of the table can count copies.
 People swap their rows instead::
 
     python examples/publish_adult.py [--tables FOLDER]
@@ -56,12 +55,12 @@ print(f"the same rows: {same}; with their owners: {(released == before).all(axis
 # ---------
 #
 # A fresh model learns the sex from one half of the released rows, with the number of copies of each
-# as a further column, and is asked about the other half. At random the same share of rows would
-# change hands for nothing.
+# as a further column, and predicts it for the other half. At random, the same
+# share of rows would be swapped for nothing.
 
 
 def area(train, y, test, truth):
-    """Return how well a fresh model that learns from some rows tells others apart."""
+    """Return the AUC on the test rows of a fresh model of the training rows."""
     both = pd.concat([train, test])
     texts = [name for name in both if not pd.api.types.is_numeric_dtype(both[name])]
     both = both.astype(dict.fromkeys(texts, "category"))
@@ -71,7 +70,7 @@ def area(train, y, test, truth):
 
 
 def attack(rows):
-    """Return the AUC of somebody who reads the whole table, and counts copies."""
+    """Return the AUC of an attacker who reads the whole table, and counts copies."""
     copies = rows.groupby(list(rows), dropna=False)["age"].transform("size")
     known, half = rows.assign(copies=copies), len(rows) // 2
     male = table["sex"] == "Male"
@@ -99,8 +98,8 @@ for what, rows in (
 # Use it
 # ------
 #
-# A model of the income learns from released rows, and is asked about true ones. Whatever depends on
-# the public columns alone is what it was.
+# A model of the income learns from released rows, and predicts for true ones. Any figure of the
+# public columns alone stays as it was.
 
 half, rich = len(table) // 2, table["income"] == ">50K"
 for what, rows in (("true", before), ("released", released)):

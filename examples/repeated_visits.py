@@ -1,20 +1,19 @@
 """People with several rows
 ========================
 
-Release what students said each time they came, so that all their rows together tell little::
+Release the answers of students who came several times, so that all rows of one tell little::
 
     python examples/repeated_visits.py
 
-Two public tables (UCI, Student Performance; SKLEARN_PUFFER_TABLES says where they lie) hold a row
-for each student of a course, mathematics or Portuguese. Many took both. As the authors of the
-tables say, a student is known again by what describes him in both: school, age, home, parents. His
-rows are a group, and his sex is the secret that they share. What is released is how much he drinks
-at weekends, from 1 to 5.
+Two public tables (UCI, Student Performance; SKLEARN_PUFFER_TABLES names their folder) hold a row
+for each student of a course, mathematics or Portuguese. Many took both. School, age, home and
+parents identify a student in both tables, as their authors say. A student's rows are a group, and
+the sex is the secret that they share. Drinking at weekends is released, from 1 to 5.
 
-A guarantee for a row does not hold for a student: each of his two rows has noise of its own. Nor
-are his rows independent given the secret, for he said the same twice. ``within_group="any"``
-guarantees for them all the same. Last, the joint distribution of both answers, which no fit has
-seen, is held against the noise of each guarantee.
+A guarantee for a row does not hold for a student, whose two rows have separate noise. Nor are the
+rows independent given the secret: a student tends to answer alike twice. ``within_group="any"`` covers
+them too. Last, the loss is computed from the joint distribution of both answers, which no fit has
+seen, under the noise of each guarantee.
 """
 
 import warnings
@@ -31,7 +30,7 @@ from sklearn_puffer.priors import Discrete
 
 EPSILON = 0.5
 COURSES = {"mathematics": "student-mat.csv", "Portuguese": "student-por.csv"}
-# what a student is known again by
+# the columns that identify a student
 SAME = ["school", "sex", "age", "address", "famsize", "Pstatus", "Medu", "Fedu", "Mjob", "Fjob"]
 SAME += ["reason", "nursery", "internet", "guardian", "traveltime", "famsup"]
 STUDENTS = {"groups": "student", "max_group": 2}
@@ -58,7 +57,7 @@ def read():
     tables = [pd.read_csv(tables_folder() / f).assign(course=c) for c, f in COURSES.items()]
     rows = pd.concat(tables, ignore_index=True)
     rows["student"] = rows.groupby(SAME).ngroup()
-    # of some students nothing tells one from another in the same course: they are left out
+    # students whom these columns do not tell apart within a course are left out
     alone = ~rows.duplicated(["student", "course"], keep=False)
     return rows.loc[alone, ["student", "course", "sex", "Walc"]].reset_index(drop=True)
 

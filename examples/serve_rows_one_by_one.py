@@ -1,9 +1,9 @@
 """A service that releases rows one by one
 =======================================
 
-A model of the income is asked about one person at a time, and whoever runs it is not to learn
-anybody's sex from the rows that he is sent. A swap needs people to exchange rows with: `fit` sets
-some aside, who are never released otherwise, and whose rows stand in for others::
+A model predicts the income of one person at a time. Its owner shall not learn anybody's sex from
+the rows that are sent. A swap needs people to exchange rows with: `fit` sets donors aside, whose
+rows stand in for others and are never released otherwise::
 
     python examples/serve_rows_one_by_one.py [--tables FOLDER]
 
@@ -79,8 +79,8 @@ for what, model, rows in (
 # Attack it
 # ---------
 #
-# Who knows from a survey how rows tell the sex looks at the rows that were sent. (Someone who holds
-# the donors sees more: of each row that is a donor's, that its owner was moved.)
+# The attacker learnt from a survey how rows tell the sex, and sees the rows that were sent. (With
+# the donors an attacker sees more: which rows are donors' rows, so that their owners were moved.)
 
 attacker = classifier().fit(table[ADULT], table["sex"])
 male = true["sex"] == "Male"
