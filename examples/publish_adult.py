@@ -55,8 +55,8 @@ print(f"the same rows: {same}; with their owners: {(released == before).all(axis
 # ---------
 #
 # A fresh model learns the sex from one half of the released rows, with the number of copies of each
-# as a further column, and predicts it for the other half. At random, the same
-# share of rows would be swapped for nothing.
+# as a further column, and predicts it for the other half. At random, the same share of
+# rows would be swapped for nothing.
 
 
 def area(train, y, test, truth):

@@ -11,9 +11,9 @@ parents identify a student in both tables, as their authors say. A student's row
 the sex is the secret that they share. Drinking at weekends is released, from 1 to 5.
 
 A guarantee for a row does not hold for a student, whose two rows have separate noise. Nor are the
-rows independent given the secret: a student tends to answer alike twice. ``within_group="any"`` covers
-them too. Last, the loss is computed from the joint distribution of both answers, which no fit has
-seen, under the noise of each guarantee.
+rows independent given the secret: a student tends to answer alike twice. ``within_group="any"``
+covers them too. Last, the loss is computed from the joint distribution of both answers, which no
+fit has seen, under the noise of each guarantee.
 """
 
 import warnings
