@@ -277,7 +277,7 @@ def test_the_pair_without_a_bound_is_named_with_rounded_numbers_and_a_way_that_w
 
 
 def test_a_plan_that_does_not_exist_names_the_secrets_and_the_columns():
-    asked = [SecretPair(0, "loan", "no", "yes"), SecretPair(0, "race", np.str_("a"), 7)]
+    secret_pairs = [SecretPair(0, "loan", "no", "yes"), SecretPair(0, "race", np.str_("a"), 7)]
     part = Part((0,), [PriorPair(P, Q), PriorPair(P, NARROW)], np.arange(2))
     problem = Problem(
         groups=[[part]],
@@ -288,7 +288,7 @@ def test_a_plan_that_does_not_exist_names_the_secrets_and_the_columns():
         notion=Pufferfish(0.1),
         strategy=STRATEGIES["exact"],
         noise=Gaussian(),
-        asked=asked,
+        secret_pairs=secret_pairs,
     )
     message = r"as those of secrets 'a' and 7 of 'race' in column\(s\) 'age' do, \(0, 3\) and"
     with pytest.raises(ValueError, match=message):
