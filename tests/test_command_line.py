@@ -429,7 +429,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["release", "r.json", "in.csv", "out.xlsx"], "rename or convert"),
         (["release", "r.json", "in.csv", "no/out.csv"], "No such file"),
         (["release", "in.csv", "in.csv", "out.csv"], "ARTIFACT is 'in.csv'"),
-        (["release", "bad.json", "in.csv", "out.csv"], "no whole form"),
+        (["release", "bad.json", "in.csv", "out.csv"], "no whole release artifact"),
         (["release", "r.json", "bad.parquet", "out.csv"], "cannot be read as PARQUET"),
         (["release", "r.json", "in.csv", "out.csv", "--key-file", "key"], "without --row-id"),
         (["release", "r.json", "in.csv", "out.csv", "--row-id", "nobody"], "row_id"),

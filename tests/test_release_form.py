@@ -287,7 +287,7 @@ def test_a_form_is_a_fitted_transformer_that_is_not_fitted_again():
     for call in (release.fit, release.fit_transform):
         with pytest.raises(TypeError, match=r"is fitted already.* FrozenEstimator\(release\)"):
             call(table_of())
-    with pytest.raises(ValueError, match=r"write the form of noiser\.noisier"):
+    with pytest.raises(ValueError, match=r"write the release artifact of noiser\.noisier"):
         release.noisier(2.0)
     with pytest.raises(TypeError, match="is read and not made"):
         PufferfishRelease()
@@ -514,7 +514,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_json_gets_one_sentence(name):
-    with pytest.raises(ValueError, match="is no whole form of a release") as fault:
+    with pytest.raises(ValueError, match="is no whole release artifact") as fault:
         PufferfishRelease.from_json(HOSTILE[name])
     assert is_one_sentence(fault.value)
 
@@ -531,13 +531,15 @@ def test_what_is_neither_a_text_nor_a_file_is_refused(path):
 
 
 def test_a_file_that_is_not_there_is_refused_with_the_way_out(tmp_path):
-    with pytest.raises(FileNotFoundError, match="the form cannot be read; take the noiser, or ask"):
+    with pytest.raises(
+        FileNotFoundError, match="the release artifact cannot be read; take the noiser, or ask"
+    ):
         PufferfishRelease.from_json(tmp_path / "release.json")
 
 
 def test_a_file_that_is_no_text_is_refused_by_name(tmp_path):
     (tmp_path / "noiser.joblib").write_bytes(pickle.dumps(np.arange(3)))
-    with pytest.raises(ValueError, match=r"noiser\.joblib' is no whole form"):
+    with pytest.raises(ValueError, match=r"noiser\.joblib' is no whole release artifact"):
         PufferfishRelease.from_json(tmp_path / "noiser.joblib")
 
 
@@ -589,7 +591,7 @@ def test_every_field_that_is_changed_is_refused_or_harmless(case, data):
     other = changed(record, path, data.draw(VALUES))
     if json.dumps(other) == json.dumps(record):
         return
-    with pytest.raises(ValueError, match="is no whole form of a release") as fault:
+    with pytest.raises(ValueError, match="is no whole release artifact") as fault:
         PufferfishRelease.from_json(json.dumps(other))
     assert is_one_sentence(fault.value)
     release = read_or_refused(signed(other))  # a forger's, who knows of the checksum alone

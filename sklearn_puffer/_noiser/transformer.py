@@ -1,4 +1,4 @@
-"""What a fitted noiser and a release that was read share: they release tables."""
+"""The transformer that releases tables: the base of a noiser, and of a release that was read."""
 
 from __future__ import annotations
 
@@ -296,11 +296,15 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
-        own = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
+        stream_release = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
         with listening(loud, "release"):
-            own.check_ids()
-        batches = own.batches(self._entropies(), verbose=loud)  # whose error comes out as it is
-        return arrow("a stream of batches").RecordBatchReader.from_batches(own.schema, batches)
+            stream_release.check_ids()
+        batches = stream_release.batches(
+            self._entropies(), verbose=loud
+        )  # whose error comes out as it is
+        return arrow("a stream of batches").RecordBatchReader.from_batches(
+            stream_release.schema, batches
+        )
 
     def _release_noted(
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
@@ -326,14 +330,13 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         Returns
         -------
         str
-            The form: names and rules, and of each public column its values (or the ends and medians
-            of its bins, or its categories), noise and scale; the certificate; and what tells it
-            from all others. It holds no distribution of a secret. But it still tells
-            which values occur, and in how many thousandths of all rows (of fewer than a thousand
-            rows, in how many), so that rows can be seen to differ from them; of categories without
-            an order also their exact shares, from which they are drawn anew; and what the
-            certificate tells. With an optimal channel it
-            holds the distinct rows and the channel, and is key material, as it says at its top.
+            The release artifact: names and rules, and of each public column its values (or the
+            ends and medians of its bins, or its categories), noise and scale; the certificate; and
+            its fingerprint. It holds no distribution of a secret. But it still tells which values
+            occur, and in how many thousandths of all rows (of fewer than a thousand rows, in how
+            many), so that drift can be detected; the exact shares of categories without an order,
+            from which they are drawn anew; and what the certificate tells. With an optimal channel
+            it holds the distinct rows and the channel, and is key material, as it says at its top.
 
         Raises
         ------
@@ -348,7 +351,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         Notes
         -----
         The whole noiser is saved by joblib or pickle, and holds the priors: keep it where you keep
-        the table. `skops` saves what this form makes, but no noiser, whose priors lie under tuples
+        the table. `skops` saves a `PufferfishRelease`, but no noiser, whose priors lie under tuples
         of columns.
 
         Examples
@@ -374,7 +377,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         if self.random_state is not None:
             raise ValueError(
                 f"random_state={self.random_state!r} makes releases that whoever knows it can "
-                "undo, and a form holds no seed; fit with random_state=None."
+                "undo, and a release artifact holds no seed; fit with random_state=None."
             )
         text = artifact_text(self._fitted, self.unknown)
         if read_artifact(text)[0].fingerprint() != self.certificate_.fingerprint:
@@ -418,18 +421,18 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             In the order of `transform`.
         """
         check_is_fitted(self)
-        own, rules = getattr(self, "feature_names_in_", None), self._fitted.rules
-        names = [f"x{k}" for k in range(self.n_features_in_)] if own is None else list(own)
+        seen, rules = getattr(self, "feature_names_in_", None), self._fitted.rules
+        names = [f"x{k}" for k in range(self.n_features_in_)] if seen is None else list(seen)
         if input_features is not None:
-            asked = list(input_features)
-            if own is not None and asked != names:
+            features = list(input_features)
+            if seen is not None and features != names:
                 raise ValueError("input_features is not equal to feature_names_in_")
-            if len(asked) != len(names):
+            if len(features) != len(names):
                 raise ValueError(
                     f"input_features should have length equal to number of features "
-                    f"({len(names)}), got {len(asked)}"
+                    f"({len(names)}), got {len(features)}"
                 )
-            names = asked
+            names = features
         return np.array([names[rules.names.index(name)] for name in rules.order], dtype=object)
 
     @property
@@ -455,7 +458,9 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
                 "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
                 "channel_ and utility_."
             )
-        return series({each.column.name: scale_of(each) for each in self._fitted.columns}, "theta")
+        return series(
+            {release.column.name: scale_of(release) for release in self._fitted.columns}, "theta"
+        )
 
     @property
     def utility_(self) -> Any:
@@ -488,20 +493,20 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         share: float = 0.0,
         stacklevel: int,
     ) -> None:
-        """Warn in one warning, if at all: of clones once, or where twice the share is concerned."""
+        """Give one warning, if any; for clones only once, or again when the share has doubled."""
         if not sentences:
             return
         if self in _clones:
-            family, own = _clones[self]
-            first, told = family.setdefault(about, (own, share))
-            if first is not own and share <= 2.0 * told:
+            family, mine = _clones[self]
+            first, largest = family.setdefault(about, (mine, share))
+            if first is not mine and share <= 2.0 * largest:
                 return
-            family[about] = first, max(told, share)
+            family[about] = first, max(largest, share)
             sentences = [*sentences, say.ONCE]
         warnings.warn(" ".join(sentences), kind, stacklevel=stacklevel + 1)
 
     def _go_on_counting(self, other: ReleaseTransformer | None = None) -> None:
-        """Count seeded draws from the first, or go on where another one is."""
+        """Count seeded draws from 0, or go on with the count of another noiser."""
         first = itertools.count()
         _calls[self] = first if other is None else _calls.setdefault(other, first)
 
@@ -526,7 +531,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         return plan_release(self._fitted, self.unknown, X, keying)
 
     def _check_streamed(self) -> None:
-        """Refuse to swap a stream, whose last row may be whose the first one was."""
+        """Refuse to swap a stream: a row may be exchanged with any other of the whole table."""
         if self._fitted.swap is not None:
             raise ValueError(
                 "batches are released row by row, and a swap exchanges the rows of a whole table; "
@@ -538,7 +543,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         return replace(self._fitted, certificate=certificate).fingerprint()
 
     def _check_ready(self, keying: Keying | None) -> None:
-        """Refuse to release what was not fitted, changed, is not proven or not counted."""
+        """Refuse a release that is not fitted, was changed, or is not proven or not counted."""
         self._check_as_certified()
         self._check_certified()
         self._check_planned(keying)
@@ -559,7 +564,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         warnings.warn(message, PufferfishWarning, stacklevel=5)
 
     def _check_planned(self, keying: Keying | None) -> None:
-        """Refuse a further draw that the certificate does not count, but where a ledger does."""
+        """Refuse a further draw that neither the certificate nor a ledger counts."""
         certificate = self.certificate_
         ledger = keying is not None and keying.noting is not None
         if keying is None or ledger or keying.release < certificate.releases:
@@ -571,7 +576,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         )
 
     def _entropies(self) -> Callable[[], Callable[[int], Entropy]]:
-        """Return what gives the random bits of each further table, by the place of a column."""
+        """Return the source of random bits of each further table, by the index of a column."""
         seed = check_seed(self.random_state)
         if seed is None:
             return lambda: lambda column: system_entropy()
@@ -590,16 +595,12 @@ def _moved_sentence(moved: dict[Name, int] | Moved) -> str:
 
 
 def _moved_share(moved: dict[Name, int] | Moved, n_rows: int) -> float:
-    """Return which share of the rows was moved, of single values that of the worst column."""
+    """Return the share of moved rows; for single values that of the worst column."""
     return (moved.n_moved if isinstance(moved, Moved) else max(moved.values())) / n_rows
 
 
 _MOST_BYTES = 4 * MOST_CHARACTERS
-
-
-_AGAIN = "take the noiser, or ask whoever keeps it for a new form (noiser.to_json())"
-
-
+_AGAIN = "take the noiser, or ask its keeper for a new release artifact (noiser.to_json())"
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 
@@ -641,13 +642,13 @@ class PufferfishRelease(ReleaseTransformer):
 
     See Also
     --------
-    PufferfishNoiser.to_json : Writes the form, and says what it still tells.
+    PufferfishNoiser.to_json : Writes the release artifact, and says what it still tells.
 
     Notes
     -----
-    *Formal guarantees.* Those of the noiser: what is read is held against the fingerprint of its
-    certificate before it is handed out, and at every release. That and the checksum of the text
-    find accidents, and not somebody who computes both anew.
+    *Formal guarantees.* Those of the noiser: what is read is compared with the fingerprint of its
+    certificate before it is returned, and at every release. That and the checksum of the text
+    detect accidents, but no forger, who can compute both anew.
 
     Examples
     --------
@@ -704,19 +705,19 @@ class PufferfishRelease(ReleaseTransformer):
         TypeError
             If it is neither.
         ValueError
-            If the form is of another schema, was changed or damaged, or is none.
+            If the text is of another schema, was changed or damaged, or is no release artifact.
         OSError
             If there is no such file.
         """
         check_verbose(verbose)
         where, text = _text_of(path_or_text)
         try:
-            found = cls._read(text)
+            release = cls._read(text)
         except _FAULTS as fault:
-            told = str(fault).rstrip(".")
-            raise ValueError(f"{where} is no whole form of a release: {told}; {_AGAIN}.") from fault
-        found.verbose = verbose
-        return found
+            why = str(fault).rstrip(".")
+            raise ValueError(f"{where} is no whole release artifact: {why}; {_AGAIN}.") from fault
+        release.verbose = verbose
+        return release
 
     @classmethod
     def _read(cls, text: str) -> Self:
@@ -725,11 +726,11 @@ class PufferfishRelease(ReleaseTransformer):
             raise FieldError(
                 "it was changed or damaged: what it would release is not what its fingerprint is of"
             )
-        found, rules = cls(fitted, unknown=unknown), fitted.rules
-        found.n_features_in_ = len(rules.names)
+        release, rules = cls(fitted, unknown=unknown), fitted.rules
+        release.n_features_in_ = len(rules.names)
         if rules.named:
-            found.feature_names_in_ = np.array(rules.names, dtype=object)
-        return found
+            release.feature_names_in_ = np.array(rules.names, dtype=object)
+        return release
 
     @property
     def fitted(self) -> FittedMechanism:
@@ -781,8 +782,8 @@ class PufferfishRelease(ReleaseTransformer):
         """
         raise ValueError(
             f"factor={quoted(factor)} asks for more noise, and what that does to the values is "
-            "computed from distributions that a form does not hold; take the noiser, and write the "
-            "form of noiser.noisier(factor)."
+            "computed from distributions that a release artifact does not hold; take the noiser, "
+            "and write the release artifact of noiser.noisier(factor)."
         )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -795,15 +796,16 @@ class PufferfishRelease(ReleaseTransformer):
 
 
 def _text_of(path_or_text: Any) -> tuple[str, str]:
-    """Return what an error calls a form, and its text."""
+    """Return the name of a release artifact in errors, and its text."""
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return "the text", path_or_text
-    place = located(path_or_text)
-    with explained(place, f"the form cannot be read; {_AGAIN}"), open(place, "rb") as f:
+    file = located(path_or_text)
+    with explained(file, f"the release artifact cannot be read; {_AGAIN}"), open(file, "rb") as f:
         data = f.read(_MOST_BYTES + 1)
-    where = f"the file {str(place)!r}"
+    where = f"the file {str(file)!r}"
     try:
         return where, data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        told = f"{where} is no whole form of a release: it is no text; {_AGAIN}."
-        raise ValueError(told) from fault
+        raise ValueError(
+            f"{where} is no whole release artifact: it is no text; {_AGAIN}."
+        ) from fault

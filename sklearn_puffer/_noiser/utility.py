@@ -1,4 +1,4 @@
-r"""How much of the data survives a release, and what values become, from the distributions alone.
+r"""The utility of a release, and the distributions of released values, without any draw.
 
 Let a raw value v be released as c(x + K), where x is its atom, K the noise as it is drawn and c
 cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z)_+]` and d = v - x,
@@ -90,14 +90,14 @@ class RawDistribution:
         """Return the distribution of counted values in any order, read as ``read``."""
         low, high = _type_range(read)
         if not (values[1:] > values[:-1]).all():
-            values, places = np.unique(values, return_inverse=True)
-            counts = np.bincount(places, counts)
+            values, codes = np.unique(values, return_inverse=True)
+            counts = np.bincount(codes, counts)
         total = float(counts.sum())
         if is_once(counts):  # as those of fine columns are, which may be very many
             return cls(values, np.full(len(values), 1.0 / total), total / n_rows, low, high)
-        some = counts > 0
-        if not some.all():
-            values, counts = values[some], counts[some]
+        positive = counts > 0
+        if not positive.all():
+            values, counts = values[positive], counts[positive]
         return cls(values, counts / max(total, 1.0), total / n_rows, low, high)
 
     def placed(self, column: Column) -> FloatArray:
@@ -140,9 +140,9 @@ def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Arr
     before = middles[firsts] - halves[firsts]
     cuts = before[:, None] + sums[:, None] * (np.arange(1, _KEPT) / _KEPT)
     inner = np.clip(np.searchsorted(middles, cuts.T), firsts, np.append(firsts[1:], len(values)))
-    own = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
-    own = own[column.atoms[column.codes_of_ascending(values[own])] == values[own]]
-    starts = np.unique(np.concatenate([firsts, inner.ravel(), own, own + 1]))
+    at = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
+    at = at[column.atoms[column.codes_of_ascending(values[at])] == values[at]]  # representatives
+    starts = np.unique(np.concatenate([firsts, inner.ravel(), at, at + 1]))
     return starts[starts < len(values)]
 
 
@@ -230,13 +230,13 @@ def utility_without_order(name: Name, distribution: RawDistribution, kept: float
 
 def _kept(release: ColumnRelease, mixing: Mixing, distribution: RawDistribution) -> float:
     """Return the chance that a value comes out as it was: it stays, or is drawn again."""
-    places = mixing.codes_of(distribution.values)
+    codes = mixing.codes_of(distribution.values)
     become = np.arange(len(mixing.shares))
     if release.remapping is not None:
         become = release.remapping.at(become)
-    again = np.bincount(become, mixing.probabilities, len(become))[places]
+    again = np.bincount(become, mixing.probabilities, len(become))[codes]
     stays = kept_numerator(scale_of(release)) / WHOLE
-    return float(distribution.shares @ (stays * (become[places] == places) + (1.0 - stays) * again))
+    return float(distribution.shares @ (stays * (become[codes] == codes) + (1.0 - stays) * again))
 
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
@@ -293,7 +293,7 @@ class _Noisy:
         np.rint(nearest, out=nearest)
         nearest *= self.step
         on_grid = nearest == self.raw
-        raw, atoms, among = (each[on_grid] for each in (self.raw, self.atoms, self.shares))
+        raw, atoms, among = (column[on_grid] for column in (self.raw, self.atoms, self.shares))
         lowest, highest = raw <= self.low, raw >= self.high
         starts = raw - atoms - (0.5 * self.step if self.whole else 0.0)
         ends = lowest | highest
@@ -356,7 +356,7 @@ class _Remapped:
         assert release.remapping is not None
         self.drawn = Drawn(release.noise, release.grid, release.whole)
         self.raw, self.shares = distribution.values, distribution.shares
-        self.places = to_indices(atoms, release.grid)
+        self.indices = to_indices(atoms, release.grid)
         self.starts = release.remapping.starts
         self.values = release.column.atoms[release.remapping.codes]
 
@@ -389,7 +389,7 @@ class _Remapped:
 
     def _chances(self, rows: Array) -> FloatArray:
         """Return how probable each stretch of the map is for each raw value."""
-        return self.drawn.between((self.starts - self.places[rows, None]).astype(np.float64))
+        return self.drawn.between((self.starts - self.indices[rows, None]).astype(np.float64))
 
 
 def smallest_change(
@@ -425,10 +425,10 @@ def _first(excess: Callable[[int], float], enough: int) -> int:
     while high - low > 1:
         part = 0.5 if turn % 3 == 2 else ends[0] / (ends[0] - ends[1])
         middle = min(max(low + round(part * (high - low)), low + 1), high - 1)
-        found = excess(middle)
-        now = int(found >= 0.0)
+        value = excess(middle)
+        now = int(value >= 0.0)
         low, high = (low, middle) if now else (middle, high)
-        ends[now] = found
+        ends[now] = value
         if side == now:  # the other end lies too far off
             ends[1 - now] *= 0.5
         side, turn = now, turn + 1
@@ -440,10 +440,10 @@ def _merged(points: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatAr
 
     What is averaged over them bends on the scale of the noise: that loses some 1e-7 of it.
     """
-    some = points[:: max(len(points) // (4 * _DISTINCT), 1)]
-    if len(np.unique(some)) <= _DISTINCT:  # all of them need a sort, which takes a while
-        points, places = np.unique(points, return_inverse=True)
-        shares = np.bincount(places, shares, len(points)).astype(np.float64)
+    sample = points[:: max(len(points) // (4 * _DISTINCT), 1)]
+    if len(np.unique(sample)) <= _DISTINCT:  # all of them need a sort, which takes a while
+        points, codes = np.unique(points, return_inverse=True)
+        shares = np.bincount(codes, shares, len(points)).astype(np.float64)
         if len(points) <= _DISTINCT:
             return points, shares
     low, high = points.min(), points.max()
@@ -462,7 +462,7 @@ def _in_groups(
         return raw, moved, shares
     starts = np.arange(0, len(raw), len(raw) // _DISTINCT + 1)
     sums = np.add.reduceat(shares, starts)
-    means = [np.add.reduceat(shares * each, starts) / sums for each in (raw, moved)]
+    means = [np.add.reduceat(shares * axis, starts) / sums for axis in (raw, moved)]
     return means[0], means[1], sums
 
 
@@ -521,8 +521,8 @@ def _median(values: FloatArray, sums: FloatArray) -> float:
     """Return the lower median of ascending values, whose shares have these sums."""
     if not len(values):
         return 0.0
-    place = np.searchsorted(sums, 0.5 * (1.0 - 1e-12))
-    return float(values[min(int(place), len(values) - 1)])
+    index = np.searchsorted(sums, 0.5 * (1.0 - 1e-12))
+    return float(values[min(int(index), len(values) - 1)])
 
 
 def _median_of_two_sides(distances: FloatArray, sums: FloatArray) -> float:
@@ -537,8 +537,8 @@ def _median_of_two_sides(distances: FloatArray, sums: FloatArray) -> float:
         below = float(sums[split - left - 1]) if left < split else 0.0
         return float(sums[split + right - 1]) - below >= 0.5 * (1.0 - 1e-12)
 
-    found = [bisect_left(side, True, key=is_enough) for side in sides]
-    return min(float(side[k]) for side, k in zip(sides, found, strict=True) if k < len(side))
+    firsts = [bisect_left(side, True, key=is_enough) for side in sides]
+    return min(float(side[k]) for side, k in zip(sides, firsts, strict=True) if k < len(side))
 
 
 def _in_spreads(change: float, spread: float) -> float:
@@ -612,8 +612,8 @@ class ValueGroups:
         """Return the groups of released values or codes."""
         if self.edges is None:
             return np.clip(values, 0, self.size - 1).astype(np.intp)
-        found: Array = np.searchsorted(self.edges, values, side="right")
-        return found
+        groups: Array = np.searchsorted(self.edges, values, side="right")
+        return groups
 
     @property
     def cuts(self) -> FloatArray:
@@ -635,7 +635,7 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             "utility_."
         )
     read = next_table(noiser, table)
-    place, release = release_of(noiser, name)
+    index, release = release_of(noiser, name)
     column, channel = release.column, noiser._fitted.channel
     placed = placed_in(column, read.values(column.name))
     there = ~(placed.gone | placed.strange)
@@ -649,7 +649,7 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
         states, kept = np.unique(atoms, return_inverse=True)
         distributions = _distributions(release, states, groups)
     else:
-        kept, distributions = cells[there], _channel_distributions(channel, place, groups)
+        kept, distributions = cells[there], _channel_distributions(channel, index, groups)
     joint = _joint(groups.before(raw), kept, distributions, groups.size)
     return ColumnMoves(column.name, groups, joint, 1.0 - float(there.mean()))
 
@@ -667,9 +667,9 @@ def released_shares(noiser: Any, moves: ColumnMoves, released: Any) -> FloatArra
             f"released lacks column {quoted(moves.name)}; it has {listed(list(table.names), 10)}."
         )
     _, release = release_of(noiser, moves.name)
-    found = moves.groups.after(_released_values(release.column, table.values(moves.name), moves))
-    shares: FloatArray = np.bincount(found, minlength=moves.groups.n_released) / max(len(found), 1)
-    return shares
+    groups = moves.groups.after(_released_values(release.column, table.values(moves.name), moves))
+    counts = np.bincount(groups, minlength=moves.groups.n_released)
+    return np.asarray(counts / max(len(groups), 1))
 
 
 def _released_values(column: Column, values: Values, moves: ColumnMoves) -> FloatArray:
@@ -722,8 +722,8 @@ def groups_of(release: ColumnRelease, raw: FloatArray, channel: bool, n_bins: in
     """Return the values of a column as groups, or stretches of its numbers."""
     column = release.column
     if column.unordered or (column.kind == "category" and release.output != "noisy"):
-        some = [False, True, None][: 2 + (column.missing_code is not None)]
-        return ValueGroups(labels=list(column.levels) if column.levels is not None else some)
+        booleans = [False, True, None][: 2 + (column.missing_code is not None)]
+        return ValueGroups(labels=list(column.levels) if column.levels is not None else booleans)
     pad = 0.0 if channel else _pad(release)
     low, high = float(raw.min()), float(raw.max())
     if release.remapping is not None or channel:
@@ -782,12 +782,12 @@ def _noisy(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
     if release.noise is None:
         return np.eye(groups.n_released)[groups.after(atoms)]
     drawn = Drawn(release.noise, release.grid, release.whole)
-    places = to_indices(atoms, release.grid)[:, None]
+    indices = to_indices(atoms, release.grid)[:, None]
     if release.remapping is None:
         # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
-        steps = np.ceil(groups.cuts / release.grid - places)
+        steps = np.ceil(groups.cuts / release.grid - indices)
         return drawn.between(steps)
-    chances = drawn.between((release.remapping.starts - places).astype(float))
+    chances = drawn.between((release.remapping.starts - indices).astype(float))
     ends = groups.after(release.column.atoms[release.remapping.codes])
     return chances @ np.eye(groups.n_released)[ends]
 
@@ -806,15 +806,16 @@ def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
 
 def _cells(channel: ChannelRelease, table: Table) -> Array:
     """Return the cell of each row; -1 of rows that are none."""
-    placed = [placed_in(each.column, table.values(each.column.name)) for each in channel.columns]
-    found: Array = channel.cells.find(np.column_stack([each.codes for each in placed]))
-    strange: Sequence[Array] = [each.gone | each.strange for each in placed]
-    return np.where(np.any(strange, axis=0), -1, found)
+    columns = [release.column for release in channel.columns]
+    placed = [placed_in(column, table.values(column.name)) for column in columns]
+    cells: Array = channel.cells.find(np.column_stack([values.codes for values in placed]))
+    strange = [values.gone | values.strange for values in placed]
+    return np.where(np.any(strange, axis=0), -1, cells)
 
 
-def _channel_distributions(channel: ChannelRelease, place: int, groups: ValueGroups) -> Any:
+def _channel_distributions(channel: ChannelRelease, index: int, groups: ValueGroups) -> Any:
     """Return the distribution of the group that each cell is released in."""
-    atoms = channel.columns[place].column.atoms[channel.cells.codes[:, place]]
+    atoms = channel.columns[index].column.atoms[channel.cells.codes[:, index]]
     ends, n = groups.after(atoms), len(channel.cells)
     onto = coo_array((np.ones(n), (np.arange(n), ends)), shape=(n, groups.n_released))
     return as_matrix(channel.rows) @ onto.tocsr()
