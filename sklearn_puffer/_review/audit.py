@@ -89,7 +89,7 @@ class Audit(Document):
         The same on rows without noise.
     level : float
         The chance of a false alarm, and of each interval to miss.
-    guarantee : str
+    promise : str
         What was guaranteed.
     n_rows, n_given : int
         Rows that were released, and rows of the table.
