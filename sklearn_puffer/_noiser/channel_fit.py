@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -34,9 +34,10 @@ from sklearn_puffer._noiser.channel_release import (
     DistinctRows,
     as_matrix,
 )
-from sklearn_puffer._noiser.conditional_priors import Distributions
+from sklearn_puffer._noiser.conditional_priors import Distributions, named_distributions
+from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.release import ColumnRelease
+from sklearn_puffer._noiser.release import ColumnRelease, Patterns
 from sklearn_puffer._noiser.settings import Settings, epsilon_of_one
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
 from sklearn_puffer._noiser.worst_case_loss import Against, FittedRelease, LossUnder
@@ -360,6 +361,18 @@ class LearntChannel:
     problem: ChannelProblem
     rows: IntegerRows
 
+    moves_rows: ClassVar[bool] = True
+    grouped: ClassVar[None] = None
+
+    @property
+    def margins(self) -> list[Margin]:
+        """The distribution of each column, to notice drift."""
+        return self.priors.margins
+
+    def patterns(self) -> Patterns:
+        """Return nothing: a missing value is a value of its own."""
+        return {}
+
     @property
     def columns(self) -> list[Column]:
         """The columns without the numbers that bins are made of."""
@@ -381,8 +394,13 @@ class LearntChannel:
         releases = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
         return ChannelRelease(releases, self.cells, self.rows, self.distance)
 
-    def channel(self) -> Channel:
-        """Return the channel as users look at it."""
+    def attributes(self) -> dict[str, Any]:
+        """Return the priors, and the channel as users look at it."""
+        adversary = self.priors.adversaries[0]
+        priors = named_distributions(adversary, self.read.public)
+        return {"priors_": priors, "channel_": self._channel()}
+
+    def _channel(self) -> Channel:
         by_secret: dict[Name, dict[Any, float]] = {}
         for kept in self.kept:
             by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share

@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import check_positive, fitting
 from sklearn_puffer._noise import seeded_entropy, system_entropy
-from sklearn_puffer._noiser.channel_fit import LearntChannel, learn_channel
-from sklearn_puffer._noiser.conditional_priors import named_distributions
+from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.drift import Watch
-from sklearn_puffer._noiser.fit_table import Learnt, learn
+from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_swap import find_lazily
-from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
+from sklearn_puffer._noiser.mechanism import FittedMechanism, LearntMechanism, Released
 from sklearn_puffer._noiser.read_table import (
     check_beside,
     first_table,
@@ -427,10 +426,9 @@ class PufferfishNoiser(ReleaseTransformer):
         if service is not None:
             _services[self] = service
 
-    def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: AnyTable) -> None:
+    def _take(self, learnt: LearntMechanism, table: AnyTable) -> None:
         read = learnt.read
-        grouped = learnt.grouped if isinstance(learnt, LearntSwap) else learnt.read.grouped
-        ids = [] if grouped is None else [grouped.column]
+        ids = [] if learnt.grouped is None else [learnt.grouped.column]
         passed = list(dict.fromkeys([*read.passed, *ids]))
         rules = TableRules(
             names=table.names,
@@ -439,30 +437,25 @@ class PufferfishNoiser(ReleaseTransformer):
             passed=passed,
             order=[n for n in table.names if n in read.public or n in passed],
             missing=read.settings.missing,
-            patterns=learnt.patterns() if isinstance(learnt, Learnt) else {},
-            margins=[] if isinstance(learnt, LearntSwap) else learnt.priors.margins,
-            groups=grouped,
+            patterns=learnt.patterns(),
+            margins=learnt.margins,
+            groups=learnt.grouped,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
         certificate = replace(fitted.certificate, fingerprint=fitted.fingerprint())
         self._fitted = replace(fitted, certificate=certificate)
         for name in ("channel_", "swap_"):
             self.__dict__.pop(name, None)
-        self.priors_ = {}
-        if isinstance(learnt, LearntSwap):
-            self.swap_ = learnt.swap()
-        else:
-            self.priors_ = named_distributions(learnt.priors.adversaries[0], read.public)
-        if isinstance(learnt, LearntChannel):
-            self.channel_ = learnt.channel()
+        for name, value in learnt.attributes().items():
+            setattr(self, name, value)
         self.secret_pairs_ = read.pairs
         self._note_parameters()
         self._go_on_counting()
         self._warn(learnt.warnings(), "fit", stacklevel=4)
         useless = [say.alike_sentence(learnt.always_alike)] if learnt.always_alike else []
         if any(column.worse for column in learnt.utility):
-            channel = not isinstance(learnt, Learnt)
-            useless = [say.worthless_sentence(learnt.utility, channel=channel), *useless]
+            worthless = say.worthless_sentence(learnt.utility, moves_rows=learnt.moves_rows)
+            useless = [worthless, *useless]
         self._warn(useless, "utility", UtilityWarning, stacklevel=4)
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,14 +30,16 @@ from sklearn_puffer._noiser.conditional_priors import (
     Members,
     empirical_adversary,
     make_groups,
+    named_distributions,
 )
+from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._noiser.worst_case_loss import Around, FittedNoise, Unknown, priors_around
@@ -94,6 +96,18 @@ class Learnt:
     calibrated: Calibrated
     around: Around
     over_set: SetLoss | Awaited | None
+
+    moves_rows: ClassVar[bool] = False
+
+    @property
+    def grouped(self) -> RowGroups | None:
+        """The groups of rows that are released together."""
+        return self.read.grouped
+
+    @property
+    def margins(self) -> list[Margin]:
+        """The distribution of each column, to notice drift."""
+        return self.priors.margins
 
     @property
     def settings(self) -> Settings:
@@ -315,6 +329,11 @@ class Learnt:
             rows=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
+    def attributes(self) -> dict[str, Any]:
+        """Return the fitted adversary's priors as users look at them."""
+        adversary = self.priors.adversaries[0]
+        return {"priors_": named_distributions(adversary, self.read.public)}
+
     @property
     def always_alike(self) -> list[Name]:
         """Columns that vary in the table, and whose released values are all mapped to one."""
@@ -402,7 +421,7 @@ def _problem(read: TableRead, priors: TablePriors) -> Problem:
         n_jobs=settings.n_jobs,
         releases=settings.releases,
         mixings=priors.mixings if any(priors.mixings) else (),
-        together=read.grouped,
+        row_groups=read.grouped,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -29,8 +29,57 @@ from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._releases import Certificate
 from sklearn_puffer._tables import Name, Table
 
+if TYPE_CHECKING:
+    from sklearn_puffer._noiser.drift import Margin
+    from sklearn_puffer._noiser.read_table import TableRead
+    from sklearn_puffer._noiser.release import Patterns
+    from sklearn_puffer._noiser.settings import RowGroups
+    from sklearn_puffer._noiser.swap_fit import SwapRead
+    from sklearn_puffer._releases import ColumnUtility
+
 Least = tuple[float, float, Remapping | None]
 Released = tuple[Any, dict[Name, int] | Moved | None]
+
+
+class LearntMechanism(Protocol):
+    """What `fit` learns of a table for one kind of mechanism, which a fitted noiser is made of."""
+
+    moves_rows: ClassVar[bool]  # a mechanism without noise, for the advice of warnings
+
+    @property
+    def read(self) -> TableRead | SwapRead:
+        """The names, secrets, secret pairs and settings of the table."""
+
+    @property
+    def grouped(self) -> RowGroups | None:
+        """The groups of rows that are released together, if there are any."""
+
+    @property
+    def margins(self) -> list[Margin]:
+        """The distribution of each column, to notice drift; empty where it is not tested."""
+
+    @property
+    def utility(self) -> Sequence[ColumnUtility]:
+        """What becomes of each column."""
+
+    @property
+    def always_alike(self) -> list[Name]:
+        """The columns that vary in the table, and come out as one value."""
+
+    def patterns(self) -> Patterns:
+        """Return which columns occurred together, where others may be missing."""
+
+    def mechanism(self) -> Mechanism:
+        """Return what releases rows."""
+
+    def certificate(self) -> Certificate:
+        """Return the certificate, without a fingerprint yet."""
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes that a fitted noiser has of this mechanism: `priors_` and more."""
 
 
 class Mechanism(Protocol):

@@ -101,7 +101,7 @@ class Problem:
     mixings : tuple of Mixing or None
         One a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
         there are only such.
-    together : RowGroups or None
+    row_groups : RowGroups or None
         Which rows are released together; their losses count as one. None where each row is alone.
     """
 
@@ -119,12 +119,12 @@ class Problem:
     releases: int = 1
     secret_pairs: Sequence[SecretPair] = ()
     mixings: tuple[Mixing | None, ...] = ()
-    together: RowGroups | None = None
+    row_groups: RowGroups | None = None
 
     @property
     def n_rows(self) -> int:
         """How many rows share their secret at most."""
-        return 1 if self.together is None or self.together.most is None else self.together.most
+        return 1 if self.row_groups is None else self.row_groups.most or 1
 
     @property
     def n_blocks(self) -> int:
@@ -134,7 +134,7 @@ class Problem:
     @property
     def hangs_together(self) -> bool:
         """Whether rows that share their secret may depend on each other in any way."""
-        return self.n_rows > 1 and self.together is not None and self.together.within == "any"
+        return self.n_rows > 1 and self.row_groups is not None and self.row_groups.within == "any"
 
     @property
     def draws(self) -> int:

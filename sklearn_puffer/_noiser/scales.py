@@ -267,9 +267,9 @@ def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
 def _changes(problem: Problem) -> list[Change]:
     """Return changes of the problem, in the order of preference."""
     changes: list[Change] = []
-    if problem.together is not None and problem.hangs_together:
-        apart = replace(problem.together, within="independent")
-        changes.append(("within_group='independent'", {"together": apart}))
+    if problem.row_groups is not None and problem.hangs_together:
+        apart = replace(problem.row_groups, within="independent")
+        changes.append(("within_group='independent'", {"row_groups": apart}))
     changes += [
         *noise_changes(problem.noise),
         *notion_changes(problem.notion),

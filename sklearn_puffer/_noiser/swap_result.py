@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from sklearn_puffer._base import Array, FloatArray, IntArray, __version__, shown
 from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.checked_rows import FittedSwap
+from sklearn_puffer._noiser.drift import Margin
+from sklearn_puffer._noiser.release import Patterns
 from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.swap_fit import (
     LEAST_STRATUM,
@@ -98,6 +100,16 @@ class LearntSwap:
     """A fitted swap, and what follows from it."""
 
     fit: SwapFit
+    moves_rows: ClassVar[bool] = True
+
+    @property
+    def margins(self) -> list[Margin]:
+        """Nothing: a swap tests drift against its cells."""
+        return []
+
+    def patterns(self) -> Patterns:
+        """Return nothing: a missing value is a value of its own."""
+        return {}
 
     @property
     def read(self) -> SwapRead:
@@ -124,8 +136,11 @@ class LearntSwap:
         """Return how rows are swapped."""
         return self.fit.release
 
-    def swap(self) -> Swap:
-        """Return the swap as users look at it."""
+    def attributes(self) -> dict[str, Any]:
+        """Return the swap as users look at it; it has no priors."""
+        return {"priors_": {}, "swap_": self._swap()}
+
+    def _swap(self) -> Swap:
         counted = self.fit.release.counted
         posteriors = {column.sensitive: column.shares.T for column in counted}
         by_secret: dict[Name, dict[Any, float]] = {}

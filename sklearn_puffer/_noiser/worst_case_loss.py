@@ -469,7 +469,7 @@ class FittedNoise(FittedRelease):
             noise=self.noise,
             releases=self.releases,
             mixings=self.mixings,
-            together=self.together,
+            row_groups=self.together,
         )
 
     def _varies_bare(self, part: Part) -> bool:

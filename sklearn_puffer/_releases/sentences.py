@@ -266,9 +266,9 @@ _LESS_MOVED = (
 ONCE = "Other clones of this noiser, as a search makes them, do not repeat this kind of warning."
 
 
-def worthless_sentence(utility: Sequence[ColumnUtility], *, channel: bool = False) -> str:
+def worthless_sentence(utility: Sequence[ColumnUtility], *, moves_rows: bool = False) -> str:
     """Return the warning about columns that tell less than a constant would."""
-    ways = _LESS_MOVED if channel else _LESS_NOISE
+    ways = _LESS_MOVED if moves_rows else _LESS_NOISE
     worse = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
     return (
         f"column(s) {', '.join(worse)} tell nothing any more about a row: values change more (in "

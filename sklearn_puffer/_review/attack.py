@@ -326,7 +326,7 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
     ['boosted', 'neighbours', 'linear']
     """
     if attackers is None:
-        return _three()
+        return _default_attackers()
     if isinstance(attackers, Mapping):
         named = {str(name): model for name, model in attackers.items()}
     else:
@@ -343,11 +343,13 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
                 "give objects such as sklearn.linear_model.LogisticRegression()."
             )
     if not named:
-        raise ValueError("attackers is empty; give at least one classifier, or None for three.")
+        raise ValueError(
+            "attackers is empty; give at least one classifier, or None for the default ones."
+        )
     return named
 
 
-def _three() -> dict[str, Any]:
+def _default_attackers() -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression  # heavy, and few ask for it
     from sklearn.neighbors import KNeighborsClassifier
 
