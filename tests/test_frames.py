@@ -462,7 +462,7 @@ def test_the_representative_of_an_integer_bin_is_an_integer():
 def test_ties_and_few_values_give_fewer_bins():
     _, atoms = bins_of(np.where(VALUES > 3, 5.0, 1.0), 10)
     assert atoms.tolist() == [1.0, 5.0]
-    with pytest.warns(UserWarning, match=r"'x' falls into 2 bins instead of n_bins=4: "):
+    with pytest.warns(UserWarning, match=r"'x' falls into 2 bins instead of n_bins=4, "):
         _, atoms = bins_of(np.r_[np.zeros(N_ROWS - 60), np.arange(60.0)], 4)
     assert atoms.tolist() == [0.0, 30.0]
 

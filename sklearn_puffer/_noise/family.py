@@ -408,8 +408,9 @@ class ProductNoise(ABC):
     is noise of a smaller one plus something independent: every search for a scale stands on it.
 
     What more is known of a family, it says in class attributes: ``is_exponential``, ``is_normal``,
-    ``power``, ``precision_power`` and ``norm`` (see `_noise.mixing.Noise`). Then faster and sharper ways are
-    taken, and things exist that otherwise are refused, such as several releases of the same rows.
+    ``power``, ``precision_power`` and ``norm`` (`_noise.mixing.Noise` explains them). Then faster
+    and sharper ways are taken, and things exist that otherwise are refused, such as several
+    releases of the same rows.
 
     Examples
     --------
