@@ -467,7 +467,7 @@ def bootstrap(
     *,
     spread: Any = None,
 ) -> list[GaussianMixture]:
-    r"""Return bootstrapped priors of one secret: an estimate of their uncertainty, no bound.
+    r"""Return priors drawn around the fit to one secret: an estimate of its error, no bound.
 
     Gaussian: draws from the posterior under the reference prior, with S the scatter matrix,
 

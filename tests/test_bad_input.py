@@ -108,6 +108,7 @@ PARAMETERS = [
     (ValueError, r"weights must be one of .*got 'equal'", {"weights": "equal"}),
     (ValueError, r"weights\['x'\] must be positive and finite, got 0", {"weights": {"x": 0}}),
     (TypeError, r"adversaries\[0\] must map every secret .*got 3", {"adversaries": [3]}),
+    (TypeError, r"adversaries\[0\] must map every secret", {"adversaries": [np.ones(2)]}),
     (TypeError, r"random_state must be None or an integer, got Generator", {"random_state": RNG}),
     (TypeError, r"a generator would store its state", {"random_state": np.random.RandomState(0)}),
     (ValueError, r"random_state must be at least 0, got -1", {"random_state": -1}),

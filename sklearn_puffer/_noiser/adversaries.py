@@ -381,7 +381,7 @@ class TablePriors:
 
     @property
     def facts(self) -> tuple[ModelFacts, ...]:
-        """The facts about the fits."""
+        """The facts about the classifiers."""
         return tuple(facts for model in self.models for facts in model.facts)
 
 

@@ -242,7 +242,7 @@ def _secret_distributions(
             masses = [
                 masses_over(cells, distribution, read.columns)
                 for distributions in adversary[secret.name].values()
-                for distribution in distributions.values()
+                for [distribution] in [distributions.values()]  # one: rows are whole
             ]
             pairs = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
             yield SecretDistributions(

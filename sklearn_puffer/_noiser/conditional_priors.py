@@ -190,7 +190,7 @@ def given_adversary(
 ) -> Adversary:
     """Return the priors of a mapping, {secret: prior} or {column: {secret: prior}}.
 
-    In a binned column a prior's value becomes that of its bin, which is released before the noise.
+    In a binned column a prior's value becomes that of its bin, to which the noise is added.
 
     Raises
     ------

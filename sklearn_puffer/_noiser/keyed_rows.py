@@ -40,7 +40,7 @@ class Noted:
     ----------
     persons : ndarray of uint64 of shape (n, 2)
     forms, draws : ndarray of uint64 of shape (n,)
-        Digests of the values, and of the noise, of an id's rows.
+        Pseudonyms of the values, and of the noise, of an id's rows.
     together : bool
         Whether all rows are one release, so that no row can be left out.
     """

@@ -142,7 +142,7 @@ def _with_numbers(table: LazyTable, sent: Sequence[str], task: Any) -> LazyTable
 
 
 def _check_none_lost(secrets: Sequence[Secret], read: SwapRead, table: LazyTable) -> None:
-    """Refuse a secret that is lost among the rows that are learnt from."""
+    """Refuse a secret that none of the rows has that are learnt from."""
     rows = LazyRows(table)
     for whole, secret in zip(secrets, read.secrets, strict=True):
         lost = [label for label in whole.labels if label not in secret.labels]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import Array, FloatArray, as_array, counted, listed, quoted, real_numbers
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.settings import COUNTED, RowGroups, Settings, checked_most
+from sklearn_puffer._noiser.settings import RowGroups, Settings, checked_most
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     AnyTable,
@@ -635,7 +635,7 @@ def _is_continuous(settings: Settings) -> bool:
     kinds = {isinstance(p, GaussianMixture) for p in priors}
     if settings.prior is None:
         kinds.add(settings.fit is not None)
-    if settings.models or COUNTED in settings.adversaries:
+    if settings.models or any(isinstance(x, str) for x in settings.adversaries):
         kinds.add(False)
     if len(kinds) > 1:
         raise ValueError(

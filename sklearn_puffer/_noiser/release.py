@@ -355,7 +355,7 @@ def _released(
 
 
 def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
-    """Refuse rows that lack other values than the rows of fit: their prior is unknown."""
+    """Refuse rows that lack other values than the rows of fit did: their prior is unknown."""
     for group, known in patterns.items():
         gone = [name for name in group if readers[name].propagates]
         masks = np.array([readers[name].values.missing for name in gone], dtype=bool)

@@ -356,7 +356,7 @@ def number(value: Number, field: str) -> float:
 def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     """Return the fitted release that was written, and its rule for values it has not seen.
 
-    The caller compares its fingerprint with that of its certificate.
+    It does not compare its fingerprint with that of its certificate.
 
     Raises
     ------

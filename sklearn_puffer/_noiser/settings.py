@@ -316,7 +316,7 @@ class Settings:
     @property
     def counts(self) -> bool:
         """Whether the distribution that is counted from the rows is among the adversaries."""
-        return self.is_counted or COUNTED in self.adversaries
+        return self.is_counted or any(isinstance(x, str) for x in self.adversaries)
 
     @property
     def models(self) -> dict[str, Model]:

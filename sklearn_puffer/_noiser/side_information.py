@@ -37,8 +37,8 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
     """Return the adversaries with side information, one for each of its values.
 
     A secret that does not occur with a value has no distribution there: the guarantee is about
-    secrets that are possible. A missing value of such a column is side information, too. In groups
-    that are taken as independent every value occurs with every other.
+    secrets that are possible. Of columns known together some may be missing, which then is known,
+    too. In groups that are taken as independent every value occurs with every other.
 
     Raises
     ------

@@ -353,7 +353,7 @@ def _cells(
     distance: Distance,
     number: int,
 ) -> ScoredCells | LikeCells:
-    """Return a number of cells of what classifiers say, and to be shuffled also of equal rows."""
+    """Return so many cells by what classifiers say; for a shuffle, by what rows hold, too."""
     assert read.settings.swap is not None
     if read.settings.swap.within == "stay":
         return ScoredCells(form, models, learnt_cells(said, read.weights, number))
