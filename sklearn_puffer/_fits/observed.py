@@ -1,4 +1,4 @@
-"""ModelRows with their secrets, and what probabilities of secrets amount to.
+"""Rows with their secrets, and what probabilities of secrets amount to.
 
 Models learn from the rows and predict their secrets. The distribution of the cells given secret s
 follows by Bayes' rule on these rows: the sum of weight times probability of s over the rows of a
@@ -19,7 +19,7 @@ from sklearn_puffer._base import Array, FloatArray
 
 
 class ModelRows(Protocol):
-    """ModelRows of public columns as a model is given them."""
+    """Rows of public columns as a model is given them."""
 
     @property
     def frame(self) -> Any:
@@ -60,7 +60,7 @@ class _Taken:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """ModelRows with their secrets, and how often each counts.
+    """Rows with their secrets, and how often each counts.
 
     Attributes
     ----------

@@ -320,7 +320,7 @@ def check_copies(
 ) -> None:
     """Refuse a channel whose released values tell too much to a reader who counts copies.
 
-    The reader has the list of rows, without their owners, and the channel: see `_losses.copies`.
+    The reader has the list of rows, without owners, and the channel: see `moved_by_copies`.
 
     Raises
     ------

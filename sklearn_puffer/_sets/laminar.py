@@ -113,12 +113,13 @@ Block = tuple[tuple[int, int], ...]  # the first index on each axis, and that af
 #
 # Why a chain of sets S_1 < S_2 < ... may be treated set by set: the allowed distributions are the
 # bases of a submodular function S -> max p(S) (flows in a tree), so one distribution attains all of
-# them at once. Bounds from the chain hold without that; it is what makes them exact.  Why the cells
-# nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of the grid.
-# Within it, distances from a vertex outside are those from the vertex clipped to the block, plus
-# one constant: so the block's cells have as many orders as there are cells, and each is treated
-# once. (Along an unordered axis one more: that of a value outside, from which all are equally far.)
-# Distances are integers, for equal ones must stay equal.
+# them at once. Bounds from the chain hold without that; it is what makes them exact.
+#
+# Why the cells nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of
+# the grid. Within it, distances from a vertex outside are those from the vertex clipped to the
+# block, plus one constant: so the block's cells have as many orders as there are cells, and each is
+# treated once. (Along an unordered axis one more: that of a value outside, from which all are
+# equally far.) Distances are integers, for equal ones must stay equal.
 
 ONE = 2**60
 """The mass of a whole distribution: sums of two masses fit 64 bits."""

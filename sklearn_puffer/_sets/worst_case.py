@@ -451,19 +451,22 @@ def _log_expm1(x: FloatArray) -> FloatArray:
 #
 # so that max p(W_k) and min p(W_k) in the place of p(W_k) give an upper and a lower bound, and one
 # distribution attains all of them at once (`_sets.laminar`): they are the extremes. As sums over k
-# they read sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.  Laplace noise. For fixed p
-# and q the supremum over all real y is attained at a vertex of the grid of atoms (header of
-# `accounting`), so the supremum over p, q and y is the largest over the vertices of the two
-# extremes. And the order of the atoms does not depend on the factor: the masses of the extreme
-# distributions are computed once, and a factor costs one kernel and one row sum.  Unordered columns
-# count as distances too, but those of the two kinds do not grow alike with the factor: see
-# `MixedExtremes`. Where no number varies, what is released has no density, and sums of the extremes
-# over all released cells stand in the place of integrals; where one does, there is an integral for
-# each combination of released categories (`SetLayers`), and these add up.  That no bound grows with
-# the factor is clear of suprema. An integral of extremes is that of f(s, t), s = sup h_p(y) and t =
-# inf h_q(y), with f convex, homogeneous, growing in s and falling in t. More noise is a kernel R
-# from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise for t, and by Jensen
-# f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
+# they read sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.
+#
+# Laplace noise. For fixed p and q the supremum over all real y is attained at a vertex of the grid
+# of atoms (header of `accounting`), so the supremum over p, q and y is the largest over the
+# vertices of the two extremes. And the order of the atoms does not depend on the factor: the masses
+# of the extreme distributions are computed once, and a factor costs one kernel and one row sum.
+#
+# Unordered columns count as distances too, but those of the two kinds do not grow alike with the
+# factor: see `MixedExtremes`. Where no number varies, what is released has no density, and sums of
+# the extremes over all released cells stand in the place of integrals; where one does, there is an
+# integral for each combination of released categories (`SetLayers`), and these add up.
+#
+# That no bound grows with the factor is clear of suprema. An integral of extremes is that of f(s,
+# t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
+# More noise is a kernel R from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise
+# for t, and by Jensen f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
 
 MAX_CELLS = 4096
 """Most cells of a grid whose sets are looked through."""

@@ -51,20 +51,25 @@ u. A kernel of categories with a larger rho is that with the smaller one, follow
 # distribution is such a one. Along the path v = 1/(C^-1)_ii is concave in t, hence above the chord
 # from b to a, and that bound falls with v. Its mean over the chord is (G(b) - G(a))/(b - a), twice,
 # with G(v) = -log erfcx(sqrt(v/2)). With diag(D) >= 0 the bound is max_s (s.m + s'Ds/2), and
-# attained as y goes to infinity along s.  Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and
-# k''/k = (c/4)(1 + cos psi)(c - (c + 2) cos psi) at x = tan(psi/2), so each column has its own
-# maximum over psi, and mixed terms (c/2)^2.  For small scales, through a common part N(c, C), C <=
-# A and C <= B: p is it plus W, so log p/r is at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and
-# Minkowski c sum asinh(|W_i|_n/2) with the n-norms of W_i, n = c d or more and at least 2; and log
-# r/q at most the mean c sum asinh(|W_i|_1/2) (Jensen), as asinh is concave.  Moves. Let X - X' ~
-# N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves by v then has a
-# likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha - 1/2) r v)/cosh(r
-# v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the product of the two
-# cosh on the right is cosh of their sum plus cosh of their difference, the mean of whose squares is
-# ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns is a mean over signs.
-# A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in any number of columns,
-# and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s bounds it. Divergences
-# are convex in the pair, so their means over v bound those of the two distributions.
+# attained as y goes to infinity along s.
+#
+# Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and k''/k = (c/4)(1 + cos psi)(c - (c + 2)
+# cos psi) at x = tan(psi/2), so each column has its own maximum over psi, and mixed terms (c/2)^2.
+#
+# For small scales, through a common part N(c, C), C <= A and C <= B: p is it plus W, so log p/r is
+# at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and Minkowski c sum asinh(|W_i|_n/2) with the
+# n-norms of W_i, n = c d or more and at least 2; and log r/q at most the mean c sum
+# asinh(|W_i|_1/2) (Jensen), as asinh is concave.
+#
+# Moves. Let X - X' ~ N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves
+# by v then has a likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha -
+# 1/2) r v)/cosh(r v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the
+# product of the two cosh on the right is cosh of their sum plus cosh of their difference, the mean
+# of whose squares is ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns
+# is a mean over signs. A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in
+# any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
+# bounds it. Divergences are convex in the pair, so their means over v bound those of the two
+# distributions.
 
 from __future__ import annotations
 
