@@ -301,7 +301,7 @@ def test_whole_groups_are_held_out():
     assert len(held) == 120
     learnt, judged = (set(own.held["person"].iloc[half]) for half in own.halves)
     assert learnt.isdisjoint(judged)
-    assert any("max_group= guarantees all rows" in note for note in told.notes)
+    assert any("max_group= makes guarantees about all rows" in note for note in told.notes)
     assert told.noiser(0).groups is None
 
 

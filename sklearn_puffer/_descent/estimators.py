@@ -660,7 +660,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     coef_ : ndarray of shape (1, n_features)
     intercept_ : ndarray of shape (1,)
     classes_ : ndarray of shape (2,)
-        The labels in order, which are public.
+        The labels in order, which are taken to be public.
     certificate_ : SGDCertificate
         The guarantee and its evidence.
     n_features_in_ : int

@@ -473,7 +473,7 @@ class SGDCertificate(Document):
         Columns of the table that was fitted, the target included.
     version, date, name, fingerprint : str
         Version of the library, time of the fit (UTC), the table's name by `named`, and a digest of
-        the certificate and the weights. Two certificates are equal whatever their date, name and
+        the certificate and the weights. Certificates are compared without date, name and
         fingerprint.
 
     Notes

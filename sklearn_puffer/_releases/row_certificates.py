@@ -369,7 +369,7 @@ class SwapFacts:
         What a fresh model finds of the secret within cells, in nats a row: the ends of its 95 %
         interval around it; None where rows of a cell are equal.
     moved_loss : float
-        How far a person who finds the own row with another one shifts the odds about that one.
+        How far people who find their row with somebody else shift the odds about the holder.
     strata_loss : float
         How far a reader who learns the strata from the release shifts the odds.
     balance : {"rows", "secrets"}
@@ -453,7 +453,7 @@ class SwapCertificate(RowsCertificate):
     With a ``reserve``, let rows of each cell, to come or in the reserve, be exchangeable, and let
     rows to come and their secrets lie in cells as those of `fit` did. Let a reader see any number
     of released rows, and have neither the rows of the reserve nor the list of those that came in.
-    Then the odds of the secret of the holder of any row move by no more than the budget;
+    Then the odds of the secret of the holder of any released row move by no more than the budget;
     ``over_set`` is the loss over all distributions of cells within sampling error.
     """
 
@@ -547,8 +547,8 @@ class SwapCertificate(RowsCertificate):
         return [
             f"{_stay(facts)}; the released table has exactly the rows of the original one.",
             *strata,
-            "A person who finds the own row with somebody else knows that this holder was moved, "
-            f"and shifts the odds about the holder by up to e^{short_number(facts.moved_loss)}.",
+            "People who find their row with somebody else know that this holder was moved, and "
+            f"shift the odds about the holder by up to e^{short_number(facts.moved_loss)}.",
             *([_about_sample(facts, self.n_rows)] if facts.learnt < self.n_rows else []),
             survival(self.utility),
             "This certificate is about the fitted rows. transform(table) counts the rows of its "
@@ -611,8 +611,7 @@ def _about_reserve(reserve: ReserveFacts, facts: SwapFacts) -> list[str]:
         "this fit.",
         "NOT covered is who holds donors' rows, or the list of the rows that came in: such a "
         "reader sees that the holder of a donor's row was moved, and shifts the odds about the "
-        f"holder by up to e^{short_number(reserve.moved_loss)}. So does a donor who finds the own "
-        "row.",
+        f"holder by up to e^{short_number(reserve.moved_loss)}. So do donors who find their row.",
         "Donors' rows are published under the names of others. Release no person of the reserve by "
         "this noiser, nor the reserve in another way; erase it when it is done with.",
         f"{_limits(reserve)}, whatever was drawn. If rows come as in fit, donors run out earlier "

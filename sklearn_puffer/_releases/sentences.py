@@ -150,8 +150,8 @@ def about_secrets(sensitive: Sequence[Name]) -> str:
 def about_protected(names: Sequence[Name]) -> str:
     """Return which columns a guarantee covers, and what comes out unchanged beside them."""
     return (
-        f"Only column(s) {_all(names)} are protected, as released by this noiser without a "
-        "random_state. The number of rows, their order, their index and the types of the columns "
+        f"Only column(s) {_all(names)} are protected, and only as released by this noiser without "
+        "a random_state. The number of rows, their order, their index and the types of the columns "
         "are released unchanged."
     )
 
@@ -249,7 +249,7 @@ def quiet_sentences(facts: Facts) -> list[str]:
 
 CHANNEL_REMEDY = (
     "the solver found no channel that the proof accepts; use bins (n_bins) or fewer columns, so "
-    "that every cell has some mass, merge rare secrets, or use "
+    "that every cell has enough mass, merge rare secrets, or use "
     'noise="swap" or "laplace".'
 )
 """What helps where the certificate of a channel does not hold."""

@@ -226,7 +226,7 @@ class Candidate:
     epsilon : float
     label : str
         What it is, in words.
-    guarantee : str
+    promise : str
         Whom the guarantee is for.
     params : mapping
         Of `PufferfishNoiser`, but ``epsilon``.

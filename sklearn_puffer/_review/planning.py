@@ -674,7 +674,7 @@ def _of_groups(measurer: Measurer) -> list[str]:
         ]
     return [
         "groups= keeps the rows of a group on one side, but figures and guarantees are those of "
-        "single rows; max_group= guarantees all rows of a group together."
+        "single rows; max_group= makes guarantees about all rows of a group together."
     ]
 
 

@@ -417,7 +417,9 @@ def _check_promised(noiser: Any) -> None:
 
 def seeded(certificate: Any) -> bool:
     """Return whether the certificate is of a noiser that was fitted with a seed."""
-    return any("NOTHING is guaranteed outside tests" in said for said in certificate.assumptions)
+    # certificates of earlier versions say promised for guaranteed
+    words = ("NOTHING is guaranteed outside tests", "NOTHING is promised outside tests")
+    return any(word in said for word in words for said in certificate.assumptions)
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
@@ -602,7 +604,7 @@ def caveats(noiser: Any) -> list[str]:
         "Released values are biased towards the middle of their column: they serve single rows, "
         "and not sums or means.": certificate.output == "remapped",
         "The rows themselves are published unchanged: a row that points to one person shows whose "
-        "row it was, and a person who finds the own row with somebody else learns more about the "
+        "row it was, and people who find their row with somebody else learn more about the "
         "holder.": noiser._fitted.swap is not None,
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,

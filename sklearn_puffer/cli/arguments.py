@@ -221,7 +221,9 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("table", metavar="TABLE", help=_A_FILE)
     parser.add_argument("artifact", metavar="ARTIFACT", help="the file to write, .json")
-    text = "save the whole noiser, too (joblib); it holds the priors: keep it as safe"
+    text = (
+        "save the whole noiser, too (joblib); it holds the table's distributions: keep it as safe"
+    )
     parser.add_argument("--noiser", metavar="FILE", help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
