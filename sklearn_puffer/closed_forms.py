@@ -1,6 +1,6 @@
 r"""Secrets that move the released value by a known distance.
 
-Use this module where you know how two secrets differ as a model of the data says (weak dependence,
+Use this module where you know how two secrets differ, as a model of the data says (weak dependence,
 Gaussian attributes, Langevin dynamics), and have no table to fit.
 
 Where the distributions under two secrets are coupled so that values never lie further apart than

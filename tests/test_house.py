@@ -23,8 +23,8 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 README = PYPROJECT.with_name("README.md")
 
 # What a stranger has to read. These numbers are lowered as the house gets smaller, never raised.
-MOST_MODULES = 140
-MOST_LINES = 41_700  # of code: without docstrings, comments and blanks
+MOST_MODULES = 138
+MOST_LINES = 41_050  # of code: without docstrings, comments and blanks
 MOST_NAMES = 20  # at the front door
 MOST_WORDS = 700  # of the README
 
