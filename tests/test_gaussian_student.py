@@ -190,7 +190,7 @@ def summed(function, cuts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scale", "k"), [(1e-6, 2.0), (0.02, 4.0), (0.4, 2.0), (5.0, 4.0)])
+@pytest.mark.parametrize(("scale", "k"), [(1e-6, 2.0), (0.4, 4.0)])
 def test_every_loss_holds_that_of_fifty_digits(scale, k):
     noise, alpha, epsilon = family(k)(scale), 2.0, 0.3
     ends = [losses(PAIR, noise, n) for n in (Pufferfish(1.0), RenyiPufferfish(1.0, alpha))]

@@ -33,7 +33,6 @@ THREE_CELLS = Table((0, 0, 1, 2, 3), {0: 0, 1: 0, 2: 1, 3: 2}, [(2, 1), (0, 1), 
 TIED = Table((0, 1, 2, 3, 4), {0: 0, 1: 0, 2: 0, 3: 1, 4: 1}, [(3, 0), (0, 2)], np.zeros((5, 5)))
 IN_TWOS = Table((0, 0, 1, 2, 3, 3), {0: 0, 1: 1, 2: 1, 3: 2}, [(2, 0), (1, 1), (1, 1)])
 SIX = Table((0, 0, 1, 2, 3, 3), {0: 0, 1: 0, 2: 1, 3: 1}, [(2, 1), (1, 2)])
-SEVEN = Table((0, 0, 1, 2, 2, 3, 3), {0: 0, 1: 0, 2: 1, 3: 1}, [(2, 1), (1, 3)])
 
 
 def distributions_of(table):
@@ -144,7 +143,6 @@ def test_a_swap_that_moves_nobody_tells_all_that_cells_tell():
     [
         (FIVE, quarters([9, 3], [3, 5])),
         (SIX, quarters([10, 2], [2, 10])),
-        (SEVEN, quarters([10, 2], [2, 14])),
     ],
 )
 def test_larger_tables_tell_what_the_flows_say(table, flows):
@@ -155,7 +153,7 @@ def test_larger_tables_tell_what_the_flows_say(table, flows):
 def test_five_rows_tell_what_the_flows_say_whatever_the_order_of_the_table():
     check(FIVE, quarters([11, 1], [1, 7]), whole=True)
     check(TIED, quarters([11, 1], [1, 7]), whole=True)
-    check(FIVE, quarters([11, 1], [1, 7]), match=False)
+    check(THREE_CELLS, quarters([9, 3, 0], [0, 1, 3], [3, 0, 1]), match=False)
 
 
 def test_delta_is_what_the_whole_released_table_exceeds_the_budget_by():

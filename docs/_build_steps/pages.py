@@ -5,6 +5,8 @@ import re
 import runpy
 from pathlib import Path
 
+from sphinx.errors import ExtensionError
+
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 #: What a page of the site is read from, where that is a file outside this folder.
@@ -19,11 +21,19 @@ LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def draw(app):
-    """Draw what the pages show, from the package as it is."""
+    """Draw what the pages show, from the package as it is, in the size that the checkout keeps."""
     drawn = DOCS / "_drawn"
     drawn.mkdir(exist_ok=True)
     for script in sorted((DOCS / "figures").glob("[!_]*.py")):
-        runpy.run_path(str(script))["draw"](drawn / f"{script.stem}.png")
+        name = f"{script.stem}.png"
+        runpy.run_path(str(script))["draw"](drawn / name)
+        if _size(drawn / name) != _size(DOCS / "images" / name):
+            raise ExtensionError(f"docs/images/{name} has another size now: draw it anew")
+
+
+def _size(picture):
+    """Return the width and the height of a PNG file, as its header has them."""
+    return picture.read_bytes()[16:24]
 
 
 def read(app, docname, source):
