@@ -21,8 +21,7 @@ def mass(prior, noise, low, high):
     low, high = mp.mpf(low), mp.mpf(high)
     if isinstance(noise, Cauchy | GeneralizedCauchy):
         return _mixed(prior, lambda m, s: _averaged(noise_mass(noise, low, high), m, s, noise, low))
-    with mp.workdps(400):  # both are near 1 in the right tail
-        return _mixed(prior, lambda m, s: _below(m, s, noise, high) - _below(m, s, noise, low))
+    return _mixed(prior, lambda m, s: _between(m, s, noise, low, high))
 
 
 def by_integration(prior, noise, y):
@@ -54,6 +53,12 @@ def _part(mean, deviation, noise):
 
 def _sides(t, a):
     return [mp.exp(a * a / 2 + side * a * t) * _normal(-side * t - a) for side in (-1, 1)]
+
+
+def _between(mean, deviation, noise, low, high):
+    if low > mean:  # mirrored: on the right both are near 1, and cancel
+        low, high = 2 * mean - high, 2 * mean - low
+    return _below(mean, deviation, noise, high) - _below(mean, deviation, noise, low)
 
 
 def _below(mean, deviation, noise, y):
@@ -99,5 +104,9 @@ def _averaged(function, mean, deviation, noise, y):
     cuts |= {y + k * scale for k in (-5, -1, 0, 1, 5) if mp.isfinite(y)}
     inner = sorted(c for c in cuts if abs(c - mean) <= 8 * deviation)
     points = [mean - 16 * deviation, *inner, mean + 16 * deviation]
+
+    def weighted(x):
+        return mp.npdf(x, mean, deviation) * function(x)
+
     with mp.workdps(30):
-        return mp.quad(lambda x: mp.npdf(x, mean, deviation) * function(x), points)
+        return mp.quad(weighted, points, method="gauss-legendre")  # smooth between the cuts

@@ -69,7 +69,7 @@ def assert_agrees(p, q, theta, tolerance=1e-12):
         assert upper[k] - lower[k] <= 4e-13 * (1 + truth[k])
 
 
-@pytest.mark.parametrize(("n_axes", "instances"), [(1, 250), (2, 30), (3, 10)])
+@pytest.mark.parametrize(("n_axes", "instances"), [(1, 100), (2, 20), (3, 10)])
 def test_random_pairs_agree_with_brute_force_in_both_directions(n_axes, instances):
     rng = np.random.default_rng(n_axes)
     for _ in range(instances):
@@ -226,7 +226,7 @@ def test_a_hundred_thousand_atoms_agree_with_50_digits_where_the_loss_is_attaine
 
 def test_no_point_off_the_atoms_loses_more():
     rng = np.random.default_rng(11)
-    for _ in range(30):
+    for _ in range(12):
         p, q = random_prior(rng, 1), random_prior(rng, 1)
         theta = float(np.ptp(np.union1d(p.atoms, q.atoms)) * 10.0 ** rng.uniform(-1, 1)) or 1.0
         upper = ends(p, q, theta)[1]

@@ -62,13 +62,12 @@ def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
 
 def test_a_peer_that_tells_everything_reaches_what_the_control_does_and_is_no_finding():
     table = mixed()
-    for kind in (lambda frame: frame, pl.from_pandas):
-        given = {"nothing hidden": kind(table)}
-        found = audit(released(table), table, GaussianNB(), task="visits", peers=given, **PLAIN)
-        (peer,) = found.peers
+    given = {"nothing hidden": table, "nor in polars": pl.from_pandas(table)}
+    found = audit(released(table), table, GaussianNB(), task="visits", peers=given, **PLAIN)
+    assert not found.findings
+    for name, peer in zip(given, found.peers, strict=True):
         assert [a.auc for a in peer.attacks] == pytest.approx([a.auc for a in found.control])
-        assert set(found.utility.loc[:1, "peer: nothing hidden"]) <= {1.0, table["visits"].median()}
-        assert not found.findings
+        assert set(found.utility.loc[:1, f"peer: {name}"]) <= {1.0, table["visits"].median()}
 
 
 def test_attack_against_utility_has_a_point_without_a_guarantee_for_each_peer():

@@ -1,5 +1,6 @@
 """Losses of rows of two columns: the plane in boxes, against closed forms and dense sums."""
 
+from functools import cache
 from itertools import product
 
 import mpmath
@@ -71,8 +72,15 @@ def log_kernel(noise, axis):
 
 
 def line_density(masses, noise):
+    shape = line_kernel(noise)
+    return lambda y: mpmath.fsum(w * shape(y - x) for x, w in masses)
+
+
+@cache
+def line_kernel(noise):
+    """Return the density of the noise in one column, computed once at each point."""
     kernel, total = log_kernel(noise, 0)
-    return lambda y: mpmath.fsum(w * mpmath.exp(kernel(y - x) - total) for x, w in masses)
+    return cache(lambda z: mpmath.exp(kernel(z) - total))
 
 
 def line_renyi(p, q, noise, alpha):

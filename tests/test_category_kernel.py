@@ -186,7 +186,7 @@ def test_losses_of_rows_are_those_of_brute_force(kinds, family, notion):
     number = 0 in kinds
     if notion.is_pure and number and family is Gaussian:
         return
-    angles = np.linspace(-np.pi / 2, np.pi / 2, 8_003)[1:-1]
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 4_003)[1:-1]
     ys = 1.0 + 2.0 * np.tan(angles)
     step = 2.0 * np.diff(angles)[0] / np.cos(angles) ** 2 if number else 1.0
     for _ in range(3):

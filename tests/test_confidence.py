@@ -357,9 +357,9 @@ def test_no_distribution_in_the_sets_loses_more(noise, notion):
     sets = _sets_of(7, n_atoms=4, rows=300)
     rng = np.random.default_rng(1)
     upper = SetLosses([tuple(sets)], noise, notion).losses(1.0)[0, 0]
-    y = np.linspace(-30.0, 40.0, 14001)
+    y = np.linspace(-30.0, 40.0, 7001)
     kernel = noise.log_density((y[:, None] - sets[0].axes[0])[..., None])
-    for _ in range(20):
+    for _ in range(15):
         p, q = (_distribution_within(rng, around) for around in sets)
         one, other = (logsumexp(kernel, b=distribution, axis=1) for distribution in (p, q))
         if isinstance(notion, RenyiPufferfish):

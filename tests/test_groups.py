@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, product
 
 import mpmath
@@ -135,13 +136,13 @@ def table_of(no, yes):
 
 
 def laplace(theta):
-    return lambda y, x: mpmath.exp(-abs(mpmath.mpf(y) - x) / mpmath.mpf(theta))
+    return cache(lambda y, x: mpmath.exp(-abs(mpmath.mpf(y) - x) / mpmath.mpf(theta)))
 
 
 def kept_or_drawn(theta, shares):
     """Return the kernel of a column without an order."""
     rho = 1 - mpmath.exp(-mpmath.mpf(theta))
-    return lambda y, x: (1 - rho) * (x == y) + rho * shares[y]
+    return cache(lambda y, x: (1 - rho) * (x == y) + rho * shares[y])
 
 
 def independent(distribution, g):

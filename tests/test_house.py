@@ -3,6 +3,7 @@
 import ast
 import configparser
 import functools
+import gc
 import graphlib
 import importlib
 import re
@@ -134,7 +135,11 @@ def _module(path):
 @functools.cache
 def modules():
     """Return every module by its name, each file read once, and none where tests are collected."""
-    return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
+    gc.disable()  # it looks through half a million nodes again and again, and all of them stay
+    try:
+        return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
+    finally:
+        gc.enable()
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """What stands around a fitted swap knows it: commands, ledgers, audit, report, plan, pictures."""
 
 from dataclasses import replace
+from shutil import copytree
 
 import joblib
 import numpy as np
@@ -61,14 +62,27 @@ def rows_of(table):
 # ------------------------------------------------------------------------------- the command line
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A folder with a table, a saved swap of it and a key."""
+    folder = tmp_path_factory.mktemp("swap")
+    make_table().to_csv(folder / "in.csv", index=False)
+    (folder / "key").write_bytes(KEY)
+    assert main(["fit", str(folder / "in.csv"), str(folder / "s.joblib"), *FIT]) == 0
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with a table and a saved swap of it."""
+def folder(tmp_path, monkeypatch, original):
+    """A copy of the folder to work in."""
+    copytree(original, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    make_table().to_csv("in.csv", index=False)
-    (tmp_path / "key").write_bytes(KEY)
-    assert main(["fit", "in.csv", "s.joblib", *FIT]) == 0
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def noiser():
+    return fitted()
 
 
 def read(path):
@@ -100,7 +114,7 @@ def test_a_column_of_numbers_that_was_passed_is_read_as_it_was_fitted(folder):
 @pytest.mark.parametrize(
     "more", [["s.json"], ["s.pkl"], ["n.joblib", "--noiser", "m.joblib"]], ids=str
 )
-def test_a_swap_has_no_form_which_is_said_before_any_work(folder, capsys, more):
+def test_a_swap_has_no_form_which_is_said_before_any_work(capsys, more):
     assert main(["fit", "absent.csv", more[0], *FIT, *more[1:]]) == 2
     assert "a swap is saved as a whole noiser" in capsys.readouterr().err
 
@@ -145,8 +159,8 @@ def test_a_file_of_persons_is_swapped_once(folder, capsys):
 # --------------------------------------------------------------------------------------- ledgers
 
 
-def test_a_ledger_allows_one_swap_and_says_why_not_two(tmp_path):
-    noiser, table = fitted(), make_table()
+def test_a_ledger_allows_one_swap_and_says_why_not_two(tmp_path, noiser):
+    table = make_table()
     ledger = Ledger.create(tmp_path / "l.ledger", noiser)
     assert rows_of(ledger.transform(noiser, table)) == rows_of(table)
     with pytest.raises(OverspentError, match="Two swaps of the same people can tell everything"):
@@ -164,9 +178,9 @@ def test_a_ledger_allows_one_swap_and_says_why_not_two(tmp_path):
         pytest.param("count", "raise", marks=pytest.mark.slow),
     ],
 )
-def test_persons_on_record_are_in_no_other_table_of_a_swap(tmp_path, changes, exhausted):
+def test_persons_on_record_are_in_no_other_table_of_a_swap(tmp_path, noiser, changes, exhausted):
     """The marks of what was drawn were never filled: they held whatever was in memory."""
-    noiser, table = fitted(), make_table()
+    table = make_table()
     ledger = PersonLedger.create(tmp_path / "p", noiser, key=KEY, changes=changes)
     asked = {"row_id": "client", "exhausted": exhausted}
     first = ledger.transform(noiser, table, **asked)
