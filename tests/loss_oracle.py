@@ -42,6 +42,12 @@ def density(prior: Any, noise: Any, shape: Density | None = None) -> Density:
     return lambda y: mpmath.fsum(weight * shape(y - atom) for weight, atom in terms)
 
 
+def _densities(p: Any, q: Any, noise: Any) -> list[Density]:
+    """The densities of two priors, whose noise at an atom of both is computed once."""
+    shape = cache(kernel(noise))
+    return [density(prior, noise, shape) for prior in (p, q)]
+
+
 def points(p: Any, q: Any, noise: Any, reach: float = 0.0) -> list[mpmath.mpf]:
     """Where to split the line: at the atoms, and at growing distances from them."""
     atoms = sorted({float(x) for prior in (p, q) for x in prior.atoms.ravel()})
@@ -61,7 +67,7 @@ def points(p: Any, q: Any, noise: Any, reach: float = 0.0) -> list[mpmath.mpf]:
 def delta(p: Any, q: Any, noise: Any, epsilon: float) -> mpmath.mpf:
     """The integral of the positive part of h_p - e^epsilon h_q, split at its sign changes."""
     with mpmath.workdps(DIGITS):
-        h_p, h_q = density(p, noise), density(q, noise)
+        h_p, h_q = _densities(p, q, noise)
         power = mpmath.exp(mpmath.mpf(epsilon))
 
         def excess(y: mpmath.mpf) -> mpmath.mpf:
@@ -115,9 +121,7 @@ def _bisect(function: Density, low: mpmath.mpf, high: mpmath.mpf) -> mpmath.mpf:
 def renyi(p: Any, q: Any, noise: Any, alpha: float) -> mpmath.mpf:
     """The Renyi divergence from p to q."""
     with mpmath.workdps(DIGITS):
-        shape = cache(kernel(noise))  # at each point for the atoms that both priors have
-        h_p, h_q = (density(prior, noise, shape) for prior in (p, q))
-        order = mpmath.mpf(alpha)
+        h_p, h_q, order = *_densities(p, q, noise), mpmath.mpf(alpha)
         atoms = [float(x) for prior in (p, q) for x in prior.atoms.ravel()]
         reach = float(alpha) * (max(atoms) - min(atoms)) + 40.0 * float(noise.scale)
         cuts = points(p, q, noise, reach)
@@ -139,7 +143,7 @@ def log_ratio(p: Any, q: Any, noise: Any, y: float) -> mpmath.mpf:
 def supremum(p: Any, q: Any, noise: Any, parts: int = 12) -> mpmath.mpf:
     """The largest log ratio over a fine grid, narrowed by golden sections, and its limits."""
     with mpmath.workdps(DIGITS):
-        h_p, h_q = density(p, noise), density(q, noise)
+        h_p, h_q = _densities(p, q, noise)
 
         def ratio(y: mpmath.mpf) -> mpmath.mpf:
             return mpmath.log(h_p(y) / h_q(y))

@@ -149,7 +149,7 @@ def test_a_column_that_says_nothing_leaves_the_loss_of_the_other(noise, alpha):
         assert_tight(ends, loss, 3e-3)
 
 
-def dense(p, q, noise, notion, n=800):
+def dense(p, q, noise, notion, n=500):
     """Return the loss by a midpoint sum over a wide grid, graded by a cubic change of variable."""
     axes, weights = [], []
     for scale in noise.axis_scales(2):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import sklearn_puffer
 from sklearn_puffer import noise, notions
@@ -139,7 +140,14 @@ def modules():
     try:
         return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
     finally:
+        gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_module_is_kept():
+    yield
+    modules.cache_clear()
 
 
 @functools.cache

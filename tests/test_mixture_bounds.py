@@ -96,6 +96,7 @@ def test_a_flow_over_allowed_cells_exists_if_and_only_if_halls_condition_holds(l
         assert [sum(m for (_, j), m in masses.items() if j == k) for k in range(4)] == right
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 6), st.integers(0, 10**6))
 def test_the_shortest_plan_of_equal_weights_is_the_best_assignment(size, seed):
     random = np.random.default_rng(seed)
@@ -312,7 +313,7 @@ def true_loss(p, q, noise, notion):
 
 
 @given(mixtures(), mixtures(), st.floats(0.3, 5.0), st.floats(0.05, 3.0), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_no_bound_is_below_the_true_hockey_stick(p, q, b, epsilon, of_laplace):
     noise, notion = (Laplace if of_laplace else Gaussian)(1.0), Pufferfish(epsilon, 1e-3)
     level = noise.with_scale(b)

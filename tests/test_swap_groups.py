@@ -385,7 +385,7 @@ def told_apart():
 
 def test_an_audit_attacks_whole_groups_of_a_noiser_that_has_groups(told_apart):
     fitted, held = told_apart[:6_000], told_apart[6_000:]
-    noiser = quick(groups="person", public="score", cells=8).fit(fitted)
+    noiser = swap(groups="person", public="score", cells=8).fit(fitted)
     found = audit(noiser, held, max_rows=5_000, repeats=1, knows=[])
     assert found.findings == ()
     assert "Attackers saw all released rows of a group, and had 1,666 groups" in str(found)
