@@ -328,7 +328,7 @@ def test_integral_bounds_are_met_from_above(noise, notion, factor):
     middles = [0.5 * (a + b) for a, b in itertools.combinations(atoms, 2)]
     tails = level.scale * np.geomspace(1e-3, 40.0 if noise.steepest(1e9, 1e9) > 0.1 else 1e7, 60)
     cuts = np.unique(np.concatenate([atoms[0] - tails, atoms, middles, atoms[-1] + tails]))
-    y, weights = _gauss_legendre(np.unique(np.concatenate([cuts, *_between(cuts, 40)])))
+    y, weights = _gauss_legendre(np.unique(np.concatenate([cuts, *_between(cuts, 20)])))
     most, least = _extremes(p, q, level, y)
     if isinstance(notion, RenyiPufferfish):
         order = notion.alpha - 1.0

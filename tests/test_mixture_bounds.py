@@ -199,7 +199,7 @@ def power(noise, z, alpha):
 
 
 def gaussian_mean(function, m, s, kinks=()):
-    with mp.workdps(25):
+    with mp.workdps(18):
         edges = [-12, -6, -3, -1, 0, 1, 3, 6, 12]
         turns = [(sign * kink - m) / s for kink in kinks for sign in (-1, 1)]
         points = sorted({mp.mpf(e) for e in edges} | {mp.mpf(t) for t in turns if abs(t) < 12})
