@@ -140,7 +140,6 @@ def modules():
     try:
         return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
     finally:
-        gc.freeze()
         gc.enable()
 
 
