@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import joblib
@@ -53,20 +54,34 @@ def make_table(n_rows=600, seed=0):
     )
 
 
+@cache
+def table_as_csv():
+    return make_table().to_csv(index=False)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a table, in which the commands are run."""
-    make_table().to_csv(tmp_path / "in.csv", index=False)
+    (tmp_path / "in.csv").write_text(table_as_csv())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TEST_KEY", KEY.decode())
     (tmp_path / "key").write_bytes(KEY)
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def form(thin_cells, tmp_path_factory):
+    """The form of a release, fitted once; every test gets a copy of its own."""
+    source = tmp_path_factory.mktemp("form") / "in.csv"
+    source.write_text(table_as_csv())
+    assert main(["fit", str(source), str(source.with_name("r.json")), *FIT]) == 0
+    return source.with_name("r.json").read_bytes()
+
+
 @pytest.fixture
-def fitted(folder):
-    """The same, with the form of a release."""
-    assert main(["fit", "in.csv", "r.json", *FIT]) == 0
+def fitted(folder, form):
+    """The same folder, with the form of a release."""
+    (folder / "r.json").write_bytes(form)
     return folder
 
 
