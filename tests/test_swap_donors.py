@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 from swap_tree import outcomes
-from test_swap_noiser import people
+from test_swap_noiser import FEW_TREES, people
 
 from sklearn_puffer import OverspentError, PufferfishNoiser, UtilityWarning, audit, report
 from sklearn_puffer._noise import Choices, system_entropy
@@ -212,7 +212,8 @@ def test_the_limit_is_the_largest_that_keeps_the_chance(rates, donors, chance):
 
 def noiser(donors=0.4, cells=4, **options):
     noise = RecordSwap(cells=cells, donors=donors)
-    return PufferfishNoiser(**{"epsilon": 1.0, "sensitive": "ill", "noise": noise} | options)
+    asked = {"epsilon": 1.0, "sensitive": "ill", "noise": noise, "prior": FEW_TREES}
+    return PufferfishNoiser(**asked | options)
 
 
 TABLE, NEW = people(3000), people(200, seed=1).drop(columns="ill")
@@ -220,7 +221,7 @@ TABLE, NEW = people(3000), people(200, seed=1).drop(columns="ill")
 
 @cache
 def fitted():
-    return noiser().fit(TABLE)
+    return noiser(prior="empirical").fit(TABLE)  # by the default classifier
 
 
 def tuples(table):
@@ -230,7 +231,7 @@ def tuples(table):
 def test_a_row_comes_out_as_it_is_or_as_a_row_of_the_reserve_which_is_given_once():
     own = noiser().fit(TABLE)
     before = own.donors_left_
-    parts = [own.transform(NEW.iloc[k : k + 2]) for k in range(0, len(NEW), 2)]
+    parts = [own.transform(NEW.iloc[k : k + 5]) for k in range(0, len(NEW), 5)]
     released = pd.concat(parts)
     assert released.index.equals(NEW.index)
     assert (released.dtypes == NEW.dtypes).all()
@@ -408,8 +409,8 @@ def test_an_audit_is_refused_before_it_uses_donors_and_a_report_tells_who_is_not
 
 
 def test_a_further_fit_without_donors_forgets_those_of_the_first():
-    own = noiser().fit(TABLE)
-    own.set_params(noise=RecordSwap(cells=4)).fit(TABLE)
+    own = noiser().fit(TABLE[:1000])
+    own.set_params(noise=RecordSwap(cells=4)).fit(TABLE[:1000])
     assert len(own.transform(NEW)) == len(NEW)
     with pytest.raises(AttributeError, match="donors_left_"):
         _ = own.donors_left_
@@ -532,17 +533,22 @@ def with_jobs(rows):
     return rows.assign(job=rows["job"].astype(object).where(~gone, np.nan))
 
 
+@cache
+def fitted_with_jobs():
+    return noiser(donors=0.4).fit(with_jobs(TABLE))
+
+
 @pytest.mark.parametrize("form", OTHER_FORMS)
-@pytest.mark.parametrize("batch", [1, 40])
+@pytest.mark.parametrize("batch", [1, 20])
 def test_the_form_of_a_value_does_not_tell_who_stayed(form, batch):
-    own = noiser(donors=0.4).fit(with_jobs(TABLE))
-    rows, left = OTHER_FORMS[form](with_jobs(people(60, seed=4))), own.donors_left_
+    own = fitted_with_jobs()
+    rows, left = OTHER_FORMS[form](with_jobs(people(30, seed=4))), own.donors_left_
     if form == "shorter floats":
         with pytest.raises(TypeError, match="column 'pay' is float32, and float64 in the donors"):
             own.transform(rows[:batch])
         pd.testing.assert_frame_equal(own.donors_left_, left)
         return
-    released = pd.concat([own.transform(rows[k : k + batch]) for k in range(0, 60, batch)])
+    released = pd.concat([own.transform(rows[k : k + batch]) for k in range(0, 30, batch)])
     assert released["pay"].dtype == float
     assert {type(cell) for cell in released["job"].tolist()} == {str, type(None)}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_swap_noiser import IDS, KEY, NOISER, TABLE, people, rows_of, swap
+from test_swap_noiser import IDS, KEY, NOISER, TABLE, people, quick, rows_of, swap
 from test_swap_program import cost_of, least_cost
 
 from sklearn_puffer import PufferfishNoiser
@@ -37,7 +37,7 @@ def test_2_whoever_knows_a_column_whose_values_were_joined_learns_no_more_than_i
     ill = rng.random(3000) < 0.5
     x, town = (rng.normal(0, 1, 3000) + 1.5 * ill).round(3), rng.integers(0, 150, 3000)
     table = pd.DataFrame({"ill": ill, "x": x, "town": town})
-    noiser = PufferfishNoiser(0.5, sensitive="ill", noise=RecordSwap(cells=8), known="town")
+    noiser = quick(0.5, 8, known="town")
     with pytest.raises(ValueError, match="too many of 150 values have fewer than 30 rows"):
         noiser.fit_transform(table)
     few = table.assign(town=np.where(town < 140, town % 10, town))
@@ -99,14 +99,14 @@ def test_6_the_fingerprint_does_not_depend_on_the_order_of_the_fitted_rows():
     told = set()
     for seed in range(6):
         table = people(600).sample(frac=1.0, random_state=seed)
-        told.add(swap(cells=6).fit(table).certificate_.fingerprint)
+        told.add(quick(cells=6).fit(table).certificate_.fingerprint)
     assert len(told) == 1  # standard deviations are sums in the order of the rows
 
 
 def test_7_weighted_rows_cost_what_so_many_copies_cost():
     weights = np.random.default_rng(0).integers(1, 4, len(TABLE))
-    first = swap().fit(TABLE, sample_weight=weights)
-    second = swap().fit(TABLE.loc[np.repeat(TABLE.index, weights)])
+    first = quick().fit(TABLE, sample_weight=weights)
+    second = quick().fit(TABLE.loc[np.repeat(TABLE.index, weights)])
     np.testing.assert_allclose(first.swap_.costs, second.swap_.costs, rtol=1e-9)
 
 
