@@ -41,12 +41,13 @@ def edges_of(atoms: np.ndarray, scale: float, n: int) -> np.ndarray:
 def cell_masses(prior: Any, noise: Any, edges: list[np.ndarray]) -> np.ndarray:
     """Return the probability of each cell of a grid under prior * noise, flat."""
     rows = prior.atoms.reshape(len(prior.atoms), -1)
+    distributions = [distribution_of(noise, axis) for axis in range(len(edges))]
     total = 0.0
     for row, count in zip(rows, prior.counts.tolist(), strict=True):
         if count:
             masses = [
-                _masses(distribution_of(noise, axis), cuts - x)
-                for axis, (x, cuts) in enumerate(zip(row, edges, strict=True))
+                _masses(distribution, cuts - x)
+                for distribution, x, cuts in zip(distributions, row, edges, strict=True)
             ]
             total = total + count / int(prior.total) * reduce(np.multiply.outer, masses).ravel()
     return total

@@ -150,13 +150,13 @@ MORE_COPIES = [*COPIES[:2], (Guarantee(1.0), 30), (Guarantee(0.1), 3)]
 )
 def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(promise, n_values):
     rng = np.random.default_rng(0)
-    found = np.array([events_of_whole_releases(promise, n_values, rng) for _ in range(1000)])
+    found = np.array([events_of_whole_releases(promise, n_values, rng) for _ in range(400)])
     for level in (0.05, 0.2, 0.5):
         assert (found <= level).mean() <= level
 
 
 def test_events_that_count_copies_have_the_power_that_is_stated():
-    promise, n, m, level, whole = Guarantee(0.5), 24, 28, 0.05, (70, 70)
+    promise, n, m, level, whole = Guarantee(0.5), 24, 28, 0.05, (60, 60)
     found = [
         [p_value(promise, k, n, h, m, whole) <= level for h in range(m + 1)] for k in range(n + 1)
     ]
@@ -284,7 +284,7 @@ def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     assert found.exact == math.inf or found.exact > 2.0
 
 
-def published(n_rows=1000):
+def published(n_rows=600):
     """Return rows of a number that tells much of a secret, most of which occur once."""
     rng = np.random.default_rng(0)
     secret = rng.integers(0, 2, n_rows)
@@ -359,7 +359,7 @@ def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
     data = {name: column.tolist() for name, column in data.items()}
     noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
     noiser.fit(kind(data))
-    found = audit(noiser, kind(data), task="late")
+    found = audit(noiser, kind(data), task="late", **PLAIN)
     assert list(found.table["attacker"].unique()) == ["boosted", "neighbours", "linear"]
     assert {"unchanged share", "AUC on true rows"} <= set(found.utility["what"])
 

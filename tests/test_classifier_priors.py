@@ -313,7 +313,7 @@ def test_in_a_narrow_table_the_distributions_are_near_the_counted_ones(prior):
 
 
 @given(st.randoms(use_true_random=False), st.integers(2, 6))
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_folds_have_nothing_to_do_with_the_order_of_rows_or_how_copies_are_given(random, cv):
     rows = [(random.randrange(4), random.randrange(2), random.choice("ab")) for _ in range(40)]
     rows += [(9, 9, "a"), (9, 9, "b")] * cv

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ def transported(p, q, costs):
     return found.fun
 
 
+@settings(max_examples=50)
 @given(distributions(), distributions())
 def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_paper(p, q):
     plan = optimal_plan(p, q)
@@ -56,6 +58,7 @@ def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_pa
         assert below == close(min(f, g), abs=1e-12)
 
 
+@settings(max_examples=50)
 @given(distributions(), distributions())
 def test_distances_are_those_of_linear_programs(p, q):
     moves = np.abs(p.rows - q.rows.T)
@@ -67,6 +70,7 @@ def test_distances_are_those_of_linear_programs(p, q):
     assert w_p(p, q, math.inf) == w_infinity(p, q) >= w_p(p, q, 50) * (1 - 1e-12)
 
 
+@settings(max_examples=50)
 @given(distributions(), distributions(), st.integers(0, 40))
 def test_nearness_is_the_least_mass_that_any_coupling_moves_farther(p, q, quarters):
     z = quarters / 4
@@ -104,8 +108,7 @@ def test_the_divergence_is_that_of_its_definition():
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("alpha", [math.inf, 2.0])
-@pytest.mark.parametrize("behind_noise", [False, True])
-def test_no_close_adversary_learns_more_than_the_theorems_say(seed, alpha, behind_noise):
+def test_no_close_adversary_learns_more_than_the_theorems_say(seed, alpha):
     rng = np.random.default_rng(seed)
     atoms = np.arange(5.0)
     fitted, believed = (
@@ -113,16 +116,17 @@ def test_no_close_adversary_learns_more_than_the_theorems_say(seed, alpha, behin
     )
     noise = Laplace(3.0) if math.isinf(alpha) else Gaussian(3.0)
 
-    def loss(order, priors=fitted):
+    @cache
+    def loss(order, whose="fitted"):
+        priors = fitted if whose == "fitted" else believed
         notion = Pufferfish(1.0) if math.isinf(order) else RenyiPufferfish(1.0, order)
         return privacy_loss(priors["a"], priors["b"], noise, notion).upper
 
-    bound = close_adversary(
-        loss, fitted, believed, alpha=alpha, noise=noise if behind_noise else None
-    )
-    assert loss(alpha, believed) <= bound
+    for behind in (None, noise):
+        bound = close_adversary(loss, fitted, believed, alpha=alpha, noise=behind)
+        assert loss(alpha, "believed") <= bound
     # a prior is as close to itself as can be
-    assert close_adversary(loss, fitted, fitted) == close(loss(math.inf)) or alpha < math.inf
+    assert alpha < math.inf or close_adversary(loss, fitted, fitted) == close(loss(math.inf))
 
 
 def test_a_certificate_of_the_loss_itself_is_within_the_theorem():

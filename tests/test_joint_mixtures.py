@@ -100,8 +100,11 @@ def test_a_narrower_distribution_of_the_same_mean_loses_what_is_lost_at_the_mean
     assert bound == pytest.approx(float(mp.log(at_zero(0.5) / at_zero(2.0))), rel=1e-9)
 
 
-@pytest.mark.parametrize("noise", NOISES[:3])
-@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize(
+    ("noise", "notion"),
+    # every noise and every notion, and every second combination of them
+    [(n, o) for i, n in enumerate(NOISES[:3]) for j, o in enumerate(NOTIONS) if (i + j) % 2 == 0],
+)
 def test_bounds_of_rows_never_rise_with_the_noise(noise, notion):
     bound = tightest([PriorPair(*random_pair(np.random.default_rng(7), 2))], noise, notion)
     losses = np.array([bound.losses(f)[0] for f in np.geomspace(0.05, 50.0, 8)])

@@ -79,7 +79,7 @@ def log_ratio(y, u):
 
 
 def renyi_of_a_shift(u, alpha):
-    with mp.workdps(40):
+    with mp.workdps(25):
         cuts = [-400, -100, -20, -5, u / 2, u + 5, u + 20, u + 100, u + 400]
         terms = mpmath.quad(
             lambda y: mpmath.exp((alpha - 1) * log_ratio(y, u)) * mpmath.sech(y / 2) ** 2 / 4, cuts
@@ -90,10 +90,10 @@ def renyi_of_a_shift(u, alpha):
 def delta_of_a_shift(u, epsilon):
     if epsilon >= u:
         return mpf(0)
-    with mp.workdps(60):
+    with mp.workdps(30):
         # log_ratio falls from u to -u
         low, high = u / 2 - 100, u / 2
-        for _ in range(250):
+        for _ in range(100):
             middle = (low + high) / 2
             low, high = (middle, high) if log_ratio(middle, u) > epsilon else (low, middle)
         root = low

@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import warnings
+from collections import Counter
 from fractions import Fraction
 from itertools import permutations
 
@@ -89,14 +90,12 @@ def distributions_of(noiser, cells, secrets, given=lambda cell: True):
     rows = [(cell, s) for cell, s in zip(cells, secrets, strict=True) if given(cell)]
     distributions = {}
     for secret in {s for _, s in rows}:
-        own = [cell for cell, s in rows if s == secret]
-        distribution = {}
-        for cell in own:
+        own = Counter(cell for cell, s in rows if s == secret)
+        whole, shares = WHOLE * own.total(), Counter()
+        for cell, n_rows in own.items():
             for target, share in channel[cell].items():
-                distribution[target] = distribution.get(target, 0) + Fraction(
-                    share, WHOLE * len(own)
-                )
-        distributions[secret] = distribution
+                shares[target] += n_rows * share
+        distributions[secret] = {target: Fraction(n, whole) for target, n in shares.items()}
     return distributions
 
 
@@ -357,10 +356,12 @@ def test_utility_is_summed_up_over_rows_and_shares(options):
     values = np.sort(noiser.channel_.cells["pay"].unique())
     atoms = pay if not options else values[_bins(noiser, pay)]
     changes, same = [], Fraction(0)
-    for raw, cell in zip(pay, zip(atoms, table["home"], strict=True), strict=True):
-        for (age, _), share in _row(noiser, cell):
-            changes.append((abs(int(age) - int(raw)), Fraction(share, WHOLE * len(table))))
-            same += Fraction(share, WHOLE * len(table)) * (age == raw)
+    alike = Counter(zip(pay, atoms, table["home"], strict=True))
+    for (raw, *cell), n_rows in alike.items():
+        for (age, _), share in _row(noiser, tuple(cell)):
+            mass = Fraction(n_rows * share, WHOLE * len(table))
+            changes.append((abs(int(age) - int(raw)), mass))
+            same += mass * (age == raw)
     mean = sum(distance * mass for distance, mass in changes)
     told = noiser.utility_.loc["pay"]
     assert told["change"] == pytest.approx(float(mean))

@@ -441,7 +441,7 @@ REAL = {
 @pytest.mark.parametrize(("of", "expected"), REAL.items(), ids=str)
 def test_real_columns_change_by_what_is_known_of_them(table, of, expected):
     name, column, secret, epsilon = of
-    rows = table(name, sep=None, engine="python")[[secret, column]]
+    rows = table(name, usecols=[secret, column])[[secret, column]]
     ways = [{"strategy": "relaxed"}, {}, {"output": "remapped"}, {"noise": "optimal"}]
     told = [
         fitted(rows, sensitive=secret, epsilon=epsilon, **({"output": "native"} | way))

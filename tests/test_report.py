@@ -104,6 +104,12 @@ def noiser():
     return make_noiser()
 
 
+@pytest.fixture(scope="module")
+def audited(noiser):
+    """An audit of the noiser; nobody else reads the release, which would take time."""
+    return audit(noiser, make_table(7, 400), repeats=1, knows=[])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_is_whole_and_needs_nothing_from_elsewhere(noiser, kind):
     page = read(report(noiser, kind=kind, name="loans", by="me").html)
@@ -328,8 +334,8 @@ def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
     assert "sent &lt;b&gt;" in told.html
 
 
-def test_what_an_audit_found_stands_right_below_the_verdict(noiser):
-    found = audit(noiser, make_table(7, 400))
+def test_what_an_audit_found_stands_right_below_the_verdict(noiser, audited):
+    found = audited
     told = report(noiser, audit=found)
     assert str(told).splitlines()[1] == str(found).splitlines()[0]
     assert told.to_dict()["audit"] == json.loads(found.to_json())
@@ -472,16 +478,15 @@ def pictures_of(told):
     return [(unescape(label), body.count('class="limit"')) for label, body in found]
 
 
-def test_who_signs_sees_one_picture_of_the_attack_if_there_was_one(noiser):
+def test_who_signs_sees_one_picture_of_the_attack_if_there_was_one(noiser, audited):
     [(label, lines)] = pictures_of(report(noiser))
     assert label.startswith("Chance of naming one of two equally probable secrets rightly")
     assert lines == 0
-    found = audit(noiser, make_table(7, 400))
-    [(label, lines)] = pictures_of(report(noiser, found))
+    [(label, lines)] = pictures_of(report(noiser, audited))
     assert label.startswith("How well attackers tell ")
     assert lines == 3
-    best = max(found.table["auc"])
-    as_it_is = max(found.control_table["auc"])
+    best = max(audited.table["auc"])
+    as_it_is = max(audited.control_table["auc"])
     assert f"a guess 0.500; the best attack on the release {best:.3f}; " in label
     assert label.endswith(f"the best attack on the rows as they are {as_it_is:.3f}")
 
@@ -503,7 +508,7 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
 def test_the_figures_of_an_audit_are_those_of_its_table():
     noiser = make_noiser(noise="swap")
     table = make_table(7, 400)
-    found = audit(noiser, table, task="old")
+    found = audit(noiser, table, task="old", repeats=1, knows=[])
     told = report(noiser, found)
     figures, best = figures_of(told), found.table.loc[found.table["auc"].idxmax()]
     assert figures["Rows that stay equal"][0] == f"{noiser.swap_.unchanged:.1%}"
@@ -519,7 +524,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
     noiser = make_noiser(table, strategy=half, on_uncertified="warn", public="cars")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = audit(noiser, table)
+        found = audit(noiser, table, repeats=1, knows=[])
     assert found.findings
     told = report(noiser, found)
     assert figures_of(told)["Best attack found"][0] == f"{found.findings[0].attack.auc:.3f} AUC"

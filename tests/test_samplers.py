@@ -108,7 +108,7 @@ def _claimed(table, magnitude):
 
 
 @pytest.mark.parametrize(("k", "scale"), FAMILIES)
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_atom_has_its_exact_probability(k, scale, every):
     table = table_of(k, scale)
     for magnitude in atoms(table)[::every]:
@@ -189,6 +189,7 @@ def test_the_density_at_zero_has_thirty_digits(k):
 # ----------------------------------------------------------------------------------------- the tail
 
 
+@settings(max_examples=50)
 @given(powers, mantissas, st.integers(0, 40), st.floats(1.0, 2.0))
 def test_the_chance_in_a_shell_is_the_density_over_its_top_and_at_most_one(k, mantissa, shell, y):
     distribution = tables(k, mantissa)
@@ -315,7 +316,7 @@ def test_the_mass_that_is_saturated_is_that_of_the_distribution():
 # ------------------------------------------------------------------------------------------ privacy
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(-(2**45), 2**45), st.integers(1, 2**43), powers, st.sampled_from([1.0, 1.3]))
 def test_whatever_is_released_can_come_from_every_neighbour(output, shift, k, scale):
     # beyond some scales steep densities need more fair bits than a test can write down
@@ -339,7 +340,7 @@ def test_whatever_is_released_can_come_from_every_neighbour(output, shift, k, sc
 def test_the_loss_of_a_shift_is_that_of_the_continuous_distribution(k, shift):
     table = table_of(k)
     spare = mp.log((1 + mpf(RELATIVE_ERROR)) / (1 - mpf(RELATIVE_ERROR)))
-    claimed = [m for m in atoms(table)[:40:3] if _claimed(table, m + shift)]
+    claimed = [m for m in atoms(table)[:40:6] if _claimed(table, m + shift)]
     assert claimed
     for magnitude in claimed:
         loss = mp.log(table.probability(magnitude) / table.probability(magnitude + shift))
