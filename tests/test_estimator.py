@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError
 from sklearn_puffer.fits import GaussianFit
-from sklearn_puffer.noise import Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.noise import Gaussian, GeneralizedCauchy, Laplace, RecordSwap
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import ConfidenceSet
 
@@ -179,7 +179,8 @@ def test_no_check_of_scikit_learn_fails_with_a_swap_but_of_few_rows_or_labels():
 @pytest.mark.filterwarnings("ignore:.* change.* more than a constant")
 @pytest.mark.filterwarnings("ignore:within the .* cells")
 def test_a_seeded_swap_of_an_array_is_that_of_lists_and_of_fit_transform():
-    _check_fit_transform_agrees(SeededNoiser(sensitive=0, random_state=0, noise="swap"))
+    swap = RecordSwap(cells=4)
+    _check_fit_transform_agrees(SeededNoiser(sensitive=0, random_state=0, noise=swap))
 
 
 @pytest.mark.parametrize(

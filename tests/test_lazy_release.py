@@ -5,6 +5,7 @@ import pickle
 import re
 import traceback
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -36,8 +37,13 @@ def polars_lazy(frame):
     return frame.lazy()
 
 
+@cache
+def database():
+    return duckdb.connect()
+
+
 def duckdb_relation(frame):
-    connection = duckdb.connect()
+    connection = database().cursor()  # one of its own; a database of its own would take longer
     connection.register("rows", frame.to_arrow())
     return connection.sql("from rows")
 
@@ -58,6 +64,11 @@ def computed(plan):
 @pytest.fixture(scope="module")
 def noiser():
     return fitted()
+
+
+@pytest.fixture(scope="module")
+def twice():
+    return fitted(releases=2)
 
 
 @pytest.fixture(scope="module")
@@ -256,12 +267,11 @@ def test_what_comes_behind_a_release_sees_the_release_alone(lazy, noiser):
 
 
 @pytest.mark.parametrize("options", [{"dataset": "b"}, {"release": 1}, {"key": KEY + b"!"}])
-def test_another_context_is_that_of_memory(lazy, options):
-    noiser = fitted(releases=2)
+def test_another_context_is_that_of_memory(lazy, twice, options):
     rows = pl.from_pandas(TABLE)
-    found = computed(keyed(noiser, lazy(rows), **options))
-    assert found.equals(keyed(noiser, rows, **options))
-    assert not found.equals(keyed(noiser, rows))
+    found = computed(keyed(twice, lazy(rows), **options))
+    assert found.equals(keyed(twice, rows, **options))
+    assert not found.equals(keyed(twice, rows))
 
 
 def test_a_copy_with_more_noise_draws_its_own(lazy):
