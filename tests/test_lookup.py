@@ -148,10 +148,17 @@ def weighted(values, weights):
     return np.array(sorted(sums)), [sums[value] for value in sorted(sums)]
 
 
-@pytest.mark.parametrize("n_distinct", [1, 7, 60_000])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint16"])
-@pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("are_weighted", [False, True])
+@pytest.mark.parametrize(
+    ("are_weighted", "gaps", "dtype", "n_distinct"),
+    all_pairs(
+        product(
+            [False, True],
+            [False, True],
+            ["float64", "float32", "int64", "uint16"],
+            [1, 7, 60_000],
+        )
+    ),
+)
 def test_values_are_counted_as_one_by_one(n_distinct, dtype, gaps, are_weighted):
     generator = np.random.default_rng(0)
     data = generator.integers(0, n_distinct, 80_000).astype(dtype)
