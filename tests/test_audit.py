@@ -156,13 +156,13 @@ def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(pro
 
 
 def test_events_that_count_copies_have_the_power_that_is_stated():
-    promise, n, m, level, whole = Guarantee(0.5), 24, 28, 0.05, (60, 60)
+    promise, n, m, level, whole = Guarantee(0.5), 14, 16, 0.05, (40, 40)
     found = [
         [p_value(promise, k, n, h, m, whole) <= level for h in range(m + 1)] for k in range(n + 1)
     ]
-    expected = masses(n, 0.6, m, 0.1)[np.array(found)].sum()
+    expected = masses(n, 0.9, m, 0.1)[np.array(found)].sum()
     assert 0.1 < expected < 1.0
-    assert power(promise, 0.6, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
+    assert power(promise, 0.9, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
     assert Guarantee(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
 
 

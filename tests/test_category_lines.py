@@ -103,7 +103,7 @@ def test_other_losses_are_integrals_of_the_extremes_over_all_categories(sets, fa
 def test_more_noise_never_loses_more_and_none_loses_most(sets, family, notion):
     noise = MixedNoise(family(tuple(THETAS)), (MIXING, None))
     bound = SetLosses([tuple(sets)], noise, notion)
-    found = np.array([bound.losses(factor)[0] for factor in (0.0, 1e-3, 0.4, 1.0, 3.0)])
+    found = np.array([bound.losses(factor)[0] for factor in (0.0, 1e-3, 0.4, 3.0)])
     assert (np.diff(found, axis=0) <= 1e-3 * found[:-1]).all()
     assert (found <= bound.losses(5e-324)[0]).all()
 

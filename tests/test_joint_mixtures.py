@@ -60,7 +60,7 @@ def assert_none_unsound(noise, notion, seed, d, n_pairs):
 
 @pytest.mark.parametrize(("noise", "notion"), PRODUCT)
 def test_no_bound_is_below_the_quadrature_in_two_columns(noise, notion):
-    assert_none_unsound(noise, notion, 6, 2, 1)
+    assert_none_unsound(noise, notion, 9, 2, 1)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_narrower_distribution_of_the_same_mean_loses_what_is_lost_at_the_mean
     [(n, o) for i, n in enumerate(NOISES[:3]) for j, o in enumerate(NOTIONS) if (i + j) % 2 == 0],
 )
 def test_bounds_of_rows_never_rise_with_the_noise(noise, notion):
-    bound = tightest([PriorPair(*random_pair(np.random.default_rng(7), 2))], noise, notion)
+    bound = tightest([PriorPair(*random_pair(np.random.default_rng(9), 2))], noise, notion)
     losses = np.array([bound.losses(f)[0] for f in np.geomspace(0.05, 50.0, 8)])
     assert (np.diff(losses, axis=0) <= 1e-6 * losses[:-1] + 1e-12).all()
 

@@ -327,7 +327,7 @@ def exists(bound):
 @every_noise
 @every_notion
 def test_a_bound_is_never_below_the_loss_and_averages_are_below_maxima(noise, notion):
-    for rows, factors in ((False, (0.3, 2.0, 20.0)), (True, (0.5, 4.0))):
+    for rows, factors in ((False, (0.3, 4.0)), (True, (0.5, 4.0))):
         bounds = {name: bound_of(name, noise, notion, rows) for name in SOUND}
         # what is lost given an event has a test of its own
         for factor in factors if notion != "approximate Renyi" else ():
