@@ -14,7 +14,7 @@ from clusters import dask, ibis, spark  # noqa: F401
 from hypothesis import settings
 
 # The same examples on every machine, and no deadlines: `--hypothesis-profile=search` looks further.
-settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("search", max_examples=500, deadline=None)
 settings.load_profile("fixed")
 

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import oracle
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import grid_cells, loss_table
@@ -255,19 +255,16 @@ def discrete(draw, max_size=6):
 SCALES = st.floats(1e-3, 1e3)
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete(), SCALES, st.floats(1.0, 100.0))
 def test_more_noise_never_loses_more(p, q, theta, factor):
     assert np.all(ends(p, q, theta * factor)[0] <= ends(p, q, theta)[1])
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete(), SCALES)
 def test_swapping_the_priors_swaps_the_directions(p, q, theta):
     np.testing.assert_allclose(best(q, p, theta), best(p, q, theta)[::-1], rtol=1e-13, atol=1e-14)
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete(), SCALES, st.integers(-3, 3), st.integers(-40, 40))
 def test_units_and_origin_of_a_column_do_not_matter(p, q, theta, power, shift):
     unit = 2.0**power
@@ -277,13 +274,11 @@ def test_units_and_origin_of_a_column_do_not_matter(p, q, theta, power, shift):
     )
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete(), discrete(), SCALES)
 def test_a_detour_over_a_third_prior_never_loses_less(p, q, r, theta):
     assert ends(p, q, theta)[0][0] <= ends(p, r, theta)[1][0] + ends(r, q, theta)[1][0]
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete(), SCALES, st.fractions(0, 1, max_denominator=9))
 def test_mixing_the_first_prior_with_the_second_never_loses_more(p, q, theta, share):
     a, b = share.numerator, share.denominator
@@ -294,7 +289,6 @@ def test_mixing_the_first_prior_with_the_second_never_loses_more(p, q, theta, sh
     assert ends(mixed, q, theta)[0][0] <= ends(p, q, theta)[1][0]
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete(), SCALES, SCALES)
 def test_a_release_of_one_column_loses_no_more_than_the_release_of_both(p, q, first, second):
     both = [
@@ -303,7 +297,6 @@ def test_a_release_of_one_column_loses_no_more_than_the_release_of_both(p, q, fi
     assert np.all(ends(p, q, first)[0] <= ends(*both, (first, second))[1])
 
 
-@settings(max_examples=50)
 @given(discrete(), discrete())
 def test_the_limit_without_noise_is_the_loss_at_a_vanishing_scale(p, q):
     limit = LossTable([PriorPair(p, q)]).without_noise()[0]

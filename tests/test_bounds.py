@@ -249,7 +249,6 @@ pairs_of_counts = st.tuples(
 )
 
 
-@settings(max_examples=50)
 @given(pairs_of_counts, st.floats(-4.0, 4.0), st.floats(0.0, 3.0))
 def test_no_bound_increases_with_the_noise(drawn, level, step):
     a, b, gaps = drawn
@@ -263,7 +262,6 @@ def test_no_bound_increases_with_the_noise(drawn, level, step):
         assert np.all(bound.losses(high) <= bound.losses(low) + slack)
 
 
-@settings(max_examples=50)
 @given(pairs_of_counts, st.floats(1e-3, 1e3), st.floats(-2.0, 2.0))
 def test_relaxed_is_the_same_inside_and_outside_of_the_window_of_a_search(drawn, budget, level):
     a, b, gaps = drawn

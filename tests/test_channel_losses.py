@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 from channel_oracle import channel, distributions_released, exact, from_shares
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import channel_losses
@@ -42,7 +42,6 @@ def instances(draw):
     return channel(matrix), masses
 
 
-@settings(max_examples=50)
 @given(instances(), st.sampled_from(NOTIONS))
 def test_the_exact_loss_lies_between_the_ends(instance, notion):
     check(*instance, notion)

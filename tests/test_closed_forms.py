@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy.linalg import expm, null_space
@@ -72,7 +72,6 @@ def test_values_of_two_users_move_both_of_them():
     assert cf.weakly_dependent(10, 0).distance == 10.0
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.integers(1, 9), min_size=4, max_size=4),
     st.booleans(),

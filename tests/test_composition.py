@@ -6,7 +6,7 @@ from math import comb
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import Panels, compose
@@ -151,7 +151,6 @@ distributions = st.integers(2, 5).flatmap(
 )
 
 
-@settings(max_examples=50)
 @given(st.lists(distributions, min_size=1, max_size=4), st.floats(0.001, 5.0))
 def test_the_interval_holds_the_loss_of_any_discrete_distributions(counts, epsilon):
     groups = [
@@ -173,7 +172,6 @@ def test_what_lies_just_above_epsilon_is_not_lost_between_two_places_of_the_grid
     assert low <= brute_force([answer] * 2, epsilon) <= high
 
 
-@settings(max_examples=50)
 @given(st.lists(distributions, min_size=2, max_size=3), st.floats(0.001, 3.0), st.integers(2, 4))
 def test_coarser_panels_only_widen_the_interval(counts, epsilon, size):
     groups = [

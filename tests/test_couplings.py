@@ -47,7 +47,6 @@ def transported(p, q, costs):
     return found.fun
 
 
-@settings(max_examples=50)
 @given(distributions(), distributions())
 def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_paper(p, q):
     plan = optimal_plan(p, q)
@@ -58,7 +57,6 @@ def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_pa
         assert below == close(min(f, g), abs=1e-12)
 
 
-@settings(max_examples=50)
 @given(distributions(), distributions())
 def test_distances_are_those_of_linear_programs(p, q):
     moves = np.abs(p.rows - q.rows.T)
@@ -70,7 +68,6 @@ def test_distances_are_those_of_linear_programs(p, q):
     assert w_p(p, q, math.inf) == w_infinity(p, q) >= w_p(p, q, 50) * (1 - 1e-12)
 
 
-@settings(max_examples=50)
 @given(distributions(), distributions(), st.integers(0, 40))
 def test_nearness_is_the_least_mass_that_any_coupling_moves_farther(p, q, quarters):
     z = quarters / 4

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -69,7 +69,6 @@ def test_rows_are_read_only_copies():
             array[0] = 5
 
 
-@settings(max_examples=50)
 @given(channels())
 def test_a_pickle_has_the_same_digest_and_stays_read_only(rows):
     for other in (pickle.loads(pickle.dumps(rows)), copy.deepcopy(rows)):
@@ -127,7 +126,6 @@ def test_shares_that_carry_from_half_to_half_are_a_row():
 # --------------------------------------------------------------------------------------- the draws
 
 
-@settings(max_examples=50)
 @given(channels())
 def test_each_word_leads_to_the_entry_whose_share_of_all_words_it_is_in(rows):
     for x in range(rows.n_cells):

@@ -6,7 +6,7 @@ from math import exp, inf, log, nextafter
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -72,7 +72,6 @@ def total(a, sigmas):
 # The shifts
 
 
-@settings(max_examples=50)
 @given(iterations())
 def test_optimal_shifts_leave_nothing_in_exact_arithmetic(case):
     s, sigmas, factors = case
@@ -82,7 +81,6 @@ def test_optimal_shifts_leave_nothing_in_exact_arithmetic(case):
     assert left_over(a, s, factors) == 0
 
 
-@settings(max_examples=50)
 @given(iterations())
 def test_optimal_shifts_meet_a_lower_bound_by_duality(case):
     # For multipliers m_k >= 0 of the constraints sum_(t > k) P_t a_t >= S_k, and M their running
@@ -180,7 +178,6 @@ def test_rounding_does_not_pile_up_on_a_last_step_that_hides_nothing():
 # The loss
 
 
-@settings(max_examples=50)
 @given(iterations(), st.floats(1.01, 100.0))
 def test_the_optimal_loss_is_at_most_that_of_each_step_on_its_own(case, alpha):
     s, sigmas, factors = case
@@ -194,7 +191,6 @@ def test_the_optimal_loss_is_at_most_that_of_each_step_on_its_own(case, alpha):
     )
 
 
-@settings(max_examples=50)
 @given(iterations(), st.floats(0.0, 2.0), st.integers(0, 7))
 def test_the_loss_never_falls_when_a_move_grows(case, more, where):
     s, sigmas, factors = case
@@ -384,7 +380,6 @@ def test_records_that_are_all_equal_have_the_loss_of_group_privacy():
 # The smallest noise
 
 
-@settings(max_examples=50)
 @given(iterations(), st.floats(1.001, 1e4), st.floats(1e-12, 800.0))
 def test_the_smallest_sigma_keeps_the_budget_and_none_smaller_does(case, alpha, epsilon):
     s, _, factors = case
@@ -545,7 +540,6 @@ def test_a_million_records_in_batches_take_one_sequence_of_moves():
 # A secret place in the order
 
 
-@settings(max_examples=50)
 @given(
     st.lists(
         st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 1e4), st.floats(0.0, 1e-12)), min_size=1

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._noiser import CellDistance, channel_release
@@ -66,7 +66,6 @@ def test_the_first_of_the_nearest_cells_is_found_among_many_ties(columns, chunk,
 numbers = st.floats(-1e6, 1e6) | st.sampled_from([0.1, 0.2, 0.3, 1e-300, 1e15, 1e22, -1e300])
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(numbers, st.integers(0, 2), numbers), min_size=2, max_size=12))
 def test_numbers_of_any_size_are_compared_as_costs_are(values):
     values = np.array(values)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer.accounting import privacy_loss
@@ -75,7 +75,6 @@ def test_budgets_out_of_range_are_named(make, message):
 numbers = st.floats(0.0, 50.0)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(numbers, st.floats(1e-6, 1.0)), min_size=1, max_size=6))
 @pytest.mark.parametrize("notion", NOTIONS[:3], ids=str)
 def test_an_average_lies_between_the_least_and_the_largest_loss_and_never_below_the_mean(

@@ -189,7 +189,6 @@ def test_the_density_at_zero_has_thirty_digits(k):
 # ----------------------------------------------------------------------------------------- the tail
 
 
-@settings(max_examples=50)
 @given(powers, mantissas, st.integers(0, 40), st.floats(1.0, 2.0))
 def test_the_chance_in_a_shell_is_the_density_over_its_top_and_at_most_one(k, mantissa, shell, y):
     distribution = tables(k, mantissa)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from sampling_oracle import (
@@ -138,7 +138,6 @@ def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mant
     assert least.min() >= -1e-12 * distribution.slope.max()
 
 
-@settings(max_examples=50)
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
 def test_the_tables_add_up_to_the_share_of_the_rest(mantissa, exponent):
     mass, body, above = table_sampler._body_and_rest(mantissa, exponent)
@@ -168,7 +167,6 @@ def test_bits_become_cell_position_and_sign(chunk, v, second, scale):
     assert draw(source, 1)[0] == -1 - j
 
 
-@settings(max_examples=50)
 @given(st.integers(0, CHUNKS - 1), scales)
 def test_the_low_bits_run_through_every_position_once(v, scale):
     low_bits, _, _ = geometry(fine_sampler(scale))

@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -387,7 +387,6 @@ def test_the_ball_bounds_the_loss_of_records_that_all_move(at_every_step):
         assert narrow == pytest.approx((3.0 + 1.0) ** 2)
 
 
-@settings(max_examples=50)
 @given(
     s=st.lists(st.floats(0.0, 2.0), min_size=2, max_size=12).filter(any),
     diameter=st.floats(0.1, 5.0),

@@ -72,7 +72,6 @@ def test_a_history_that_is_allowed_loses_no_more_than_the_certified_release(
     assert all(a <= b + SLACK for a, b in zip(joint, alone, strict=True))
 
 
-@settings(max_examples=50)
 @given(thetas, shares, st.sampled_from([1.0 + 1e-12, 1.001, 3.0]))
 def test_a_history_just_beyond_the_budget_is_refused_and_loses_more(theta, shares, part):
     scales, spent = history_of(theta, shares, part)

@@ -14,7 +14,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 from claims import half
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from release_cases import ID_KINDS, table_of_ids
 
@@ -278,7 +278,6 @@ def test_a_fit_without_names_releases_no_stream(table):
     st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=8, unique=True)),
     st.integers(1, 9),
 )
-@settings(max_examples=50)
 def test_what_was_seen_is_known_on_the_disk_and_in_memory(batches, on_disk):
     seen, known = SeenIds(on_disk), set()
     for batch in batches:

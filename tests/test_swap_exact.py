@@ -240,7 +240,6 @@ class Seeded:
 
 
 @given(st.integers(0, 2**32), st.integers(0, 1))
-@settings(max_examples=50)
 def test_of_the_first_shuffle_only_the_orders_within_cells_count(seed, match):
     """What `ByCells` takes for granted."""
     rng = np.random.default_rng(seed)
@@ -264,7 +263,6 @@ def test_of_the_first_shuffle_only_the_orders_within_cells_count(seed, match):
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=50)
 def test_as_many_rows_go_from_cell_to_cell_as_the_flows_say(seed, match):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 6))

@@ -5,7 +5,7 @@ from math import lcm
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._strategies import couplings, monotone, transport, w_infinity
@@ -35,7 +35,6 @@ def _assert_exact(plans):
         assert columns == [c * (total // q.total) for c in q.counts.tolist()]
 
 
-@settings(max_examples=50)
 @given(counts, counts)
 def test_the_marginals_of_a_monotone_coupling_are_the_priors_exactly(a, b):
     p, q = (Discrete.from_counts(np.arange(len(c)), c) for c in (a, b))
@@ -45,7 +44,6 @@ def test_the_marginals_of_a_monotone_coupling_are_the_priors_exactly(a, b):
     assert np.all(np.diff(plans.targets) >= 0)
 
 
-@settings(max_examples=50)
 @given(masses, masses)
 def test_the_marginals_of_floats_are_exact_too_where_64_bits_do_not_hold_them(a, b):
     p, q = (Discrete(np.arange(len(m)), np.array(m) / np.sum(m)) for m in (a, b))

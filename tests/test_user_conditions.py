@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -230,7 +230,6 @@ def coins(draw):
 budgets = st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0])
 
 
-@settings(max_examples=50)
 @given(distributions(), distributions(), st.lists(distributions(), max_size=2), budgets)
 def test_no_condition_on_two_distributions_is_below_the_exact_loss(p, q, others, epsilon):
     for condition in (uc.theorem_4, uc.relaxed):
@@ -241,7 +240,6 @@ def test_no_condition_on_two_distributions_is_below_the_exact_loss(p, q, others,
             assert loss_of_sum(p, q, others, scale) <= epsilon
 
 
-@settings(max_examples=50)
 @given(distributions(), st.lists(distributions(), max_size=2), budgets)
 def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon):
     for condition in (uc.theorem_3_eq13, uc.theorem_3_eq14):
@@ -252,7 +250,6 @@ def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon
             assert loss_of_sum(p, ABSENT, others, scale) <= epsilon
 
 
-@settings(max_examples=50)
 @given(coins(), coins(), st.lists(distributions(), max_size=2), budgets)
 def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
     scales = [lemma([PriorPair(p, q)], epsilon).scale for lemma in uc._BINARY]
@@ -274,7 +271,6 @@ def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
     assert epsilon * (1 - 1e-15) <= loss <= epsilon
 
 
-@settings(max_examples=50)
 @given(
     distributions().filter(
         lambda distribution: (
@@ -288,7 +284,6 @@ def test_eq_13_is_the_loss_of_values_that_are_not_negative(distribution, epsilon
     assert loss_of_sum(distribution, ABSENT, [D1], scale) == pytest.approx(epsilon, rel=1e-10)
 
 
-@settings(max_examples=50)
 @given(coins(), coins(), distributions(), budgets)
 def test_psi_as_printed_agrees_with_its_closed_form(p, q, others, epsilon):
     chances = [
