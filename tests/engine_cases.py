@@ -113,13 +113,8 @@ def polars_lazy(frame):
     return in_polars(frame).lazy()
 
 
-@cache
-def _database():
-    return duckdb.connect()
-
-
 def duckdb_relation(frame):
-    connection = _database().cursor()  # one of its own; a database of its own would take longer
+    connection = duckdb.connect()
     connection.register("rows", in_polars(frame).to_arrow())
     return connection.sql("select * from rows")
 

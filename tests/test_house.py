@@ -3,7 +3,6 @@
 import ast
 import configparser
 import functools
-import gc
 import graphlib
 import importlib
 import re
@@ -15,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import sklearn_puffer
 from sklearn_puffer import noise, notions
@@ -136,17 +134,7 @@ def _module(path):
 @functools.cache
 def modules():
     """Return every module by its name, each file read once, and none where tests are collected."""
-    gc.disable()  # it looks through half a million nodes again and again, and all of them stay
-    try:
-        return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
-    finally:
-        gc.enable()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_module_is_kept():
-    yield
-    modules.cache_clear()
+    return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
 
 
 @functools.cache

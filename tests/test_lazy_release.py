@@ -5,7 +5,6 @@ import pickle
 import re
 import traceback
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -37,13 +36,8 @@ def polars_lazy(frame):
     return frame.lazy()
 
 
-@cache
-def database():
-    return duckdb.connect()
-
-
 def duckdb_relation(frame):
-    connection = database().cursor()  # one of its own; a database of its own would take longer
+    connection = duckdb.connect()
     connection.register("rows", frame.to_arrow())
     return connection.sql("from rows")
 
