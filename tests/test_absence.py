@@ -272,6 +272,7 @@ def test_the_certificate_says_which_refusals_tell_of_a_report():
 # ---------------------------------------------------------------------------------- Gaussian users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "delta"),
     [

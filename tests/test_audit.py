@@ -303,6 +303,7 @@ def found_in_tenths(problem):
     return found
 
 
+@pytest.mark.slow
 def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(monkeypatch):
     table, noiser = published(), PufferfishNoiser(1.0, sensitive="s", noise="optimal")
     with pytest.raises(ValueError, match=r'distinct rows, more than the 256 .* noise="swap"'):

@@ -60,6 +60,7 @@ def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
     assert [each["name"] for each in json.loads(found.to_json())["peers"]] == BOTH
 
 
+@pytest.mark.slow
 def test_a_peer_that_tells_everything_reaches_what_the_control_does_and_is_no_finding():
     table = mixed()
     given = {"nothing hidden": table, "nor in polars": pl.from_pandas(table)}
@@ -82,6 +83,7 @@ def test_attack_against_utility_has_a_point_without_a_guarantee_for_each_peer():
     ]
 
 
+@pytest.mark.slow
 def test_several_secrets_and_few_of_the_rows_have_peers_too():
     table = mixed(600)
     both = PufferfishNoiser(sensitive=["group", "late"], missing="category").fit(table)

@@ -191,6 +191,7 @@ def test_joint_distributions_agree_with_dense_sums(noise, notion):
         assert high - low <= 5e-3 * high
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     st.integers(0, 10**6),

@@ -334,6 +334,7 @@ def test_the_pure_scale_of_gaussian_users_is_that_of_their_densities(mean, epsil
     assert np.argmax(losses) == found.worst_pair
 
 
+@pytest.mark.slow
 def test_the_delta_of_gaussian_users_is_that_of_their_densities():
     notion = Pufferfish(0.3, 0.01)
     found = cf.gaussian_users([1.0], [0.5], notion, counts=[3]).exact
@@ -365,6 +366,7 @@ def test_known_values_are_translations():
     assert beside.scale == pytest.approx(3.0, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_users_follow_the_unit_of_their_values():
     for unit in (1e-12, 1e12):
         found = cf.gaussian_users([unit], [unit], Pufferfish(1.0, 0.3))

@@ -88,6 +88,7 @@ def test_a_theorem_in_place_of_the_exact_loss_is_said_and_how_close_it_is(option
     assert lower.max() > certificate.notion.budget
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [pytest.param({"delta": 1e-3, "noise": "gaussian"}, marks=pytest.mark.slow), {"alpha": 2.0}],

@@ -920,6 +920,7 @@ def test_rows_that_look_otherwise_are_told_by_the_status(folder, capsys):
     assert "puffer fit --noiser" in told(capsys)
 
 
+@pytest.mark.slow
 def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys, monkeypatch):
     make_table(500, seed=1).to_csv("held.csv", index=False)
     options = ["--epsilon", "1", "--unknown", "nearest"]

@@ -57,6 +57,7 @@ def test_displays_are_found_at_the_front_door_too_where_they_once_stood():
         assert name not in sklearn_puffer.__all__
 
 
+@pytest.mark.slow
 def test_utility_is_the_curve_of_the_proposed_setting(planned):
     display = UtilityDisplay.from_plan(planned)
     curve = planned.curve()
@@ -356,6 +357,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.slow
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     found = compared(0.6, 0.8)
     ledger = Ledger.create(tmp_path / "cars", noiser)

@@ -462,6 +462,7 @@ def test_what_reads_files_and_is_absent_is_named_with_its_way_in(monkeypatch, tm
         PufferfishNoiser(1.0, sensitive="s").fit(X)
 
 
+@pytest.mark.slow
 def test_no_engine_is_imported_to_know_a_lazy_table():
     code = (
         "import sys, pandas as pd, sklearn_puffer;"

@@ -176,6 +176,7 @@ def test_no_check_of_scikit_learn_fails_with_a_swap_but_of_few_rows_or_labels():
     assert sum(each["status"] == "passed" for each in results) >= 36
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* change.* more than a constant")
 @pytest.mark.filterwarnings("ignore:within the .* cells")
 def test_a_seeded_swap_of_an_array_is_that_of_lists_and_of_fit_transform():
@@ -219,6 +220,7 @@ def _check_fit_transform_agrees(estimator):
     assert len(first) == len(X)
 
 
+@pytest.mark.slow
 def test_weights_are_equivalent_to_repetition_where_unseen_values_are_moved():
     estimator = PufferfishNoiser(sensitive=0, unknown="nearest")
     estimator_checks.check_sample_weight_equivalence_on_dense_data("PufferfishNoiser", estimator)

@@ -81,6 +81,7 @@ def test_the_examples_that_the_documentation_runs_exist():
     assert [name for name in run if not (EXAMPLES / f"{name}.py").is_file()] == []
 
 
+@pytest.mark.slow
 def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp_path):
     printed = start("release_diabetes")
     table = load_diabetes(as_frame=True, scaled=False).data[["age", "bmi", "bp"]]
@@ -188,6 +189,7 @@ def check_engine(printed, engine):
     assert len(re.findall(r"^\d +-?\d+ +-?[\d.]+$", printed, re.MULTILINE)) == 5
 
 
+@pytest.mark.slow
 def test_table_4_is_printed_side_by_side_and_drawn(run, tmp_path):
     printed = run("plot_table4")
     student = re.search(r"Student Performance.*?\n0\.1 (.*?)\n", printed, re.DOTALL).group(1)
@@ -196,6 +198,7 @@ def test_table_4_is_printed_side_by_side_and_drawn(run, tmp_path):
     assert (tmp_path / "table4.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_what_one_column_changes_by_is_printed_and_drawn(run, tmp_path):
     printed = run("plot_one_column", "--tables", "nowhere")
     assert row(printed, "Census Income") == [0.589, 1.979, 0.9914, 0.4758, 0.08199]

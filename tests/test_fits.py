@@ -211,6 +211,7 @@ def test_bad_settings_are_refused(wrong):
 # ---------------------------------------------------------------------------------------- estimates
 
 
+@pytest.mark.slow
 def test_posterior_draws_have_the_moments_of_the_posterior():
     n = 40
     rows = np.linspace(-1.0, 1.0, n)[:, None]
@@ -225,6 +226,7 @@ def test_posterior_draws_have_the_moments_of_the_posterior():
     assert means.var() == pytest.approx(scatter / n / (n - 3), rel=0.1)
 
 
+@pytest.mark.slow
 def test_joint_posterior_draws_have_the_mean_of_their_wishart_distribution():
     n = 30
     rows = ROWS[:n]

@@ -263,6 +263,7 @@ def test_equal_priors_lose_nothing(notion):
     assert np.all(upper == 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     st.floats(0.01, 5.0),

@@ -232,6 +232,7 @@ def test_no_loss_under_heavy_noise_grows_with_its_scale(exponent, step, k):
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "epsilon", [pytest.param(0.5, marks=SLOW), pytest.param(3.0, marks=SLOW), 12.0]
 )

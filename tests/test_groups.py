@@ -560,6 +560,7 @@ def test_two_releases_of_two_rows_keep_one_budget():
     assert 0.79 < max(divergence(p, q), divergence(q, p)) <= 0.8
 
 
+@pytest.mark.slow
 @of_little_use
 def test_columns_taken_as_independent_lose_as_many_times_as_there_are_rows():
     table = HOMES.assign(age=20 + np.arange(120) % 7 + HOMES["visits"], home=np.arange(120))

@@ -104,6 +104,7 @@ def test_far_values_of_a_secret_outside_all_pairs_are_released_too():
     assert len(noiser.fit(frame).transform(frame)) == 60
 
 
+@pytest.mark.slow
 def test_a_scale_that_grows_past_its_grid_gets_a_coarser_one():
     """Rounding the atoms may ask for a little more noise, and that for a coarser grid."""
     rng = np.random.default_rng(0)

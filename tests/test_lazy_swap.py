@@ -116,6 +116,7 @@ def test_the_rows_are_those_that_came_and_passed_columns_stay_with_their_owners(
         assert not found[PUBLIC].equals(table[PUBLIC])
 
 
+@pytest.mark.slow
 def test_another_order_and_other_parts_are_the_same_release(noiser, tmp_path):
     expected = keyed(noiser, in_polars(ROWS)).with_columns(client=IDS).sort("client")
     mixed = in_polars(ROWS.sample(frac=1.0, random_state=4))
@@ -173,6 +174,7 @@ def test_ids_of_every_type_are_those_of_memory(noiser, dtype):
 # -------------------------------------------------------------------------------------------- fits
 
 
+@pytest.mark.slow
 def test_all_engines_learn_what_is_learnt_in_memory_of_the_distinct_rows(tmp_path):
     table = ROWS.drop(columns="client")
     in_polars(table).write_parquet(tmp_path / "rows.parquet")
@@ -217,6 +219,7 @@ def test_secrets_are_counted_in_all_rows_where_few_are_learnt_from(monkeypatch, 
     assert certificate.loss == max(lost)
 
 
+@pytest.mark.slow
 def test_who_is_learnt_from_does_not_depend_on_the_secrets_or_the_engine(monkeypatch):
     monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 200)
     table = ROWS.drop(columns="client")

@@ -94,6 +94,7 @@ def test_the_swap_is_tried_at_two_numbers_of_cells_over_the_set_and_with_what_is
     assert "Laplace noise, remapped, 5 bins" in labels
 
 
+@pytest.mark.slow
 def test_the_noiser_of_a_row_is_the_one_that_was_measured(found):
     for k, row in enumerate(found.trials):
         if row.noiser is None:
@@ -235,11 +236,13 @@ def test_the_first_sentence_says_to_release_where_the_rows_tell_too_much(found):
     assert found.recommended()[0][0] == 0
 
 
+@pytest.mark.slow
 def test_the_first_sentence_says_that_nothing_is_needed_where_the_rows_tell_less():
     told = plan(people(told=0.0), "group", public=["score"], noise="swap", prior=SMALL_TREES)
     assert str(told).splitlines()[1].startswith("Nothing is needed: the rows as they are tell at")
 
 
+@pytest.mark.slow
 def test_where_nothing_is_kept_ways_out_are_measured(found):
     caught = tuple(replace(each, verdict="struck out", reason="x") for each in found.trials)
     told = replace(found, trials=caught, out=("give up column 'score' (measured)",))
@@ -252,6 +255,7 @@ def test_where_nothing_is_kept_ways_out_are_measured(found):
     assert any(way.startswith("take epsilon 2 (") for way in ways)
 
 
+@pytest.mark.slow
 def test_the_curve_solves_the_swap_anew_for_each_budget(found):
     k = next(k for k, each in enumerate(found.trials) if each.label == "swap, 8 cells")
     curve = found.curve(k, [0.1, 0.5, 1.0, 4.0])
@@ -261,6 +265,7 @@ def test_the_curve_solves_the_swap_anew_for_each_budget(found):
     assert curve["rows_equal"][2] == pytest.approx(found.trials[k].rows_equal, abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_curve_of_noise_is_that_of_fits_at_each_budget():
     told = plan(people(), "group", public=["visits", "town"], noise="laplace")
     curve = told.curve(0, [0.5, 2.0])
@@ -293,6 +298,7 @@ def test_what_columns_cost_a_swap_if_they_are_known_is_said_of_each(found):
     assert "'visits' " in told
 
 
+@pytest.mark.slow
 def test_whole_groups_are_held_out():
     table = people(900).assign(person=np.repeat(np.arange(300), 3))
     how = {"public": ["score"], "noise": "swap", "prior": SMALL_TREES}
@@ -441,6 +447,7 @@ def test_a_plan_is_json_without_rows(found):
     assert "measurer" not in told
 
 
+@pytest.mark.slow
 def test_missing_values_are_planned_with():
     table = people(400)
     table.loc[::9, "town"] = None
@@ -449,6 +456,7 @@ def test_missing_values_are_planned_with():
     assert told.trials[0].verdict == "holds"
 
 
+@pytest.mark.slow
 def test_diabetes_is_released_nearly_as_it_is():
     table = load_diabetes(as_frame=True, scaled=False).data
     how = {"public": ["age", "bmi", "bp"], "noise": "swap", "prior": SMALL_TREES}

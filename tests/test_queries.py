@@ -515,6 +515,7 @@ def released(query, reports, n, users):
         return np.array([query.release(reports).value for _ in range(n)])
 
 
+@pytest.mark.slow
 def test_the_noise_has_the_distribution_that_is_guaranteed():
     users, reports = [User(P4), User(THREE[0]), User(THREE[1])], [5, 4, 2]
     query = PufferfishSum(0.5, random_state=11)

@@ -93,6 +93,7 @@ def test_the_noise_by_strategy_is_measured():
         assert noise(strategy=strategy.strip('`"'), **RELEASE) == printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", rows_under("guarantee"), ids=lambda row: row[0])
 def test_the_noise_by_guarantee_is_measured(row):
     guarantee, *printed = row

@@ -405,6 +405,7 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
+@pytest.mark.slow
 def test_another_process_reads_a_form_with_a_light_import(tmp_path):
     paths = [tmp_path / "release.json", tmp_path / "array.json"]
     fitted("no bins").to_json(paths[0])

@@ -552,6 +552,7 @@ print(noiser.fit(table).certificate_.fingerprint)
 """
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_the_same_in_every_process():
     elsewhere = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT],

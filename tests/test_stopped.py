@@ -176,6 +176,7 @@ def test_a_ledger_counts_what_was_handed_out_and_no_other(stops, tmp_path):
     assert len(Ledger.open(tmp_path / "ledger.json", noiser).history()) == 1
 
 
+@pytest.mark.slow
 def test_fits_leave_what_was_fitted_before(stops):
     X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(60, 2))
     users = [User(Discrete([0, 1, 3], [0.5, 0.3, 0.2]), count=5)]

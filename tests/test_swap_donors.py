@@ -144,6 +144,7 @@ def test_what_is_released_is_a_row_of_the_cell_that_was_drawn_whatever_the_own_r
     assert released_one_by_one(cells) == promised(cells)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [(0,), pytest.param((2,), marks=pytest.mark.slow)])
 def test_more_senders_and_donors_change_nothing(cells):
     assert released_one_by_one(cells, n_senders=2, n_donors=3) == promised(cells)
@@ -390,6 +391,7 @@ def test_a_forked_process_has_no_donors():
     assert os.read(reading, 20) == b"refused"
 
 
+@pytest.mark.slow
 def test_threads_get_different_donors():
     own = noiser().fit(TABLE)
     with ThreadPoolExecutor(4) as threads:

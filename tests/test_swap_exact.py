@@ -110,6 +110,7 @@ def test_nothing_but_ties_changes_nothing():
     check(TIED, quarters([10, 2], [2, 6]))
 
 
+@pytest.mark.slow
 def test_six_rows_with_copies_tell_what_the_flows_say():
     check(IN_TWOS, quarters([7, 1, 0], [1, 6, 1], [0, 1, 7]))
 

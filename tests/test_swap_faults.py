@@ -95,6 +95,7 @@ def test_5_where_a_fresh_model_could_not_be_fitted_nothing_is_said_of_what_it_fi
     assert "0.000 nats" not in str(noiser.certificate_)  # -inf to inf
 
 
+@pytest.mark.slow
 def test_6_the_fingerprint_does_not_depend_on_the_order_of_the_fitted_rows():
     told = set()
     for seed in range(6):

@@ -234,6 +234,7 @@ def test_homes_get_all_rows_of_a_home_of_their_size_in_the_order_they_had(within
     assert noiser.certificate_.holds
 
 
+@pytest.mark.slow
 def test_rows_to_come_and_rows_with_gaps_are_exchanged_by_whole_homes(noiser):
     later = homes(200, seed=1)
     later["age"] = later["age"].where(later["age"] > 30)
@@ -383,6 +384,7 @@ def told_apart():
     return pd.DataFrame({"person": person, "ill": ill, "score": score})
 
 
+@pytest.mark.slow
 def test_an_audit_attacks_whole_groups_of_a_noiser_that_has_groups(told_apart):
     fitted, held = told_apart[:6_000], told_apart[6_000:]
     noiser = swap(groups="person", public="score", cells=8).fit(fitted)
@@ -397,6 +399,7 @@ def test_an_audit_attacks_whole_groups_of_a_noiser_that_has_groups(told_apart):
     assert max(each.auc for each in own) < own[0].auc_allowed + 0.04
 
 
+@pytest.mark.slow
 def test_an_audit_of_single_rows_takes_one_row_of_each_group(told_apart):
     noiser = quick(groups=None, max_group=None, public="score", cells=8)
     fitted, held = told_apart[:6_000], told_apart[6_000:]

@@ -458,6 +458,7 @@ def patients():
     return load_diabetes(as_frame=True, scaled=False, return_X_y=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "kinds"),
     [
