@@ -126,6 +126,27 @@ def test_no_close_adversary_learns_more_than_the_theorems_say(seed, alpha):
     assert alpha < math.inf or close_adversary(loss, fitted, fitted) == close(loss(math.inf))
 
 
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 8.0])
+def test_the_bound_of_a_close_adversary_is_the_least_that_a_search_of_the_formula_finds(alpha):
+    fitted = {"a": Discrete([0, 1], [0.5, 0.5]), "b": Discrete([0, 1], [0.3, 0.7])}
+    believed = {"a": Discrete([0, 1], [0.45, 0.55]), "b": Discrete([0, 1], [0.31, 0.69])}
+
+    def apart(order, ps, qs):
+        pairs = [(ps[s].counts / ps[s].total, qs[s].counts / qs[s].total) for s in "ab"]
+        return max(math.log(np.sum(p**order * q ** (1 - order))) / (order - 1) for p, q in pairs)
+
+    def bound(p, q, r):
+        own = (1 + 1 / (r * (alpha - 1))) * 0.1 * q * (alpha - 1 / p)
+        there = (1 + (1 / r + 1 / q) / (alpha - 1)) * apart(alpha * p, believed, fitted)
+        return own + there + apart((alpha - 1) * r + 1, fitted, believed)
+
+    parts = range(1, 40)
+    shares = [(a, b, 40 - a - b) for a in parts for b in parts if a + b < 40]
+    least = min(bound(*(40 / part for part in share)) for share in shares)
+    found = close_adversary(lambda order: 0.1 * order, fitted, believed, alpha=alpha)
+    assert least <= found <= 1.05 * least
+
+
 def test_a_certificate_of_the_loss_itself_is_within_the_theorem():
     import pandas as pd
 

@@ -21,7 +21,7 @@ from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
-from sklearn_puffer._noiser.swap_rows import ONE_STRATUM, Distance, RowByRow, WideForm
+from sklearn_puffer._noiser.swap_rows import ONE_STRATUM, Distance, RowByRow, WideForm, WideRows
 from sklearn_puffer._review.attack import SIZE, Groups
 from sklearn_puffer._swaps import ROW, SwapProblem, whole_rows
 from sklearn_puffer._tables import Values, frame_table
@@ -94,6 +94,11 @@ def package_swap(wide_rows, homes, cells, flows):
         return tuple(rows["value"].to_numpy()[wide.row_by_row(gets)].tolist())
 
     return released
+
+
+def test_each_row_takes_its_value_from_the_group_that_its_own_gets():
+    wide = WideRows.of(np.array([0, 1, 2, 2, 1, 0]))
+    assert wide.row_by_row(np.array([1, 2, 0])).tolist() == [1, 2, 0, 5, 3, 4]
 
 
 def held(wide_rows, homes, view):
