@@ -353,6 +353,7 @@ def test_the_split_is_the_seeds_and_the_noise_is_not():
     assert len({tuple(each["log_odds"]) for each in found}) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
     table = mixed()
@@ -499,6 +500,7 @@ def test_words_that_come_out_as_codes_are_attacked_and_not_compared():
     assert "AUC on true rows" in set(found.utility["what"])
 
 
+@pytest.mark.slow
 def test_several_sensitive_columns_and_secrets_beside_the_table():
     table = mixed(600).drop(columns="town")
     both = PufferfishNoiser(sensitive=["group", "late"]).fit(table)
@@ -511,6 +513,7 @@ def test_several_sensitive_columns_and_secrets_beside_the_table():
     assert found.exact is not None
 
 
+@pytest.mark.slow
 def test_a_delta_and_an_order_are_audited_too():
     table = mixed(600)
     for more in ({"delta": 0.05}, {"alpha": 2.0, "noise": "gaussian", "strategy": "wasserstein"}):
@@ -532,6 +535,7 @@ def test_an_audit_is_json_text_and_inert_html():
         assert tag not in found._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "optimal"])
 def test_a_release_read_from_its_form_is_attacked_like_its_noiser(noise):
     table = mixed()

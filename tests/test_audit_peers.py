@@ -42,6 +42,7 @@ def beside(table):
     }
 
 
+@pytest.mark.slow
 def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
     table = mixed()
     found = audit(released(table), table, TREE, task="late", peers=beside(table), **PLAIN)
@@ -71,6 +72,7 @@ def test_a_peer_that_tells_everything_reaches_what_the_control_does_and_is_no_fi
         assert set(found.utility.loc[:1, f"peer: {name}"]) <= {1.0, table["visits"].median()}
 
 
+@pytest.mark.slow
 def test_attack_against_utility_has_a_point_without_a_guarantee_for_each_peer():
     table = mixed()
     found = audit(released(table), table, TREE, task="late", peers=beside(table), **PLAIN)

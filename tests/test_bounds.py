@@ -170,6 +170,7 @@ def test_remark_5_2_of_000_relaxed_may_need_far_less_in_that_worst_case():
     assert _scale(p, q, 1.0, "relaxed") < 0.34 * _scale(p, q, 1.0, "wasserstein")
 
 
+@pytest.mark.slow
 def test_random_soundness_either_condition_alone_bounds_both_directions():
     """The instances behind the statement that Eq. (11) alone, or (12) alone, is enough."""
     rng = np.random.default_rng(7)

@@ -173,6 +173,7 @@ def test_losses_add_up_over_groups_before_directions_and_pairs_are_compared():
     assert smallest_factor([one, two], 1.0) == pytest.approx(5.0, rel=2e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.integers(1, 50), min_size=4, max_size=4), st.floats(0.01, 5.0))
 def test_more_budget_never_needs_more_noise(counts, epsilon):

@@ -74,6 +74,7 @@ def losses(sets, family, notion):
     return SetLosses([tuple(sets)], noise, notion).losses(1.0)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*FAMILIES, LAPLACE])
 def test_pure_losses_are_the_largest_ratio_of_the_extremes(sets, family):
     most, least = log_extremes(family)

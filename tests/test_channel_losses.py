@@ -42,6 +42,7 @@ def instances(draw):
     return channel(matrix), masses
 
 
+@pytest.mark.slow
 @given(instances(), st.sampled_from(NOTIONS))
 def test_the_exact_loss_lies_between_the_ends(instance, notion):
     check(*instance, notion)

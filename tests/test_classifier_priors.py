@@ -842,6 +842,7 @@ def test_counting_knows_more_than_a_model_that_learns_too_little():
     assert safe.certificate_.models[0].weak == ""
 
 
+@pytest.mark.slow
 def test_a_model_that_is_surer_than_its_rows_allow_is_told_to_learn_less():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(600, 4)).round(1), columns=list("wxyz"))

@@ -281,6 +281,7 @@ FIGURE_2 = {  # mean 1, (1, 0.3): variance -> Eq. (11) for 1, 2 and 1000 users; 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", FIGURE_2)
 def test_figure_2_is_reproduced_with_its_exact_scales(variance):
     *eq11, alone, pure = FIGURE_2[variance]
@@ -440,6 +441,7 @@ def actual_delta(p, q, theta, epsilon):
     return max(gaps)
 
 
+@pytest.mark.slow
 def test_the_corollary_is_unsound_for_users_who_are_not_gaussian():
     rare = Discrete([0, 1], [1 - 1e-4, 1e-4])
     mean, deviation = 1e-4, math.sqrt(1e-4 * (1 - 1e-4))

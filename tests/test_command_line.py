@@ -502,6 +502,7 @@ def broken_table():
 BROKEN = {"prior": "gmm", "strategy": "monge", "delta": 1e-3}
 
 
+@pytest.mark.slow
 def test_where_the_certificate_does_not_hold_the_status_is_1_and_nothing_is_written(folder, capsys):
     broken_table().to_csv("in.csv", index=False)
     options = [f"--{name}={value}" for name, value in BROKEN.items()]
@@ -942,6 +943,7 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     assert found["peers"][0]["attacks"] == want["peers"][0]["attacks"]
 
 
+@pytest.mark.slow
 def test_an_audit_that_finds_more_than_was_guaranteed_is_told_by_the_status(folder, capsys):
     """Fitted where cars tell nothing, and audited where they tell all."""
     table = make_table(2000)
@@ -964,6 +966,7 @@ def test_a_swap_is_audited_too(folder, capsys):
     assert "Rows of a swap depend on each other" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_nothing_is_audited_whose_certificate_does_not_hold(folder, capsys):
     broken_table().to_csv("in.csv", index=False)
     given = {"sensitive": "loan", "on_uncertified": "warn", **BROKEN}

@@ -172,6 +172,7 @@ def test_what_lies_just_above_epsilon_is_not_lost_between_two_places_of_the_grid
     assert low <= brute_force([answer] * 2, epsilon) <= high
 
 
+@pytest.mark.slow
 @given(st.lists(distributions, min_size=2, max_size=3), st.floats(0.001, 3.0), st.integers(2, 4))
 def test_coarser_panels_only_widen_the_interval(counts, epsilon, size):
     groups = [

@@ -106,6 +106,7 @@ def test_large_cells_are_summed_by_fourier_transforms_to_the_same_distribution(n
     assert distribution.max() == pytest.approx(1 / (spread * math.sqrt(2 * math.pi)), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_draws_of_a_table_are_told_beyond_the_bound_so_often():
     rng = np.random.default_rng(0)
     secrets = np.array([[30, 5, 9], [5, 30, 12]])

@@ -57,6 +57,7 @@ def test_the_optimal_plan_has_both_marginals_and_the_cumulative_masses_of_the_pa
         assert below == close(min(f, g), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(distributions(), distributions())
 def test_distances_are_those_of_linear_programs(p, q):
     moves = np.abs(p.rows - q.rows.T)
@@ -103,7 +104,8 @@ def test_the_divergence_is_that_of_its_definition():
     assert renyi_divergence(p, Discrete([0, 1], [0.5, 0.5]), 2.0) == math.inf
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("alpha", [math.inf, 2.0])
 def test_no_close_adversary_learns_more_than_the_theorems_say(seed, alpha):
     rng = np.random.default_rng(seed)

@@ -62,6 +62,7 @@ def _violations(n_datasets, seed):
     return np.array([over_sets, plugged_in, missed]) / n_datasets
 
 
+@pytest.mark.slow
 def test_the_true_loss_rarely_exceeds_the_budget_that_the_sets_keep():
     over_sets, plugged_in, missed = _violations(150, seed=1)
     assert over_sets <= missed <= 0.05

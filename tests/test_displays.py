@@ -67,6 +67,7 @@ def test_utility_is_the_curve_of_the_proposed_setting(planned):
     assert display.constant == planned.bare.change
 
 
+@pytest.mark.slow
 def test_an_attack_is_drawn_beside_what_is_allowed_and_told_by_name(planned):
     ax = axes()
     display = UtilityDisplay.from_plan(planned, figure="attack", ax=ax, linewidth=3.0)
@@ -397,6 +398,7 @@ def test_axes_that_are_none_are_refused_before_anything_is_computed(kind):
         getattr(kind, maker)(*[None] * n_given, ax=np.array([1, 2]))
 
 
+@pytest.mark.slow
 def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are(planned):
     from matplotlib import pyplot, rcParams
 

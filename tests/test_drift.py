@@ -515,6 +515,7 @@ def test_a_form_written_before_there_were_margins_says_nothing_and_refuses_to_ra
     assert '"margin"' not in release.to_json()
 
 
+@pytest.mark.slow
 def test_a_form_tells_thousandths_and_no_value_of_a_column_that_takes_any_number():
     table = people(400)
     form = noiser_of(table, prior="gaussian", public=["pay"], n_bins=None).to_json()
@@ -619,6 +620,7 @@ def test_a_secret_that_fit_has_not_seen_is_named_and_one_that_is_gone_is_no_faul
     assert some.check(three[three["s"] < 2], sensitive="s").loss <= some.loss
 
 
+@pytest.mark.slow
 def test_a_channel_and_continuous_priors_are_checked_too():
     table = people(600)
     channel = noiser_of(table, noise="optimal", public=["age"], n_bins=3, dependence="joint")

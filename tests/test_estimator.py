@@ -121,6 +121,7 @@ OPTIONS = [
 UNFITTABLE = "a Gaussian has no scale for them"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the loss over the confidence set is not:UserWarning")
 @pytest.mark.filterwarnings("ignore:secret.s. .* have so few rows:UserWarning")
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -145,6 +146,7 @@ NEW_ROWS = {
 }
 
 
+@pytest.mark.slow
 def test_no_check_of_scikit_learn_fails_with_an_optimal_channel():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -359,6 +361,7 @@ def test_secrets_reach_a_pipeline_a_column_transformer_and_cross_validation_by_r
     assert len(scores["test_score"]) == 5
 
 
+@pytest.mark.slow
 def test_a_gaussian_prior_goes_through_a_column_transformer_and_cross_validation():
     X = table(300).assign(income=np.random.default_rng(2).normal(50.0, 9.0, 300))
     y = np.random.default_rng(1).integers(0, 2, 300)

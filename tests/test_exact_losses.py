@@ -256,6 +256,7 @@ def test_noise_never_loses_more_than_no_noise(p, q, combination, scale):
     assert np.all(table.intervals(noise.with_scale(scale))[0] <= table.without_noise())
 
 
+@pytest.mark.slow
 @fewer
 @given(discrete(), discrete(), st.sampled_from(NOISES), SCALES)
 def test_the_notions_agree_with_each_other(p, q, noise, scale):
@@ -601,6 +602,7 @@ def test_priors_of_two_kinds_are_refused():
         LossTable([PriorPair(column, mixture)])
 
 
+@pytest.mark.slow
 def test_best_estimates_lie_within_their_intervals():
     p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 4], [1, 4, 1])
     for noise, notion in product(NOISES, [*NOTIONS, RenyiPufferfish(1.0, 2.0, 1e-3)]):

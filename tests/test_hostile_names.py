@@ -104,6 +104,7 @@ def check_page(page):
     assert not unsafe(unescape(page))
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(), max_size=30))
 @settings(max_examples=200)
 def test_every_text_is_shown_on_one_line_and_told_from_every_other(text):

@@ -234,6 +234,7 @@ def assert_released(prior, noise, asked):
 ASKED = [{}, {"delta": 1e-3}, {"alpha": 8.0}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 def test_rows_of_gaussian_priors_are_released_jointly_by_default(asked):
     assert_released("gaussian", "laplace", asked)

@@ -490,6 +490,7 @@ KNOWN_UNDER = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "promise", "known"), KNOWN_UNDER)
 def test_against_another_prior_is_the_loss_to_who_holds_it_and_may_know_values(
     options, promise, known
@@ -571,6 +572,7 @@ def test_a_classifier_may_know_a_column_too():
     assert noiser.certificate_.counted  # what counting the same release tells
 
 
+@pytest.mark.slow
 def test_what_counting_tells_is_told_to_who_knows_a_value_too():
     table = pd.concat([weakly_ill(2), *[hidden_by_one("two")] * 30])
     model = ClassifierFit(DecisionTreeClassifier(max_depth=1), cv=2)

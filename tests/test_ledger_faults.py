@@ -254,6 +254,7 @@ def check_flips(kind, path, noiser, bits):
     return refused
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_gives_nobody_a_third_release(kind, path, noiser):
     def some(n):
         return random.Random(5).sample(range(n), 80) + list(range(0, 800, 12))
@@ -665,6 +666,7 @@ def interrupt_everywhere(kind, path, noiser, monkeypatch, every):
         interrupts, on_record, number = interrupts + 1, on_record + new, number + every
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file is closed by its own end
 def test_an_interrupt_at_any_instruction_leaves_a_whole_state_and_a_free_lock(
     kind, path, patient, monkeypatch
@@ -682,6 +684,7 @@ def test_an_interrupt_at_each_instruction_leaves_a_whole_state_and_a_free_lock(
     assert 0 < on_record < interrupts
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such timers")
 def test_no_ctrl_c_is_lost_while_a_ledger_works(kind, path, noiser, monkeypatch):
     """Real signals, at any moment: each comes out as a KeyboardInterrupt, and none is swallowed."""

@@ -139,14 +139,8 @@ def calls_made(work):
     return n_calls
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"adversaries": "confidence"},
-        pytest.param({"public": ["x", "t"]}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"adversaries": "confidence"}, {"public": ["x", "t"]}])
 def test_a_fit_makes_few_calls_for_each_further_pair(options):
     # what depends on one secret alone (distribution, set, reach, layout) is found once for it
     noiser = PufferfishNoiser(1.0, sensitive="city", **{"public": "x", **options})

@@ -311,6 +311,7 @@ def true_loss(p, q, noise, notion):
     return float(np.trapezoid(excess, y))
 
 
+@pytest.mark.slow
 @given(mixtures(), mixtures(), st.floats(0.3, 5.0), st.floats(0.05, 3.0), st.booleans())
 @settings(max_examples=20)
 def test_no_bound_is_below_the_true_hockey_stick(p, q, b, epsilon, of_laplace):
@@ -336,6 +337,7 @@ def test_no_average_is_below_the_true_renyi_divergence(p, q, b, alpha, of_laplac
             assert loss >= true_loss(one, other, level, notion) * (1.0 - 1e-4) - 1e-6
 
 
+@pytest.mark.slow
 @given(mixtures(), mixtures(), st.floats(0.3, 5.0))
 @settings(max_examples=30)
 def test_relaxed_is_never_below_the_true_pure_loss_in_either_direction(p, q, b):

@@ -181,6 +181,7 @@ def test_masses_hold_the_truth_in_both_tails_and_over_narrow_panels(prior, noise
         assert most[k] - least[k] <= 1e-8 * exact + 1e-305
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
 def test_masses_under_cauchy_noise_hold_the_truth(noise):
     distribution = distribution_of(PRIORS["one"], noise)
@@ -256,6 +257,7 @@ def renyi_integrand(alpha):
     return lambda y: mp.npdf(y, 0, 1) ** alpha * mp.npdf(y, 1, mp.mpf(1.5)) ** (1 - mp.mpf(alpha))
 
 
+@pytest.mark.slow
 def test_tails_of_gaussians_have_the_renyi_integral_of_their_closed_form():
     p, q = GaussianMixture([1.0], [0.0], [1.0]), GaussianMixture([1.0], [1.0], [1.5])
     first, second = distribution_of(p, None), distribution_of(q, None)
@@ -373,6 +375,7 @@ def test_the_counterexamples_to_theorem_2_and_corollary_2_of_003_lose_what_is_st
     assert losses(p, q, Laplace(row["b_exact"]), Pufferfish(1.0))[0].max() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.floats(0.05, 3.0), st.floats(1.05, 4.0), st.integers(0, 2**31))
 def test_no_loss_grows_with_the_noise(scale, factor, seed):

@@ -158,6 +158,7 @@ def test_every_released_value_is_on_the_grid(noise, kind):
         assert column.grid <= drawn.theta * 2.0**-19
 
 
+@pytest.mark.slow
 def test_the_last_bits_of_a_release_do_not_tell_the_value():
     """Free columns: X is put on the grid before the noise, whatever its own last bits are."""
     rng = np.random.default_rng(0)
@@ -174,6 +175,7 @@ def test_the_last_bits_of_a_release_do_not_tell_the_value():
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_continuous_priors_lose_what_is_accounted_for(noise):
     """Rows drawn from the very priors that were given."""

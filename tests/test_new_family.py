@@ -126,6 +126,7 @@ SLOW = [("near", 0.3), ("far apart", 1.0), ("crowded", 2.0)]
 CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
+@pytest.mark.slow
 @notions
 @pytest.mark.parametrize(("pair", "scale"), CASES)
 def test_exact_losses_hold_the_truth_closely(pair, notion, scale):

@@ -406,6 +406,7 @@ sizes = st.floats(-6.0, 6.0).map(lambda power: 10.0**power)
 noises = st.sampled_from(UNITS)
 
 
+@pytest.mark.slow
 @given(noises, sizes, st.floats(1.001, 64.0), st.floats(0.0, 50.0), st.integers(-40, 40))
 def test_losses_depend_on_the_shift_in_units_of_the_scale(noise, u, alpha, epsilon, power):
     other, shift = noise.scaled(2.0**power), [u * 2.0**power]

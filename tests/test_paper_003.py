@@ -202,6 +202,7 @@ def test_corollary_2_guarantees_1_nat_where_10_are_lost():
     ).max() == pytest.approx(instance["pure"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_equation_34_is_not_minimal_at_the_monge_plan():
     numbers = AUDIT["eq34"]  # X|si = X|sj ~ N(0, 1), b = epsilon = 1
 

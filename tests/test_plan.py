@@ -66,6 +66,7 @@ def test_the_same_table_and_seed_give_the_same_figures_twice(found):
     pd.testing.assert_frame_equal(own, other)
 
 
+@pytest.mark.slow
 def test_no_row_is_fitted_and_measured(found):
     own = found.measurer
     assert found.n_fitted + found.n_held == found.n_rows == 900
@@ -414,6 +415,7 @@ def test_a_refused_setting_is_told_in_its_row(found):
         found.noiser(99)
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_interrupted_keeps_what_is_done(monkeypatch):
     done = []
     first = planning.Measurer.tried

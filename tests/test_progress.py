@@ -157,6 +157,7 @@ def test_of_many_pairs_only_the_worst_are_searched(noise, notion, evaluations):
     assert alone[found.worst_pair] == max(alone)
 
 
+@pytest.mark.slow
 def test_a_fit_computes_each_loss_about_once(evaluations):
     noiser = PufferfishNoiser(alpha=2.0, epsilon=0.05, noise="gaussian", sensitive="illness")
     noiser.fit(table(n_secrets=12))
@@ -178,6 +179,7 @@ def test_the_losses_at_the_scale_of_many_pairs_are_within_the_budget():
     assert upper.max() == pytest.approx(RENYI.budget, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_search_on_the_plane_ends_where_its_losses_are_no_finer(evaluations):
     atoms = np.array([[a, b] for a in range(6) for b in range(6)], dtype=float)
     pairs = all_pairs(distributions(3, atoms))

@@ -161,6 +161,7 @@ def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
         assert capsys.readouterr().err == ""  # a line every two seconds
 
 
+@pytest.mark.slow
 def test_a_call_that_reports_nothing_is_told_of_all_the_same(at_once, capsys):
     with listening(1, "work"), task("ids counted"):
         time.sleep(0.35)
@@ -168,6 +169,7 @@ def test_a_call_that_reports_nothing_is_told_of_all_the_same(at_once, capsys):
     assert not [each for each in threading.enumerate() if "sklearn_puffer" in each.name]
 
 
+@pytest.mark.slow
 def test_what_reports_nothing_is_told_of_by_its_name(at_once, capsys):
     with listening(1, "fit"):
         time.sleep(0.35)
@@ -323,6 +325,7 @@ def test_a_data_set_says_how_many_rows_it_has(at_once, capsys, tmp_path):
         assert f"rows released: {line}" in told(capsys)
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_left_alone_says_nothing_more(at_once, capsys):
     reader = fitted().transform_batches(table()[k : k + 5] for k in range(0, 40, 5))
     reader.read_next_batch()

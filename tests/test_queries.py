@@ -207,6 +207,7 @@ def test_the_certificate_holds_the_loss_of_a_dense_convolution(secrets, strategy
         assert most == pytest.approx(0.7, rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.data())
 def test_random_systems_lose_what_brute_force_says(data):
@@ -1021,6 +1022,7 @@ def test_a_delta_is_refused_for_discrete_users():
 # ------------------------------------------------------------------------------------ long sums
 
 
+@pytest.mark.slow
 def test_of_sums_too_long_to_convolve_some_users_are_counted_on():
     distribution = Discrete([0, 1, 99], [0.5, 0.25, 0.25])
     other = Discrete([0, 1, 99], [0.25, 0.5, 0.25])

@@ -216,6 +216,7 @@ def test_many_random_tables_are_released_with_a_certificate_or_refused(frame, ki
     attempt(frame, kind, params)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, **PROFILE)
 @given(tables(), tables(), st.sampled_from(["pandas", "polars"]), options())
 def test_a_table_unlike_that_of_fit_is_released_or_refused(frame, other, kind, params):

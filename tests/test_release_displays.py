@@ -132,6 +132,7 @@ def test_stretches_say_their_width_and_what_lies_beyond():
     assert "in each stretch of" in ax.get_ylabel()
 
 
+@pytest.mark.slow
 def test_of_many_values_the_rarest_are_one():
     names = np.array([f"a rather long name of job {k}" for k in range(30)])
     table = pd.DataFrame({"loan": TABLE["loan"], "job": names[BITS.integers(0, 30, N)]})

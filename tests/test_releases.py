@@ -477,6 +477,7 @@ def test_what_has_no_rule_may_be_released_once(noise, options):
     assert "noise='laplace'" in cauchy.rule.reason
 
 
+@pytest.mark.slow
 def test_a_certificate_that_does_not_hold_allows_nothing():
     mixtures = {
         "no": GaussianMixture([0.9, 0.1], [0.0, 20.0], [1.0, 1.0]),

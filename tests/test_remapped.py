@@ -271,6 +271,7 @@ def test_no_column_of_a_table_changes_more_than_native():
         assert (ours <= native * (1.0 + 1e-9)).all()
 
 
+@pytest.mark.slow
 def test_categories_change_no_more_than_native_or_than_the_most_frequent_one():
     for seed in range(5):
         table = everything(300, seed)[["secret", "kind", "flag"]]

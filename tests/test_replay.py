@@ -76,6 +76,7 @@ def test_forked_processes_share_no_noise(noiser):
     assert_unshared(first, *(noise for _, noise in children), noise_of(noiser))
 
 
+@pytest.mark.slow
 def test_loky_workers_share_no_noise(noiser):
     noises = Parallel(n_jobs=2)(delayed(noise_of)(noiser) for _ in range(4))
     assert_unshared(*noises)

@@ -505,6 +505,7 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
     assert (figures["Best attack found"][0], figures["Task"][0]) == ("none tried", "not measured")
 
 
+@pytest.mark.slow
 def test_the_figures_of_an_audit_are_those_of_its_table():
     noiser = make_noiser(noise="swap")
     table = make_table(7, 400)

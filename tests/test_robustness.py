@@ -195,6 +195,7 @@ def wide():
     )
 
 
+@pytest.mark.slow
 def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkeypatch):
     X = wide()
     noiser = fitted(X, sensitive="secret")

@@ -315,6 +315,7 @@ def test_the_mass_that_is_saturated_is_that_of_the_distribution():
 # ------------------------------------------------------------------------------------------ privacy
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(-(2**45), 2**45), st.integers(1, 2**43), powers, st.sampled_from([1.0, 1.3]))
 def test_whatever_is_released_can_come_from_every_neighbour(output, shift, k, scale):

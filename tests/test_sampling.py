@@ -403,6 +403,7 @@ def test_the_drawn_values_follow_the_distribution(scale):
     assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_distribution_notice_a_scale_that_is_wrong_by_three_per_cent():
     values = laplace(SIZE, 1.03, seeded_entropy(1))
     assert _test_of_fit(values, 1.0) < FALSE_ALARM

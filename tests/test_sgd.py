@@ -114,6 +114,7 @@ DESCENTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(chosen=DESCENTS, seed=st.integers(0, 10**6), far=st.floats(0.01, 100.0))
 def test_a_step_brings_no_two_weights_further_apart_than_its_contraction(chosen, seed, far):
     rng = np.random.default_rng(seed)

@@ -144,6 +144,7 @@ def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
     assert certificate.over_set is certificate.known_over_set
 
 
+@pytest.mark.slow
 def test_a_ledger_of_persons_holds_all_of_a_call_or_nothing(stops, monkeypatch, tmp_path):
     monkeypatch.setattr(person_ledger, "_MOST", 8)
     noiser, rows = fitted(releases=2), table()

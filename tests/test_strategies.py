@@ -609,6 +609,7 @@ def test_equal_priors_need_no_noise_even_where_no_shift_has_a_pure_loss():
     assert found.scale == 0.0
 
 
+@pytest.mark.slow
 def test_exact_has_pure_epsilon_with_gaussian_noise_where_the_extremes_are_shared():
     p, q = Discrete([0, 1, 2], [0.3, 0.4, 0.3]), Discrete([0, 1.5, 2], [0.3, 0.4, 0.3])
     found = calibrate([(p, q)], Pufferfish(0.5), noise="gaussian")

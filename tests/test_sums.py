@@ -150,6 +150,7 @@ def _distribution(items):
 RANDOM_SYSTEM = st.lists(LAW.map(_distribution), min_size=2, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(RANDOM_SYSTEM, LAW.map(_distribution), st.floats(-2.5, 3.0))
 def test_random_systems_agree_with_the_oracle(distributions, alternative, power):
@@ -172,6 +173,7 @@ def test_more_noise_never_loses_more(distributions, alternative, power, factor):
     assert np.all(losses.intervals(10.0**power * factor)[0] <= losses.intervals(10.0**power)[1])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(RANDOM_SYSTEM, LAW.map(_distribution), LAW.map(_distribution), st.floats(-2.0, 3.0))
 def test_a_further_user_never_increases_the_loss(distributions, alternative, further, power):
@@ -576,6 +578,7 @@ def test_whoever_is_counted_on_the_ends_hold_the_loss(theta, monkeypatch):
     assert np.all(upper - lower < 0.2 * upper + 1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(RANDOM_SYSTEM, LAW.map(_distribution), st.floats(-1.5, 3.0))
 def test_no_crowd_of_others_brings_the_loss_below_its_limit(distributions, alternative, power):

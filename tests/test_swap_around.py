@@ -122,6 +122,7 @@ def test_a_swap_has_no_form_which_is_said_before_any_work(capsys, more):
     assert "a swap is saved as a whole noiser" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_saved_swap_is_checked_reported_and_counted(folder, capsys):
     assert main(["check", "s.joblib", "in.csv", "--sensitive", "loan"]) == 0
     make_table().assign(cars=40).to_csv("new.csv", index=False)
@@ -147,6 +148,7 @@ def test_a_file_that_is_too_small_costs_nothing(folder, capsys):
     assert Ledger.open("l.ledger", joblib.load("s.joblib")).left().releases == 1
 
 
+@pytest.mark.slow
 def test_a_file_of_persons_is_swapped_once(folder, capsys):
     persons = ["--persons", "p.sqlite", *KEYED]
     assert main(["persons", "create", "p.sqlite", "s.joblib", "--key-file", "key"]) == 0
@@ -324,6 +326,7 @@ def test_an_audit_says_what_is_left_within_cells_and_what_strata_tell(monkeypatc
 # ---------------------------------------------------------------------------------------- report
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:within the")
 def test_what_recipients_read_of_a_swap_is_no_function_of_the_rows():
     own, other = (

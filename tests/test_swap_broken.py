@@ -120,6 +120,7 @@ def test_flows_that_are_rounded_without_a_draw_have_another_mean():
     fails(compared(TABLE, FLOWS, swapped(TABLE, draws_of=Rounded)), apart=0.1980, loss=math.inf)
 
 
+@pytest.mark.slow
 def test_two_swaps_of_the_same_people_tell_more_than_twice_what_one_tells():
     fails(compared(TABLE, FLOWS, swapped(TABLE, times=2)), apart=0.3020, loss=math.inf)
 

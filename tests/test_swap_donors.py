@@ -145,7 +145,7 @@ def test_what_is_released_is_a_row_of_the_cell_that_was_drawn_whatever_the_own_r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cells", [(0,), pytest.param((2,), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cells", [(0,), (2,)])
 def test_more_senders_and_donors_change_nothing(cells):
     assert released_one_by_one(cells, n_senders=2, n_donors=3) == promised(cells)
 
@@ -229,6 +229,7 @@ def tuples(table):
     return set(table.itertuples(index=False, name=None))
 
 
+@pytest.mark.slow
 def test_a_row_comes_out_as_it_is_or_as_a_row_of_the_reserve_which_is_given_once():
     own = noiser().fit(TABLE)
     before = own.donors_left_
@@ -418,6 +419,7 @@ def test_a_further_fit_without_donors_forgets_those_of_the_first():
         _ = own.donors_left_
 
 
+@pytest.mark.slow
 def test_what_does_not_go_with_donors_is_refused_by_name():
     with pytest.raises(ValueError, match=r"donors=0\.4 sets rows of X aside"):
         noiser().fit_transform(TABLE)

@@ -92,6 +92,7 @@ def test_four_rows_tell_what_the_flows_say_and_no_more():
     assert check(FOUR, quarters([6, 2], [2, 6]), whole=True) == pytest.approx(math.log(7 / 3))
 
 
+@pytest.mark.slow
 def test_flows_that_were_solved_attain_the_budget_and_never_pass_it():
     for table in (FOUR, FIVE, THREE_CELLS):
         loss = check(table, solved(table))
@@ -106,6 +107,7 @@ def test_three_cells_with_flows_in_a_circle_tell_what_the_flows_say():
     check(THREE_CELLS, quarters([9, 3, 0], [0, 1, 3], [3, 0, 1]))
 
 
+@pytest.mark.slow
 def test_nothing_but_ties_changes_nothing():
     check(TIED, quarters([10, 2], [2, 6]))
 

@@ -67,6 +67,7 @@ def test_3_boxes_that_begin_at_nothing_are_no_reason_to_lose_nothing():
     assert told[1] == pytest.approx(np.log(1.1 / 0.2))  # 0
 
 
+@pytest.mark.slow
 def test_4_what_is_left_within_cells_is_said_of_every_sensitive_column():
     rng = np.random.default_rng(5)
     a, b = rng.random((2, 3000)) < 0.5

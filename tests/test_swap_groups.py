@@ -261,6 +261,7 @@ def test_polars_tables_and_arrays_are_exchanged_by_whole_homes():
     assert not np.array_equal(array, found)
 
 
+@pytest.mark.slow
 def test_known_and_passed_columns_stay_row_by_row():
     known = quick(known="job").fit(homes(1200, sizes=(1, 2)))
     table = homes(900, seed=2, sizes=(1, 2))
@@ -275,6 +276,7 @@ def test_known_and_passed_columns_stay_row_by_row():
     assert of_homes(released, ["age", "job", "label"]) == of_homes(table, ["age", "job", "label"])
 
 
+@pytest.mark.slow
 def test_labels_beside_the_table_stay_row_by_row():
     table = homes(900, seed=3, sizes=(1, 2))
     y = (table.index % 2).to_numpy()
@@ -286,6 +288,7 @@ def test_labels_beside_the_table_stay_row_by_row():
         quick().fit_transform(table, rare)
 
 
+@pytest.mark.slow
 def test_the_certificate_speaks_of_groups(noiser):
     told = str(noiser.certificate_)
     assert "secrets of ill that all rows of a group of home share" in noiser.certificate_.promise()
@@ -298,6 +301,7 @@ def test_the_certificate_speaks_of_groups(noiser):
     assert 0.0 < drift.loss < 3.0
 
 
+@pytest.mark.slow
 def test_what_a_whole_home_tells_is_bounded_where_rows_that_are_swapped_singly_tell_more():
     rng = np.random.default_rng(4)
     home = np.repeat(np.arange(3000), 4)

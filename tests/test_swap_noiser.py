@@ -312,6 +312,7 @@ def test_the_loss_is_that_of_the_flows_and_counts_that_are_shown():
         np.testing.assert_allclose(sizes * len(TABLE), noiser.swap_.counts["ill"].sum(axis=1))
 
 
+@pytest.mark.slow
 def test_holders_of_rows_have_the_secrets_that_flows_and_counts_say():
     table = narrow()
     noiser = swap(0.5, cells="values").fit(table)
@@ -331,6 +332,7 @@ def test_holders_of_rows_have_the_secrets_that_flows_and_counts_say():
     assert moved > 0.1  # so that it is a test of something
 
 
+@pytest.mark.slow
 def test_every_pair_of_secrets_of_every_sensitive_column_is_within_the_budget():
     rng = np.random.default_rng(3)
     rich = np.where(rng.random(len(TABLE)) < 0.2 + 0.3 * (TABLE["pay"] > 1), "rich", "poor")
@@ -440,6 +442,7 @@ class Far:
         return 100.0 - abs(x[:, None, :] - y[None]).sum(axis=2)
 
 
+@pytest.mark.slow
 def test_a_cost_of_ones_own_decides_who_is_matched():
     table = TABLE[["ill", "age"]]
     moved = []
@@ -511,6 +514,7 @@ def test_cells_that_tell_nothing_are_refused():
 # ------------------------------------------------------------------------------ fits
 
 
+@pytest.mark.slow
 def test_the_certificate_does_not_depend_on_the_order_of_the_fitted_rows():
     told = NOISER.certificate_
     for seed in range(2):
@@ -522,6 +526,7 @@ def test_the_certificate_does_not_depend_on_the_order_of_the_fitted_rows():
         np.testing.assert_allclose(other.swap_.costs, NOISER.swap_.costs, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_weighted_rows_count_as_so_many_copies():
     weights = np.random.default_rng(0).integers(1, 4, len(TABLE))
     copies = TABLE.loc[np.repeat(TABLE.index, weights)]

@@ -194,12 +194,14 @@ def check_solved(own, slack=1e-6):
     return flows
 
 
+@pytest.mark.slow
 @given(seeds, st.floats(0.02, 4.0))
 @settings(max_examples=40)
 def test_flows_are_the_cheapest_that_keep_a_pure_budget(seed, epsilon):
     check_solved(problem(np.random.default_rng(seed), epsilon=epsilon))
 
 
+@pytest.mark.slow
 @given(seeds, st.floats(0.02, 2.0), st.floats(1e-4, 0.2))
 @settings(max_examples=40)
 def test_flows_are_the_cheapest_that_keep_a_budget_with_a_delta(seed, epsilon, delta):
@@ -213,6 +215,7 @@ def test_flows_keep_the_budget_for_every_one_of_several_columns(seed, epsilon):
     check_solved(problem(rng, epsilon=epsilon, columns=int(rng.integers(2, 4)), n=4))
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=25)
 def test_pairs_that_nobody_asked_for_cost_nothing(seed):
@@ -335,6 +338,7 @@ def extremes(flows, sizes, low, high):
     ]
 
 
+@pytest.mark.slow
 @given(seeds, st.sampled_from([0.0, 0.05]), st.booleans())
 @settings(max_examples=25)
 def test_losses_over_boxes_are_those_of_a_program_of_our_own(seed, delta, zeros):
@@ -403,6 +407,7 @@ def test_boxes_of_no_width_lose_what_the_shares_lose():
         np.testing.assert_allclose(over, plain, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(seeds, st.floats(0.1, 2.0), st.sampled_from([0.0, 0.05]))
 @settings(max_examples=20)
 def test_flows_over_boxes_keep_the_budget_for_all_posteriors_in_them(seed, epsilon, delta):

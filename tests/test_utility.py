@@ -464,11 +464,7 @@ def patients():
     [
         ({"public": ["age", "bmi", "bp"], "n_bins": 5}, {"UtilityWarning"}),
         ({"public": ["bmi", "bp"], "n_bins": 5, "noise": "optimal"}, {"PufferfishWarning"}),
-        pytest.param(
-            {"public": ["bmi", "s2", "s5"]},
-            {"PufferfishWarning", "UtilityWarning"},
-            marks=pytest.mark.slow,
-        ),
+        ({"public": ["bmi", "s2", "s5"]}, {"PufferfishWarning", "UtilityWarning"}),
     ],
 )
 def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
