@@ -628,7 +628,7 @@ COMBINED = {
     "columns": [{"public": "x"}, {}, {"dependence": "independent"}],
     "further": [{}, {"weights": "optimal"}, {"adversaries": "confidence"}, {"releases": 3}],
 }
-FEW, MANY = 101, 11  # strides through the whole product, coprime to its sides
+FEW, MANY = 101, 23  # strides through the whole product, coprime to its sides
 
 
 class AcceptedError(Exception):

@@ -108,12 +108,9 @@ class TwoSecrets(PufferfishNoiser):
 
 
 OPTIONS = [
-    pytest.param(
-        {"prior": "gaussian", "delta": 1e-3, "strategy": "distribution_aware"},
-        marks=pytest.mark.slow,
-    ),
-    pytest.param({"noise": "cauchy", "strategy": "wasserstein"}, marks=pytest.mark.slow),
-    pytest.param({"delta": 1e-3, "noise": "gaussian", "public": 0}, marks=pytest.mark.slow),
+    {"prior": "gaussian", "delta": 1e-3, "strategy": "distribution_aware"},
+    {"noise": "cauchy", "strategy": "wasserstein", "public": 0},
+    {"delta": 1e-3, "noise": "gaussian", "public": 0},
     {"adversaries": "confidence", "public": 0},
 ]
 
