@@ -69,6 +69,7 @@ def assert_agrees(p, q, theta, tolerance=1e-12):
         assert upper[k] - lower[k] <= 4e-13 * (1 + truth[k])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_axes", "instances"), [(1, 100), (2, 20), (3, 10)])
 def test_random_pairs_agree_with_brute_force_in_both_directions(n_axes, instances):
     rng = np.random.default_rng(n_axes)

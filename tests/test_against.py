@@ -399,6 +399,7 @@ def test_the_fitted_prior_keeps_the_loss_of_the_certificate(public, options):
     assert near.loss != told.loss
 
 
+@pytest.mark.slow
 def test_a_gaussian_prior_is_compared_with_a_gaussian_one():
     rng = np.random.default_rng(0)
     table = some_table().assign(b=rng.normal(size=300) + rng.integers(0, 2, 300))

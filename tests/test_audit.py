@@ -155,6 +155,7 @@ def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(pro
         assert (found <= level).mean() <= level
 
 
+@pytest.mark.slow
 def test_events_that_count_copies_have_the_power_that_is_stated():
     promise, n, m, level, whole = Guarantee(0.5), 14, 16, 0.05, (40, 40)
     found = [
@@ -222,6 +223,7 @@ def test_so_many_rows_are_needed_and_not_one_less():
         assert least_p(promise, needed, needed) <= 0.01 < least_p(promise, needed - 1, needed - 1)
 
 
+@pytest.mark.slow
 def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones():
     noiser = honest()
     assert noiser.certificate_.loss == pytest.approx(1.0, abs=1e-6)
@@ -366,6 +368,7 @@ def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
     assert {"unchanged share", "AUC on true rows"} <= set(found.utility["what"])
 
 
+@pytest.mark.slow
 def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
     table = mixed(800)
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)

@@ -501,6 +501,7 @@ def test_values_that_do_not_vary_have_no_gaussian(prior):
     refuses(ValueError, message, frame, **CONTINUOUS | {"prior": prior})
 
 
+@pytest.mark.slow
 def test_a_mixture_that_did_not_converge_says_what_to_do():
     frame = FRAME.assign(y=np.random.default_rng(0).normal(size=N_ROWS))
     fit = MixtureFit(n_components=3, max_iter=1, n_init=1)

@@ -508,6 +508,7 @@ def test_against_the_fitted_prior_is_the_certified_loss():
     )
 
 
+@pytest.mark.slow
 def test_many_lines_of_a_number_are_left_to_a_theorem(monkeypatch):
     frame = table_of_rows(120)
     options = {"sensitive": "s", "noise": "gaussian", "delta": 0.1, "public": ["flag", "age"]}

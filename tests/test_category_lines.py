@@ -84,6 +84,7 @@ def test_pure_losses_are_the_largest_ratio_of_the_extremes(sets, family):
         assert loss <= 1.02 * seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [Gaussian, LAPLACE])
 def test_other_losses_are_integrals_of_the_extremes_over_all_categories(sets, family):
     logs, points = log_extremes(family), POINTS
@@ -99,6 +100,7 @@ def test_other_losses_are_integrals_of_the_extremes_over_all_categories(sets, fa
             assert losses(sets, family, notion)[way] == pytest.approx(loss, rel=2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", [Pufferfish(1.0), Pufferfish(0.3, 0.01), RenyiPufferfish(1, 2)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_more_noise_never_loses_more_and_none_loses_most(sets, family, notion):

@@ -142,6 +142,7 @@ def test_the_distribution_is_bayes_rule_on_the_rows_that_there_are():
     assert of_column(noiser, "loan", ("a", "b")) == {"no": no, "yes": yes}
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=12),
     st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3),

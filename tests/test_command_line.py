@@ -245,6 +245,7 @@ def test_columns_that_are_passed_come_out_as_they_were_written(folder):
         assert after[name].equals(before[name])
 
 
+@pytest.mark.slow
 def test_types_are_found_in_the_whole_file_and_not_in_its_beginning(folder):
     cars = ["1", "2"] * 300_000 + ["03"]
     Path("in.csv").write_text(

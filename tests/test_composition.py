@@ -151,6 +151,7 @@ distributions = st.integers(2, 5).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(distributions, min_size=1, max_size=4), st.floats(0.001, 5.0))
 def test_the_interval_holds_the_loss_of_any_discrete_distributions(counts, epsilon):
     groups = [

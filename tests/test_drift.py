@@ -685,6 +685,7 @@ def test_a_saved_certificate_checks_as_before_and_keeps_no_distribution(certific
     assert again.fitted.conditional._counted is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["polars", "duckdb"])
 def test_a_lazy_column_of_more_values_than_are_fetched_is_checked_by_its_bins(where, monkeypatch):
     rng = np.random.default_rng(0)

@@ -198,6 +198,7 @@ def test_a_wider_ball_has_the_delta_of_its_radius(turn, deviation, epsilon):
     assert_around((lower[0], upper[0]), ball_delta(deviation, d, epsilon), 1e-5)
 
 
+@pytest.mark.slow
 def test_general_pairs_match_a_dense_grid_in_the_plane():
     rng = np.random.default_rng(7)
     sigmas = (0.5, 0.8)

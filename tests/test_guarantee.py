@@ -318,6 +318,7 @@ def test_a_declared_category_without_rows_belongs_to_the_sets():
     assert more.theta_["x"] > seen.theta_["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 0.5])
 def test_optimal_weights_are_reproducible_and_never_worse_than_spreads(epsilon):
     frame = table(("number", "letter", "flag"), n_rows=120)

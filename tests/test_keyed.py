@@ -173,6 +173,7 @@ def test_other_outputs_are_keyed_too(table, options):
     pd.testing.assert_frame_equal(keyed(other, table[::-1])[::-1], keyed(other, table))
 
 
+@pytest.mark.slow
 def test_columns_of_any_number_are_keyed_by_their_steps(table):
     options = {"sensitive": "secret", "public": ["income"], "prior": "gaussian"}
     other = PufferfishNoiser(epsilon=1.0, **options).fit(table)

@@ -96,6 +96,7 @@ def case(name):
 # -------------------------------------------------------------------------------- that of memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_the_release_in_memory_bit_for_bit(name):
     rows, noiser, expected = case(name)
@@ -106,6 +107,7 @@ def test_a_plan_is_the_release_in_memory_bit_for_bit(name):
     assert computed(keyed(noiser, duckdb_relation(rows))).equals(strings)
 
 
+@pytest.mark.slow
 def test_the_rows_are_those_that_came_and_passed_columns_stay_with_their_owners():
     table = ROWS.assign(town=np.resize(["x", "y"], N_ROWS))
     noiser = quick(public=PUBLIC, remainder="passthrough").fit(table.drop(columns="client"))
@@ -126,6 +128,7 @@ def test_another_order_and_other_parts_are_the_same_release(noiser, tmp_path):
         assert found.with_columns(mixed["client"]).sort("client").equals(expected)
 
 
+@pytest.mark.slow
 def test_a_plan_is_one_release_however_often_it_is_computed(lazy, noiser):
     plan = keyed(noiser, lazy(ROWS), key=None)
     first = computed(plan)
@@ -141,6 +144,7 @@ def test_what_comes_behind_a_release_sees_the_release_alone(noiser):
     assert relation.pl().equals(expected)
 
 
+@pytest.mark.slow
 def test_columns_of_any_name_are_found():
     names = {"age": "^a.*$", "job": 'a"b', "pay": "stratum"}
     table = ROWS.rename(columns=names).assign(DIGEST=1, place=2, first=3)
@@ -189,6 +193,7 @@ def test_all_engines_learn_what_is_learnt_in_memory_of_the_distinct_rows(tmp_pat
     assert own.certificate_.n_rows == N_ROWS
 
 
+@pytest.mark.slow
 def test_weights_of_a_lazy_table_count_copies(lazy):
     table = ROWS.drop(columns="client").assign(n=np.arange(N_ROWS) % 3)
     copies = table.loc[np.repeat(table.index, table["n"])].drop(columns="n")

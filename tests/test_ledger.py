@@ -224,6 +224,7 @@ def test_two_ledgers_of_one_file_see_what_the_other_spends(ledger, path):
     assert ledger.allows() is other.allows() is False
 
 
+@pytest.mark.slow
 def test_what_others_spend_is_seen_however_fast_they_are(path, monkeypatch):
     owner = certificate(Precisions.of_scales(1, {"age": 1.0}), age=999.0)
     ledger, other = Ledger.create(path, owner), Ledger.open(path, owner)

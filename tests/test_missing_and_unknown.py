@@ -302,6 +302,7 @@ def test_faults_of_every_kind_are_collected_at_transform():
         assert re.search(pattern, line)
 
 
+@pytest.mark.slow
 def test_faults_of_numbers_that_any_number_may_follow_are_collected():
     columns = {name: np.arange(N_ROWS) % 9 for name in "abc"}
     frame = pd.DataFrame({"secret": SECRET, **columns})

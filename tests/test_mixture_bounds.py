@@ -323,6 +323,7 @@ def test_no_bound_is_below_the_true_hockey_stick(p, q, b, epsilon, of_laplace):
         assert backward >= true_loss(q, p, level, notion) * (1.0 - 1e-4) - 1e-9
 
 
+@pytest.mark.slow
 @given(
     mixtures(), mixtures(), st.floats(0.5, 5.0), st.sampled_from([1.25, 2.0, 4.0]), st.booleans()
 )

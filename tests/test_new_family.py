@@ -313,6 +313,7 @@ def test_what_does_not_exist_for_it_is_refused_by_name(settings, reason):
         noiser(**settings).fit(table())
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_release_is_the_exact_least(once):
     [theta] = once.theta_
     loss = {

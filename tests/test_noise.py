@@ -415,6 +415,7 @@ def test_losses_depend_on_the_shift_in_units_of_the_scale(noise, u, alpha, epsil
     assert other.hockey_stick(shift, epsilon) == noise.hockey_stick([u], epsilon)
 
 
+@pytest.mark.slow
 @given(noises, sizes, st.floats(1.0, 100.0), st.floats(1.001, 64.0), st.floats(0.0, 20.0))
 def test_losses_never_fall_with_the_shift_nor_rise_with_the_scale(noise, u, more, alpha, epsilon):
     for loss in (

@@ -216,6 +216,7 @@ def test_equation_34_is_not_minimal_at_the_monge_plan():
     assert mean_square(2) == pytest.approx(numbers["anti"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_theorem_1_holds_on_random_gaussians():
     random = np.random.default_rng(0)
     for _ in range(6):

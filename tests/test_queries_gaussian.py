@@ -365,6 +365,7 @@ def test_several_answers_and_their_ledger(tmp_path):
     assert other.certificate_.fingerprint != query.certificate_.fingerprint
 
 
+@pytest.mark.slow
 def test_two_answers_together_lose_what_the_certificate_says():
     # where both answers lie at one point, their ratio is that of one at half the scale
     users = [gaussian(1.0, 1.0), gaussian(0.0, 0.5)]

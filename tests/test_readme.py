@@ -217,7 +217,7 @@ def blocks(page):
 
 # pages with no files or engines of their own; those of the others have tests of their own
 ELSEWHERE = {"engines", "releasing_again"}
-SLOW = {"plan", "swap"}
+SLOW = {"audit", "plan", "swap"}
 PASTED = [
     pytest.param(page, marks=[pytest.mark.slow] * (page.stem in SLOW), id=page.stem)
     for page in PAGES

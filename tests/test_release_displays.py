@@ -95,6 +95,7 @@ def test_what_is_expected_is_the_mean_of_what_is_released(column, bins, output):
     expected.plot(ax=axes()).figure_.canvas.draw()
 
 
+@pytest.mark.slow
 def test_a_channel_moves_values_by_its_matrix():
     noiser = fitted(["cars", "home"], epsilon=0.5, noise="optimal", public=["cars", "home"])
     display = MovesDisplay.from_noiser(noiser, TABLE, column="home")

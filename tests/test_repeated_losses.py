@@ -47,6 +47,7 @@ def instances(draw):
     return channel(matrix), masses
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(instances(), st.sampled_from(NOTIONS), st.integers(1, 4))
 def test_the_loss_of_all_sequences_of_draws_lies_between_the_ends(instance, notion, n_draws):

@@ -334,6 +334,7 @@ def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
     assert "sent &lt;b&gt;" in told.html
 
 
+@pytest.mark.slow
 def test_what_an_audit_found_stands_right_below_the_verdict(noiser, audited):
     found = audited
     told = report(noiser, audit=found)

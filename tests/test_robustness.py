@@ -110,6 +110,7 @@ def test_no_distribution_of_the_set_loses_more_than_the_certificate_states():
     assert max(losses) == pytest.approx(over.loss, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"delta": 1e-3}, {"alpha": 2.0}, {"noise": "cauchy"}, {"noise": "gaussian", "delta": 1e-3}],

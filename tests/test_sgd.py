@@ -126,6 +126,7 @@ def test_a_step_brings_no_two_weights_further_apart_than_its_contraction(chosen,
     assert apart <= allowed + 2.0 * chosen.rounding(4)
 
 
+@pytest.mark.slow
 @given(chosen=DESCENTS, seed=st.integers(0, 10**6))
 def test_one_record_moves_a_step_by_no_more_than_two_gradients(chosen, seed):
     rng = np.random.default_rng(seed)
@@ -794,6 +795,7 @@ def test_the_guarantee_holds_for_the_divergence_of_the_mean_of_the_last_steps(
         assert exact <= 0.7 * (1.0 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_the_noise_that_is_drawn_has_the_calibrated_scale(place):
     model = PufferfishSGDRegressor(0.05, noise_at=place, batch_size=10, radius=50.0)

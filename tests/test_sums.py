@@ -165,6 +165,7 @@ def test_random_systems_agree_with_the_oracle(distributions, alternative, power)
     assert np.all(upper - lower <= 1e-12 * (1.0 + upper) + 1e-12 / theta)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(RANDOM_SYSTEM, LAW.map(_distribution), st.floats(-2.0, 3.0), st.floats(1.0, 100.0))
 def test_more_noise_never_loses_more(distributions, alternative, power, factor):
@@ -184,6 +185,7 @@ def test_a_further_user_never_increases_the_loss(distributions, alternative, fur
     assert np.all(after <= before)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(RANDOM_SYSTEM, LAW.map(_distribution), st.sampled_from([0.05, 0.5, 1.0, 4.0]))
 def test_the_scale_is_the_smallest_that_is_enough(distributions, alternative, epsilon):

@@ -141,6 +141,7 @@ def test_a_saved_swap_is_checked_reported_and_counted(folder, capsys):
     assert not (folder / "o.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_too_small_costs_nothing(folder, capsys):
     make_table(9).to_csv("few.csv", index=False)
     assert main(["ledger", "create", "l.ledger", "s.joblib"]) == 0

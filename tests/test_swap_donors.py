@@ -322,6 +322,7 @@ def test_known_columns_are_strata_with_limits_of_their_own():
     assert own.donors_left_["stratum"].nunique() == 3
 
 
+@pytest.mark.slow
 def test_rows_of_cells_with_few_donors_always_become_rows_of_the_nearest_cell():
     own = noiser(donors=0.05, cells=20).fit(TABLE)
     left, swap = own.donors_left_, own.swap_
@@ -333,6 +334,7 @@ def test_rows_of_cells_with_few_donors_always_become_rows_of_the_nearest_cell():
     assert swap.unchanged < np.trace(swap.flows) - 0.01
 
 
+@pytest.mark.slow
 def test_a_pipeline_learns_from_a_swapped_table_and_predicts_single_rows():
     donors, rest = TABLE[:1200], TABLE[1200:]
     y = (rest["pay"] > 0).to_numpy()
@@ -411,6 +413,7 @@ def test_an_audit_is_refused_before_it_uses_donors_and_a_report_tells_who_is_not
     assert "is not covered" in str(report(fitted(), kind="external"))
 
 
+@pytest.mark.slow
 def test_a_further_fit_without_donors_forgets_those_of_the_first():
     own = noiser().fit(TABLE[:1000])
     own.set_params(noise=RecordSwap(cells=4)).fit(TABLE[:1000])

@@ -249,6 +249,7 @@ def test_rows_to_come_and_rows_with_gaps_are_exchanged_by_whole_homes(noiser):
     assert of_homes(quick().fit_transform(table)) == of_homes(table)
 
 
+@pytest.mark.slow
 def test_polars_tables_and_arrays_are_exchanged_by_whole_homes():
     released = quick().fit_transform(pl.from_pandas(TABLE))
     assert isinstance(released, pl.DataFrame)
@@ -371,6 +372,7 @@ def test_groups_of_rows_to_come_that_fit_has_no_like_of_are_refused():
         noiser.transform(homes(200).assign(home=lambda t: t["home"].where(t["home"] > 3)))
 
 
+@pytest.mark.slow
 def test_a_key_and_counted_rows_are_refused(noiser):
     with pytest.raises(ValueError, match="row_id= makes a swap the same however rows come"):
         noiser.transform(TABLE, row_id=np.arange(len(TABLE)), key=b"blake2b:" + bytes(32))

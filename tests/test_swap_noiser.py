@@ -423,6 +423,7 @@ def test_the_true_distribution_is_outside_of_the_set_in_at_most_one_table_of_twe
     assert beyond <= missed
 
 
+@pytest.mark.slow
 def test_secrets_that_count_alike_spare_a_minority():
     rng = np.random.default_rng(0)
     ill = rng.choice(3, 3000, p=[0.1, 0.3, 0.6])
@@ -566,6 +567,7 @@ def test_a_pipeline_learns_from_swapped_rows_and_predicts_from_swapped_rows():
     assert (label == (TABLE["age"] > 40)).all()
 
 
+@pytest.mark.slow
 def test_output_is_in_the_container_that_is_asked_for():
     as_pandas = quick().set_output(transform="pandas").fit(pl.from_pandas(TABLE))
     assert isinstance(as_pandas.transform(pl.from_pandas(TABLE)), pd.DataFrame)

@@ -230,6 +230,7 @@ def coins(draw):
 budgets = st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0])
 
 
+@pytest.mark.slow
 @given(distributions(), distributions(), st.lists(distributions(), max_size=2), budgets)
 def test_no_condition_on_two_distributions_is_below_the_exact_loss(p, q, others, epsilon):
     for condition in (uc.theorem_4, uc.relaxed):
@@ -250,6 +251,7 @@ def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon
             assert loss_of_sum(p, ABSENT, others, scale) <= epsilon
 
 
+@pytest.mark.slow
 @given(coins(), coins(), st.lists(distributions(), max_size=2), budgets)
 def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
     scales = [lemma([PriorPair(p, q)], epsilon).scale for lemma in uc._BINARY]
