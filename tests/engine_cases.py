@@ -81,19 +81,21 @@ IN_FILES = {
 def fits_of_file(read, path):
     """Return the names of the fits on a file that are not those of the same rows in pandas."""
     expected = _fits_in_memory(Path(path).read_bytes())
-    return [
-        name
-        for name, options in IN_FILES.items()
-        if outcome(read(path), **{"sensitive": "s", **options}) != expected[name]
-    ]
+    found = _fits(lambda: read(path))
+    return [name for name in IN_FILES if found[name] != expected[name]]
 
 
 @cache
 def _fits_in_memory(content):
     """Return what each fit shows of the rows of a Parquet file in pandas."""
     whole = pd.read_parquet(io.BytesIO(content), dtype_backend="numpy_nullable")
+    return _fits(lambda: whole)
+
+
+def _fits(read):
+    """Return what each fit shows of a table, which is read anew for it."""
     return {
-        name: outcome(whole, **{"sensitive": "s", **options}) for name, options in IN_FILES.items()
+        name: outcome(read(), **{"sensitive": "s", **options}) for name, options in IN_FILES.items()
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._strategies import w_infinity
@@ -148,7 +148,6 @@ def test_proposition_5_1_of_000_the_worst_case_of_wasserstein_is_sensitivity(
     assert bounds[0].losses(0.7).tolist() == bounds[1].losses(0.7).tolist()
 
 
-@settings(max_examples=40)
 @given(st.integers(2, 8), st.integers(1, 6), st.floats(0.2, 3.0))
 def test_remark_5_2_of_000_the_thinner_the_worst_move_the_less_noise_relaxed_needs(n, k, epsilon):
     """Masses (1 + delta)/2 at opposite ends, the rest at the other one, none in between."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
@@ -174,7 +174,6 @@ def test_losses_add_up_over_groups_before_directions_and_pairs_are_compared():
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(st.lists(st.integers(1, 50), min_size=4, max_size=4), st.floats(0.01, 5.0))
 def test_more_budget_never_needs_more_noise(counts, epsilon):
     pair = (P, Discrete.from_counts([0, 1, 3, 8], counts))

@@ -483,15 +483,9 @@ UNDER = [
 ]
 
 
-KNOWN_UNDER = [
-    pytest.param(*under, known, marks=[pytest.mark.slow] * (i != j))
-    for i, known in enumerate(WHOM)
-    for j, under in enumerate(UNDER)
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "promise", "known"), KNOWN_UNDER)
+@pytest.mark.parametrize("known", WHOM)
+@pytest.mark.parametrize(("options", "promise"), UNDER)
 def test_against_another_prior_is_the_loss_to_who_holds_it_and_may_know_values(
     options, promise, known
 ):

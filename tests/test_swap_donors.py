@@ -19,8 +19,9 @@ from scipy.stats import binom, chisquare
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
+from small_trees import SMALL_TREES
 from swap_tree import outcomes
-from test_swap_noiser import FEW_TREES, people
+from test_swap_noiser import people
 
 from sklearn_puffer import OverspentError, PufferfishNoiser, UtilityWarning, audit, report
 from sklearn_puffer._noise import Choices, system_entropy
@@ -213,7 +214,7 @@ def test_the_limit_is_the_largest_that_keeps_the_chance(rates, donors, chance):
 
 def noiser(donors=0.4, cells=4, **options):
     noise = RecordSwap(cells=cells, donors=donors)
-    asked = {"epsilon": 1.0, "sensitive": "ill", "noise": noise, "prior": FEW_TREES}
+    asked = {"epsilon": 1.0, "sensitive": "ill", "noise": noise, "prior": SMALL_TREES}
     return PufferfishNoiser(**asked | options)
 
 

@@ -21,18 +21,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from small_trees import SMALL_TREES
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import RecordSwap
 
-# a few trees, where it is not the default classifier that is tested
-FEW_TREES = ClassifierFit(
-    HistGradientBoostingClassifier(
-        categorical_features="from_dtype", max_iter=5, max_leaf_nodes=7, early_stopping=False
-    ),
-    cv=2,
-)
 KEY = b"blake2b:" + bytes(range(32))
 
 # what a model of few rows leaves within cells is no fault of what is tested here
@@ -85,7 +78,7 @@ def swap(epsilon=1.0, cells=4, *, balance="rows", within="stay", cost=None, **op
 
 def quick(*args, **options):
     """Return the same with few trees."""
-    return swap(*args, **{"prior": FEW_TREES} | options)
+    return swap(*args, **{"prior": SMALL_TREES} | options)
 
 
 def rows_of(table):
