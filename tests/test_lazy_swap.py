@@ -10,8 +10,7 @@ import polars as pl
 import pyarrow.dataset
 import pytest
 from clusters import MARKS
-from small_trees import SMALL_TREES
-from test_swap_noiser import KEY, people, rich_people, rows_of, swap
+from test_swap_noiser import KEY, people, quick, rich_people, rows_of, swap
 
 from sklearn_puffer import OverspentError, PersonLedger
 from sklearn_puffer._noiser import lazy_swap, swap_release
@@ -42,11 +41,6 @@ def duckdb_relation(frame):
     connection = duckdb.connect()
     connection.register("rows", in_polars(frame).to_arrow())
     return connection.sql("from rows")
-
-
-def quick(**options):
-    """Return a swap of few small trees."""
-    return swap(prior=SMALL_TREES, **options)
 
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}

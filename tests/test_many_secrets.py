@@ -144,10 +144,10 @@ def calls_made(work):
 def test_a_fit_makes_few_calls_for_each_further_pair(options):
     # what depends on one secret alone (distribution, set, reach, layout) is found once for it
     noiser = PufferfishNoiser(1.0, sensitive="city", **{"public": "x", **options})
-    noiser.fit(table(40, 1_000))  # what is made once in a process is not counted
-    few, many = (calls_made(lambda n=n: noiser.fit(table(n, 1_000))) for n in (40, 100))
-    n_pairs = 100 * 99 // 2 - 40 * 39 // 2
-    assert many - few < 11 * n_pairs
+    noiser.fit(table(50, 1_000))  # what is made once in a process is not counted
+    few, many = (calls_made(lambda n=n: noiser.fit(table(n, 1_000))) for n in (50, 150))
+    n_pairs = 150 * 149 // 2 - 50 * 49 // 2
+    assert many - few < 10 * n_pairs
 
 
 def test_a_certificate_of_many_pairs_is_read_with_few_calls():
