@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from _measure import alone
 
 from sklearn_puffer import Ledger
-from sklearn_puffer._releases import Entry, Precisions
+from sklearn_puffer._release import Entry, Precisions
 
 BATCHES = 20
 

@@ -9,7 +9,7 @@ import numpy as np
 from _measure import alone
 
 from sklearn_puffer import PersonLedger
-from sklearn_puffer._releases import Call, Precisions
+from sklearn_puffer._release import Call, Precisions
 
 
 def rows(quick=False):

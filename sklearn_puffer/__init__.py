@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from sklearn_puffer._base import PufferfishWarning, __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
     from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
-    from sklearn_puffer._releases import (
+    from sklearn_puffer._release import (
         Certificate,
         Ledger,
         LedgerError,
@@ -32,7 +32,7 @@ _HOMES = {
     "_base": ["PufferfishWarning", "__version__"],
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
     "_noiser": ["PufferfishNoiser", "PufferfishRelease"],
-    "_releases": [
+    "_release": [
         "Certificate",
         "Ledger",
         "LedgerError",

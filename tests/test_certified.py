@@ -20,7 +20,7 @@ from sklearn_puffer import (
     __version__,
 )
 from sklearn_puffer._base import digest
-from sklearn_puffer._releases import Precisions
+from sklearn_puffer._release import Precisions
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User

@@ -24,7 +24,7 @@ from claims import half
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, audit, plan
 from sklearn_puffer._base import progress
-from sklearn_puffer._releases import store
+from sklearn_puffer._release import store
 from sklearn_puffer._review.report import _templates
 from sklearn_puffer._tables import TableFile, TableStream, TableWriter, engine, files
 from sklearn_puffer.cli import main

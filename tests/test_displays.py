@@ -19,7 +19,7 @@ from sklearn_puffer import (
     displays,
     plan,
 )
-from sklearn_puffer._releases import PairLoss
+from sklearn_puffer._release import PairLoss
 from sklearn_puffer._review.attack import Attack
 from sklearn_puffer._review.measured import Survived
 from sklearn_puffer.displays import (

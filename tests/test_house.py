@@ -41,7 +41,7 @@ HOUSE = (
     (3, {"_channels"}),
     (4, {"accounting", "bounds", "calibration"}),
     (4, {"_swaps"}),
-    (5, {"_releases"}),
+    (5, {"_release"}),
     (6, {"_noiser"}),
     (6, {"_sums"}),
     (6, {"_descent"}),

@@ -24,7 +24,7 @@ import pytest
 from children import processes
 
 from sklearn_puffer import Ledger, LedgerError, OverspentError, PersonLedger, PufferfishNoiser
-from sklearn_puffer._releases import store
+from sklearn_puffer._release import store
 
 KEY = b"blake2b:" + bytes(range(32))
 TABLE = pd.DataFrame(
@@ -604,7 +604,7 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, kind, noiser, monke
 # ------------------------------------------------------------------------------------- interrupts
 
 TRACED = {
-    importlib.import_module(f"sklearn_puffer._releases.{name}").__file__
+    importlib.import_module(f"sklearn_puffer._release.{name}").__file__
     for name in ("store", "ledger", "person_ledger")
 } | {contextlib.__file__}
 

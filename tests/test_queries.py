@@ -28,7 +28,7 @@ from sklearn.utils import get_tags
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
 from sklearn_puffer._noise import Sampler, sampler_loss
-from sklearn_puffer._releases import LedgerError
+from sklearn_puffer._release import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
 from sklearn_puffer._sums.estimator import _rule, answers_about
 from sklearn_puffer._sums.reports import SumSettings, secret_pairs

@@ -23,7 +23,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import counted, progress, stopping
 from sklearn_puffer._noiser import utility, worst_case_loss
-from sklearn_puffer._releases import person_ledger
+from sklearn_puffer._release import person_ledger
 from sklearn_puffer.displays import MovesDisplay
 from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.priors import Discrete

@@ -46,8 +46,8 @@ from sklearn_puffer._noise import (
     system_entropy,
     to_indices,
 )
-from sklearn_puffer._releases import CertifiedEstimator
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import CertifiedEstimator
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import readable, readable_column
 from sklearn_puffer.noise import Gaussian
 from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish

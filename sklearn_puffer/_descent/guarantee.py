@@ -59,7 +59,7 @@ from sklearn_puffer._descent.iteration import (
     worst_shifts,
 )
 from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
-from sklearn_puffer._releases import made_line
+from sklearn_puffer._release import made_line
 from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for

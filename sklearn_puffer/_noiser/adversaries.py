@@ -49,8 +49,8 @@ from sklearn_puffer._noiser.read_table import LazyRows, TableRead
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import COUNTED, Model, Settings
 from sklearn_puffer._noiser.utility import RawDistribution
-from sklearn_puffer._releases import ModelFacts, SetLoss, weak_sentence
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import ModelFacts, SetLoss, weak_sentence
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,
     Coded,

@@ -41,7 +41,7 @@ from sklearn_puffer._noiser.release import ColumnRelease, Patterns
 from sklearn_puffer._noiser.settings import Settings, epsilon_of_one
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
 from sklearn_puffer._noiser.worst_case_loss import Against, FittedRelease, LossUnder
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     ChannelCertificate,
     ChannelFacts,
     ChannelLoss,
@@ -53,7 +53,7 @@ from sklearn_puffer._releases import (
     channel_assumptions,
     nothing_changes_sentence,
 )
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import AnyTable, Coded, Column, Name, Values, count, nearest, row_blocks
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete

@@ -40,8 +40,8 @@ from sklearn_puffer._noiser.swap_reserve import (
 )
 from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_codes
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
-from sklearn_puffer._releases import UtilityWarning
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import UtilityWarning
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, readable, secret_columns
 from sklearn_puffer.noise import record_swap
 

@@ -43,7 +43,7 @@ from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._noiser.worst_case_loss import Around, FittedNoise, Unknown, priors_around
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     Awaited,
     Certificate,
     ColumnNoise,
@@ -55,7 +55,7 @@ from sklearn_puffer._releases import (
     SetLoss,
     composition_rule,
 )
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import AnyTable, Column, Name, Values
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact

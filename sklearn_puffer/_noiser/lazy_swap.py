@@ -32,7 +32,7 @@ from sklearn_puffer._noiser.swap_fit import SwapFit, SwapRead, find_swap, read_r
 from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
 from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,
     LARGEST_DIGEST,

@@ -26,7 +26,7 @@ from sklearn_puffer._noiser.release import (
 from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.swap_release import SwapRelease
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
-from sklearn_puffer._releases import Certificate
+from sklearn_puffer._release import Certificate
 from sklearn_puffer._tables import Name, Table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sklearn_puffer._noiser.release import Patterns
     from sklearn_puffer._noiser.settings import RowGroups
     from sklearn_puffer._noiser.swap_fit import SwapRead
-    from sklearn_puffer._releases import ColumnUtility
+    from sklearn_puffer._release import ColumnUtility
 
 Least = tuple[float, float, Remapping | None]
 Released = tuple[Any, dict[Name, int] | Moved | None]

@@ -36,8 +36,8 @@ from sklearn_puffer._noiser.read_table import check_rows
 from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules, finished
 from sklearn_puffer._noiser.release_artifact import artifact_text, read_artifact
 from sklearn_puffer._noiser.settings import check_unknown
-from sklearn_puffer._releases import moved_rows_sentence
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import moved_rows_sentence
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     Name,
     Table,

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from sklearn_puffer._base import Array, FloatArray, as_array, counted, listed, quoted, real_numbers
 from sklearn_puffer._noiser.conditional_priors import given_priors
 from sklearn_puffer._noiser.settings import RowGroups, Settings, checked_most
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     AnyTable,
     Column,

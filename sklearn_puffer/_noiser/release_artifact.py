@@ -34,7 +34,7 @@ from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColu
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, TableRules, scale_of
 from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.settings import Output, RowGroups
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     KEY_MATERIAL,
     READ_SCHEMAS,
     Certificate,

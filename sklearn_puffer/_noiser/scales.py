@@ -34,7 +34,7 @@ from sklearn_puffer._noiser.problems import (
     rounded_part,
     template,
 )
-from sklearn_puffer._releases import adds_up
+from sklearn_puffer._release import adds_up
 from sklearn_puffer._strategies import (
     Change,
     has_pure_loss,

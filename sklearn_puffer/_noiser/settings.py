@@ -24,7 +24,7 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._releases import RowsTogether, adds_up, check_releases
+from sklearn_puffer._release import RowsTogether, adds_up, check_releases
 from sklearn_puffer._strategies import (
     Change,
     dependent_rows,

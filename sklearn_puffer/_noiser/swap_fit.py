@@ -46,7 +46,7 @@ from sklearn_puffer._noiser.swap_rows import (
     log_posteriors,
     size_of,
 )
-from sklearn_puffer._releases import ReserveFacts
+from sklearn_puffer._release import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import least_cost
 from sklearn_puffer._tables import (

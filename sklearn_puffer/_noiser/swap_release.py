@@ -25,7 +25,7 @@ from sklearn_puffer._noiser.swap_rows import (
     WideRows,
     columns_of,
 )
-from sklearn_puffer._releases import UncertifiedError
+from sklearn_puffer._release import UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
 from sklearn_puffer._tables import AnyTable, Finished, Name, Table, alike, row_digests
 

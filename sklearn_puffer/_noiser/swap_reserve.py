@@ -25,7 +25,7 @@ from sklearn_puffer._noiser.swap_fit import SwapFit, find_swap, read_rows, talli
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
 from sklearn_puffer._noiser.swap_result import largest_gap
 from sklearn_puffer._noiser.swap_rows import Columns, Distance, Points, ValueCells, columns_of
-from sklearn_puffer._releases import OverspentError, ReserveFacts
+from sklearn_puffer._release import OverspentError, ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import (
     RUNS_OUT,

@@ -33,7 +33,7 @@ from sklearn_puffer._noiser.swap_fit import (
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import Distance, Points, WideRows, size_of
 from sklearn_puffer._noiser.utility import RawDistribution, utility_of, utility_without_order
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     ColumnUtility,
     Draws,
     Kept,

@@ -42,7 +42,7 @@ from sklearn_puffer._noiser.read_table import check_groups, next_table, refuse_p
 from sklearn_puffer._noiser.release import Draw, scale_of
 from sklearn_puffer._noiser.release_artifact import MOST_CHARACTERS, artifact_text, read_artifact
 from sklearn_puffer._noiser.settings import check_unknown
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     CertifiedEstimator,
     OverspentError,
     UncertifiedError,
@@ -52,7 +52,7 @@ from sklearn_puffer._releases import (
     utility_frame,
     write_new,
 )
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Name, Table, arrow, as_pandas, is_lazy, series, stream_of
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved

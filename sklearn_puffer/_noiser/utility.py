@@ -32,7 +32,7 @@ from sklearn_puffer._noiser.channel_release import ChannelRelease, as_matrix
 from sklearn_puffer._noiser.read_table import next_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.remapping import Drawn
-from sklearn_puffer._releases import ColumnUtility
+from sklearn_puffer._release import ColumnUtility
 from sklearn_puffer._tables import (
     Column,
     Name,

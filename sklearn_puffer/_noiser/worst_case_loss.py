@@ -45,8 +45,8 @@ from sklearn_puffer._noiser.problems import Grids, Mixings, Problem, WorstPart, 
 from sklearn_puffer._noiser.scales import Calibrated, losses_at
 from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
-from sklearn_puffer._releases import RowsTogether, SetLoss, jsonable, plain_record
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import RowsTogether, SetLoss, jsonable, plain_record
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._sets import (
     SetLosses,
     SimultaneousSet,

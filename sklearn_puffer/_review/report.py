@@ -32,7 +32,7 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     OF_A_SAMPLE,
     WHOLE_TABLE,
     RowsTogether,

@@ -23,7 +23,7 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._noiser import PufferfishNoiser, ReleaseTransformer
-from sklearn_puffer._releases import Ledger, PersonLedger
+from sklearn_puffer._release import Ledger, PersonLedger
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import Audit
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN

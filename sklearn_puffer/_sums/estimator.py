@@ -46,7 +46,7 @@ from sklearn_puffer._noise import (
     seeded_entropy,
     system_entropy,
 )
-from sklearn_puffer._releases import (
+from sklearn_puffer._release import (
     Certificate,
     CertifiedEstimator,
     ColumnNoise,
@@ -59,7 +59,7 @@ from sklearn_puffer._releases import (
     jsonable,
     scale_for_releases,
 )
-from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._sums.reports import (
     CONDITIONS,
     GaussianReporters,

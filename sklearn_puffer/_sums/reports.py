@@ -34,7 +34,7 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noise import SPARE, sampler_loss
-from sklearn_puffer._releases import MOST_RELEASES, check_releases
+from sklearn_puffer._release import MOST_RELEASES, check_releases
 from sklearn_puffer._sums.users import (
     SECRETS,
     User,

@@ -33,7 +33,7 @@ from sklearn_puffer._noiser import (
     rows_of_stream,
     types_of,
 )
-from sklearn_puffer._releases import check_free, growing_file
+from sklearn_puffer._release import check_free, growing_file
 from sklearn_puffer._review import WAYS, check_renders
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.arguments import (

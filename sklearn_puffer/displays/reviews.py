@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, check_choice, check_count, listed, quoted
-from sklearn_puffer._releases import Call, Entry, Ledger, PersonLedger, Rule
+from sklearn_puffer._release import Call, Entry, Ledger, PersonLedger, Rule
 from sklearn_puffer._review import Audit, Plan
 from sklearn_puffer.displays.noisers import (
     COLOURS,

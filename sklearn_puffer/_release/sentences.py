@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn_puffer._base import listed, shown
-from sklearn_puffer._releases.evidence import (
+from sklearn_puffer._release.evidence import (
     MODEST,
     ColumnNoise,
     ColumnUtility,

@@ -9,8 +9,8 @@ from math import isnan
 from typing import Any, ClassVar
 
 from sklearn_puffer._base import Section, listed, short_number, shown
-from sklearn_puffer._releases.certificate import Certificate
-from sklearn_puffer._releases.evidence import (
+from sklearn_puffer._release.certificate import Certificate
+from sklearn_puffer._release.evidence import (
     PairLoss,
     jsonable,
     pair_cells,
@@ -18,7 +18,7 @@ from sklearn_puffer._releases.evidence import (
     survival,
     utility_section,
 )
-from sklearn_puffer._releases.sentences import (
+from sklearn_puffer._release.sentences import (
     INDEPENDENT_ROWS,
     KEYED,
     about_delta,

@@ -24,8 +24,8 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._releases.certificate import CertifiedEstimator
-from sklearn_puffer._releases.composition import (
+from sklearn_puffer._release.certificate import CertifiedEstimator
+from sklearn_puffer._release.composition import (
     Axis,
     Draws,
     Meter,
@@ -34,7 +34,7 @@ from sklearn_puffer._releases.composition import (
     check_scale,
     rule_from_dict,
 )
-from sklearn_puffer._releases.store import (
+from sklearn_puffer._release.store import (
     NONSENSE,
     SCHEMAS,
     DamagedError,
@@ -398,7 +398,7 @@ class Ledger(Account[State]):
     -----
     *Formal guarantees.* As long as every release of a dataset was spent here first, the joint
     distribution of all its releases loses no more than the noiser's certificate guarantees for one
-    (or for its planned number); see `_releases.composition` for the rules and proofs.
+    (or for its planned number); see `_release.composition` for the rules and proofs.
 
     The datasets of one ledger have a whole budget each. The loss over all of them is then the
     largest of their losses, not the sum (004, Prop. E.1, for every notion here), provided that the

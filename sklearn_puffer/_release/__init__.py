@@ -1,7 +1,7 @@
 """What is guaranteed: the certificate, how releases add up, and the ledger that counts them."""
 
-from sklearn_puffer._releases import sentences
-from sklearn_puffer._releases.certificate import (
+from sklearn_puffer._release import sentences
+from sklearn_puffer._release.certificate import (
     NO_PRIOR,
     READ_SCHEMAS,
     Awaited,
@@ -10,7 +10,7 @@ from sklearn_puffer._releases.certificate import (
     UncertifiedError,
     made_line,
 )
-from sklearn_puffer._releases.composition import (
+from sklearn_puffer._release.composition import (
     MOST_RELEASES,
     Draws,
     Precisions,
@@ -24,7 +24,7 @@ from sklearn_puffer._releases.composition import (
     rule_from_dict,
     scale_for_releases,
 )
-from sklearn_puffer._releases.evidence import (
+from sklearn_puffer._release.evidence import (
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
@@ -38,9 +38,9 @@ from sklearn_puffer._releases.evidence import (
     utility_frame,
     weak_sentence,
 )
-from sklearn_puffer._releases.ledger import Entry, Ledger, OverspentError
-from sklearn_puffer._releases.person_ledger import Call, PersonLedger
-from sklearn_puffer._releases.row_certificates import (
+from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
+from sklearn_puffer._release.person_ledger import Call, PersonLedger
+from sklearn_puffer._release.row_certificates import (
     KEY_MATERIAL,
     WHOLE_TABLE,
     ChannelCertificate,
@@ -55,8 +55,8 @@ from sklearn_puffer._releases.row_certificates import (
     nothing_changes_sentence,
     swap_assumptions,
 )
-from sklearn_puffer._releases.sentences import OF_A_SAMPLE
-from sklearn_puffer._releases.store import (
+from sklearn_puffer._release.sentences import OF_A_SAMPLE
+from sklearn_puffer._release.store import (
     LedgerError,
     check_free,
     explained,

@@ -51,13 +51,13 @@ and there is a third value, and 1 + u / q_y >= (1 + u_1 / q_y) (1 + u_2 / q_y) w
 latter at the smallest share implies all: so it is enough that kappa = log(1 + u / min q) adds up.
 Products with further kernels are positive combinations of such products, whatever the earlier
 outputs they were chosen by, so sum_r kappa_r <= kappa is enough for any history. As in
-`_releases.composition`, t is a kernel from z to y: summed over y both sides are 1 for every x, and
+`_release.composition`, t is a kernel from z to y: summed over y both sides are 1 for every x, and
 K_rho is invertible. On several axes likelihoods and t are products with those of numbers.
 
 The same rows released several times: the scales of each release, and the rule for a ledger.
 
 Independent Laplace or Gaussian releases of X at scales theta_1, ..., theta_k are a post-processing
-of one release at the scale s where precisions add up (proofs in `_releases.composition`),
+of one release at the scale s where precisions add up (proofs in `_release.composition`),
 
 .. math:: \frac1s = \sum_r \frac1{\theta_r} \text{ (Laplace)}, \qquad
           \frac1{s^2} = \sum_r \frac1{\theta_r^2} \text{ (Gaussian)},

@@ -41,8 +41,8 @@ from sklearn_puffer._base import (
     way_to_table,
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
-from sklearn_puffer._releases.composition import Axis, Meter
-from sklearn_puffer._releases.ledger import (
+from sklearn_puffer._release.composition import Axis, Meter
+from sklearn_puffer._release.ledger import (
     MOST_AT_ONCE,
     Account,
     Entry,
@@ -57,7 +57,7 @@ from sklearn_puffer._releases.ledger import (
     scales_of,
     scales_to,
 )
-from sklearn_puffer._releases.store import (
+from sklearn_puffer._release.store import (
     NONSENSE,
     SCHEMAS,
     DamagedError,

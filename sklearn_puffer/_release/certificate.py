@@ -28,8 +28,8 @@ from sklearn_puffer._base import (
     shown,
     task,
 )
-from sklearn_puffer._releases.composition import Rule
-from sklearn_puffer._releases.evidence import (
+from sklearn_puffer._release.composition import Rule
+from sklearn_puffer._release.evidence import (
     AboutCount,
     ColumnNoise,
     ColumnUtility,
