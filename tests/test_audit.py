@@ -21,7 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._channels import find_channel
 from sklearn_puffer._noiser import channel_fit
-from sklearn_puffer._noiser.drift import Drift
+from sklearn_puffer._release.drift import Drift
 from sklearn_puffer._review import auditing
 from sklearn_puffer._review.attack import RowSplit, with_copies
 from sklearn_puffer._review.auditing import averaged, linked

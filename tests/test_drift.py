@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
-from sklearn_puffer._noiser import drift
-from sklearn_puffer._noiser.drift import Watch, margin_of, picked_rows, too_many
+from sklearn_puffer._release import drift
+from sklearn_puffer._release.drift import Watch, margin_of, picked_rows, too_many
 from sklearn_puffer._sets import error_share
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer._tables import Column, Values, column_reader, engine, learn_column, rule_of

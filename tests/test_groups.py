@@ -26,16 +26,16 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._noiser.mechanism import FittedMechanism
-from sklearn_puffer._noiser.read_table import (
+from sklearn_puffer._noiser.release_artifact import certificate_from_dict, signed_text
+from sklearn_puffer._release import RowsTogether
+from sklearn_puffer._release.row_groups import (
+    RowGroups,
     check_groups,
     check_one_secret,
     check_sizes,
     fitted_groups,
     group_codes,
 )
-from sklearn_puffer._noiser.release_artifact import certificate_from_dict, signed_text
-from sklearn_puffer._noiser.settings import RowGroups
-from sklearn_puffer._release import RowsTogether
 from sklearn_puffer._strategies import dependent_rows
 from sklearn_puffer._tables import frame_table
 from sklearn_puffer.noise import Laplace

@@ -687,7 +687,7 @@ def test_the_key_is_nowhere(noiser, table, key, caplog):
 
 
 def test_the_record_of_a_call_does_not_show_its_key():
-    from sklearn_puffer._noiser.keyed_rows import check_keying
+    from sklearn_puffer._release.keyed_rows import check_keying
 
     assert SECRET.decode() not in repr(check_keying("client", SECRET, "", 0, None))
 

@@ -28,8 +28,8 @@ from sklearn_puffer import (
     PufferfishRelease,
 )
 from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
-from sklearn_puffer._noiser.keyed_rows import Noted
 from sklearn_puffer._release import person_ledger
+from sklearn_puffer._release.keyed_rows import Noted
 from sklearn_puffer._release.person_ledger import matched
 from sklearn_puffer.noise import OptimalChannel
 

@@ -43,13 +43,20 @@ from sklearn_puffer._noiser.conditional_priors import (
     make_groups,
     weighed_adversary,
 )
-from sklearn_puffer._noiser.drift import ConditionalMargins, Margin, margin_of
 from sklearn_puffer._noiser.problems import Problem, template
-from sklearn_puffer._noiser.read_table import LazyRows, TableRead
+from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import COUNTED, Model, Settings
 from sklearn_puffer._noiser.utility import RawDistribution
-from sklearn_puffer._release import ModelFacts, SetLoss, weak_sentence
+from sklearn_puffer._release import (
+    ConditionalMargins,
+    LazyRows,
+    Margin,
+    ModelFacts,
+    SetLoss,
+    margin_of,
+    weak_sentence,
+)
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,

@@ -35,9 +35,8 @@ from sklearn_puffer._noiser.channel_release import (
     as_matrix,
 )
 from sklearn_puffer._noiser.conditional_priors import Distributions, named_distributions
-from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.release import ColumnRelease, Patterns
+from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings, epsilon_of_one
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
 from sklearn_puffer._noiser.worst_case_loss import Against, FittedRelease, LossUnder
@@ -48,6 +47,8 @@ from sklearn_puffer._release import (
     ColumnUtility,
     Draws,
     Kept,
+    Margin,
+    Patterns,
     Refused,
     Rule,
     channel_assumptions,

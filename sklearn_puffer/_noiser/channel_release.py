@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 
 from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, digest, listed, shown, task
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules, bare_values, finished
+from sklearn_puffer._noiser.release import ColumnRelease, bare_values, finished
+from sklearn_puffer._release import Draw, KeyedRows, TableRules
 from sklearn_puffer._tables import (
     NEAREST,
     Column,

@@ -10,8 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
 from sklearn_puffer._losses import SwapDistributions
-from sklearn_puffer._noiser.drift import Drift, Margin, SecretDrift, Seen, margin_of
-from sklearn_puffer._release import NO_PRIOR
+from sklearn_puffer._release import NO_PRIOR, Drift, Margin, SecretDrift, Seen, margin_of
 from sklearn_puffer._tables import (
     AnyTable,
     Column,

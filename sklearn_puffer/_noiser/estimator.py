@@ -13,19 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import check_positive, fitting
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
-from sklearn_puffer._noiser.drift import Watch
 from sklearn_puffer._noiser.fit_table import learn
-from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_swap import find_lazily
 from sklearn_puffer._noiser.mechanism import FittedMechanism, LearntMechanism, Released
-from sklearn_puffer._noiser.read_table import (
-    check_beside,
-    first_table,
-    next_table,
-    refuse_lazy,
-    refuse_weights,
-)
-from sklearn_puffer._noiser.release import Draw, TableRules
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
 from sklearn_puffer._noiser.swap_release import check_size
@@ -40,7 +30,18 @@ from sklearn_puffer._noiser.swap_reserve import (
 )
 from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_codes
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
-from sklearn_puffer._release import UtilityWarning
+from sklearn_puffer._release import (
+    Draw,
+    Keying,
+    TableRules,
+    UtilityWarning,
+    Watch,
+    check_beside,
+    first_table,
+    next_table,
+    refuse_lazy,
+    refuse_weights,
+)
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, readable, secret_columns
 from sklearn_puffer.noise import record_swap

@@ -32,14 +32,13 @@ from sklearn_puffer._noiser.conditional_priors import (
     make_groups,
     named_distributions,
 )
-from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
+from sklearn_puffer._noiser.release import ColumnRelease, remapped, scale_of
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
-from sklearn_puffer._noiser.settings import RowGroups, Settings
+from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._noiser.worst_case_loss import Around, FittedNoise, Unknown, priors_around
@@ -49,8 +48,11 @@ from sklearn_puffer._release import (
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
+    Margin,
     PairLoss,
+    Patterns,
     Refused,
+    RowGroups,
     Rule,
     SetLoss,
     composition_rule,

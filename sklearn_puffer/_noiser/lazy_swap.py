@@ -17,21 +17,15 @@ import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, listed
 from sklearn_puffer._noise import KeyedBits, ShippedKey
-from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.out_of_memory import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
-from sklearn_puffer._noiser.read_table import (
-    CountedTable,
-    LazyRows,
-    check_size,
-    distinct_rows,
-    sensitive_of,
-)
+from sklearn_puffer._noiser.read_table import sensitive_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFit, SwapRead, find_swap, read_rows, recounted
 from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
 from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
+from sklearn_puffer._release import CountedTable, Keying, LazyRows, check_size, distinct_rows
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,

@@ -10,12 +10,8 @@ import numpy as np
 
 from sklearn_puffer._base import digest
 from sklearn_puffer._noiser.channel_release import ChannelRelease, Moved
-from sklearn_puffer._noiser.drift import stand_ins
-from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
-    Draw,
-    TableRules,
     as_certified,
     finer_steps,
     fingerprint,
@@ -26,16 +22,13 @@ from sklearn_puffer._noiser.release import (
 from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.swap_release import SwapRelease
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
-from sklearn_puffer._release import Certificate
+from sklearn_puffer._release import Certificate, Draw, Keying, TableRules, stand_ins
 from sklearn_puffer._tables import Name, Table
 
 if TYPE_CHECKING:
-    from sklearn_puffer._noiser.drift import Margin
     from sklearn_puffer._noiser.read_table import TableRead
-    from sklearn_puffer._noiser.release import Patterns
-    from sklearn_puffer._noiser.settings import RowGroups
     from sklearn_puffer._noiser.swap_fit import SwapRead
-    from sklearn_puffer._release import ColumnUtility
+    from sklearn_puffer._release import ColumnUtility, Margin, Patterns, RowGroups
 
 Least = tuple[float, float, Remapping | None]
 Released = tuple[Any, dict[Name, int] | Moved | None]

@@ -22,21 +22,24 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import Array, PufferfishWarning, digest, listed, quoted, reporting, task
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.channel_release import Moved
-from sklearn_puffer._noiser.drift import drift_warning, watch_of
-from sklearn_puffer._noiser.keyed_rows import (
-    KeyedRows,
-    Keying,
-    check_keying,
-    check_present,
-    check_unlike,
-    keyed_rows,
-)
 from sklearn_puffer._noiser.mechanism import FittedMechanism
-from sklearn_puffer._noiser.read_table import check_rows
-from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules, finished
+from sklearn_puffer._noiser.release import ColumnRelease, finished
 from sklearn_puffer._noiser.release_artifact import artifact_text, read_artifact
 from sklearn_puffer._noiser.settings import check_unknown
-from sklearn_puffer._release import moved_rows_sentence
+from sklearn_puffer._release import (
+    Draw,
+    KeyedRows,
+    Keying,
+    TableRules,
+    check_keying,
+    check_present,
+    check_rows,
+    check_unlike,
+    drift_warning,
+    keyed_rows,
+    moved_rows_sentence,
+    watch_of,
+)
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     Name,

@@ -41,8 +41,7 @@ from sklearn_puffer._noise import (
     to_indices,
 )
 from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
-from sklearn_puffer._noiser.settings import RowGroups
-from sklearn_puffer._release import drawn_scales, factor_below
+from sklearn_puffer._release import RowGroups, drawn_scales, factor_below
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
 from sklearn_puffer._tables import Column, Name
 from sklearn_puffer.accounting import MAX_CELLS, is_computable

@@ -1,7 +1,4 @@
-"""Read the X of `fit` and `transform`: its rows, secrets, columns, pairs and groups of rows.
-
-Rows of a group, such as a household, share their secret.
-"""
+"""Read the X of `fit`: its secrets, columns, pairs and groups of rows."""
 
 from __future__ import annotations
 
@@ -11,274 +8,46 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import Array, FloatArray, as_array, counted, listed, quoted, real_numbers
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.settings import RowGroups, Settings, checked_most
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._release import (
+    CountedTable,
+    LazyRows,
+    RowGroups,
+    check_one_column,
+    check_size,
+    distinct_rows,
+    fitted_groups,
+    group_names,
+    rows_of,
+)
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     AnyTable,
     Column,
     Faults,
     Kind,
-    LazyTable,
     Missing,
     Name,
     Pair,
     Reader,
     Secret,
-    Table,
     Unknown,
     Values,
-    array_table,
-    check_whole,
     column_groups,
     column_reader,
-    frame_table,
     hardly_repeats,
-    is_frame,
-    is_lazy,
-    lazy_table,
     learn_column,
     learn_secret,
     looks_like_key,
-    no_rows,
     public_columns,
-    ranks_of,
-    readable,
     resolve,
     rule_of,
     secret_pairs_of,
-    tally,
-    way_to_rows,
-    without_unused,
 )
 from sklearn_puffer.priors import Discrete, GaussianMixture
-
-_MOST_ROWS = 2.0**53  # up to here floats count exactly
-
-
-class CountedTable:
-    """The rows of positive weight, and their weights."""
-
-    def __init__(self, table: AnyTable, weights: Array | None) -> None:
-        self.table, self.weights = table, weights
-        self.mask = None
-        if weights is not None and not weights.all():
-            self.mask = weights > 0
-            self.weights = weights[self.mask]
-        self._tallies: dict[Name, Array] = {}
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows count."""
-        return self.table.n_rows if self.mask is None else int(self.mask.sum())
-
-    @property
-    def total(self) -> int:
-        """How often they count, all together."""
-        return self.n_rows if self.weights is None else int(self.weights.sum())
-
-    def kept(self, values: Values) -> Values:
-        """Return the values of the rows that count."""
-        if self.mask is None:
-            return values
-        missing = None if values.missing is None else values.missing[self.mask]
-        if missing is not None and not missing.any():
-            missing = None
-        return without_unused(replace(values, data=values.data[self.mask], missing=missing))
-
-    def values(self, name: Name) -> Values:
-        """Return a column's values of the rows that count."""
-        return self.kept(self.table.values(name))
-
-    def tally(self, secret: Secret) -> Array:
-        """Return how often each value of a secret counts."""
-        if secret.name not in self._tallies:
-            self._tallies[secret.name] = tally(secret.coded, self.n_rows, self.weights)
-        return self._tallies[secret.name]
-
-    def numbers(self, secret: Secret) -> Array:
-        """Return how many rows each value of a secret has, however often they count."""
-        if self.weights is None:
-            return self.tally(secret)
-        return tally(secret.coded, self.n_rows)
-
-
-class LazyRows(CountedTable):
-    """The rows of a lazy table: its columns are distinct values, each of which has a count."""
-
-    table: LazyTable
-
-    def __init__(self, table: LazyTable) -> None:
-        super().__init__(table, None)
-
-    def values(self, name: Name) -> Values:
-        """Return a column's distinct values, and how often each occurs."""
-        return self.table.values(name)
-
-    def tally(self, secret: Secret) -> Array:
-        """Return how many rows each value of a secret has."""
-        values = self.values(secret.name)
-        return tally(secret.coded, len(values), values.counts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Distinct:
-    """The distinct rows of a lazy table, in memory and in their order."""
-
-    names: tuple[Name, ...]
-    n_rows: int
-    columns: Mapping[Name, Values]
-
-    def values(self, name: Name) -> Values:
-        """Return a column."""
-        return self.columns[name]
-
-
-def distinct_rows(table: LazyTable, names: Sequence[Name]) -> CountedTable:
-    """Return the distinct rows that a lazy table has counted, with their counts as weights.
-
-    They do not depend on the engine, nor on the order of the rows.
-    """
-    columns, counts = table.rows(names)
-    return CountedTable(_Distinct(table.names, len(counts), columns), counts)
-
-
-def check_size(count: int, least: int, what: str) -> None:
-    """Refuse a table of fewer rows or columns than anything is learnt from."""
-    if count < least:
-        raise ValueError(
-            f"X has {count} {what}(s) and a minimum of {least} is required; give more {what}s."
-        )
-
-
-def rows_of(table: AnyTable, sample_weight: Any) -> CountedTable:
-    """Return the rows of a table in memory, or of a lazy one."""
-    if isinstance(table, LazyTable):
-        return LazyRows(table)
-    return CountedTable(table, checked_weights(sample_weight, table.n_rows))
-
-
-def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
-    if sample_weight is None:
-        return None
-    weights = as_array(sample_weight, "sample_weight")
-    numbers = real_numbers(weights, "sample_weight")
-    if weights.ndim == 0:
-        numbers = np.full(n_rows, numbers)
-    if numbers.ndim != 1:
-        raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}.")
-    if len(numbers) != n_rows:
-        raise ValueError(
-            f"sample_weight has {len(numbers)} entries and X {n_rows} rows; give one a row."
-        )
-    whole = np.isfinite(numbers) & (numbers >= 0) & (np.floor(numbers) == numbers)
-    if not whole.all():
-        raise ValueError(
-            "sample_weight must hold non-negative whole numbers, as it counts rows; got "
-            f"{float(numbers[~whole][0])!r}."
-        )
-    if not numbers.any():
-        raise ValueError("sample_weight is zero for every row; give some row a positive count.")
-    with np.errstate(over="ignore"):
-        total = numbers.sum()
-    if total >= _MOST_ROWS:
-        raise ValueError(
-            f"sample_weight counts {total:.4g} rows, more than {_MOST_ROWS:.4g}; divide "
-            "the counts by a common factor."
-        )
-    return numbers.astype(np.int64)
-
-
-def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
-    """Return the table of the X of `fit`, and note its columns in the estimator.
-
-    ``weight`` names a column of weights in a lazy table, which is not read as data.
-    """
-    least = 1 if estimator.sensitive is None else 2
-    if not (is_frame(X) or is_lazy(X)):
-        array = validate_data(
-            estimator,
-            _unmerged(X),
-            dtype=None,
-            ensure_all_finite=False,
-            ensure_min_samples=2,
-            ensure_min_features=least,
-        )
-        return array_table(array)
-    table = lazy_table(X, weight) if is_lazy(X) else frame_table(X)
-    # names alone: scikit-learn 1.7 finds none in frames of polars 2
-    validate_data(estimator, no_rows(table.names), skip_check_array=True)
-    if not is_lazy(X):  # whose rows are not counted yet
-        check_size(table.n_rows, 2, "row")
-    check_size(len(table.names), least, "column")
-    return table
-
-
-def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
-    """Refuse arrays beside a lazy table: its rows have no order to align them with.
-
-    Raises
-    ------
-    TypeError
-        Naming the argument and the way out.
-    """
-    several = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
-    features = sensitive_features if several else [sensitive_features]
-    for name, values in (("sensitive_features", features), ("sample_weight", [sample_weight])):
-        if not all(value is None or isinstance(value, str) for value in values):
-            raise TypeError(
-                f"X is a lazy table ({type(X).__name__}), whose rows have no order, and {name}= is "
-                "aligned by position; make it a column of X and pass its name, or pass "
-                f"{way_to_rows(X)}."
-            )
-
-
-def next_table(estimator: Any, X: Any) -> Table:
-    """Return the table of the X of `transform`, with the columns that were fitted."""
-    refuse_lazy(X)
-    X, rules = readable(X), estimator._fitted.rules
-    if is_frame(X):
-        table = frame_table(X)
-        rules.check_columns(table.names)
-        check_rows(table.n_rows)
-        return table
-    X = _unmerged(X)
-    array = validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
-    table = array_table(array, rules.names)
-    if rules.missing == "error":  # an array is refused whole, as scikit-learn does
-        for name in rules.sensitive:
-            check_whole(table.values(name), name)
-    return table
-
-
-def refuse_lazy(X: Any) -> None:
-    """Refuse to draw fresh noise for a lazy table, which draws again whenever it is computed."""
-    if is_lazy(X):
-        raise TypeError(
-            f"X is a lazy table ({type(X).__name__}), and each time that it is computed (by every "
-            "action, retry and repeated task) would be another release; name its column of ids "
-            "with row_id=, which makes every computation the same release, or write the table "
-            f"once, release that ({way_to_rows(X)} in memory) and count it."
-        )
-
-
-def check_rows(n_rows: int) -> None:
-    """Refuse a table without rows."""
-    if not n_rows:
-        raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
-
-
-def _unmerged(X: Any) -> Any:
-    """Return lists as an array in which different values stay different."""
-    if not isinstance(X, list | tuple):
-        return X
-    try:
-        return as_array(X, "X")
-    except ValueError:  # rows of different lengths, for which scikit-learn has words
-        return X
 
 
 @dataclass(frozen=True)
@@ -643,160 +412,3 @@ def _is_continuous(settings: Settings) -> bool:
             "give a mixture for each, or discrete distributions for each."
         )
     return kinds == {True}
-
-
-def group_names(groups: RowGroups | None, table: AnyTable, sensitive: Sequence[Name]) -> list[Name]:
-    """Return the column of group ids in a list, which is empty where there is none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X has no such column, it is sensitive, or X is lazy.
-    """
-    if groups is None:
-        return []
-    if isinstance(table, LazyTable):
-        raise ValueError(
-            f"groups={quoted(groups.column)} looks at the rows of each group, and X is a lazy "
-            "table; read it into memory (collect it), or leave groups out."
-        )
-    [name] = resolve(groups.column, table.names, "groups")
-    if name in sensitive:
-        raise ValueError(
-            f"groups names column {quoted(name)}, which is sensitive, and ids of groups are handed "
-            "through as they are; give ids in a column of their own."
-        )
-    return [name]
-
-
-def group_codes(table: AnyTable, name: Name) -> Array:
-    """Return a whole number for each row, from 0, the same for the rows of one group.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an id is missing, or the column holds none.
-    """
-    values = table.values(name)
-    if values.n_missing:
-        raise ValueError(
-            f"column {quoted(name)} of groups= has {values.n_missing} missing id(s) (NaN); give "
-            "each of these rows the id of its group, or one of its own."
-        )
-    codes: Array = np.unique(ranks_of(values), return_inverse=True)[1].ravel()
-    return codes
-
-
-def check_sizes(codes: Array, groups: RowGroups) -> int:
-    """Return the rows of the largest group, and refuse groups that are larger than guaranteed.
-
-    Raises
-    ------
-    ValueError
-        If a group has more rows than ``groups.most``; sizes are public, or tell nothing.
-    """
-    sizes = np.bincount(codes)
-    largest = int(sizes.max(initial=0))
-    if groups.most is not None and largest > groups.most:
-        raise ValueError(
-            f"column {quoted(groups.column)} has {int((sizes > groups.most).sum())} group(s) of "
-            f"more than max_group={groups.most} rows, the largest of {largest}; leave rows of "
-            f"them out, or fit with max_group={largest}."
-        )
-    return largest
-
-
-def fitted_groups(
-    groups: RowGroups, table: AnyTable, name: Name, secrets: Mapping[Name, Array]
-) -> tuple[RowGroups, Array]:
-    """Return groups with the name of their column and the rows of the largest, and rows' codes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ids are missing, a group is too large, or has two secrets.
-    """
-    codes = group_codes(table, name)
-    named = replace(groups, column=name)
-    largest = check_sizes(codes, named)
-    check_one_secret(codes, name, secrets)
-    return (named if named.most else replace(named, most=checked_most(largest))), codes
-
-
-def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
-    """Refuse rows that the guarantee for groups does not cover, before any is released.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ids are missing, or a group is too large.
-    """
-    if groups is not None:
-        check_sizes(group_codes(table, groups.column), groups)
-
-
-def refuse_parts(groups: RowGroups | None, why: str) -> None:
-    """Refuse a table that is seen in parts only, where a group may lie in several of them."""
-    if groups is not None:
-        raise ValueError(
-            f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
-            "before any is released; read X into memory, and call transform."
-        )
-
-
-def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
-    """Refuse rows that stand for several: the groups of these are not known."""
-    if groups is not None and sample_weight is not None:
-        raise ValueError(
-            f"sample_weight counts a row as several, and groups={quoted(groups.column)} counts "
-            "the rows of each group as they stand; give each row as often as it counts, or leave "
-            "one of the two out."
-        )
-
-
-def check_one_column(groups: RowGroups, sensitive: Sequence[Name]) -> None:
-    """Refuse several sensitive columns of rows that are independent given one of them.
-
-    Given one of them, the rows of a group still share the others, and so are dependent.
-
-    Raises
-    ------
-    ValueError
-        If there are several, and rows are taken as independent.
-    """
-    if groups.within == "independent" and len(sensitive) > 1:
-        raise ValueError(
-            f"groups={quoted(groups.column)} shares all of the sensitive columns "
-            f"{listed(list(sensitive))}, so that rows are not independent given one of them; make "
-            "one column of their combinations, or pass within_group='any'."
-        )
-
-
-def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) -> None:
-    """Refuse groups whose rows have two secrets.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,)
-        Of `group_codes`.
-    name : str or int
-        The column of group ids.
-    secrets : dict of ndarray of shape (n_rows,)
-        The codes of each sensitive column.
-
-    Raises
-    ------
-    ValueError
-        Naming the sensitive column.
-    """
-    for sensitive, secret in secrets.items():
-        of_group = np.zeros(int(codes.max()) + 1, dtype=secret.dtype)
-        of_group[codes] = secret
-        torn = np.unique(codes[of_group[codes] != secret])
-        if len(torn):
-            raise ValueError(
-                f"{len(torn)} group(s) of column {quoted(name)} have rows of different "
-                f"{quoted(sensitive)}, and the guarantee is about one secret that a group has in "
-                "common; make the rows of each secret a group, make one secret of theirs (such as "
-                "'mixed'), or leave groups out."
-            )

@@ -7,7 +7,7 @@ input, and handed over when whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -41,15 +41,13 @@ from sklearn_puffer._noise import (
     to_indices,
 )
 from sklearn_puffer._noise import release as add_noise
-from sklearn_puffer._noiser.drift import Margin, Watch
-from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
-from sklearn_puffer._noiser.settings import Output, RowGroups
+from sklearn_puffer._noiser.settings import Output
+from sklearn_puffer._release import Draw, KeyedRows, Patterns, TableRules
 from sklearn_puffer._tables import (
     Column,
     Faults,
     Finished,
-    Missing,
     Name,
     Reader,
     Table,
@@ -68,7 +66,6 @@ _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leav
 _STRETCH = 1 << 17
 _GONE = np.int64(-(2**63))  # neither an index nor a code, nor the bits of a number but -0.0
 Done = Callable[[int], None]  # called with the number of values released
-Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,81 +209,6 @@ def _product_up(scale: float, factor: float) -> float:
         )
     short = Fraction(product) < Fraction(scale) * Fraction(factor)
     return math.nextafter(product, math.inf) if short else product
-
-
-@dataclass(frozen=True, eq=False)
-class TableRules:
-    """How a table is read, and what its release has.
-
-    Attributes
-    ----------
-    names : sequence of names
-        The columns of the X of `fit`.
-    named : bool
-        Whether these are names, and not positions.
-    sensitive : sequence of names
-        The columns of these that are secrets.
-    passed, order : sequence of names
-        Columns handed through untouched, and the order of all columns of a release.
-    missing : {"error", "category", "propagate"}
-        As in `PufferfishNoiser`.
-    patterns : mapping
-        For each group of columns, the sets of them that may be present while others are missing.
-    margins : sequence of Margin
-        The distribution of the values of each column, where that is known.
-    groups : RowGroups or None
-        Groups of rows, and how large a group the guarantee covers.
-    """
-
-    names: Sequence[Name]
-    named: bool
-    sensitive: Sequence[Name]
-    passed: Sequence[Name]
-    order: Sequence[Name]
-    missing: Missing
-    patterns: Patterns
-    margins: Sequence[Margin] = ()
-    groups: RowGroups | None = None
-
-    def check_columns(self, names: Sequence[Name]) -> None:
-        """Refuse a table in which a column that is released cannot be found by its name."""
-        plain = all(isinstance(name, int) for name in names)
-        if not self.named and not (plain and len(names) <= len(self.names)):
-            raise ValueError(
-                f"fit saw {len(self.names)} columns without names, and X has "
-                f"{listed(list(names))}, which may stand for others; pass X.to_numpy() with "
-                "the columns of fit in their order, or fit on a DataFrame."
-            )
-        absent = [name for name in self.order if name not in names]
-        if absent:
-            raise ValueError(
-                f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
-                f"found by name, and those of X are {listed(list(names), 10)}."
-            )
-
-
-@dataclass(frozen=True)
-class Draw:
-    """How one table is drawn.
-
-    Attributes
-    ----------
-    entropy : callable
-        Gives the random bits of the k-th column.
-    unknown
-        As in `PufferfishNoiser`.
-    keyed : KeyedRows or None
-        Gives the bits of each row, in the place of ``entropy``.
-    watch : Watch or None
-        Counts the values.
-    n_jobs : int or None
-    """
-
-    entropy: Callable[[int], Entropy]
-    unknown: Any = "error"
-    keyed: KeyedRows | None = None
-    watch: Watch | None = None
-    n_jobs: int | None = None
 
 
 def release_table(

@@ -29,18 +29,24 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
 from sklearn_puffer._noiser.channel_release import CellDistance, ChannelRelease, DistinctRows
 from sklearn_puffer._noiser.checked_rows import FittedMargins
-from sklearn_puffer._noiser.drift import PARTS, Margin, margin_over, n_cells
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
-from sklearn_puffer._noiser.release import ColumnRelease, Patterns, TableRules, scale_of
+from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.remapping import Remapping
-from sklearn_puffer._noiser.settings import Output, RowGroups
+from sklearn_puffer._noiser.settings import Output
 from sklearn_puffer._release import (
     KEY_MATERIAL,
+    PARTS,
     READ_SCHEMAS,
     Certificate,
     ChannelCertificate,
     ChannelLoss,
+    Margin,
+    Patterns,
+    RowGroups,
     SetLoss,
+    TableRules,
+    margin_over,
+    n_cells,
     rule_from_dict,
 )
 from sklearn_puffer._tables import Column, Kind, Missing, Name

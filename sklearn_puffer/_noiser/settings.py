@@ -20,11 +20,10 @@ from sklearn_puffer._base import (
     check_jobs,
     check_positive,
     check_seed,
-    plain,
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._release import RowsTogether, adds_up, check_releases
+from sklearn_puffer._release import RowGroups, adds_up, check_releases, row_groups
 from sklearn_puffer._strategies import (
     Change,
     dependent_rows,
@@ -34,7 +33,7 @@ from sklearn_puffer._strategies import (
     refusal,
     ways_out,
 )
-from sklearn_puffer._tables import Missing, Name
+from sklearn_puffer._tables import Missing
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy
 from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours, strategy_changes
@@ -71,36 +70,6 @@ _SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
 
 Output = Literal["native", "remapped", "noisy"]
 OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
-Within = Literal["independent", "any"]
-WITHIN: tuple[Within, ...] = ("independent", "any")
-
-COUNT = "count"
-"""The ``max_group`` that is counted from the rows of `fit`, where sizes of groups are public."""
-
-_MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
-
-
-@dataclass(frozen=True)
-class RowGroups:
-    """Which rows form groups, how large groups are, and how their rows depend on each other.
-
-    Attributes
-    ----------
-    column : str or int
-        The column of group ids: the argument, and in a fitted noiser its name.
-    most : int or None
-        Rows of the largest group that the guarantee covers; None until they are counted.
-    within : {"independent", "any"}
-        How rows of a group depend on each other given the secret.
-    """
-
-    column: Name
-    most: int | None
-    within: Within
-
-    def for_certificate(self) -> RowsTogether | None:
-        """Return what a certificate says of fitted groups."""
-        return None if self.most is None else RowsTogether(self.column, self.most, self.within)
 
 
 @dataclass(frozen=True)
@@ -557,56 +526,6 @@ def epsilon_of_one(settings: Settings) -> float:
             f"below {epsilon / (releases - 1):.3g}, or fewer releases."
         )
     return left
-
-
-def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
-    """Return the groups that the parameters ask for, checked as far as that needs no data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the parameter, its value and the way out.
-    """
-    column, most = plain(params["groups"]), params["max_group"]
-    within = check_choice(params["within_group"], "within_group", [*WITHIN])
-    if column is None:
-        _refuse_rest(most, within)
-        return None
-    if isinstance(column, bool) or not isinstance(column, str | int):
-        raise TypeError(
-            "groups must be the name (str) or position (int) of the column of group ids, got "
-            f"{quoted(column)}."
-        )
-    if most is None:
-        raise ValueError(
-            f"groups={quoted(column)} needs max_group, the most rows of a group that the guarantee "
-            f"is for; give a number, such as max_group=5, or max_group={COUNT!r} where the sizes "
-            "of groups are public."
-        )
-    if isinstance(most, str):
-        check_choice(most, "max_group", [COUNT])
-        return RowGroups(column, None, within)
-    return RowGroups(column, checked_most(check_count(most, "max_group")), within)
-
-
-def checked_most(most: int) -> int:
-    if most > _MOST_ROWS:
-        raise ValueError(
-            f"max_group must be at most {_MOST_ROWS:,}, got {quoted(most)}: noise for so many rows "
-            "leaves nothing of each; release a sum or mean of each group (PufferfishSum), or fewer "
-            "of its rows."
-        )
-    return most
-
-
-def _refuse_rest(most: Any, within: Within) -> None:
-    """Refuse parameters about groups where there are no groups."""
-    for name, value, usual in (("max_group", most, None), ("within_group", within, WITHIN[0])):
-        if value != usual:
-            raise ValueError(
-                f"{name}={quoted(value)} is about groups of rows, and groups= names no column of "
-                f"their ids; name it, such as groups='household', or leave {name} out."
-            )
 
 
 _Conflicts = list[tuple[Any, str]]

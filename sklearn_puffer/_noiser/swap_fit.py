@@ -13,15 +13,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, listed, quoted
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
 from sklearn_puffer._noiser.checked_rows import column_of
-from sklearn_puffer._noiser.read_table import (
-    CountedTable,
-    fitted_groups,
-    group_names,
-    known_columns,
-    rows_of,
-    secret_of,
-    sensitive_of,
-)
+from sklearn_puffer._noiser.read_table import known_columns, secret_of, sensitive_of
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
@@ -46,7 +38,7 @@ from sklearn_puffer._noiser.swap_rows import (
     log_posteriors,
     size_of,
 )
-from sklearn_puffer._release import ReserveFacts
+from sklearn_puffer._release import CountedTable, ReserveFacts, fitted_groups, group_names, rows_of
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import least_cost
 from sklearn_puffer._tables import (

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, Notion, counted, digest, task
 from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._noise import Choices, Stream
-from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules
+from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.swap_rows import (
     Columns,
     Distance,
@@ -25,7 +25,7 @@ from sklearn_puffer._noiser.swap_rows import (
     WideRows,
     columns_of,
 )
-from sklearn_puffer._release import UncertifiedError
+from sklearn_puffer._release import Draw, TableRules, UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
 from sklearn_puffer._tables import AnyTable, Finished, Name, Table, alike, row_digests
 

@@ -17,9 +17,7 @@ from sklearn_puffer._base import Array, FloatArray, IntArray, __version__, shown
 from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.checked_rows import FittedSwap
-from sklearn_puffer._noiser.drift import Margin
-from sklearn_puffer._noiser.release import Patterns
-from sklearn_puffer._noiser.settings import RowGroups, Settings
+from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import (
     LEAST_STRATUM,
     SwapFit,
@@ -37,7 +35,10 @@ from sklearn_puffer._release import (
     ColumnUtility,
     Draws,
     Kept,
+    Margin,
     PairLoss,
+    Patterns,
+    RowGroups,
     SetLoss,
     SwapCertificate,
     SwapFacts,

@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, listed, quoted
 from sklearn_puffer._fits import posteriors_of
-from sklearn_puffer._noiser.read_table import CountedTable, check_sizes, group_codes
-from sklearn_puffer._noiser.settings import RowGroups
+from sklearn_puffer._release import CountedTable, RowGroups, check_sizes, group_codes
 from sklearn_puffer._tables import (
     AnyTable,
     FeatureForm,

@@ -28,8 +28,6 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
-from sklearn_puffer._noiser.drift import Watch, check_on_drift, drift_warning, watch_of
-from sklearn_puffer._noiser.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_swap import plan_swap
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
 from sklearn_puffer._noiser.out_of_memory import (
@@ -38,18 +36,29 @@ from sklearn_puffer._noiser.out_of_memory import (
     keying_of_stream,
     plan_release,
 )
-from sklearn_puffer._noiser.read_table import check_groups, next_table, refuse_parts
-from sklearn_puffer._noiser.release import Draw, scale_of
+from sklearn_puffer._noiser.release import scale_of
 from sklearn_puffer._noiser.release_artifact import MOST_CHARACTERS, artifact_text, read_artifact
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._release import (
     CertifiedEstimator,
+    Draw,
+    Keying,
+    Noted,
+    Noting,
     OverspentError,
     UncertifiedError,
+    Watch,
+    check_groups,
+    check_keying,
+    check_on_drift,
+    drift_warning,
     explained,
     located,
     moved_rows_sentence,
+    next_table,
+    refuse_parts,
     utility_frame,
+    watch_of,
     write_new,
 )
 from sklearn_puffer._release import sentences as say

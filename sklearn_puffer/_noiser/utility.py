@@ -29,10 +29,9 @@ from scipy.sparse import coo_array
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
 from sklearn_puffer._noiser.channel_release import ChannelRelease, as_matrix
-from sklearn_puffer._noiser.read_table import next_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.remapping import Drawn
-from sklearn_puffer._release import ColumnUtility
+from sklearn_puffer._release import ColumnUtility, next_table
 from sklearn_puffer._tables import (
     Column,
     Name,

@@ -40,12 +40,20 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
     make_groups,
 )
-from sklearn_puffer._noiser.drift import ConditionalMargins, Drift, Margin
 from sklearn_puffer._noiser.problems import Grids, Mixings, Problem, WorstPart, noise_of, on_steps
 from sklearn_puffer._noiser.scales import Calibrated, losses_at
-from sklearn_puffer._noiser.settings import RowGroups, Settings
+from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
-from sklearn_puffer._release import RowsTogether, SetLoss, jsonable, plain_record
+from sklearn_puffer._release import (
+    ConditionalMargins,
+    Drift,
+    Margin,
+    RowGroups,
+    RowsTogether,
+    SetLoss,
+    jsonable,
+    plain_record,
+)
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._sets import (
     SetLosses,

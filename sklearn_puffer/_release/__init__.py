@@ -24,6 +24,23 @@ from sklearn_puffer._release.composition import (
     rule_from_dict,
     scale_for_releases,
 )
+from sklearn_puffer._release.drift import (
+    PARTS,
+    ConditionalMargins,
+    Drift,
+    Margin,
+    SecretDrift,
+    Seen,
+    Watch,
+    check_on_drift,
+    counted_loss,
+    drift_warning,
+    margin_of,
+    margin_over,
+    n_cells,
+    stand_ins,
+    watch_of,
+)
 from sklearn_puffer._release.evidence import (
     ColumnNoise,
     ColumnUtility,
@@ -38,7 +55,18 @@ from sklearn_puffer._release.evidence import (
     utility_frame,
     weak_sentence,
 )
+from sklearn_puffer._release.keyed_rows import (
+    KeyedRows,
+    Keying,
+    Noted,
+    Noting,
+    check_keying,
+    check_present,
+    check_unlike,
+    keyed_rows,
+)
 from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
+from sklearn_puffer._release.mechanism import Draw, Patterns, TableRules
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
 from sklearn_puffer._release.row_certificates import (
     KEY_MATERIAL,
@@ -54,6 +82,31 @@ from sklearn_puffer._release.row_certificates import (
     moved_rows_sentence,
     nothing_changes_sentence,
     swap_assumptions,
+)
+from sklearn_puffer._release.row_groups import (
+    RowGroups,
+    check_groups,
+    check_one_column,
+    check_one_secret,
+    check_sizes,
+    fitted_groups,
+    group_codes,
+    group_names,
+    refuse_parts,
+    refuse_weights,
+    row_groups,
+)
+from sklearn_puffer._release.rows import (
+    CountedTable,
+    LazyRows,
+    check_beside,
+    check_rows,
+    check_size,
+    distinct_rows,
+    first_table,
+    next_table,
+    refuse_lazy,
+    rows_of,
 )
 from sklearn_puffer._release.sentences import OF_A_SAMPLE
 from sklearn_puffer._release.store import (

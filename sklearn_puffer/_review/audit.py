@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, short_number, shown
-from sklearn_puffer._noiser import counted_loss
-from sklearn_puffer._release import jsonable
+from sklearn_puffer._release import counted_loss, jsonable
 from sklearn_puffer._review.attack import Attack
 from sklearn_puffer._review.exact_tests import POWER
 from sklearn_puffer._review.measured import Survived

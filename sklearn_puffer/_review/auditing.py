@@ -32,14 +32,8 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._noiser import (
-    HeldSwap,
-    PufferfishRelease,
-    ReleaseTransformer,
-    check_one_secret,
-    group_codes,
-    held_swap,
-)
+from sklearn_puffer._noiser import HeldSwap, PufferfishRelease, ReleaseTransformer, held_swap
+from sklearn_puffer._release import check_one_secret, group_codes
 from sklearn_puffer._review.attack import (
     CHOOSE,
     TRAIN,

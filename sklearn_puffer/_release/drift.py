@@ -59,7 +59,7 @@ from sklearn_puffer._base import (
     short_number,
     shown,
 )
-from sklearn_puffer._release import jsonable, plain_record
+from sklearn_puffer._release.evidence import jsonable, plain_record
 from sklearn_puffer._tables import Column, Name, Placed, Reader, is_once, records_frame
 
 SCHEMA = "sklearn_puffer.drift/1"
