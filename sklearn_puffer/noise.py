@@ -495,8 +495,10 @@ class RecordSwap:
               \frac{\sum_a F(a, b) q_s(a)}{P(s)} \le
               e^\varepsilon \frac{\sum_a F(a, b) q_{s'}(a)}{P(s')}
 
-    for each cell b and protected pair; P is the share of a secret in all rows. Who leaves a cell,
-    and for which place, is drawn by lot; then those are matched who are most alike.
+    for each cell b and protected pair; P is the share of a secret in all rows. This bounds what
+    readers learn who know of a row only its cell, and not readers with a better model of the rows
+    or with the list of secrets; `fit` warns of that. Who leaves a cell, and for which place, is
+    drawn by lot; then those are matched who are most alike.
 
     Parameters
     ----------

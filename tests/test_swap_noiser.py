@@ -23,7 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from small_trees import SMALL_TREES
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, PufferfishWarning, plan
+from sklearn_puffer._release import SWAP_READERS, SWAP_WARNING
 from sklearn_puffer.noise import RecordSwap
 
 KEY = b"blake2b:" + bytes(range(32))
@@ -580,7 +581,22 @@ def test_a_certificate_is_plain_json_and_names_its_conditions():
     assert len(told["conditions"]) == 4
     said = str(NOISER.certificate_)
     assert "the reader knows no fact of a person besides, nor whose another row was" in said
-    assert "Whoever sees the whole released table, and knows the list of all rows" in said
+    assert "Whoever sees the whole released table, and knows of a row only its cell" in said
+    assert SWAP_READERS in said
+    assert SWAP_READERS in NOISER.certificate_.assumptions
+    assert "list of all rows" not in said
+
+
+def test_every_swap_warns_in_one_sentence_of_the_readers_whom_it_leaves_out():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for each in (clone(noiser) for noiser in [quick(n_jobs=2)] * 2):
+            each.fit(TABLE)
+        plan(TABLE, "ill", public=["age", "pay"], noise="swap", n_jobs=2)
+    told = [str(each.message) for each in caught if "list of secrets" in str(each.message)]
+    assert told == [SWAP_WARNING]
+    assert len(SWAP_WARNING) <= 200
+    assert caught[0].category is PufferfishWarning
 
 
 # ------------------------------------------------------------------------------ refusals

@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning, UtilityWarning
 from sklearn_puffer._noiser import ColumnRelease, RawDistribution, utilities
 from sklearn_puffer._noiser.utility import smallest_change
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import Discrete
@@ -480,22 +479,19 @@ def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
     told = warned(lambda: search.fit(table, y))
     things = [re.sub(r"'.*?'|[\d.%]+", "", sentence)[:30] for _, sentence in told]
     assert len(things) == len(set(things))
-    assert len(told) <= 3  # of the fits, of what they leave, and of moved rows
     assert {kind for kind, _ in told} <= kinds
-    assert all(say.ONCE in sentence for _, sentence in told)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", PufferfishWarning)
         GridSearchCV(make_pipeline(clone(noiser), Ridge()), grid, cv=3).fit(table, y)
 
 
-def test_all_that_a_fit_has_to_say_of_its_guarantee_is_one_warning():
+def test_each_thing_that_a_fit_has_to_say_is_one_warning():
     table, _ = patients()
-    promise, use = warned(lambda: PufferfishNoiser(sensitive="sex").fit(table))
-    assert (promise[0], use[0]) == ("PufferfishWarning", "UtilityWarning")
-    for words in ("'s2' has 302 distinct values", "occur once", "the tightest proven bound"):
-        assert words in promise[1]
-    assert say.ONCE not in promise[1]
+    told = warned(lambda: PufferfishNoiser(sensitive="sex").fit(table))
+    assert [kind for kind, _ in told] == ["PufferfishWarning"] * 3 + ["UtilityWarning"]
+    words = ("'s2' has 302 distinct values", "occur once", "the tightest proven bound")
+    assert all(any(part in sentence for _, sentence in told) for part in words)
 
 
 def test_a_noiser_itself_warns_at_each_fit_and_so_does_the_clone_that_warned_first():

@@ -32,6 +32,7 @@ from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import Distance, Points, WideRows, size_of
 from sklearn_puffer._noiser.utility import RawDistribution, utility_of, utility_without_order
 from sklearn_puffer._release import (
+    SWAP_WARNING,
     ColumnUtility,
     Draws,
     Kept,
@@ -361,7 +362,7 @@ class LearntSwap:
                 "take more cells (RecordSwap(cells=...)), a better classifier (prior=), or "
                 'within="shuffle", which needs none.'
             )
-        return said
+        return [*said, SWAP_WARNING]
 
 
 def _odds_moved(flows: Array, solved: Solved, distributions: SwapDistributions) -> float:

@@ -511,8 +511,8 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             if first is not mine and share <= 2.0 * largest:
                 return
             family[about] = first, max(largest, share)
-            sentences = [*sentences, say.ONCE]
-        warnings.warn(" ".join(sentences), kind, stacklevel=stacklevel + 1)
+        for sentence in sentences:
+            warnings.warn(sentence, kind, stacklevel=stacklevel + 1)
 
     def _go_on_counting(self, other: ReleaseTransformer | None = None) -> None:
         """Count seeded draws from 0, or go on with the count of another noiser."""

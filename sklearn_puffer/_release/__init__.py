@@ -70,6 +70,9 @@ from sklearn_puffer._release.mechanism import Draw, Patterns, TableRules
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
 from sklearn_puffer._release.row_certificates import (
     KEY_MATERIAL,
+    NOT_BETTER,
+    SWAP_READERS,
+    SWAP_WARNING,
     WHOLE_TABLE,
     ChannelCertificate,
     ChannelFacts,

@@ -43,6 +43,18 @@ WHOLE_TABLE = (
 )
 _NOT_FOR_READERS = "; NOT for who reads the whole released table"
 _NOT_AROUND = "; NOT for priors within sampling error of it"
+NOT_BETTER = "; NOT for readers with a better model of the rows or the list of secrets"
+SWAP_WARNING = (
+    'noise="swap" bounds what readers learn who know of a row only its cell, not readers with a '
+    "better model of the rows or the list of secrets; against those use noise with "
+    'strategy="sensitivity".'
+)
+"""The warning of every fit of a swap."""
+SWAP_READERS = (
+    "The bound is for readers who know of a row only its cell. Readers with a better model of the "
+    "rows, or with the list of rows and their secrets, are NOT covered: they may shift the odds of "
+    "many rows further."
+)
 
 
 @dataclass(frozen=True)
@@ -443,9 +455,10 @@ class SwapCertificate(RowsCertificate):
     -----
     *Formal guarantees.* Where ``holds`` is True: let people be exchangeable given the list of their
     rows, so that order, index and ids tell nothing, and let a row tell of the secret what its cell
-    tells, and no more. Let a reader see the whole released table, and know the list of all rows
-    without their owners, this procedure, its mean flows and the posteriors of the cells. Then for
-    the holder of any row, the reader's odds of the secret move from those in the stratum by no more
+    tells, and no more. Let a reader see the whole released table, and know of each row only its
+    cell, this procedure, its mean flows and the posteriors of the cells. Nothing is guaranteed
+    against readers with a better model of the rows, or with the list of secrets. Then for the
+    holder of any row, the reader's odds of the secret move from those in the stratum by no more
     than the budget. `fit_transform` releases the fitted table by its own counts: the posteriors are
     those counts, and nothing is estimated. For rows to come they are estimated by the counts, and
     ``over_set`` is the loss over all posteriors within sampling error.
@@ -489,20 +502,13 @@ class SwapCertificate(RowsCertificate):
         if self.facts.groups is not None:
             whose += f" that all rows of a group of {self.facts.groups} share"
         shift = self.notion.promise().replace("secrets", whose)
-        knows = "knows the list of all rows without their owners"
-        if self.facts.groups is not None:
-            knows = "knows the rows of each group together, without their owners"
+        knows = f"knows of a {self.facts.what} only its cell"
         if self.facts.strata:
             knows += f", and {_stratum(self.facts, figures)} of each person"
         if self.reserve is not None:
-            knows = (
-                f", knows {_stratum(self.facts, figures)} of each person"
-                if self.facts.strata
-                else ""
-            )
             return (
-                f"Whoever sees released rows{knows}, and holds neither the donors' "
-                f"rows nor the list of those that came in, can {shift}."
+                f"Whoever sees released rows, {knows}, and holds neither the donors' rows nor the "
+                f"list of those that came in, can {shift}."
             )
         return f"Whoever sees the whole released table, and {knows}, can {shift}."
 
@@ -538,13 +544,17 @@ class SwapCertificate(RowsCertificate):
         )
 
     def _verdict(self) -> str:
-        return f"{self._kept()}{self._to_come() if self.holds else ''}, on four conditions"
+        if not self.holds:
+            return f"{self._kept()}, on four conditions"
+        return f"{self._kept()}{self._to_come()}, on four conditions{NOT_BETTER}"
 
     def _told_below(self) -> list[str]:
         facts, strata = self.facts, [_about_strata(self.facts)] if self.facts.strata else []
         if self.reserve is not None:
-            return [*_about_reserve(self.reserve, facts), *strata, survival(self.utility)]
+            about = _about_reserve(self.reserve, facts)
+            return [SWAP_READERS, *about, *strata, survival(self.utility)]
         return [
+            SWAP_READERS,
             f"{_stay(facts)}; the released table has exactly the rows of the original one.",
             *strata,
             "People who find their row with somebody else know that this holder was moved, and "
@@ -695,6 +705,7 @@ def swap_assumptions(
 ) -> list[str]:
     """Return under which conditions a swap's guarantee holds, and what it does not cover."""
     said = [
+        SWAP_READERS,
         "People are exchangeable given the list of their rows: who they are, their order and their "
         "ids tell nothing of their rows.",
         "The rows themselves, without their owners, are published unchanged. Where a person is "

@@ -263,9 +263,6 @@ _LESS_MOVED = (
 )
 
 
-ONCE = "Other clones of this noiser, as a search makes them, do not repeat this kind of warning."
-
-
 def worthless_sentence(utility: Sequence[ColumnUtility], *, moves_rows: bool = False) -> str:
     """Return the warning about columns that tell less than a constant would."""
     ways = _LESS_MOVED if moves_rows else _LESS_NOISE

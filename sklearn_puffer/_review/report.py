@@ -33,7 +33,9 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._release import (
+    NOT_BETTER,
     OF_A_SAMPLE,
+    SWAP_READERS,
     WHOLE_TABLE,
     RowsTogether,
     UncertifiedError,
@@ -381,13 +383,19 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
     """
     _check_promised(noiser)
     certificate, channel = noiser.certificate_, noiser._fitted.channel is not None
-    taken = ", on four conditions" if noiser._fitted.swap is not None else ""
+    swap = noiser._fitted.swap is not None
+    taken = f", on four conditions{NOT_BETTER}" if swap else ""
     taken = certificate._to_recipients() if channel else taken
     return Report(
         kind="external",
         holds=True,
         verdict=f"the guarantee holds{taken}",
-        lines=(_promise(noiser, certificate.notion), *[WHOLE_TABLE] * channel, _reader(noiser)),
+        lines=(
+            _promise(noiser, certificate.notion),
+            *[WHOLE_TABLE] * channel,
+            *[SWAP_READERS] * swap,
+            _reader(noiser),
+        ),
         front=(
             _glance(certificate.notion),
             Section("What the guarantee takes for granted", sentences=granted(noiser)),
