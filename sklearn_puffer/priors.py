@@ -22,6 +22,7 @@ from sklearn_puffer._base import (
     Integers,
     as_array,
     check_positive,
+    check_same_index,
     floats,
     on_one_line,
     real_numbers,
@@ -81,6 +82,7 @@ class Discrete:
     total: int
 
     def __init__(self, atoms: ArrayLike, probabilities: ArrayLike) -> None:
+        check_same_index(probabilities, "probabilities", atoms, "atoms")
         masses = _check_masses(probabilities)
         self._set(_checked_atoms(atoms, masses.size), rational_counts(masses))
 
@@ -106,6 +108,7 @@ class Discrete:
         >>> Discrete.from_counts([2, 0, 2], [1, 2, 1]).probabilities.tolist()
         [0.5, 0.5]
         """
+        check_same_index(counts, "counts", atoms, "atoms")
         integers = _check_counts(counts)
         prior = cls.__new__(cls)
         prior._set(_checked_atoms(atoms, integers.size), integers)
@@ -228,6 +231,8 @@ class GaussianMixture:
     scales: FloatArray
 
     def __init__(self, weights: ArrayLike, means: ArrayLike, scales: ArrayLike) -> None:
+        for name, values in (("means", means), ("scales", scales)):
+            check_same_index(values, name, weights, "weights")
         masses = _check_masses(weights)
         if masses.min() == 0.0:
             raise ValueError("weights must be positive, got 0.0; leave that component out.")

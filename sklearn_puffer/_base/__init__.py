@@ -17,6 +17,7 @@ from sklearn_puffer._base.arguments import (
     check_jobs,
     check_pairs,
     check_positive,
+    check_same_index,
     check_seed,
     check_verbose,
     floats,

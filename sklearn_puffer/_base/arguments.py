@@ -314,6 +314,42 @@ def way_to_table(values: Any, name: str) -> str:
     return f"{name}.{ways[0]}()" if ways else ""
 
 
+def check_same_index(values: Any, name: str, rows: Any, rows_name: str = "X") -> None:
+    """Refuse what is aligned with rows by position and has other row labels than these.
+
+    Parameters
+    ----------
+    values : object
+        What has no index, as an array, is aligned with any rows.
+    name : str
+        What an error calls it.
+    rows : object
+        The table or column that it is given beside.
+    rows_name : str, default="X"
+        What an error calls the table.
+
+    Raises
+    ------
+    ValueError
+        If both have an index, of the same length, and the two differ.
+
+    Examples
+    --------
+    >>> check_same_index([1, 2], "y", [[3], [4]])
+    """
+    labels: Any
+    others: Any
+    labels, others = (getattr(each, "index", None) for each in (values, rows))
+    if not (hasattr(labels, "equals") and hasattr(others, "equals")):
+        return  # lists have a method of that name
+    if len(labels) == len(others) and not labels.equals(others):
+        raise ValueError(
+            f"{name} has an index that differs from {rows_name}'s; rows are aligned by position, "
+            f"so reindex it to {rows_name}.index, or call its set_axis({rows_name}.index) if it is "
+            "in that order."
+        )
+
+
 def _is_table(values: Any, marks: Sequence[str]) -> bool:
     if isinstance(values, np.ndarray):
         return values.dtype.names is not None

@@ -26,6 +26,7 @@ from sklearn_puffer._base import (
     check_choice,
     check_count,
     check_positive,
+    check_same_index,
     check_seed,
     digest,
     fitting,
@@ -186,6 +187,7 @@ class NoisyDescent(CertifiedEstimator):
     def _fit(self, X: Any, y: Any) -> None:
         notion = self._notion()
         seed = check_seed(self.random_state)
+        check_same_index(y, "y", X)
         rows, targets = self._read(readable(X), readable_column(y, "y"))
         n_records, n_features = rows.shape
         descent = self._descent(n_records, n_features)

@@ -255,7 +255,9 @@ def _secrets(fitted: Any, table: AnyTable, X: Any, sensitive: Any) -> list[Secre
         )
     values = _named_secrets(fitted, table, sensitive)
     if values is None:
-        values = _given_secrets(fitted, beside(sensitive, table.n_rows, X, "sensitive"))
+        values = _given_secrets(
+            fitted, beside(sensitive, table.n_rows, X, "sensitive", rows_name="table")
+        )
     return [read_secret(name, of_column, "category") for name, of_column in values.items()]
 
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import check_positive, fitting
+from sklearn_puffer._base import check_positive, check_same_index, fitting
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.fit_table import learn
@@ -279,11 +279,12 @@ class PufferfishNoiser(ReleaseTransformer):
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
-            The secrets, where they are not columns of X; aligned by position. Of a lazy table the
-            names of its columns that are secrets.
+            The secrets, where they are not columns of X; aligned by position, so that an index
+            other than X's is refused. Of a lazy table the names of its columns that are secrets.
         sample_weight : array-like of shape (n_rows,), default=None
-            Non-negative whole numbers: how often each row counts. Of a lazy table, the name of the
-            column that holds them, which has no other role; it takes one more scan.
+            Non-negative whole numbers: how often each row counts; aligned as the secrets. Of a lazy
+            table, the name of the column that holds them, which has no other role; it takes one
+            more scan.
 
         Returns
         -------
@@ -402,6 +403,7 @@ class PufferfishNoiser(ReleaseTransformer):
             table, sample_weight = first_table(self, X, sample_weight), None
         else:
             X = readable(X)
+            check_same_index(sample_weight, "sample_weight", X)
             table = first_table(self, X)
             if sensitive_features is not None:
                 secrets = secret_columns(sensitive_features, table.n_rows, X)

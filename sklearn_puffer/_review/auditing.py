@@ -22,6 +22,7 @@ from sklearn_puffer._base import (
     __version__,
     check_above,
     check_count,
+    check_same_index,
     check_seed,
     check_verbose,
     counted,
@@ -223,6 +224,7 @@ def audit(
     seed = check_seed(random_state) or 0
     frame = _frame(table)
     source = frame_table(frame, "table")
+    _check_aligned(table, task, peers)
     secrets = _secrets(noiser, source, sensitive_features, frame)
     rows, grouped, told = _chosen(noiser, source, secrets, groups, max_rows, seed)
     work = task_of(task, source)
@@ -634,6 +636,14 @@ def _frame(table: Any) -> Any:
             "with table.columns = table.columns.astype(str)."
         )
     return frame
+
+
+def _check_aligned(table: Any, task: Any, peers: Any) -> None:
+    """Refuse targets and peers whose row labels say that they are in another order."""
+    if isinstance(task, tuple):
+        check_same_index(task[-1], "y of task", table, "table")
+    for name, rows in peers.items() if isinstance(peers, Mapping) else ():
+        check_same_index(rows, f"peers[{name!r}]", table, "table")
 
 
 def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:

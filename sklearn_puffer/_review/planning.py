@@ -24,6 +24,7 @@ from sklearn_puffer._base import (
     check_choice,
     check_count,
     check_positive,
+    check_same_index,
     check_verbose,
     counted,
     listed,
@@ -277,6 +278,7 @@ def plan(
     if dates is not None:
         check_choice(dates, "dates", ["days"])
     seed = check_count(random_state, "random_state", minimum=0)
+    check_same_index(groups, "groups", table, "table")
     frame = in_memory(table, "a plan")
     frame_table(frame, "table")  # which checks its labels
     held = None if isinstance(holdout, Real) else in_memory(holdout, "a plan")

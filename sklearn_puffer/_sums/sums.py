@@ -53,6 +53,7 @@ from sklearn_puffer._base import (
     IntArray,
     check_choice,
     check_positive,
+    check_same_index,
     real_numbers,
     rounded_up,
     smallest_within,
@@ -495,6 +496,8 @@ def gaussian_users(
     (1.16819, 1.16819, 0.0)
     """
     check_pufferfish(notion)
+    for name, values in (("sds", sds), ("counts", counts), ("others", others)):
+        check_same_index(values, name, means, "means")
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
     rest = leave_one_out(spreads, sizes) if others is None else _check_others(others, spreads)
     together = np.hypot(rest, spreads)

@@ -22,6 +22,7 @@ from sklearn_puffer._base import (
     Array,
     BoolArray,
     as_array,
+    check_same_index,
     on_one_line,
     refuse_masked,
     refuse_tables,
@@ -175,6 +176,7 @@ def beside(
     X: Any,
     named: str,
     read: Callable[[Table, Name], Values] = lambda table, name: table.values(name),
+    rows_name: str = "X",
 ) -> dict[Name, Values]:
     """Return columns beside X, aligned with it by position; errors call them ``named``.
 
@@ -183,11 +185,11 @@ def beside(
     ValueError
         If the lengths differ, or both are pandas objects whose indexes differ.
     """
-    _check_same_index(features, X, named)
+    check_same_index(features, named, X, rows_name)
     table = _beside_table(whole_arrow(features), named)
     if table.names and table.n_rows != n_rows:
         raise ValueError(
-            f"{named} has {table.n_rows} rows and X has {n_rows}; give one for each row."
+            f"{named} has {table.n_rows} rows and {rows_name} has {n_rows}; give one for each row."
         )
     return {name: read(table, name) for name in table.names}
 
@@ -706,15 +708,6 @@ def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         )
     check_unique(columns, name)
     return frame
-
-
-def _check_same_index(features: Any, X: Any, named: str) -> None:
-    indexed = isinstance(features, pd.Series | pd.DataFrame) and isinstance(X, pd.DataFrame)
-    if indexed and len(features) == len(X) and not features.index.equals(X.index):
-        raise ValueError(
-            f"{named} has an index that differs from X's; rows are aligned by position, "
-            f"so reindex it to X.index, or pass {named}.to_numpy()."
-        )
 
 
 def whole_arrow(X: Any) -> Any:
