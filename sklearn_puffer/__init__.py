@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sklearn_puffer._base import PufferfishWarning, __version__
+    from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning, __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
     from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
     from sklearn_puffer._release import (
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sklearn_puffer._review import Audit, Plan, Report, audit, plan, report
     from sklearn_puffer._sums import PufferfishSum
 
-__all__ = ["PufferfishWarning", "UtilityWarning", "__version__"]
+__all__ = ["PufferfishWarning", "UnseenValuesWarning", "UtilityWarning", "__version__"]
 # to release
 __all__ += ["Certificate", "PufferfishNoiser", "PufferfishRelease", "PufferfishSum"]
 __all__ += ["PufferfishSGDClassifier", "PufferfishSGDRegressor", "UncertifiedError"]
@@ -29,7 +29,7 @@ __all__ += ["Ledger", "LedgerError", "OverspentError", "PersonLedger"]
 __all__ += ["Audit", "Plan", "Report", "audit", "plan", "report"]
 
 _HOMES = {
-    "_base": ["PufferfishWarning", "__version__"],
+    "_base": ["PufferfishWarning", "UnseenValuesWarning", "__version__"],
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
     "_noiser": ["PufferfishNoiser", "PufferfishRelease"],
     "_release": [

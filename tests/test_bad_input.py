@@ -539,7 +539,7 @@ def test_only_numbers_within_reach_are_released(continuous, kind, message, value
 
 @pytest.fixture(scope="module")
 def fitted():
-    return noiser(dependence="independent").fit(FRAME)
+    return noiser(dependence="independent", unknown="error").fit(FRAME)
 
 
 TRANSFORMS = [

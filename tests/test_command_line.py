@@ -107,13 +107,13 @@ def test_unseen_values_are_released_as_known_ones_where_that_is_said(fitted, cap
     assert main(["release", "r.json", "new.csv", "out.csv"]) == 2
     assert "as --unknown to puffer release" in told(capsys)
     assert main(["release", "r.json", "new.csv", "out.csv", "--unknown", "nearest"]) == 0
-    assert "600 in 'cars', 600 in 'zip'" in capsys.readouterr().err
+    assert "1,200, of these 600 in 'cars'" in capsys.readouterr().err
     (fitted / "s.toml").write_text('[release]\nunknown = { cars = "nearest", zip = "02139" }\n')
     given = ["release", "r.json", "new.csv", "out.csv", "--force", "--settings", "s.toml"]
     assert main(given) == 0
     assert main([*given, "--unknown", "error"]) == 2
     assert main([*given, "--unknown", "far"]) == 2
-    assert "unknown must be one of ['error', 'nearest'], got 'far'" in told(capsys)
+    assert "unknown must be one of ['auto', 'error', 'nearest'], got 'far'" in told(capsys)
 
 
 def test_a_channel_releases_unseen_rows_where_that_is_said(folder, capsys):

@@ -28,14 +28,6 @@ from sklearn_puffer.priors import ConfidenceSet
 
 DEPENDENCES = ["independent", "joint"]
 
-# the one check that asks for what this estimator refuses on purpose
-EXCUSED = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "it transforms rows of weight zero, whose values fit has not seen: an error by design; "
-        "the check passes with unknown='nearest', which a test of its own shows"
-    )
-}
-
 # what check_estimator skips, and why
 SKIPPED = {
     "check_array_api_input": "array API dispatch needs SCIPY_ARRAY_API, which is not set",
@@ -79,16 +71,13 @@ def table(n_rows: int = 400, seed: int = 0) -> pd.DataFrame:
 @pytest.mark.parametrize(
     "dependence", ["joint", pytest.param("independent", marks=pytest.mark.slow)]
 )
-def test_no_check_of_scikit_learn_fails_but_the_excused_one(dependence):
+def test_no_check_of_scikit_learn_fails(dependence):
     estimator = PufferfishNoiser(sensitive=0, dependence=dependence)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
-            estimator, on_skip=None, on_fail=None, expected_failed_checks=EXCUSED
-        )
+        results = check_estimator(estimator, on_skip=None, on_fail=None)
     statuses = {result["check_name"]: result["status"] for result in results}
     assert [name for name, status in statuses.items() if status == "failed"] == []
-    assert {name for name, status in statuses.items() if status == "xfail"} == set(EXCUSED)
     skipped = {name for name, status in statuses.items() if status == "skipped"}
     assert skipped <= set(SKIPPED)
     assert sum(result["status"] == "passed" for result in results) >= 39
@@ -126,9 +115,7 @@ def test_no_check_of_scikit_learn_fails_under_other_options(options):
     estimator = TwoSecrets(**{"dependence": "independent"} | options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
-            estimator, on_skip=None, on_fail=None, expected_failed_checks=EXCUSED
-        )
+        results = check_estimator(estimator, on_skip=None, on_fail=None)
     failed = [each for each in results if each["status"] == "failed"]
     assert [e["check_name"] for e in failed if UNFITTABLE not in str(e["exception"])] == []
     assert len(failed) <= (1 if "prior" in options else 0)
@@ -137,10 +124,10 @@ def test_no_check_of_scikit_learn_fails_under_other_options(options):
     assert sum(each["status"] == "passed" for each in results) >= 39
 
 
-NEW_ROWS = {
-    "check_fit_idempotent": "it transforms rows that fit has not seen: an error by design, which "
-    "names unknown='nearest'"
-}
+NEW_ROWS = dict.fromkeys(
+    ["check_fit_idempotent", "check_sample_weight_equivalence_on_dense_data"],
+    "it transforms rows that fit has not seen: an error by design, which names unknown='nearest'",
+)
 
 
 @pytest.mark.slow
@@ -151,11 +138,11 @@ def test_no_check_of_scikit_learn_fails_with_an_optimal_channel():
             TwoSecrets(noise="optimal"),
             on_skip=None,
             on_fail=None,
-            expected_failed_checks=EXCUSED | NEW_ROWS,
+            expected_failed_checks=NEW_ROWS,
         )
     statuses = {each["check_name"]: each["status"] for each in results}
     assert [name for name, status in statuses.items() if status == "failed"] == []
-    assert {name for name, s in statuses.items() if s == "xfail"} == {*EXCUSED, *NEW_ROWS}
+    assert {name for name, s in statuses.items() if s == "xfail"} == set(NEW_ROWS)
     assert {name for name, status in statuses.items() if status == "skipped"} <= set(SKIPPED)
 
 
@@ -166,9 +153,7 @@ TOO_FEW = ("and a swap needs 50", "30 at least; merge", "so that there is one ce
 def test_no_check_of_scikit_learn_fails_with_a_swap_but_of_few_rows_or_labels():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
-            TwoSecrets(noise="swap"), on_skip=None, on_fail=None, expected_failed_checks=EXCUSED
-        )
+        results = check_estimator(TwoSecrets(noise="swap"), on_skip=None, on_fail=None)
     failed = [each for each in results if each["status"] == "failed"]
     assert [e for e in failed if not any(few in str(e["exception"]) for few in TOO_FEW)] == []
     assert {each["check_name"] for each in results if each["status"] == "skipped"} <= set(SKIPPED)
@@ -217,12 +202,6 @@ def _check_fit_transform_agrees(estimator):
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(first, third)
     assert len(first) == len(X)
-
-
-@pytest.mark.slow
-def test_weights_are_equivalent_to_repetition_where_unseen_values_are_moved():
-    estimator = PufferfishNoiser(sensitive=0, unknown="nearest")
-    estimator_checks.check_sample_weight_equivalence_on_dense_data("PufferfishNoiser", estimator)
 
 
 @pytest.mark.parametrize(

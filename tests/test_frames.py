@@ -376,7 +376,7 @@ def test_a_warning_turned_into_an_error_leaves_the_noiser_unfitted():
 
 def test_a_failed_transform_leaves_no_partial_output():
     X = np.column_stack([SECRET, VALUES]).astype(float)
-    fitted = noiser(sensitive=0).fit(X)
+    fitted = noiser(sensitive=0, unknown="error").fit(X)
     X[-1, 1] = 77.0
     before = X.copy()
     with pytest.raises(ValueError, match=r"77\.0"):

@@ -1,5 +1,6 @@
 """Plans on engines: a lazy release is the keyed one in memory, bit for bit, and hides its key."""
 
+import copy
 import logging
 import pickle
 import re
@@ -98,11 +99,12 @@ def test_passed_columns_of_all_types_come_back_as_they_are(lazy):
     assert found["client"].to_list() == TABLE["client"].to_list()
 
 
-@pytest.mark.parametrize("unknown", ["nearest", {"town": "Aix", "age": "nearest"}])
+@pytest.mark.parametrize("unknown", ["auto", "nearest", {"town": "Aix", "age": "nearest"}])
 def test_values_that_move_or_become_another_do_so_as_in_memory(lazy, unknown):
     noiser = fitted(public=["age", "town"], unknown=unknown)
-    rows = pl.from_pandas(TABLE.assign(town="Delft", age=np.int16(99)))
-    with pytest.warns(UserWarning, match="nearest"):
+    new = {"age": np.int16(99)} | ({} if unknown == "auto" else {"town": "Delft"})
+    rows = pl.from_pandas(TABLE.assign(**new))
+    with pytest.warns(UserWarning, match="moved values"):
         expected = keyed(noiser, rows)
     assert computed(keyed(noiser, lazy(rows))).equals(expected)
 
@@ -365,7 +367,8 @@ NO_PLACE = {
 @pytest.mark.parametrize("column", NO_PLACE)
 def test_a_value_without_a_place_is_refused_without_being_shown(lazy, noiser, column, capfd):
     change, value = NO_PLACE[column]
-    plan = keyed(noiser, lazy(pl.from_pandas(TABLE.assign(**change))))
+    strict = copy.copy(noiser).set_params(unknown="error")
+    plan = keyed(strict, lazy(pl.from_pandas(TABLE.assign(**change))))
     said = refusal(plan, capfd)
     assert f"column '{column}' holds values" in said
     assert value not in said

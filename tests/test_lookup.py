@@ -318,7 +318,7 @@ def test_arrays_of_any_layout_release_what_contiguous_ones_do(dtype, order, opti
 def test_a_number_that_fit_has_not_seen_is_refused_or_becomes_the_nearest(value):
     table = pd.DataFrame({"s": SECRET, "x": PLACES})
     strange = pd.DataFrame({"x": [5, value, 7]})
-    fitted = PufferfishNoiser(sensitive="s", random_state=5).fit(table)
+    fitted = PufferfishNoiser(sensitive="s", unknown="error", random_state=5).fit(table)
     with pytest.raises(ValueError, match=rf"column 'x' contains {value},"):
         fitted.transform(strange)
     fitted = PufferfishNoiser(sensitive="s", unknown="nearest", random_state=5).fit(table)

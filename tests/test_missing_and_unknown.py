@@ -5,9 +5,13 @@ import re
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 
-from sklearn_puffer import PufferfishNoiser, PufferfishRelease
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UnseenValuesWarning
 from sklearn_puffer._tables import looks_like_key
 
 N_ROWS = 240
@@ -187,7 +191,7 @@ MISTAKEN = [
     (r"unknown\['age'\] must be \"error\" or \"nearest\", got 'old'", {"age": "old"}),
     (r"unknown names column 'town', which is not public", {"town": "other"}),
     (r"unknown\['job'\] must be a value of that column, got None", {"job": None}),
-    (r"unknown must be one of \['error', 'nearest'\], got 'other'", "other"),
+    (r"unknown must be one of \['auto', 'error', 'nearest'\], got 'other'", "other"),
 ]
 
 
@@ -225,7 +229,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_nearest_takes_numbers_and_categories_alike_however_it_is_said(way):
     later = table(LATER, age=np.resize([19, 29, 30], N_ROWS))
-    with pytest.warns(UserWarning, match=r"the commonest one.*: 144 in 'job', 160 in 'age'"):
+    with pytest.warns(UserWarning, match=r"moved values .*: 304, of these 160 in 'age'"):
         released = WAYS[way]().transform(later, on_drift="ignore")
     expected = np.where(np.isin(LATER, ["pilot", "judge"]), "nurse", LATER)
     assert list(released["job"]) == expected.tolist()
@@ -234,7 +238,7 @@ def test_nearest_takes_numbers_and_categories_alike_however_it_is_said(way):
 
 def test_a_refusal_names_what_then_works_without_another_fit():
     """Two messages asked for what the other one refused."""
-    fitted = harmless().fit(table(COMMON, age=SOME))
+    fitted = harmless(unknown="error").fit(table(COMMON, age=SOME))
     for later in (table(LATER, age=SOME), table(COMMON, age=99)):
         with pytest.raises(ValueError, match=r'not seen in fit.*pass unknown="nearest" \(to set_p'):
             fitted.transform(later)
@@ -272,12 +276,119 @@ def test_the_commonest_category_is_one_that_was_seen_and_is_no_missing_value(opt
     assert set(released["job"]) == {"nurse"}
 
 
+# ------------------------------------------------------------- numbers move, categories are refused
+
+NUMBERS = np.resize([20, 30], N_ROWS)
+NEW_NUMBERS = np.resize([19, 20, 26, 30], N_ROWS)
+READ_AS = np.resize([20, 20, 30, 30], N_ROWS)
+
+
+def array_of(numbers):
+    return np.column_stack([numbers, SECRET])
+
+
+OF_NUMBERS = {
+    "int": lambda numbers: frame(numbers),
+    "int8": lambda numbers: frame(numbers.astype(np.int8)),
+    "float": lambda numbers: frame(numbers / 4),
+    "float32": lambda numbers: frame((numbers / 4).astype(np.float32)),
+    "Int64": lambda numbers: frame(pd.array(numbers, dtype="Int64")),
+    "objects": lambda numbers: frame(pd.Series(numbers.tolist(), dtype=object)),
+    "polars": lambda numbers: pl.DataFrame({"x": numbers, "secret": SECRET}),
+    "arrow": lambda numbers: pa.table({"x": numbers, "secret": SECRET}),
+    "array": array_of,
+}
+
+
+def released_numbers(released):
+    column = released[:, 0] if isinstance(released, np.ndarray) else released["x"]
+    return np.asarray(column, dtype=float)
+
+
+WAYS_TO_RELEASE = {
+    "transform": lambda fitted, rows: fitted.transform(rows, on_drift="ignore"),
+    "artifact": lambda fitted, rows: PufferfishRelease.from_json(fitted.to_json()).transform(
+        rows, on_drift="ignore"
+    ),
+    "batches": lambda fitted, rows: fitted.transform_batches([rows]).read_all(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*distributed.*:UserWarning")
+@pytest.mark.parametrize("kind", OF_NUMBERS)
+@pytest.mark.parametrize("way", WAYS_TO_RELEASE)
+def test_unseen_numbers_are_read_as_the_nearest_and_one_warning_counts_them(kind, way):
+    if (kind, way) == ("array", "batches"):
+        pytest.skip("arrays are no batches")
+    given, sensitive = OF_NUMBERS[kind], 1 if kind == "array" else "secret"
+    fitted = harmless(sensitive=sensitive).fit(given(NUMBERS))
+    with pytest.warns(UnseenValuesWarning, match=r": 120 in ('x'|0);") as told:
+        released = WAYS_TO_RELEASE[way](fitted, given(NEW_NUMBERS))
+    assert [each.category for each in told].count(UnseenValuesWarning) == 1
+    units = 4 if kind.startswith("float") else 1
+    assert np.rint(units * released_numbers(released)).tolist() == READ_AS.tolist()
+
+
+REFUSED = {
+    "text": (JOBS, LATER, "'x' contains 2 values that were not seen in fit.*'pilot' "),
+    "categories": (pd.Categorical(JOBS), pd.Categorical(LATER), "'x' contains 2 values that were"),
+    "booleans": (np.ones(N_ROWS, dtype=bool), FLAGS, "'x' contains .*, which was not seen in fit"),
+    "declared": (NUMBERS, NEW_NUMBERS, "'x' contains 2 values that were not seen in fit"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_unseen_categories_and_booleans_are_refused_by_name(kind):
+    seen, new, message = REFUSED[kind]
+    listed = {"x": [20, 30]} if kind == "declared" else None
+    fitted = harmless(categories=listed).fit(frame(seen))
+    with pytest.raises(ValueError, match=message):
+        fitted.transform(frame(new))
+
+
+def test_the_warning_is_one_sentence_of_200_characters_however_long_the_name():
+    name = "how long it took " * 30
+    rows = table(**{name: NUMBERS, "b": NUMBERS}).drop(columns="job")
+    fitted = harmless().fit(rows)
+    with pytest.warns(UnseenValuesWarning) as told:
+        fitted.transform(rows + 1_000_000, on_drift="ignore")
+    [sentence] = [str(each.message) for each in told if each.category is UnseenValuesWarning]
+    assert len(sentence) <= 200
+    assert sentence.endswith(".")
+
+
+def test_the_rule_for_the_unseen_changes_no_fingerprint_and_no_keyed_bit():
+    rows, key = table(age=NUMBERS).assign(id=range(N_ROWS)), b"blake2b:" + bytes(32)
+    options = {"public": ["job", "age"], "random_state": None, "epsilon": 0.5}
+    found = [noiser(unknown=u, **options).fit(rows) for u in ("auto", "error", "nearest")]
+    assert len({each.certificate_.fingerprint for each in found}) == 1
+    first, *others = [each.transform(rows, row_id="id", key=key) for each in found]
+    for other in others:
+        pd.testing.assert_frame_equal(first, other)
+    strict = PufferfishRelease.from_json(found[1].to_json())  # as all earlier ones were
+    with pytest.raises(ValueError, match="'age' contains 99, which was not seen"):
+        strict.transform(rows.assign(age=99))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
+def test_a_search_scores_folds_with_numbers_of_their_own():
+    """Five numbers of one fold, which the others lack, made every score NaN."""
+    rng = np.random.default_rng(3)
+    secret = rng.integers(0, 2, 300)
+    rows = pd.DataFrame({"race": secret, "age": rng.integers(0, 40, 300) + 5 * secret})
+    rows.loc[:4, "age"] = [90, 91, 92, 93, 94]
+    model = make_pipeline(PufferfishNoiser(1.0, sensitive="race"), HistGradientBoostingClassifier())
+    with pytest.warns(UnseenValuesWarning):
+        scores = cross_val_score(model, rows, secret, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()
+
+
 # ------------------------------------------------------------------------- all faults in one error
 
 
 def test_all_unseen_values_are_named_at_once_with_their_counts():
     column = np.resize([20, 30], N_ROWS)
-    fitted = harmless().fit(table(age=column, size=column / 4))
+    fitted = harmless(unknown="error").fit(table(age=column, size=column / 4))
     later = np.where(np.arange(N_ROWS) < 3, 99, np.where(np.arange(N_ROWS) > 234, 7, column))
     size = np.where(np.arange(N_ROWS) == N_ROWS - 1, np.inf, column / 4)
     with pytest.raises(ValueError, match="3 faults were found") as told:
@@ -292,7 +403,9 @@ def test_all_unseen_values_are_named_at_once_with_their_counts():
 
 def test_faults_of_every_kind_are_collected_at_transform():
     numbers = np.resize([20, 30], N_ROWS)
-    fitted = harmless().fit(table(a=numbers, b=numbers, c=numbers / 4, d=numbers > 20))
+    fitted = harmless(unknown="error").fit(
+        table(a=numbers, b=numbers, c=numbers / 4, d=numbers > 20)
+    )
     mixed = np.resize(np.array(["cook", 3], dtype=object), N_ROWS)
     later = table(mixed, a="x", b=np.where(GONE, np.nan, 20), c=0.1, d=numbers > 20)
     with pytest.raises(ValueError, match="4 faults") as told:

@@ -282,7 +282,7 @@ def test_a_loss_over_a_set_that_was_not_computed_is_asked_of_the_noiser():
 def test_a_form_is_a_fitted_transformer_that_is_not_fitted_again():
     release = read("laplace")
     assert clone(release) is release
-    assert release.get_params()["unknown"] == "error"
+    assert release.get_params()["unknown"] == "auto"
     assert repr(release) == "PufferfishRelease(4 columns, epsilon = 1, laplace)"
     for call in (release.fit, release.fit_transform):
         with pytest.raises(TypeError, match=r"is fitted already.* FrozenEstimator\(release\)"):

@@ -250,7 +250,7 @@ def test_a_stream_is_refused_where_the_certificate_does_not_hold(table):
         (make_table().drop(columns="cars"), ValueError, "lacks column 'cars'"),
         ([make_table(), make_table().drop(columns="cars")], ValueError, "without column 'cars'"),
         ([make_table(), make_table().assign(cars=0.5)], TypeError, "int64 in the first"),
-        ([make_table(), make_table().assign(cars=99)], ValueError, "99"),
+        ([make_table(), make_table().assign(town="Rome")], ValueError, "Rome"),
         (pa.table([[1], [1]], names=["cars", "cars"]), ValueError, "more than once"),
     ],
 )

@@ -8,6 +8,7 @@ from sklearn_puffer._base.arguments import (
     IntArray,
     Integers,
     PufferfishWarning,
+    UnseenValuesWarning,
     as_array,
     as_float,
     check_above,

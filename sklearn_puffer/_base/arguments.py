@@ -41,6 +41,25 @@ class PufferfishWarning(UserWarning):
     """
 
 
+class UnseenValuesWarning(PufferfishWarning):
+    """Warns that `transform` moved values that `fit` has not seen to values that it has.
+
+    It can be filtered apart from warnings about the guarantee.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, UnseenValuesWarning
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(sensitive="loan").fit(table)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", UnseenValuesWarning)
+    ...     released = noiser.transform(pd.DataFrame({"cars": [4]}))  # read as 5
+    """
+
+
 MOST_PAIRS = 1 << 18
 """Largest number of pairs of secrets: those of 724 values, some 10 s of a fit.
 

@@ -287,11 +287,12 @@ class ChannelRelease:
             If the table does not fit, naming all columns that are at fault, or has rows that
             `fit` has not seen and ``unknown`` does not move.
         """
-        readers = self._readers(table, draw.unknown, rules.missing)
+        unknown = "error" if draw.unknown == "auto" else draw.unknown  # whole rows are seen, or not
+        readers = self._readers(table, unknown, rules.missing)
         if draw.watch is not None:
             draw.watch.open(readers)
         try:
-            cells, moved = self._cells_of(readers, table.n_rows, _moves_rows(draw.unknown))
+            cells, moved = self._cells_of(readers, table.n_rows, _moves_rows(unknown))
         except (TypeError, ValueError):
             faults = Faults()
             faults.of(Reader.check, readers)

@@ -106,9 +106,10 @@ class PufferfishNoiser(ReleaseTransformer):
     missing : {"error", "category", "propagate"}, default="error"
         Missing values are refused, a value of their own (of booleans and categories), or left
         missing, which is then not protected.
-    unknown : "error", "nearest" or {column: value}, default="error"
-        What `transform` does with values not seen in `fit`: refuse them, move them to the nearest
-        (of categories, the commonest) one, or make them the category that is named.
+    unknown : "auto", "error", "nearest" or {column: value}, default="auto"
+        What `transform` does with values not seen in `fit`: move numbers to the nearest one and
+        refuse categories, refuse both, move both (categories to the commonest one), or make them
+        the category that is named.
     output : {"native", "remapped", "noisy"}, default="native"
         Columns in their own type; values that the column has, the likeliest for what was drawn; or
         raw value plus noise as float64.
@@ -217,7 +218,7 @@ class PufferfishNoiser(ReleaseTransformer):
         categories: Any = None,
         n_bins: Any = None,
         missing: str = "error",
-        unknown: Any = "error",
+        unknown: Any = "auto",
         output: str = "native",
         remainder: str = "drop",
         on_uncertified: str = "raise",

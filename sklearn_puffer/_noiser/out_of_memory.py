@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import Array, PufferfishWarning, digest, listed, quoted, reporting, task
+from sklearn_puffer._base import (
+    Array,
+    PufferfishWarning,
+    UnseenValuesWarning,
+    digest,
+    listed,
+    quoted,
+    reporting,
+    task,
+)
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.mechanism import FittedMechanism
@@ -182,10 +191,10 @@ class _StreamWarnings:
         if not self._some:
             raise ValueError(_NO_ROWS)
         if self._values:
-            warnings.warn(say.moved_sentence(self._values), PufferfishWarning, stacklevel=3)
+            warnings.warn(say.moved_sentence(self._values), UnseenValuesWarning, stacklevel=3)
         if self._rows:
             warnings.warn(
-                moved_rows_sentence(*_together(self._rows)), PufferfishWarning, stacklevel=3
+                moved_rows_sentence(*_together(self._rows)), UnseenValuesWarning, stacklevel=3
             )
 
 

@@ -482,7 +482,7 @@ def check_unknown(unknown: Any) -> Any:
             if value is None or not isinstance(value, Hashable):
                 raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
         return dict(unknown)
-    return check_choice(unknown, "unknown", ["error", "nearest"])
+    return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
 
 
 def _checked_bins(n_bins: Any) -> Any:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import (
     FieldError,
     PufferfishWarning,
+    UnseenValuesWarning,
     check_choice,
     check_jobs,
     check_seed,
@@ -229,7 +230,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             warnings.warn(drift, PufferfishWarning, stacklevel=3)
         if moved:
             sentence, share = _moved_sentence(moved), _moved_share(moved, table.n_rows)
-            self._warn([sentence], "moved", share=share, stacklevel=3)
+            self._warn([sentence], "moved", UnseenValuesWarning, share=share, stacklevel=3)
         return as_pandas(whole) if container == "pandas" else whole
 
     def transform_batches(
@@ -625,7 +626,7 @@ class PufferfishRelease(ReleaseTransformer):
     ----------
     fitted : FittedMechanism
         What `from_json` has read.
-    unknown : "error", "nearest" or {column: value}, default="error"
+    unknown : "auto", "error", "nearest" or {column: value}, default="error"
         As in `PufferfishNoiser`; what is read has that of the noiser.
     on_uncertified : {"raise", "warn"}, default="raise"
         As in `PufferfishNoiser`.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import listed, shown
+from sklearn_puffer._base import listed, quoted, shown
 from sklearn_puffer._release.evidence import (
     MODEST,
     ColumnNoise,
@@ -19,6 +19,7 @@ from sklearn_puffer._release.evidence import (
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
 
+_MOST_OF_NAME = 40  # of the characters of a name in a warning
 _MANY_ROWS = 20_000  # from here on boosting is not too sure of itself, and a channel takes long
 
 
@@ -404,11 +405,18 @@ def seed_sentence(seed: Any) -> str:
 
 def moved_sentence(moved: dict[Name, int]) -> str:
     """Return the warning about values that became others."""
-    listing = ", ".join(f"{count} in {name!r}" for name, count in moved.items())
+    total, worst = sum(moved.values()), max(moved, key=lambda name: moved[name])
+    others = f"{total:,}, of these " if len(moved) > 1 else ""
     return (
-        "unknown= moved values that were not seen in fit to the nearest ones, or to the category "
-        f"that stands for them (the commonest one, if none was named): {listing}."
+        f"unknown= moved values that were not seen in fit to values that were: {others}"
+        f"{moved[worst]:,} in {_clipped(worst)}; fit on more rows, or with bins (n_bins=)."
     )
+
+
+def _clipped(name: Name) -> str:
+    """Return a name in quotation marks, with its end cut off if it is long."""
+    text = quoted(name)
+    return text if len(text) <= _MOST_OF_NAME else f"{text[: _MOST_OF_NAME - 3]}..."
 
 
 def theorem_sentence(facts: Facts) -> str:

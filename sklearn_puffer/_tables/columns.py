@@ -275,9 +275,12 @@ def rule_of(unknown: Any, name: Name, kind: Kind) -> Unknown:
     --------
     >>> rule_of({"job": "other"}, "job", "category"), rule_of({"job": "other"}, "age", "integer")
     (Other(value='other'), 'error')
+    >>> rule_of("auto", "job", "category"), rule_of("auto", "age", "integer")
+    ('error', 'nearest')
     """
     if not isinstance(unknown, Mapping):
-        return "nearest" if unknown == "nearest" else "error"
+        moves = unknown == "nearest" or (unknown == "auto" and kind in ("float", "integer"))
+        return "nearest" if moves else "error"
     if name not in unknown:
         return "error"
     if kind == "category":
