@@ -35,8 +35,7 @@ def main():
     settings = {
         "sensitive": "ill",
         "public": ["visits"],
-        "output": "remapped",
-        "unknown": "nearest",
+        "categories": {"visits": range(6)},
     }
     honest = PufferfishNoiser(1.0, **settings).fit(fitted)
     print(audit(honest, held, ATTACKERS, task="late"))

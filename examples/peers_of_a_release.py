@@ -90,9 +90,9 @@ def people(n=5_000):
 
 
 def fit(rows):
-    """Return a swap, and Laplace noise whose values are mapped to those of the column."""
+    """Return a swap, and Laplace noise."""
     settings = {"epsilon": EPSILON, "sensitive": "sex", "public": PUBLIC, "unknown": "nearest"}
-    noise = PufferfishNoiser(**settings, n_bins=6, output="remapped")
+    noise = PufferfishNoiser(**settings, n_bins=6)
     return {"swap": PufferfishNoiser(**settings, noise="swap").fit(rows), "noise": noise.fit(rows)}
 
 

@@ -8,10 +8,9 @@ Print and draw what the release of one column changes its values by, mechanism b
 For the data of Table 4 of paper 000, in the paper's codes, and for columns of public tables where
 the folder has them: the expected change of a value if it is replaced by the best constant, by the
 published relaxed mechanism (000, Eq. (11) and (12); for several secrets, the worst pair), by the
-smallest Laplace noise, by the same noise mapped back to values of the column, and by the channel
-that changes least of all. All of them keep the same guarantee, and the constant tells nothing; what
-else a release by a channel takes for granted stands in its certificate. With matplotlib at hand,
-``one_column.png`` is drawn.
+smallest Laplace noise, and by the channel that changes least of all. All of them keep the same
+guarantee, and the constant tells nothing; what else a release by a channel takes for granted stands
+in its certificate. With matplotlib at hand, ``one_column.png`` is drawn.
 """
 
 import argparse
@@ -27,7 +26,6 @@ from sklearn_puffer.datasets import table4_contingencies
 MECHANISMS = {
     "relaxed": {"strategy": "relaxed"},
     "Laplace": {},
-    "remapped": {"output": "remapped"},
     "channel": {"noise": "optimal"},
 }
 COLUMNS = [

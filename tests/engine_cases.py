@@ -185,7 +185,6 @@ OTHERS = {
     "given priors": {"public": ["age"], "prior": known_distributions()},
     "further priors": {"public": ["age"], "adversaries": [known_distributions()]},
     "known values": {"public": ["age", "flag"], "known": "flag"},
-    "remapped": {"public": ["x", "job"], "n_bins": 4, "output": "remapped"},
     "a strategy": {"public": ["age", "x"], "strategy": "sensitivity", "n_bins": 3},
     "a delta": {"public": ["flag", "t"], "delta": 1e-3},
     "declared categories": {

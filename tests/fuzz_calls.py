@@ -265,7 +265,7 @@ class Fuzz:
             "n_bins": [None, 2, 3, {"a": 2}, {"z": 2}, 1],
             "missing": ["error", "category", "propagate"],
             "unknown": ["error", "nearest"],
-            "output": ["native", "remapped", "noisy"],
+            "output": ["native", "noisy"],
             "remainder": ["drop", "passthrough"],
             "known": [None, None, "a", ["a", "b"], ("a", "b"), 7],
             "on_uncertified": ["raise", "warn"],

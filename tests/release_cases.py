@@ -60,7 +60,6 @@ def keyed(noiser, X, **options):
 
 CASES = {
     "numbers, bins and categories": (TABLE, {}),
-    "remapped": (TABLE, {"output": "remapped"}),
     "noisy": (TABLE, {"output": "noisy"}),
     "Gaussian noise": (TABLE, {"public": ["age"], "noise": "gaussian", "delta": 1e-3}),
     "Cauchy noise": (TABLE, {"public": ["age"], "noise": "cauchy"}),

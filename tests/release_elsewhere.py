@@ -32,7 +32,6 @@ KEY = b"blake2b:" + bytes(range(32))
 KINDS: dict[str, dict[str, Any]] = {
     "laplace": {},
     "bins": {"noise": "gaussian", "delta": 1e-3, "n_bins": 4, "public": ["age", "pay"]},
-    "remapped": {"output": "remapped"},
     "channel": {"noise": "optimal", "public": ["age", "job"]},
 }
 

@@ -394,21 +394,6 @@ def test_what_is_drawn_keeps_the_guarantee_and_the_shares(options):
         assert same == pytest.approx(noiser.utility_.loc[name, "unchanged"], abs=0.03)
 
 
-def test_remapped_values_are_the_most_probable_ones_and_change_no_more():
-    frame = table_of_rows()[["s", "job"]]
-    native = PufferfishNoiser(0.4, sensitive="s").fit(frame)
-    remapped = PufferfishNoiser(0.4, sensitive="s", output="remapped", random_state=0).fit(frame)
-    assert remapped.theta_["job"] == native.theta_["job"]
-    unchanged = remapped.utility_.loc["job", "unchanged"]
-    assert unchanged >= native.utility_.loc["job", "unchanged"]
-    drawn = pd.concat([released_quietly(remapped, frame) for _ in range(20)])["job"]
-    same = np.mean(drawn.to_numpy() == np.tile(frame["job"].to_numpy(), 20))
-    assert same == pytest.approx(unchanged, abs=0.03)
-    assert remapped.noisier(9.0).utility_.loc["job", "unchanged"] == pytest.approx(
-        frame["job"].value_counts(normalize=True).max()
-    )
-
-
 def test_declared_orders_keep_codes_and_noise():
     frame = table_of_rows()
     order = ["nurse", "cook", "judge"]

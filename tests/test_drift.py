@@ -215,7 +215,6 @@ ALL_90 = {
     "moved": {"unknown": "nearest"},
     "any number": {"prior": "gaussian", "public": ["age"], "n_bins": None},
     "a channel": {"noise": "optimal", "public": ["age"], "n_bins": 3, "dependence": "joint"},
-    "remapped": {"output": "remapped", "public": ["age"], "n_bins": None},
     "a category": {"categories": {"age": list(range(18, 101))}},
     "more noise": {"public": ["age"]},
 }

@@ -220,7 +220,6 @@ OPTIONS = {
     "bins": {"n_bins": 4},
     "nearest": {"unknown": "nearest"},
     "noisy": {"output": "noisy"},
-    "values": {"output": "remapped"},
 }
 
 

@@ -92,7 +92,7 @@ def test_the_swap_is_tried_at_two_numbers_of_cells_over_the_set_and_with_what_is
         for more in ("", ", over the 95 % set"):
             assert f"swap, {cells} cells{more}" in labels
             assert f"swap, {cells} cells{more}, lookup= known" in labels
-    assert "Laplace noise, remapped, 5 bins" in labels
+    assert "Laplace noise, 5 bins" in labels
 
 
 @pytest.mark.slow

@@ -256,7 +256,6 @@ def fitted(**params):
     [
         ({}, {}),
         ({"n_jobs": 2}, {}),
-        ({"output": "remapped"}, {}),
         ({}, {"row_id": "id", "key": KEY}),
     ],
 )

@@ -103,7 +103,7 @@ OPTIONS = {
     "categories": st.sampled_from([{"x": ["a", "b", "c"]}, {"x": [0, 1, 2, 3, 4, 5]}]),
     "missing": st.sampled_from(["error", "category", "propagate"]),
     "unknown": st.sampled_from(["error", "nearest", {"x": "other"}, {"x": "nearest"}]),
-    "output": st.sampled_from(["native", "remapped", "noisy"]),
+    "output": st.sampled_from(["native", "noisy"]),
     "remainder": st.sampled_from(["drop", "passthrough"]),
     "random_state": st.sampled_from([None, None, 3]),
 }

@@ -78,7 +78,7 @@ def test_names_stay_or_are_drawn_anew_and_the_part_that_stays_is_known():
     assert display.stayed.sum() == pytest.approx(noiser.utility_["unchanged"]["home"])
 
 
-@pytest.mark.parametrize("output", ["native", "noisy", "remapped"])
+@pytest.mark.parametrize("output", ["native", "noisy"])
 @pytest.mark.parametrize(
     ("column", "bins"),
     [("cars", None), ("debt", None), ("debt", 6), ("home", None), ("size", None)],

@@ -223,7 +223,7 @@ SETTINGS = [
     {},
     {"n_bins": 2, "missing": "propagate"},
     {"noise": "gaussian", "delta": 1e-3, "releases": 2},
-    {"alpha": 3.0, "dependence": "independent", "output": "remapped"},
+    {"alpha": 3.0, "dependence": "independent"},
     {"noise": "optimal", "releases": 1},
     {"adversaries": "confidence", "public": "cars", "remainder": "passthrough"},
     {"secret_pairs": [("no", "yes")]},

@@ -70,7 +70,6 @@ def noiser(table):
 OPTIONS = [
     {},
     {"output": "noisy"},
-    {"output": "remapped"},
     {"noise": "gaussian", "delta": 1e-3, "public": ["cars"]},
     {"remainder": "passthrough"},
     {"noise": OptimalChannel(floor=0.1), "public": ["cars", "town"]},

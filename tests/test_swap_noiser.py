@@ -608,7 +608,7 @@ def test_every_swap_warns_in_one_sentence_of_the_readers_whom_it_leaves_out():
         ({"alpha": 2.0}, "has no Renyi guarantee, got alpha=2.0; leave alpha out"),
         ({"releases": 2}, "two swaps of the same people can tell everything"),
         ({"n_bins": 5}, "got n_bins=5; leave"),
-        ({"output": "remapped"}, "got output='remapped'; leave"),
+        ({"output": "noisy"}, "got output='noisy'; leave"),
         ({"strategy": "wasserstein"}, "got strategy='wasserstein'; leave"),
         ({"dependence": "independent"}, "got dependence='independent'; leave"),
         ({"weights": "optimal"}, "units that you set"),

@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -515,3 +516,36 @@ def test_a_clone_warns_of_twice_the_rows_that_another_one_moved():
     told = [(first, 10), (first, 10), (second, 20), (second, 21), (second, 21), (first, 5)]
     assert [moved(*each) for each in told] == [1, 1, 0, 1, 0, 1]
     assert len(warned(lambda: second.transform(table.assign(x=7)))) == 2  # and of drift, always
+
+
+# ------------------------------------------------------------------------- columns of real tables
+
+# constant, published, Laplace, in the order of docs/choosing.md
+REAL = {
+    ("adult", "education-num", "race", 1.0): (1.875, 4.992, 2.232),
+    ("adult", "education-num", "race", 0.1): (1.875, 50.0, 22.16),
+    ("adult", "hours-per-week", "sex", 1.0): (7.419, 18.0, 5.874),
+    ("bank-full", "age", "marital", 1.0): (8.616, 22.56, 13.88),
+    ("student-por", "G3", "sex", 0.5): (2.399, 12.0, 2.194),
+    ("adult", "age", "race", 1.0): (11.17, 13.05, 8.051),
+}
+
+
+@pytest.mark.tables
+@pytest.mark.parametrize(("of", "expected"), REAL.items(), ids=str)
+def test_real_columns_change_by_what_is_known_of_them(table, of, expected):
+    name, column, secret, epsilon = of
+    rows = table(name, usecols=[secret, column])[[secret, column]]
+    told = [
+        fitted(rows, sensitive=secret, epsilon=epsilon, strategy=strategy).utility_
+        for strategy in ("relaxed", "exact")
+    ]
+    found = [told[0]["constant"].iloc[0], *(utility["change"].iloc[0] for utility in told)]
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_documentation_shows_what_real_columns_change_by():
+    page = Path(__file__).parents[1] / "docs" / "choosing.md"
+    lines = page.read_text(encoding="utf-8").split("| one column ")[1].splitlines()[2:6]
+    shown = [tuple(float(cell) for cell in line.split("|")[2:5]) for line in lines]
+    assert shown == list(REAL.values())[:4]

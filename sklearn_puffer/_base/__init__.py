@@ -69,3 +69,4 @@ from sklearn_puffer._base.records import (
     read_as,
     utc_now,
 )
+from sklearn_puffer._base.retired import RetiredError, gone

@@ -53,7 +53,6 @@ from sklearn_puffer._noise.sampler import (
     Stream,
     coarse_enough,
     grid_step,
-    noisy_indices,
     release,
     sampler,
     sampler_loss,

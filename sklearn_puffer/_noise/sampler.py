@@ -936,42 +936,6 @@ def release(
             np.multiply(total, factor, out=out[block], casting="unsafe")
 
 
-def noisy_indices(indices: IntArray, source: NoiseSource, out: IntArray) -> None:
-    r"""Write values plus noise into ``out`` as they are drawn, in steps of the grid.
-
-    Parameters
-    ----------
-    indices : ndarray of int64 of shape (n,)
-        As in `release`.
-    source : Sampler
-        Draws the noise, in the same steps.
-    out : ndarray of int64 of shape (n,)
-        Sums; where the noise is saturated, so are they, 2^61 steps from 0.
-
-    Notes
-    -----
-    *Formal guarantees.* As `release`.
-
-    Raises
-    ------
-    ValueError
-        If the noise is saturated and a value lies more than 2^61 steps from 0.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> sums = np.empty(3, dtype=np.int64)
-    >>> noisy_indices(np.array([30, 40, 50]), sampler(Laplace(1.0), 2.0**-40), sums)
-    >>> sums.dtype
-    dtype('int64')
-    """
-    bound = _bound_that_hides(indices, MAX_STEPS) if source.saturated else None
-    for block in blocks(indices.size):
-        np.add(source.draw(block.stop - block.start), indices[block], out=out[block])
-    if bound is not None:
-        np.clip(out, -bound, bound, out=out)
-
-
 def _bound_that_hides(indices: IntArray, bound: int) -> int:
     """Return a bound of the sum below which saturated noise is as good as exact noise."""
     if indices.size and max(-int(indices.min()), int(indices.max())) > _FAR:

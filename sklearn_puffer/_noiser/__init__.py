@@ -13,7 +13,7 @@ from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.out_of_memory import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._noiser.problems import Problem
-from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
+from sklearn_puffer._noiser.release import ColumnRelease, fingerprint
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.swap_result import HeldSwap, SwapCurve, held_swap
 from sklearn_puffer._noiser.swap_rows import RowByRow, WideRows, of_place

@@ -110,9 +110,8 @@ class PufferfishNoiser(ReleaseTransformer):
         What `transform` does with values not seen in `fit`: move numbers to the nearest one and
         refuse categories, refuse both, move both (categories to the commonest one), or make them
         the category that is named.
-    output : {"native", "remapped", "noisy"}, default="native"
-        Columns in their own type; values that the column has, the likeliest for what was drawn; or
-        raw value plus noise as float64.
+    output : {"native", "noisy"}, default="native"
+        Columns in their own type, or raw value plus noise as float64.
     remainder : {"drop", "passthrough"}, default="drop"
         What becomes of columns neither sensitive nor public. Passed columns are not protected.
     on_uncertified : {"raise", "warn"}, default="raise"

@@ -35,8 +35,7 @@ from sklearn_puffer._noiser.conditional_priors import (
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.release import ColumnRelease, remapped, scale_of
-from sklearn_puffer._noiser.remapping import check_remappable
+from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
@@ -152,7 +151,7 @@ class Learnt:
     def releases(self) -> list[ColumnRelease]:
         """How every public column is released; a free column keeps no numbers of `fit`."""
         calibrated, mixings = self.calibrated, self.priors.mixings
-        noisy = [
+        return [
             ColumnRelease(
                 replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
                 self._noise_of(float(theta), mixing),
@@ -162,13 +161,6 @@ class Learnt:
             for column, theta, grid, mixing in zip(
                 self.columns, calibrated.theta, calibrated.grids, mixings, strict=True
             )
-        ]
-        if self.settings.output != "remapped":
-            return noisy
-        distributions = zip(noisy, self.priors.raw, strict=True)
-        return [
-            remapped(release, distribution.placed(release.column))
-            for release, distribution in distributions
         ]
 
     def _noise_of(self, theta: float, mixing: Mixing | None) -> Noise | None:
@@ -249,7 +241,7 @@ class Learnt:
         """Return how rows are released."""
         return NoiseOfColumns(
             columns=self.releases,
-            least=[(scale_of(r), r.grid, r.remapping) for r in self.releases],
+            least=[(scale_of(r), r.grid) for r in self.releases],
             distributions=[
                 distribution.kept(c)
                 for distribution, c in zip(self.priors.raw, self.columns, strict=True)
@@ -324,7 +316,6 @@ class Learnt:
             noise=settings.noise_name,
             notion=settings.notion,
             seed=settings.seed,
-            remapped=settings.output == "remapped",
             models=self.priors.facts,
             known=read.known_names,
             over_set=settings.confidence is not None,
@@ -338,9 +329,8 @@ class Learnt:
 
     @property
     def always_alike(self) -> list[Name]:
-        """Columns that vary in the table, and whose released values are all mapped to one."""
-        mapped = [(r.column.name, r.remapping, len(r.column.atoms)) for r in self.releases]
-        return [name for name, how, size in mapped if how and how.constant and size > 1]
+        """Nothing: noise leaves no column alike."""
+        return []
 
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss, where that is the strategy.
@@ -384,8 +374,6 @@ def learn(
     # a family that cannot be drawn is refused here, and not in transform
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
     read = read_table(settings, table, given_secrets, sample_weight)
-    if read.settings.output == "remapped":
-        check_remappable(read.columns, read.settings.noise)
     _check_size(read)
     priors = table_priors(read)
     around = _around(read, priors)

@@ -19,7 +19,6 @@ from sklearn_puffer._noiser.release import (
     release_table,
     scale_of,
 )
-from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.swap_release import SwapRelease
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import Certificate, Draw, Keying, TableRules, stand_ins
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sklearn_puffer._noiser.swap_fit import SwapRead
     from sklearn_puffer._release import ColumnUtility, Margin, Patterns, RowGroups
 
-Least = tuple[float, float, Remapping | None]
+Least = tuple[float, float]
 Released = tuple[Any, dict[Name, int] | Moved | None]
 
 
@@ -97,7 +96,7 @@ class NoiseOfColumns:
     ----------
     columns : list of ColumnRelease
     least : list of tuple
-        The certified scale, grid and map of each column; the noise that is drawn may be larger.
+        The certified scale and grid of each column; the noise that is drawn may be larger.
     distributions : list of RawDistribution
         Of the values, for copies with more noise; empty in a release read from JSON.
     """
@@ -126,7 +125,7 @@ class NoiseOfColumns:
     def units(self) -> list[int]:
         """Return how many certified grid steps of each column make one step of the drawn noise."""
         pairs = zip(self.columns, self.least, strict=True)
-        return [finer_steps(release, grid) for release, (_, grid, _) in pairs]
+        return [finer_steps(release, grid) for release, (_, grid) in pairs]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

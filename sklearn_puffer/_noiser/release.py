@@ -18,7 +18,6 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base import (
     Array,
-    FloatArray,
     IntArray,
     counted,
     digest,
@@ -28,20 +27,16 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import (
     MAX_STEPS,
-    WHOLE,
     ByRow,
     Entropy,
     Mixing,
     NoiseSource,
     RowWords,
     grid_step,
-    kept_numerator,
-    noisy_indices,
     sampler,
     to_indices,
 )
 from sklearn_puffer._noise import release as add_noise
-from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._noiser.settings import Output
 from sklearn_puffer._release import Draw, KeyedRows, Patterns, TableRules
 from sklearn_puffer._tables import (
@@ -80,21 +75,21 @@ class ColumnRelease:
         unchanged.
     grid : float
         Step of the grid that atoms and noise lie on; 0 without noise.
-    output : {"native", "remapped", "noisy"}
+    output : {"native", "noisy"}
         Whether values keep their own type, in which whole numbers stay whole.
-    remapping : Remapping or None
-        The value of the column that each noisy value becomes.
+    unused : None
+        Nothing; fingerprints of saved releases count it.
     """
 
     column: Column
     noise: Noise | None
     grid: float
     output: Output
-    remapping: Remapping | None = None
+    unused: None = None
 
     @property
     def whole(self) -> bool:
-        """Whether the noisy values are whole numbers; finer ones tell more to a map."""
+        """Whether the noisy values are whole numbers."""
         return self.column.whole and self.output == "native"
 
     def dtype(self, values: Values) -> np.dtype[Any]:
@@ -129,18 +124,6 @@ def scale_of(release: ColumnRelease) -> float:
     return 0.0 if release.noise is None else float(release.noise.axis_scales(1)[0])
 
 
-def remapped(release: ColumnRelease, shares: FloatArray) -> ColumnRelease:
-    """Return the release that maps noisy values to the column's, whose frequencies are given."""
-    if release.noise is None:
-        return release
-    if release.mixing is not None:
-        kept = kept_numerator(scale_of(release)) / WHOLE
-        chosen = most_probable(shares, kept, release.mixing.probabilities)
-        return replace(release, remapping=chosen)
-    drawn = Drawn(release.noise, release.grid, release.whole)
-    return replace(release, remapping=remapping(release.column.atoms, shares, drawn))
-
-
 def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
     """Return the release of the same values with ``factor`` times the noise.
 
@@ -163,17 +146,13 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
             f"{release.column.name!r} do not lie; fit with releases= for the number of releases, "
             "or release whole numbers."
         )
-    more = replace(release, noise=noise, grid=grid)
-    return more if release.remapping is None else remapped(more, release.remapping.shares)
+    return replace(release, noise=noise, grid=grid)
 
 
-def as_certified(
-    release: ColumnRelease, scale: float, grid: float, remapping: Remapping | None
-) -> ColumnRelease:
-    """Return the certified release of this scale, grid and map that a release adds noise to.
+def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRelease:
+    """Return the certified release of this scale and grid that a release adds noise to.
 
-    It is the release itself if that has no more noise, or its values do not lie on its grid. The
-    map of a release with more noise does not matter: it is post-processing.
+    It is the release itself if that has no more noise, or its values do not lie on its grid.
     """
     if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
         return release
@@ -182,7 +161,7 @@ def as_certified(
     if (scale, grid) == (scale_of(release), release.grid):
         return release
     noise = release.noise.with_scale(scale)
-    return replace(release, noise=noise, grid=grid, remapping=remapping)
+    return replace(release, noise=noise, grid=grid)
 
 
 def finer_steps(release: ColumnRelease, grid: float) -> int:
@@ -351,8 +330,6 @@ class _Worker:
         self.sampler = None
         self.mixer = None
         self.as_read, self.reach = False, MAX_STEPS
-        if release.remapping is not None:
-            self.become = bare_values(atoms, output.dtype)
         if release.mixing is not None:
             self.mixer = release.mixing.sampler(scale_of(release), entropy)
             self.table = bare_values(atoms, output.dtype)
@@ -369,7 +346,7 @@ class _Worker:
             self.table = reader.spread(cached.indices)
             self.stride = cached.stride if self.table is cached.indices else _stride(self.table)
             self.reach = cached.reach
-            self.as_read = release.remapping is None and cached.as_read
+            self.as_read = cached.as_read
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
@@ -386,7 +363,7 @@ class _Worker:
             self._add(self._block_indices(rows), self.sampler, out)
 
     def _block_indices(self, rows: slice) -> IntArray:
-        """Return the grid indices of ``rows``, which only a map may write to."""
+        """Return the grid indices of ``rows``, which are only read."""
         indices = self.scratch[: rows.stop - rows.start]
         numbers = self.reader.whole_numbers(rows, indices) if self.as_read else None
         if numbers is not None:
@@ -427,15 +404,9 @@ class _Worker:
             out[:] = bare_values(self.release.column.atoms, out.dtype)[indices]
 
     def _write_codes(self, codes: Array, out: Array) -> None:
-        if self.release.remapping is not None:
-            codes[:] = self.release.remapping.at(codes)
         np.take(self.table, codes, out=out, mode="clip")
 
     def _add(self, indices: IntArray, source: NoiseSource, out: Array) -> None:
-        if self.release.remapping is not None:
-            noisy_indices(indices, source, indices)
-            out[:] = self.become[self.release.remapping.at(indices)]
-            return
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
             add_noise(indices, source, out, reach=self.reach)
         if self.release.last_code is not None:

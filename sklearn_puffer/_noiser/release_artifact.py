@@ -20,7 +20,9 @@ from sklearn_puffer._base import (
     FieldError,
     FloatArray,
     IntArray,
+    RetiredError,
     __version__,
+    gone,
     json_record,
     plain,
     quoted,
@@ -31,7 +33,6 @@ from sklearn_puffer._noiser.channel_release import CellDistance, ChannelRelease,
 from sklearn_puffer._noiser.checked_rows import FittedMargins
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
-from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.settings import Output
 from sklearn_puffer._release import (
     KEY_MATERIAL,
@@ -57,7 +58,6 @@ SCHEMA = "sklearn_puffer.release/3"
 _READ = (SCHEMA, "sklearn_puffer.release/2", "sklearn_puffer.release/1")
 MOST_CHARACTERS = 1 << 28
 _LARGEST_WHOLE = 2**53
-_NO_SHARES = np.zeros(0)
 _PLAIN = (type(None), bool, int, str)
 
 Number = int | str
@@ -178,10 +178,9 @@ def _written_columns(fitted: FittedMechanism) -> list[dict[str, Any]]:
     records = [_written_release(release) for release in fitted.columns]
     if fitted.noise is not None:
         for record, release, least in zip(records, fitted.columns, fitted.noise.least, strict=True):
-            scale, grid, remapping = least
-            if (scale, grid) != (scale_of(release), release.grid):
-                certified = {"scale": float(scale).hex(), "grid": written(grid)}
-                record["certified"] = certified | _stated({"remapping": _written_map(remapping)})
+            scale, grid = least
+            if least != (scale_of(release), release.grid):
+                record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)}
     for record, margin in zip(records, fitted.rules.margins, strict=False):
         present = None if margin.present == margin.total else margin.present
         location = None if margin.place is None else tuple(map(written, margin.place))
@@ -211,15 +210,8 @@ def _written_release(release: ColumnRelease) -> dict[str, Any]:
             "grid": written(release.grid) or None,
             "drawn": None if mixing is None else all_written(np.array(mixing.values)),
             "shares": None if mixing is None else mixing.shares,
-            "remapping": _written_map(release.remapping),
         }
     )
-
-
-def _written_map(remapping: Remapping | None) -> dict[str, Any] | None:
-    if remapping is None:
-        return None
-    return {"starts": remapping.starts.tolist(), "codes": remapping.codes.tolist()}
 
 
 def _written_level(level: Any, what: str) -> Any:
@@ -368,6 +360,8 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     ------
     FieldError
         If a text is no artifact, was changed or damaged, or a field does not fit the others.
+    RetiredError
+        If it is about what there is no more.
     """
     record = Fields(_whole_record(text))
     for name in ("schema", "version"):
@@ -409,6 +403,8 @@ def _whole_record(text: str) -> dict[str, Any]:
         )
     if record.pop("checksum", None) != _checksum(record):
         raise FieldError("it was changed or damaged: its checksum is another one")
+    if record.get("output") == "remapped":
+        raise RetiredError(gone("output='remapped'"))
     return record
 
 
@@ -461,7 +457,7 @@ def _read_release(record: Fields, family: Noise | None, output: Output) -> Colum
         values, shares = record.numbers("drawn"), record.read("shares", tuple[int, ...])
         record.check(len(values) == len(shares) == len(column.atoms), "drawn")
         noise = MixedNoise(noise, (Mixing(tuple(values.tolist()), shares),))
-    return ColumnRelease(column, noise, grid, output, _read_map(record.inner("remapping"), column))
+    return ColumnRelease(column, noise, grid, output)
 
 
 def _read_column(record: Fields) -> Column:
@@ -492,23 +488,12 @@ def _read_column(record: Fields) -> Column:
     )
 
 
-def _read_map(record: Fields | None, column: Column) -> Remapping | None:
-    if record is None:
-        return None
-    starts, codes = record.whole("starts"), record.whole("codes").astype(np.intp)
-    ascends = len(codes) == len(starts) + 1 and bool((np.diff(starts) > 0).all())
-    record.check(ascends, "starts")
-    record.check(codes.min() >= 0 and codes.max() < len(column.atoms), "codes")
-    return Remapping(_NO_SHARES, starts, codes)
-
-
 def _read_least(record: Fields, release: ColumnRelease) -> Least:
-    """Return the scale, grid and map that the certificate covers, where there is more noise."""
+    """Return the scale and grid that the certificate covers, where there is more noise."""
     least = record.inner("certified")
     if least is None:
-        return scale_of(release), release.grid, release.remapping
-    remapping = _read_map(least.inner("remapping"), release.column)
-    return least.number("scale"), least.number("grid"), remapping
+        return scale_of(release), release.grid
+    return least.number("scale"), least.number("grid")
 
 
 def _read_margins(

@@ -20,6 +20,7 @@ from sklearn_puffer._base import (
     check_jobs,
     check_positive,
     check_seed,
+    gone,
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
@@ -68,8 +69,8 @@ _MOST_BINS = 10**6
 _FOR_THE_TABLE = ("sensitive", "public", "secret_pairs", "dependence", "known")
 _SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
 
-Output = Literal["native", "remapped", "noisy"]
-OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
+Output = Literal["native", "noisy"]
+OUTPUTS: list[Output] = ["native", "noisy"]
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Settings:
             n_bins=_checked_bins(params["n_bins"]),
             missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
             unknown=check_unknown(params["unknown"]),
-            output=check_choice(params["output"], "output", OUTPUTS),
+            output=_checked_output(params["output"]),
             remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
             seed=check_seed(params["random_state"]),
             n_jobs=check_jobs(params["n_jobs"]),
@@ -353,6 +354,13 @@ def _checked_noise(value: Any) -> tuple[Noise, str]:
     raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise object, got {value!r}.")
 
 
+def _checked_output(value: Any) -> Output:
+    if isinstance(value, str) and value == "remapped":
+        raise ValueError(gone("output='remapped'"))
+    checked: Output = check_choice(value, "output", OUTPUTS)
+    return checked
+
+
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
     way_out = "choose a budget in nats, such as 1.0"
     if check_positive(epsilon, "epsilon", way_out) < _LEAST_EPSILON:
@@ -540,12 +548,6 @@ def _conflicts(s: Settings) -> _Conflicts:
         return [(refused, f'noise="optimal" {why}.') for refused, why in _against_channel(s)]
     return [
         *(_against_groups(s, f"groups={quoted(s.grouped.column)}") if s.grouped else []),
-        (
-            s.output == "remapped" and s._has_mixtures,
-            "output='remapped' releases values that the column had in fit, and Gaussian and "
-            "mixture priors are distributions of all numbers; use prior='empirical', with n_bins= "
-            "for numbers that hardly repeat, or output='native'.",
-        ),
         (
             s.known is not None and (_some_mixtures(s) or s.confidence),
             f"known={quoted(s.known)} needs distributions of rows that are counted, given or a "

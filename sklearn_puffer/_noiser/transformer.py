@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import (
     FieldError,
     PufferfishWarning,
+    RetiredError,
     UnseenValuesWarning,
     check_choice,
     check_jobs,
@@ -723,6 +724,8 @@ class PufferfishRelease(ReleaseTransformer):
         where, text = _text_of(path_or_text)
         try:
             release = cls._read(text)
+        except RetiredError as fault:
+            raise RetiredError(f"{where} is no use any more: {fault}") from fault
         except _FAULTS as fault:
             why = str(fault).rstrip(".")
             raise ValueError(f"{where} is no whole release artifact: {why}; {_AGAIN}.") from fault

@@ -5,9 +5,8 @@ cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z
 
 .. math:: E|c(x + K) - v| = |d| + A(h - x) + A(x - l) - 2 A(|d|),
 
-since K is symmetric: both sides are sums over :math:`P(K > t)`. Where noisy values become values of
-the column, the change is a sum over the stretches that become the same one. A value of an unordered
-column has changed by 1, or not.
+since K is symmetric: both sides are sums over :math:`P(K > t)`. A value of an unordered column has
+changed by 1, or not.
 
 For a picture each row is in a state (its atom, or its cell of a channel), and each state has a
 distribution of what is released. Both are summed up over groups: values, or stretches of numbers. A
@@ -30,7 +29,6 @@ from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
 from sklearn_puffer._noiser.channel_release import ChannelRelease, as_matrix
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
-from sklearn_puffer._noiser.remapping import Drawn
 from sklearn_puffer._release import ColumnUtility, next_table
 from sklearn_puffer._tables import (
     Column,
@@ -57,8 +55,6 @@ _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
 _HALVINGS = 40
 _DISTINCT = 4096  # points that are treated one by one
 _GROUPS = 1 << 16  # values from which on a few neighbours count as one
-_PAIRS = 1 << 20  # of raw and released values that a median is taken over
-_AT_ONCE = 1 << 16  # such pairs that are held at a time, in the cache
 _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
 
 
@@ -230,12 +226,8 @@ def utility_without_order(name: Name, distribution: RawDistribution, kept: float
 def _kept(release: ColumnRelease, mixing: Mixing, distribution: RawDistribution) -> float:
     """Return the chance that a value comes out as it was: it stays, or is drawn again."""
     codes = mixing.codes_of(distribution.values)
-    become = np.arange(len(mixing.shares))
-    if release.remapping is not None:
-        become = release.remapping.at(become)
-    again = np.bincount(become, mixing.probabilities, len(become))[codes]
     stays = kept_numerator(scale_of(release)) / WHOLE
-    return float(distribution.shares @ (stays * (become[codes] == codes) + (1.0 - stays) * again))
+    return float(distribution.shares @ (stays + (1.0 - stays) * mixing.probabilities[codes]))
 
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
@@ -246,9 +238,6 @@ def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[flo
         atoms, runs = column.atoms, column.runs_of_ascending(raw)
     if release.noise is None:
         return changes_of(np.abs(_repeated(atoms, runs) - raw), distribution.shares)
-    if release.remapping is not None:
-        remapped = _Remapped(release, distribution, _repeated(atoms, runs))
-        return *remapped.mean_and_unchanged(), remapped.median()
     on_grid: FloatArray = to_indices(atoms, release.grid) * np.float64(release.grid)
     noisy = _Noisy(release, distribution, _repeated(on_grid, runs))
     return noisy.mean(), noisy.unchanged(), noisy.median()
@@ -343,52 +332,6 @@ class _Noisy:
         starts = np.flatnonzero(begins)
         sums = np.add.reduceat(self.shares, starts)
         return np.add.reduceat(self.moved * self.shares, starts) / sums, sums
-
-
-class _Remapped:
-    """The change of each raw value where noisy values become values of the column."""
-
-    def __init__(
-        self, release: ColumnRelease, distribution: RawDistribution, atoms: FloatArray
-    ) -> None:
-        assert release.noise is not None
-        assert release.remapping is not None
-        self.drawn = Drawn(release.noise, release.grid, release.whole)
-        self.raw, self.shares = distribution.values, distribution.shares
-        self.indices = to_indices(atoms, release.grid)
-        self.starts = release.remapping.starts
-        self.values = release.column.atoms[release.remapping.codes]
-
-    def mean_and_unchanged(self) -> tuple[float, float]:
-        """Return the expected change, and the chance that the raw value comes out again."""
-        length = max(1, _AT_ONCE // len(self.values))
-        rows = np.arange(len(self.raw))
-        mean = same = 0.0
-        for part in (rows[at : at + length] for at in range(0, len(rows), length)):
-            chances, errors = self._chances(part), self._errors(part)
-            mean += float(self.shares[part] @ (chances * errors).sum(axis=1))
-            same += float(self.shares[part] @ (chances * (errors == 0.0)).sum(axis=1))
-        return mean, same
-
-    def median(self) -> float:
-        """Return the smallest change that is exceeded with a chance of one half at most.
-
-        Of very many values every few are taken for the one in their middle.
-        """
-        group = -(-len(self.raw) * len(self.values) // _PAIRS)
-        starts = np.arange(0, len(self.raw), group)
-        middle = np.minimum(starts + group // 2, len(self.raw) - 1)
-        shares = np.add.reduceat(self.shares, starts)[:, None] * self._chances(middle)
-        errors = self._errors(middle).ravel()
-        order = np.argsort(errors, kind="stable")
-        return _median(errors[order], np.cumsum(shares.ravel()[order]))
-
-    def _errors(self, rows: Array) -> FloatArray:
-        return np.abs(self.raw[rows, None] - self.values)
-
-    def _chances(self, rows: Array) -> FloatArray:
-        """Return how probable each stretch of the map is for each raw value."""
-        return self.drawn.between((self.starts - self.indices[rows, None]).astype(np.float64))
 
 
 def smallest_change(
@@ -725,7 +668,7 @@ def groups_of(release: ColumnRelease, raw: FloatArray, channel: bool, n_bins: in
         return ValueGroups(labels=list(column.levels) if column.levels is not None else booleans)
     pad = 0.0 if channel else _pad(release)
     low, high = float(raw.min()), float(raw.max())
-    if release.remapping is not None or channel:
+    if channel:
         low, high = min(low, float(column.atoms.min())), max(high, float(column.atoms.max()))
     pad = min(pad, high - low) if high > low else pad
     return ValueGroups(edges=_edges(low - pad, high + pad, column.whole, n_bins))
@@ -733,7 +676,7 @@ def groups_of(release: ColumnRelease, raw: FloatArray, channel: bool, n_bins: in
 
 def _pad(release: ColumnRelease) -> float:
     """Return how far noise carries values, but for a small share of them."""
-    if release.noise is None or release.remapping is not None:
+    if release.noise is None:
         return 0.0
     far = scale_of(release)
     while float(release.noise.mass(far, math.inf)) > _TAIL:
@@ -768,27 +711,22 @@ def _distributions(release: ColumnRelease, atoms: FloatArray, groups: ValueGroup
     """Return the distribution of the group that each atom is released in."""
     if release.mixing is not None:
         return _mixed(release, atoms, groups)
-    length = max(1, _ENTRIES // _width(release, groups))
+    length = max(1, _ENTRIES // groups.n_released)
     starts = counted(range(0, len(atoms), length), "parts of the values followed")
     return np.concatenate([_noisy(release, atoms[at : at + length], groups) for at in starts])
-
-
-def _width(release: ColumnRelease, groups: ValueGroups) -> int:
-    return groups.n_released if release.remapping is None else len(release.remapping.codes)
 
 
 def _noisy(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
     if release.noise is None:
         return np.eye(groups.n_released)[groups.after(atoms)]
-    drawn = Drawn(release.noise, release.grid, release.whole)
     indices = to_indices(atoms, release.grid)[:, None]
-    if release.remapping is None:
-        # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
-        steps = np.ceil(groups.cuts / release.grid - indices)
-        return drawn.between(steps)
-    chances = drawn.between((release.remapping.starts - indices).astype(float))
-    ends = groups.after(release.column.atoms[release.remapping.codes])
-    return chances @ np.eye(groups.n_released)[ends]
+    # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
+    steps = np.ceil(groups.cuts / release.grid - indices)
+    # whole numbers: K is noise rounded to the nearest step; others: rounded down
+    edges = (steps - (0.5 if release.whole else 0.0)) * release.grid
+    edges = np.pad(edges, ((0, 0), (1, 1)), constant_values=np.inf)
+    edges[:, 0] = -np.inf
+    return release.noise.mass(edges[:, :-1], edges[:, 1:])
 
 
 def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
@@ -798,8 +736,6 @@ def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
     kept = kept_numerator(scale_of(release)) / WHOLE
     distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
     distributions[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
-    if release.remapping is not None:
-        alphabet = release.column.atoms[release.remapping.codes]
     return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]
 
 

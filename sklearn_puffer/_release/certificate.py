@@ -149,8 +149,7 @@ class Certificate(Document):
         Where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
         scale lies between ``least`` times theta and theta.
     output : str
-        What noisy values become: "remapped" ones are values of their column, biased towards its
-        middle, and not for sums or means.
+        What noisy values become: values of their column's type ("native"), or numbers ("noisy").
     models : tuple of ModelFacts
         How much the classifiers know that are taken for adversaries, beside a constant, gradient
         boosting and counting.
@@ -498,14 +497,12 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _told_below(self) -> list[str]:
         """Return what stands below the guarantee."""
-        remapped = self.output == "remapped"
         return [
             *([self.remedy] if self.remedy else []),
             *([survival(self.utility)] if self.utility else []),
             *model_lines(self.models, self.counted),
             *self._glossary(),
-            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}"
-            f"{', output remapped: for single rows, not for sums or means' * remapped}.",
+            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",
         ]
 
     def _glossary(self) -> list[str]:

@@ -51,7 +51,6 @@ class Facts:
     noise: str
     notion: Notion
     seed: int | None
-    remapped: bool = False
     models: Sequence[ModelFacts] = ()
     known: Sequence[Sequence[Name]] = ()
     over_set: bool = False
@@ -110,16 +109,6 @@ def assumptions_of(facts: Facts) -> list[str]:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
             "the guarantee is about that representative."
-        )
-    noisy = [column.name for column in facts.columns if column.theta > 0.0]
-    if facts.remapped and noisy:
-        said.append(
-            f"{_all(noisy)} are released as values of their column: each noisy value becomes the "
-            "median of the values that it may come from, weighted by their shares in the rows of "
-            "fit (without an order, the most probable one). This is post-processing, so no loss "
-            "grows, and no other map comes nearer, on average, to the values that noise was added "
-            "to. But it pulls values towards the middle of the column, and rare ones hardly come "
-            "out: sums, means and spreads are biased."
         )
     if facts.passed:
         said.append(about_passed(facts.passed))

@@ -291,9 +291,7 @@ def _settings(
     elif _cells(columns, BINS) <= _NARROW:
         tried.append((f"optimal channel, {BINS} bins", {"noise": OPTIMAL, "n_bins": BINS}))
     if _cells(columns, BINS) <= MAX_CELLS:
-        noise = {"noise": "laplace", "n_bins": BINS}
-        tried.append((f"Laplace noise, remapped, {BINS} bins", {**noise, "output": "remapped"}))
-        tried.append((f"Laplace noise, {BINS} bins", noise))
+        tried.append((f"Laplace noise, {BINS} bins", {"noise": "laplace", "n_bins": BINS}))
     if _cells(columns, None) <= MAX_CELLS and all(each.distinct <= _FEW for each in columns):
         tried.append(("Laplace noise", {"noise": "laplace"}))
     return [setting for setting in tried if not (set(setting[1]) - {"noise"}) & set(fixed)]

@@ -609,8 +609,6 @@ def caveats(noiser: Any) -> list[str]:
         "Columns, or groups of them, are taken as independent given the secret. If they are not, "
         "the row as a whole may tell more.": certificate.dependence != "joint",
         "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
-        "Released values are biased towards the middle of their column: they serve single rows, "
-        "and not sums or means.": certificate.output == "remapped",
         "The rows themselves are published unchanged: a row that points to one person shows whose "
         "row it was, and people who find their row with somebody else learn more about the "
         "holder.": noiser._fitted.swap is not None,
