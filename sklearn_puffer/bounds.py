@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import check_choice
-from sklearn_puffer._losses import row_interval
+from sklearn_puffer._base import ULP, FloatArray, check_choice
+from sklearn_puffer._losses import LossTable, all_computable, row_interval
 from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._strategies import (
     Bound,
     ConditionalMeans,
+    FromPure,
     Impossible,
     JointRows,
     MixedMeans,
@@ -45,7 +47,7 @@ from sklearn_puffer._strategies import (
     without_far_moves,
 )
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion
+from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 
 __all__ = [
@@ -389,7 +391,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
 
 def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    """Return the smallest bound that needs no grid of cells: what `exact` falls back to.
+    """Return the smallest bound there is without the exact loss: what `exact` falls back to.
 
     Parameters
     ----------
@@ -403,7 +405,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     Returns
     -------
     Bound
-        Of the first strategy that has one.
+        The smallest of those that exist.
 
     Notes
     -----
@@ -412,6 +414,10 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     coupling a mean never exceeds the maximum, so each is within the ones after it, over all
     couplings that are tried. Rows of Gaussian and mixture priors also have the bounds of
     `_strategies.row_bounds`, whatever their covariances.
+
+    Under a delta or an alpha, what the pure losses of both directions imply counts as well
+    (`_strategies.pure_bounds`); for discrete priors and Laplace noise those are exact up to
+    `accounting.MAX_CELLS` cells. So a weaker guarantee never needs more noise than the pure one.
 
     Examples
     --------
@@ -424,9 +430,52 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     [[1.5, 1.5]]
     """
     pairs = checked_arguments(pairs, noise, notion)
+    by_coupling = _by_couplings(pairs, noise, notion)
+    if notion.is_pure:
+        return by_coupling
+    return _least_possible([by_coupling, *_from_pure(pairs, noise, notion)])
+
+
+def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     if _are_mixtures(pairs) and pairs[0].p.n_axes > 1:
         return _of_mixed_rows(pairs, noise, notion)
     return _first_of(pairs, noise, notion)
+
+
+def _from_pure(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[Bound]:
+    """Return what follows from pure losses: exact ones, where they are those at vertices."""
+    pure = Pufferfish(notion.epsilon)
+    exact = noise.has_vertices and not _are_mixtures(pairs)
+    if exact and all_computable(pairs, noise, pure):
+        return [FromPure(_PureLosses(LossTable(pairs, pure), noise), notion)]
+    bound = _by_couplings(pairs, noise, pure)
+    return [] if isinstance(bound, Impossible) else [FromPure(bound, notion)]
+
+
+@dataclass(frozen=True, eq=False)
+class _PureLosses:
+    """The proven upper ends of exact pure losses."""
+
+    table: LossTable
+    noise: Noise
+    guess: float = 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return bounds of shape (n_pairs, 2)."""
+        if factor == 0.0:
+            return self._without_noise
+        upper = self.table.intervals(self.noise.scaled(factor))[1]
+        return np.minimum(upper, self._without_noise)
+
+    @cached_property
+    def _without_noise(self) -> FloatArray:
+        bare = self.table.without_noise()
+        return np.where(bare > 0.0, bare + 16.0 * ULP * (1.0 + bare), 0.0)
+
+
+def _least_possible(bounds: Sequence[Bound]) -> Bound:
+    """Return the smallest of the bounds that exist, or the first one, which says why none does."""
+    return least_of([each for each in bounds if not isinstance(each, Impossible)] or bounds[:1])
 
 
 def _first_of(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -449,8 +498,7 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
     moved = _first_of(pairs, noise, notion)
     if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
         return moved
-    joint = JointRows(pairs, noise, notion, row_interval)
-    return joint if isinstance(moved, Impossible) else Tightest([moved, joint])
+    return _least_possible([moved, JointRows(pairs, noise, notion, row_interval)])
 
 
 def _of_moves(

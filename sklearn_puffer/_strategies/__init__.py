@@ -32,5 +32,6 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
+from sklearn_puffer._strategies.pure_bounds import FromPure
 from sklearn_puffer._strategies.row_bounds import JointRows, dependent_rows, joint_computable
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity

@@ -17,7 +17,7 @@ then lose, for every w of 0 or more with row sums a,
 
 as :math:`\sum_{ij} w_{ij} p_i \le \sum_{ij} w_{ij} e^{L_{ij}} q_j`; no column sums are asked of w.
 A delta, or the Renyi divergence, is at most its mean over a coupling of the components (both are
-convex), and at most that of two likelihood ratios at the ends of the pure losses.
+convex). What follows from the pure loss is in `_strategies.pure_bounds`.
 
 *Rows that share their secret* and depend on each other in any way. Let rows :math:`X_1, ..., X_g`
 have any joint distribution given the secret, under which each has the distribution p under one
@@ -90,6 +90,7 @@ from sklearn_puffer._noise import Mixing, without_mixings
 from sklearn_puffer._strategies.bound_types import Impossible
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
 from sklearn_puffer._strategies.mixture_bounds import bottleneck_coupling, cheapest_coupling
+from sklearn_puffer._strategies.pure_bounds import two_points
 from sklearn_puffer._strategies.shift_means import laplace_delta
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
@@ -256,47 +257,6 @@ class ComponentPairs:
             assert isinstance(divergence, PowerMean)
             by_moves = _mean_powers(divergence.alpha, m, spread)
         return np.asarray(np.minimum(shifted, by_moves))
-
-
-def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArray:
-    r"""Return what a likelihood ratio within e^ahead and e^-back loses at most under a notion.
-
-    Its mean is 1, and what is averaged is convex, so the worst distribution has those two values:
-
-    .. math:: b = \frac{1 - e^{-M}}{e^L - e^{-M}}, \quad \delta \le b (e^L - e^\varepsilon)_+, \quad
-              e^{(\alpha - 1) D} \le b e^{\alpha L} + (1 - b) e^{-\alpha M}
-
-    Parameters
-    ----------
-    ahead, back : ndarray
-        Pure losses L and M, p to q and q to p.
-    notion : Notion
-        With a delta or an order.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> pure = np.array([1.0])
-    >>> float(two_points(pure, pure, Pufferfish(0.5, 0.1)).round(6)[0])  # (e - e^.5)/(e + 1)
-    0.287649
-    """
-    positive = (ahead > 0.0) & (back > 0.0)
-    high, low = np.where(positive, ahead, 1.0), np.where(positive, back, 1.0)
-    divergence = notion.divergence
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
-        whole = -np.expm1(-(high + low))
-        if isinstance(divergence, HockeyStick):
-            beyond = -np.expm1(np.minimum(divergence.epsilon - high, 0.0))
-            losses = np.minimum(-np.expm1(-low) * beyond / whole * (1.0 + _ROOM), 1.0)
-        else:
-            assert isinstance(divergence, PowerMean)
-            alpha = divergence.alpha
-            top = np.log(-np.expm1(-low)) - np.log(whole) + (alpha - 1.0) * high
-            rest = np.log(-np.expm1(-high)) - np.log(whole) - alpha * low
-            logs = np.logaddexp(top, rest)
-            losses = (logs + _ROOM * (1.0 + alpha * high)) / (alpha - 1.0) * (1.0 + _ROOM)
-            losses = np.where(np.isnan(losses), np.inf, np.minimum(np.maximum(losses, 0.0), high))
-    return np.where(positive, losses, 0.0)
 
 
 def _half_signs(n_axes: int) -> FloatArray:
@@ -503,8 +463,7 @@ class JointPair:
         moved = self._parts.moved(factor, self.notion)
         ends = [two_points(*way, self.notion) for way in (parts, parts[::-1])]
         least = np.minimum(np.minimum(ends, moved), self._without_noise)
-        pure = self._pure(*parts)
-        return np.minimum(self._coupled(least), two_points(pure, pure[::-1], self.notion))
+        return self._coupled(least)
 
     @cached_property
     def _parts(self) -> ComponentPairs:
