@@ -77,7 +77,9 @@ class PufferfishNoiser(ReleaseTransformer):
         The sensitive columns of X, by name or position. They are never released. Without them, pass
         ``sensitive_features`` to `fit`.
     public : str, int or list of these, default=None
-        The columns to release; None for every column that is not sensitive.
+        The columns to release; None for every column that is not sensitive. Text most of whose
+        values differ looks like an identifier and is refused; so are whole numbers that nearly all
+        differ, unless they are named here or binned.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The pairs (s_i, s_j) to protect, always in both directions.
     prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"

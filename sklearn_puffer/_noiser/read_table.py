@@ -36,12 +36,12 @@ from sklearn_puffer._tables import (
     Secret,
     Unknown,
     Values,
+    check_no_identifier,
     column_groups,
     column_reader,
     hardly_repeats,
     learn_column,
     learn_secret,
-    looks_like_key,
     public_columns,
     resolve,
     rule_of,
@@ -356,20 +356,9 @@ def _learn_column(
     column = spec.learnt(values, rows.weights)
     column = column.with_any_number() if continuous else column
     column = _with_given_atoms(column, settings, position)
-    if settings.public is None and _looks_like_identifier(settings, column, values, rows.total):
-        numeric = column.kind != "category"
-        raise ValueError(
-            say.identifier_sentence(spec.name, len(column.atoms), rows.total, numeric=numeric)
-        )
+    named = settings.public is not None or column.edges is not None  # bins tell no single rows
+    check_no_identifier(spec.name, values, rows.weights, named=named)
     return column, spec.reader(column, values)
-
-
-def _looks_like_identifier(settings: Settings, column: Column, values: Values, n_rows: int) -> bool:
-    n_atoms = len(column.atoms)
-    if column.kind == "category":
-        return not values.declared and hardly_repeats(n_atoms, n_rows)
-    counted = settings.prior is None and not column.free and column.edges is None
-    return counted and looks_like_key(column.atoms, n_rows)
 
 
 def _with_given_atoms(column: Column, settings: Settings, position: int) -> Column:

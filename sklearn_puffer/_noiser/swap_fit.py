@@ -48,6 +48,7 @@ from sklearn_puffer._tables import (
     Name,
     Secret,
     Values,
+    check_no_identifier,
     public_columns,
     row_digests,
     secret_pairs_of,
@@ -168,6 +169,8 @@ def read_rows(
     names = list(features) if features is not None else hidden
     secrets = [secret_of(settings, rows, features, name) for name in names]
     columns = columns_of(rows, [*public, *passed])
+    for name in public:
+        check_no_identifier(name, columns[name], rows.weights, named=settings.public is not None)
     weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
     read = SwapRead(
         settings=settings,

@@ -41,6 +41,7 @@ from sklearn_puffer._tables import (
     Table,
     Values,
     array_table,
+    check_no_identifier,
     frame_table,
     is_frame,
     placed_in,
@@ -141,6 +142,10 @@ def with_reserve(
     for name in read.public:  # refused in another type, such as shorter floats
         for rows in both:
             rows.in_form_of(name, aside)
+    if weights is None:
+        for name in read.public:
+            named = settings.public is not None
+            check_no_identifier(name, aside.values(name), named=named)
     fit = find_swap(read)
     rows, columns = _reserve(fit, aside, weights)
     strata, cells = fit.release.assigned(columns)

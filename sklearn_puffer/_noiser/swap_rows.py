@@ -58,8 +58,7 @@ def _check_told_apart(values: Values, name: Name) -> None:
     if whole and max(abs(int(number)) for number in numbers) > _TOLD_APART:
         raise ValueError(
             f"column {quoted(name)} holds whole numbers beyond 2^53, of which classifiers take "
-            "several for one; they look like ids: leave the column out of public=, or convert it "
-            "with astype(str)."
+            "several for one; they look like ids: leave the column out of public=."
         )
 
 

@@ -309,17 +309,6 @@ def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str
     )
 
 
-def identifier_sentence(name: Name, n_atoms: int, n_rows: int, *, numeric: bool) -> str:
-    """Return the error about a column of strings or whole numbers that looks like an identifier."""
-    what, ways = "strings", "drop it from X"
-    if numeric:
-        what, ways = "whole numbers", f"drop it from X, bin it, for example n_bins={{{name!r}: 5}}"
-    return (
-        f"column {name!r} has {n_atoms} distinct {what} in {n_rows} rows and looks like an "
-        f"identifier; {ways}, or list it in public= if it is to be released."
-    )
-
-
 def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
     """Return the warning about a sensitive column whose values hardly repeat."""
     return (

@@ -31,7 +31,7 @@ from sklearn_puffer._tables import (
     Values,
     frame_table,
     hardly_repeats,
-    looks_like_key,
+    identifier_kind,
     named_frame,
     present,
     recoded,
@@ -55,7 +55,7 @@ class ColumnFacts:
     use : {"sensitive", "release", "leave out", "not asked for"}
     kind : str
         In words: "number", "whole number", "yes or no", "order", "category", "date", "days",
-        "identifier", "constant", "nothing" or "unreadable".
+        "identifier" (whole numbers), "text", "constant", "nothing" or "unreadable".
     distinct, missing : int
         How many different values it has, and in how many rows it has none.
     remark : str
@@ -167,7 +167,7 @@ def _read(
         remark = f"{_BINS}: its values have few rows each" if _many(atoms, values) else ""
         return ColumnFacts(name, "sensitive", kind, **counts, remark=remark)
     kind, remark, out = _judged(values, data, atoms, ordered=ordered)
-    possible = kind not in ("nothing", "unreadable")
+    possible = kind not in ("nothing", "unreadable", "text")
     use: Use = "leave out" if out and not (named and possible) else "release"
     return ColumnFacts(name, use, kind, **counts, remark=remark)
 
@@ -191,14 +191,11 @@ def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[st
         return "nothing", "every value is missing", True
     if values.kind == "float" and not np.isfinite(atoms).all():
         return "unreadable", "it contains infinity; drop or replace such values", True
-    what = ""
-    if values.kind == "category" and _many(atoms, values) and not (values.declared or ordered):
-        what = "texts"
-    if values.kind in _NUMBERS and not ordered and looks_like_key(atoms, len(values)):
-        what = "whole numbers"
-    if what:
-        remark = f"{len(atoms)} different {what} in {len(values)} rows look like an identifier"
-        return "identifier", f"{remark}; name it in public= if it is to be released", True
+    what = identifier_kind(values)
+    if what == "text" or (what == "number" and not ordered):
+        remark = f"{len(atoms)} different values in {len(data)} rows look like an identifier"
+        way = "" if what == "text" else "; name it in public= if it is to be released"
+        return ("identifier" if way else "text"), remark + way, True
     if len(atoms) == 1 and values.missing is None:
         return "constant", "it has one value only, and tells nothing", False
     if values.kind in _NUMBERS and not ordered and _many(atoms, values):

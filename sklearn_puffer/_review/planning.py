@@ -219,8 +219,8 @@ def plan(
     sensitive : str, int or list of these
         The sensitive columns, as in `PufferfishNoiser`.
     public : str, int or list of these, default=None
-        The columns to release, whatever they look like. None proposes all others but the task's
-        and those that look like identifiers, hold dates, or cannot be read.
+        The columns to release. None proposes all others but the task's and those that hold dates,
+        cannot be read, or look like identifiers; text that does is left out even if it is named.
     epsilon : float, default=1.0
         The budget; `Plan.curve` has others.
     task : str or int, default=None

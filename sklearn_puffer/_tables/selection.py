@@ -529,16 +529,88 @@ def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
     return n_distinct >= least and 2 * n_distinct > n_rows
 
 
-def looks_like_key(atoms: FloatArray, n_rows: int, least: int = 20) -> bool:
-    """Return whether whole numbers look like keys of the rows: nearly all of them occur once.
+def check_no_identifier(
+    name: Name, values: Values, weights: Array | None = None, *, named: bool
+) -> None:
+    """Refuse to release a column that looks like an identifier of the rows.
 
-    >>> looks_like_key(np.arange(1000.0), 1000), looks_like_key(np.arange(700.0), 1000)
-    (True, False)
-    >>> looks_like_key(np.arange(1000.0) / 3, 1000)
-    False
+    Text and categories whose values hardly repeat are refused in any case, whole numbers that
+    nearly all differ unless they are ``named``, measured numbers never. Missing values count as no
+    rows.
+
+    Parameters
+    ----------
+    name : str or int
+    values : Values
+    weights : ndarray of int of shape (n,), or None
+        How often each value counts, where it is not once or as often as ``values.counts`` says.
+    named : bool
+        Whether the caller asks for this very column.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and the way out.
     """
-    whole = bool((atoms % 1.0 == 0.0).all())
-    return whole and len(atoms) >= least and 20 * len(atoms) > 19 * n_rows
+    what = identifier_kind(values, weights)
+    if what == "text":
+        raise ValueError(
+            f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
+            "different; leave it out of X or of public=, or merge its values."
+        )
+    if what == "number" and not named:
+        raise ValueError(
+            f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
+            "different; leave it out of X, or name it in public= if it is to be released."
+        )
+
+
+def identifier_kind(values: Values, weights: Array | None = None) -> str:
+    """Return "text" or "number" if a column looks like an identifier, and an empty text if not.
+
+    >>> identifier_kind(Values("integer", np.arange(1000)))
+    'number'
+    >>> identifier_kind(Values("integer", np.arange(1000) % 900))
+    ''
+    >>> identifier_kind(Values("float", np.arange(1000) / 3))
+    ''
+    """
+    if values.kind == "category":
+        return "text" if hardly_repeats(*_n_different(values, weights)) else ""
+    if values.kind == "boolean" or not _may_be_key(present(values), values.counts):
+        return ""
+    n_different, n_rows = _n_different(values, weights)
+    return "number" if n_different >= _LEAST_KEYS and 20 * n_different > 19 * n_rows else ""
+
+
+_LEAST_KEYS = 20
+
+
+def _may_be_key(numbers: Array, counts: Array | None) -> bool:
+    """Return whether numbers are whole, and their range has room for so many different ones."""
+    if len(numbers) < _LEAST_KEYS or not (np.remainder(numbers[:_LEAST_KEYS], 1) == 0).all():
+        return False
+    low, high = float(numbers.min()), float(numbers.max())
+    room = counts is not None or 20.0 * (high - low + 1.0) > 19.0 * len(numbers)
+    return room and bool((np.remainder(numbers, 1) == 0).all())
+
+
+def _n_different(values: Values, weights: Array | None) -> tuple[int, int]:
+    """Return how many values differ, and how many rows have one."""
+    data = present(values)
+    weights = values.counts if weights is None else weights
+    if weights is not None and values.missing is not None:
+        weights = weights[~values.missing]
+    n_rows = len(data) if weights is None else int(weights.sum())
+    if values.kind == "category":
+        return int(np.count_nonzero(np.bincount(data, minlength=1))), n_rows
+    ascending = np.sort(data)
+    return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + bool(len(data)), n_rows
+
+
+def _how_many(values: Values, weights: Array | None) -> str:
+    n_different, n_rows = _n_different(values, weights)
+    return f"{n_different:,} values in {n_rows:,} rows"
 
 
 class Bins(NamedTuple):
