@@ -21,7 +21,8 @@ from sklearn_puffer._strategies.row_bounds import (
     _with_gains,
     two_points,
 )
-from sklearn_puffer.bounds import Impossible, tightest
+from sklearn_puffer._strategies.shift_means import power_majorant
+from sklearn_puffer.bounds import Impossible, distribution_aware, tightest
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -61,6 +62,46 @@ def assert_none_unsound(noise, notion, seed, d, n_pairs):
 @pytest.mark.parametrize(("noise", "notion"), PRODUCT)
 def test_no_bound_is_below_the_quadrature_in_two_columns(noise, notion):
     assert_none_unsound(noise, notion, 9, 2, 1)
+
+
+KNOWN = [(noise, notion) for noise, notion in PRODUCT if not (noise.is_normal or notion.is_pure)]
+
+
+@pytest.mark.parametrize(("noise", "notion"), KNOWN)
+def test_the_average_over_moves_of_rows_is_a_bound_and_not_below_that_of_exact(noise, notion):
+    rng = np.random.default_rng(6)
+    pair = PriorPair(*random_pair(rng, 2))
+    average = distribution_aware([pair], noise, notion).losses(0.7)[0]
+    assert (average >= true_losses(*pair, noise.scaled(0.7), notion) * (1.0 - 1e-5) - 1e-7).all()
+    assert (tightest([pair], noise, notion).losses(0.7)[0] <= average * (1.0 + 1e-12)).all()
+    assert np.isfinite(average).all()
+
+
+def test_cauchy_moves_are_averaged_by_their_moments():
+    """With alpha 2 a move z loses log(1 + z^2 / 2), so the mean is one of squares."""
+    p, q = one([0.0, 0.0], np.diag([4.0, 1.0])), one([1.0, 0.0], np.eye(2))
+    bound = distribution_aware([PriorPair(p, q)], Cauchy(1.0), RenyiPufferfish(1.0, 2.0))
+    # columns move apart by N(1, 1) and not at all: E(1 + V^2/2)^2 is 1 + 2 + 10/4
+    assert bound.losses(1.0)[0, 0] == pytest.approx(0.5 * np.log(5.5), rel=1e-3)
+    assert bound.losses(1.0)[0, 0] >= 0.5 * np.log(5.5)
+    assert bound.losses(1.0)[0, 0] >= np.log(1.0 + 2.0 / 2.0)  # the mean itself
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("noise", [Cauchy(1.0), GeneralizedCauchy(1.0, 3.0)])
+@pytest.mark.parametrize("alpha", [1.3, 2.0, 5.0])
+def test_the_mean_of_a_power_of_shifts_is_that_of_a_quadrature_and_never_below(d, noise, alpha):
+    notion = RenyiPufferfish(1.0, alpha)
+    majorant = power_majorant(noise, notion, alpha - 1.0, d)
+    for m, s in ((0.0, 0.3), (1.5, 0.7), (0.2, 3.0)):
+
+        def integrand(z, m=m, s=s):
+            loss = float(notion.shift_loss(noise, np.array([abs(m + s * z)])))
+            return np.exp(d * (alpha - 1.0) * loss - 0.5 * z * z) / np.sqrt(2.0 * np.pi)
+
+        mean = quad(integrand, -12.0, 12.0, points=[-m / s], limit=200)[0]
+        found = 1.0 + np.exp(majorant.log_means(np.array([m]), np.array([s]))[0])
+        assert mean * (1.0 - 1e-9) <= found <= mean * (1.0 + 3e-2)
 
 
 @pytest.mark.slow
@@ -278,6 +319,13 @@ def test_a_fit_says_in_a_warning_that_its_bound_is_a_theorem():
 @pytest.mark.parametrize("noise", ["laplace", "cauchy"])
 def test_four_columns_of_mixtures_are_fitted(noise, asked):
     assert fitted(table(1, d=4), 1.0, prior="gmm", noise=noise, **asked).certificate_.holds
+
+
+def test_averages_over_moves_release_rows_of_gaussian_priors_under_cauchy_noise():
+    asked = {"prior": "gaussian", "noise": "cauchy", "alpha": 2.0}
+    averaged = fitted(table(), 0.3, strategy="distribution_aware", **asked)
+    assert averaged.certificate_.holds
+    assert (fitted(table(), 0.3, **asked).theta_ <= averaged.theta_ * (1.0 + 1e-9)).all()
 
 
 def test_named_strategies_without_a_bound_name_the_default_and_a_common_covariance():

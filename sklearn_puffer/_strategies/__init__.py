@@ -33,5 +33,10 @@ from sklearn_puffer._strategies.coupling_bounds import (
     without_far_moves,
 )
 from sklearn_puffer._strategies.pure_bounds import FromPure
-from sklearn_puffer._strategies.row_bounds import JointRows, dependent_rows, joint_computable
+from sklearn_puffer._strategies.row_bounds import (
+    JointRows,
+    MovedRows,
+    dependent_rows,
+    joint_computable,
+)
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity

@@ -70,15 +70,20 @@ u. A kernel of categories with a larger rho is that with the smaller one, follow
 # any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
 # bounds it. Divergences are convex in the pair, so their means over v bound those of the two
 # distributions.
+#
+# Under Cauchy kinds the mean of the product over columns of F = e^((alpha - 1) D_alpha) of V_k is
+# at most the product of (E F(V_k)^d)^(1/d), by Hoelder's inequality: moments of each V_k, as in
+# 004, Corollary 4.1.
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import exp, log, pi, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +96,7 @@ from sklearn_puffer._strategies.bound_types import Impossible
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
 from sklearn_puffer._strategies.mixture_bounds import bottleneck_coupling, cheapest_coupling
 from sklearn_puffer._strategies.pure_bounds import two_points
-from sklearn_puffer._strategies.shift_means import laplace_delta
+from sklearn_puffer._strategies.shift_means import Majorant, laplace_delta, power_majorant
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair, numbered
@@ -99,6 +104,7 @@ from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair, numbered
 _MOST_SIGNS = 12  # columns up to which all signs are looked at
 _ANGLES = np.linspace(-pi, pi, 513)
 _LEAST = 1e-150
+_LEAST_SPREAD, _HUGE = 1e-30, 1e150  # as in `_strategies.shift_means`
 _ROOM = 1e-13
 
 
@@ -132,6 +138,8 @@ class ComponentPairs:
         Variances of a column given the others, rounded down.
     spreads : ndarray of shape (k, l, h)
         Deviations of s.(X - X') under a coupling, rounded up.
+    widths : ndarray of shape (k, l, d)
+        Deviations of each column of X - X' under it, rounded up.
     rests : ndarray of shape (2, k, l, d)
         Deviations of what A, and B, have more than a common part C, rounded up.
     slack : ndarray of shape (k, l)
@@ -147,6 +155,7 @@ class ComponentPairs:
     gains: FloatArray
     left: tuple[FloatArray, FloatArray]
     spreads: FloatArray
+    widths: FloatArray
     rests: FloatArray
     slack: FloatArray
 
@@ -168,7 +177,7 @@ class ComponentPairs:
             *_linear_and_mixed(moves, apart, signs),
             np.diagonal(apart, axis1=2, axis2=3),
             (_given_the_others(first), _given_the_others(second)),
-            _move_spreads(first, second, same, signs),
+            *_move_spreads(first, second, same, signs),
             _beyond_the_common(first, second, same),
             np.where(same, 0.0, slack),
         )
@@ -256,7 +265,29 @@ class ComponentPairs:
         else:
             assert isinstance(divergence, PowerMean)
             by_moves = _mean_powers(divergence.alpha, m, spread)
+            if not self.noise.is_exponential:
+                by_moves = np.fmin(by_moves, self._column_by_column(factor, notion, divergence))
         return np.asarray(np.minimum(shifted, by_moves))
+
+    def _column_by_column(self, factor: float, notion: Notion, mean: PowerMean) -> FloatArray:
+        """Return log E prod_k F(V_k), over alpha - 1, by Hoelder's inequality; V = X - X'."""
+        d = self.shifts.shape[2]
+        with np.errstate(over="ignore", under="ignore"):
+            m = self.shifts[~self.same] / factor
+            s = np.maximum(self.widths[~self.same] / factor, _LEAST_SPREAD * (1.0 + m))
+        logs = np.full(m.shape, np.inf)
+        usual = (m < _HUGE) & (s < _HUGE)
+        unit: Any = self.noise.with_scale(1.0)
+        majorant = _powers_of_shifts(unit, notion, mean.order, d)
+        logs[usual] = np.logaddexp(0.0, majorant.log_means(m[usual], s[usual]))
+        losses = np.full(self.same.shape, np.inf)
+        losses[~self.same] = logs.sum(axis=1) / (d * mean.order) * (1.0 + _ROOM)
+        return losses
+
+
+@lru_cache(maxsize=16)
+def _powers_of_shifts(unit: Noise, notion: Notion, order: float, power: int) -> Majorant:
+    return power_majorant(unit, notion, order, power)
 
 
 def _half_signs(n_axes: int) -> FloatArray:
@@ -300,20 +331,25 @@ def _given_the_others(matrices: FloatArray) -> FloatArray:
 
 def _move_spreads(
     first: FloatArray, second: FloatArray, same: NDArray[np.bool_], signs: FloatArray
-) -> FloatArray:
-    spreads = np.zeros((*same.shape, max(len(signs), 1)))
+) -> tuple[FloatArray, FloatArray]:
+    d = first.shape[1]
+    spreads, widths = np.zeros((*same.shape, max(len(signs), 1))), np.zeros((*same.shape, d))
     if not signs.size:
-        return spreads
+        return spreads, widths
     roots = _lower_roots(first), _lower_roots(second)
     for i, j in np.argwhere(~same):
         ends = [(u[k], r[k], float(e[k])) for k, (u, r, e) in zip((i, j), roots, strict=True)]
         crossed = _crossed(first[i], second[j], ends)
         moves = first[i] + second[j] - crossed - crossed.T
         sizes = np.abs(first[i]) + np.abs(second[j]) + 2.0 * np.abs(crossed)
-        squares = np.einsum("hi,ij,hj->h", signs, moves, signs)
-        squares = squares + 8.0 * len(crossed) ** 2 * UNIT * sizes.sum()
-        spreads[i, j] = np.sqrt(np.maximum(squares, 0.0)) * (1.0 + _ROOM)
-    return spreads
+        room = 8.0 * d**2 * UNIT * float(sizes.sum())
+        spreads[i, j] = _deviations(np.einsum("hi,ij,hj->h", signs, moves, signs), room)
+        widths[i, j] = _deviations(np.diagonal(moves), room)
+    return spreads, widths
+
+
+def _deviations(variances: FloatArray, room: float) -> FloatArray:
+    return np.asarray(np.sqrt(np.maximum(variances + room, 0.0)) * (1.0 + _ROOM))
 
 
 def _beyond_the_common(
@@ -440,6 +476,14 @@ class JointRows:
         return np.array([pair.losses(factor) for pair in self._pairs])
 
 
+class MovedRows(JointRows):
+    """The averages of what moves lose alone, over couplings of components and within them."""
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the bounds, shape (n_pairs, 2)."""
+        return np.array([pair.averages(factor) for pair in self._pairs])
+
+
 @dataclass(frozen=True, eq=False)
 class JointPair:
     """The bounds of one pair of mixtures of rows."""
@@ -464,6 +508,14 @@ class JointPair:
         ends = [two_points(*way, self.notion) for way in (parts, parts[::-1])]
         least = np.minimum(np.minimum(ends, moved), self._without_noise)
         return self._coupled(least)
+
+    def averages(self, factor: float) -> FloatArray:
+        """Return the mean of what the moves of a coupling lose, shape (2,), for no pure notion."""
+        if self.p == self.q:
+            return np.zeros(2)
+        if factor == 0.0:
+            return np.full(2, self.notion.divergence.worst)
+        return np.full(2, self._mean(self._parts.moved(factor, self.notion)))
 
     @cached_property
     def _parts(self) -> ComponentPairs:

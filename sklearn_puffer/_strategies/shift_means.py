@@ -36,7 +36,8 @@ scale; and the mean of a piecewise linear function of a Gaussian is a sum over i
 # panel of width w F lies below its chord plus (alpha - 1) max (log K)'' F(right) w^2 / 8, or simply
 # F(right). Where (alpha - 1) (log K)'^2 >= (log K)'' everywhere, F is convex; the quotient of the
 # two rises to a limit in |z| for all families (negative; 0; (u^2 - 1)/(k u^2)), so its value far
-# out decides. Past the last knot log F has at most the slope (alpha - 1) max |(log K)'|.
+# out decides. Past the last knot log F has at most the slope (alpha - 1) max |(log K)'|. A power
+# n >= 1 of F has (F^n)''/F^n >= n F''/F, so the same holds of it with n times the bend and slope.
 #
 # Rounding. Arguments of the normal distribution are moved outwards by more than they are off; its
 # tails are good to 1e-13, and `_SLACK` covers them and the sums. A shift's loss is rounded up as in
@@ -423,26 +424,30 @@ class _HockeyShape:
         return at, max(values) * (1.0 + 16.0 * ULP)
 
 
-def power_majorant(unit: Noise, notion: Notion, order: float) -> Majorant:
-    """Return a majorant of e^(order D) - 1 of a shift, at scale 1, for order alpha - 1."""
+def power_majorant(unit: Noise, notion: Notion, order: float, power: float = 1.0) -> Majorant:
+    """Return a majorant of F^power - 1 of a shift, F = e^(order D), at scale 1.
+
+    The order is alpha - 1, and the power at least 1.
+    """
     step = 1.0 / 64.0 / min(max(1.0, np.sqrt(order)), 4.0)
     knots = np.concatenate([[0.0], np.exp(np.arange(np.log(1e-8), np.log(1e10), step))])
-    losses = order * move_losses(knots[:, None], unit, 1.0, notion) * (1.0 + 4.0 * ULP)
+    losses = power * order * move_losses(knots[:, None], unit, 1.0, notion) * (1.0 + 4.0 * ULP)
     with np.errstate(divide="ignore"):
         logs = np.where(losses > 0.0, losses + np.log(-np.expm1(-losses)), -np.inf)
     logs = np.maximum.accumulate(logs + 8.0 * ULP * (1.0 + np.abs(losses)))
     steepest = float(unit.steepest(0.0, np.inf))
-    return _above_chords(unit, order, knots, logs, order * steepest * (1.0 + 4.0 * ROUNDING))
+    rate = power * order * steepest * (1.0 + 4.0 * ROUNDING)
+    return _above_chords(unit, order, power, knots, logs, rate)
 
 
 def _above_chords(
-    unit: Noise, order: float, knots: FloatArray, logs: FloatArray, rate: float
+    unit: Noise, order: float, power: float, knots: FloatArray, logs: FloatArray, rate: float
 ) -> Majorant:
     """Raise the values at knots so that the function lies below the chords."""
     slope, bend = float(unit.score(_FAR)), float(unit.curvature(_FAR, _FAR)[1])
     if order * slope**2 >= bend * (1.0 + 1e-6) or bend <= 0.0:
         return Majorant(knots, logs, rate)
-    bend = order * max(float(unit.curvature(0.0, np.inf)[1]), 0.0) * (1.0 + 1e-9)
+    bend = power * order * max(float(unit.curvature(0.0, np.inf)[1]), 0.0) * (1.0 + 1e-9)
     widths = np.diff(knots)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.logaddexp(0.0, logs)  # of F itself
