@@ -43,6 +43,7 @@ HOUSE = (
     (4, {"_swaps"}),
     (5, {"_release"}),
     (6, {"_noiser"}),
+    (6, {"_microaggregator"}),
     (6, {"_sums"}),
     (6, {"_descent"}),
     (7, {"users", "iteration", "closed_forms", "couplings", "datasets"}),

@@ -1,0 +1,1 @@
+"""Behind `PufferfishMicroaggregator`: rows become the typical row of a group of similar ones."""

@@ -1,0 +1,147 @@
+"""Prototypes as plain values, of which JSON is made, and back: typical rows, units and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FieldError, plain, quoted, read_as
+from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
+from sklearn_puffer._microaggregator.prototypes import Prototypes
+from sklearn_puffer._tables import Kind, Name, Values
+
+_PLAIN = {str, int, float, bool, type(None)}
+
+
+@dataclass(frozen=True)
+class _ColumnRecord:
+    """The typical values of a column; None where they are missing."""
+
+    name: Name
+    kind: Kind
+    dtype: str
+    data: tuple[Any, ...]
+    levels: tuple[Any, ...] | None
+    declared: bool
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class _Record:
+    axes: tuple[NumberAxis | LevelAxis, ...]
+    scores: Scores | None
+    columns: tuple[_ColumnRecord, ...]
+    sizes: tuple[int, ...]
+
+
+def written(prototypes: Prototypes) -> dict[str, Any]:
+    """Return prototypes as plain values.
+
+    Raises
+    ------
+    ValueError
+        If a category is no string, number or boolean.
+    """
+    for axis in prototypes.coordinates.axes:
+        if isinstance(axis, LevelAxis):
+            _check_plain([*axis.levels, *axis.rarer], axis.name)
+    scores = prototypes.coordinates.scores
+    return {
+        "axes": [_listed(asdict(axis)) for axis in prototypes.coordinates.axes],
+        "scores": scores and _listed(asdict(scores)),
+        "columns": [_written(name, values) for name, values in prototypes.rows.items()],
+        "sizes": prototypes.sizes.tolist(),
+    }
+
+
+def read(record: Any, field: str = "prototypes") -> Prototypes:
+    """Return the prototypes that were written.
+
+    Raises
+    ------
+    FieldError
+        If they are no such record, naming the field.
+    """
+    parts = read_as(_Record, record, field)
+    names = [axis.name for axis in parts.axes]
+    _check(len(names) > 0 and len(set(names)) == len(names), f"{field}.axes")
+    _check([column.name for column in parts.columns] == names, f"{field}.columns")
+    _check(all(axis.is_sound() for axis in parts.axes), f"{field}.axes")
+    coordinates = Coordinates(parts.axes, parts.scores)
+    _check(parts.scores is None or coordinates.fit_together(), f"{field}.scores")
+    n = len(parts.sizes)
+    _check(n > 0 and min(parts.sizes) > 0, f"{field}.sizes")
+    rows = {c.name: _read(c, n, f"{field}.columns.{c.name}") for c in parts.columns}
+    return Prototypes(coordinates, rows, np.array(parts.sizes, dtype=np.int64))
+
+
+def _check(holds: bool, field: str) -> None:
+    if not holds:
+        raise FieldError(f"field {field} does not fit the others")
+
+
+def _check_plain(levels: Sequence[Any], name: Name) -> None:
+    for level in levels:
+        if type(plain(level)) not in _PLAIN:
+            raise ValueError(
+                f"column {quoted(name)} has the value {quoted(level)} of type "
+                f"{type(level).__name__}, and JSON holds categories that are strings, numbers, "
+                "booleans or missing; convert the column with astype(str), or save with joblib."
+            )
+
+
+def _listed(value: Any) -> Any:
+    """Return tuples as lists, as JSON has them, and numbers as those of Python."""
+    if isinstance(value, Mapping):
+        return {key: _listed(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_listed(part) for part in value]
+    return plain(value)
+
+
+def _written(name: Name, values: Values) -> dict[str, Any]:
+    data: list[Any] = values.data.tolist()
+    if values.missing is not None:
+        data = [None if gone else x for x, gone in zip(data, values.missing, strict=True)]
+    levels = None if values.levels is None else _listed(values.levels)
+    _check_plain(levels or (), name)
+    return {
+        "name": plain(name),
+        "kind": values.kind,
+        "dtype": values.data.dtype.str,
+        "data": data,
+        "levels": levels,
+        "declared": values.declared,
+        "ordered": values.ordered,
+    }
+
+
+def _read(record: _ColumnRecord, n: int, field: str) -> Values:
+    levels = record.levels
+    _check(len(record.data) == n, f"{field}.data")
+    _check((levels is None) == (record.kind != "category"), f"{field}.levels")
+    gone: Array = np.array([value is None for value in record.data])
+    stand_in: Any = {"float": np.nan, "category": -1, "boolean": False}.get(record.kind, 0)
+    bare = [stand_in if value is None else value for value in record.data]
+    data = _as_array(bare, record, f"{field}.data")
+    if levels is not None:
+        _check(bool(((data >= 0) & (data < len(levels)) | gone).all()), f"{field}.data")
+    missing = gone if gone.any() else None
+    return Values(record.kind, data, missing, levels, record.declared, record.ordered)
+
+
+def _as_array(bare: list[Any], record: _ColumnRecord, field: str) -> Array:
+    """Return values in their type, if that holds them."""
+    kinds = {"float": "f", "integer": "iu", "boolean": "b", "category": "iu"}
+    try:
+        dtype = np.dtype(record.dtype)
+        _check(dtype.kind in kinds[record.kind], f"{field}: dtype")
+        number: Any = {"f": float, "b": bool}.get(dtype.kind, int)
+        wanted = [read_as(number, value, field) for value in bare]
+        data: Array = np.array(wanted, dtype=dtype)
+    except (TypeError, OverflowError):
+        raise FieldError(f"field {field} does not fit its type {quoted(record.dtype)}") from None
+    return data
