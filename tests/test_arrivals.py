@@ -173,7 +173,7 @@ def test_public_integers_that_float64_merges_are_refused(dtype):
 
 def test_a_later_integer_is_never_taken_for_one_next_to_it():
     near = [0, FAR - 2, FAR - 1]
-    noiser = PufferfishNoiser(0.1, sensitive="s").fit(frame_of(threes(near)))
+    noiser = PufferfishNoiser(0.1, sensitive="s", unknown="error").fit(frame_of(threes(near)))
     for other in (FAR, FAR + 1, -FAR - 1):
         with pytest.raises(ValueError, match="which was not seen in fit"):
             noiser.transform(pd.DataFrame({"x": [other]}))

@@ -61,14 +61,14 @@ class UnseenValuesWarning(PufferfishWarning):
 
 
 MOST_PAIRS = 1 << 18
-"""Largest number of pairs of secrets: those of 724 values, some 10 s of a fit.
+"""Largest number of pairs of secrets, some 10 s of a fit.
 
 A pair takes 20 to 30 microseconds and a kilobyte if losses are computed for all pairs at once: with
 counted priors, the pure guarantee and Laplace noise.
 """
 
 MOST_ALONE = 1275
-"""Largest number elsewhere, those of 51 values.
+"""Largest number elsewhere.
 
 The loss of each pair is then an integral or a search of its own, of 1 ms (Laplace noise and a
 delta) to some 10 ms (Gaussian noise under Renyi, Cauchy noise) on a column of ten values.

@@ -23,6 +23,7 @@ from sklearn_puffer._tables import (
     array_table,
     beside,
     frame_table,
+    in_intervals_of,
     is_frame,
     is_lazy,
     lazy_table,
@@ -107,9 +108,9 @@ class FittedSwap(FittedMargins):
         return cls(columns, margins(everyone), by_secret, stays, release)
 
     @property
-    def secrets(self) -> list[Name]:
-        """The sensitive columns."""
-        return list(self.by_secret)
+    def secrets(self) -> dict[Name, list[Any]]:
+        """The values of the sensitive columns."""
+        return {name: list(of_secret) for name, of_secret in self.by_secret.items()}
 
     def check(self, X: Any, sensitive: Any = None) -> Drift:
         """Return whether rows look like those of `fit`, and the loss by their secrets in cells."""
@@ -258,7 +259,10 @@ def _secrets(fitted: Any, table: AnyTable, X: Any, sensitive: Any) -> list[Secre
         values = _given_secrets(
             fitted, beside(sensitive, table.n_rows, X, "sensitive", rows_name="table")
         )
-    return [read_secret(name, of_column, "category") for name, of_column in values.items()]
+    return [
+        read_secret(name, in_intervals_of(fitted.secrets[name], of_column), "category")
+        for name, of_column in values.items()
+    ]
 
 
 def _named_secrets(fitted: Any, table: AnyTable, sensitive: Any) -> dict[Name, Values] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -50,6 +52,18 @@ from sklearn_puffer.noise import record_swap
 _services: WeakKeyDictionary[PufferfishNoiser, Service] = WeakKeyDictionary()
 
 
+def _about_bins(sensitive: Any) -> list[str]:
+    """Return what a certificate says of secrets that are quantile bins of the fitted rows."""
+    bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
+    if not any(isinstance(number, Integral) for number in bins):
+        return []
+    return [
+        "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand "
+        "in this certificate, and are not protected: give edges of your own where they must not be "
+        "known."
+    ]
+
+
 class PufferfishNoiser(ReleaseTransformer):
     r"""Release public columns so that they tell little about sensitive ones.
 
@@ -73,15 +87,17 @@ class PufferfishNoiser(ReleaseTransformer):
         delta besides, given events of probability 1 - delta.
     releases : int, default=1
         How often the same rows may be released: the guarantee is about all these releases together.
-    sensitive : str, int or list of these, default=None
-        The sensitive columns of X, by name or position. They are never released. Without them, pass
+    sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
+        The sensitive columns of X, by name or position. They are never released. Numbers are read
+        in quantile bins, ``{"score": 5}``, or between edges, ``{"score": [30, 40]}``: the secrets are
+        then intervals, and "(30, 40]" holds its upper end. Without them, pass
         ``sensitive_features`` to `fit`.
     public : str, int or list of these, default=None
         The columns to release; None for every column that is not sensitive. Text most of whose
         values differ looks like an identifier and is refused; so are whole numbers that nearly all
         differ, unless they are named here or binned.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
-        The pairs (s_i, s_j) to protect, always in both directions.
+        The pairs (s_i, s_j) to protect, always in both directions; "all" is for 50 values at most.
     prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"
         What the adversary knows: distributions counted from the rows, fitted to them (`fits`),
         given as {secret: prior object}, or learnt by a classifier.
@@ -447,7 +463,10 @@ class PufferfishNoiser(ReleaseTransformer):
             groups=learnt.grouped,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
-        certificate = replace(fitted.certificate, fingerprint=fitted.fingerprint())
+        told = [*fitted.certificate.assumptions, *_about_bins(read.settings.sensitive)]
+        certificate = replace(
+            fitted.certificate, assumptions=told, fingerprint=fitted.fingerprint()
+        )
         self._fitted = replace(fitted, certificate=certificate)
         for name in ("channel_", "swap_"):
             self.__dict__.pop(name, None)

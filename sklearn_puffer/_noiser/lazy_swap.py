@@ -19,7 +19,7 @@ from sklearn_puffer._base import Array, IntArray, listed
 from sklearn_puffer._noise import KeyedBits, ShippedKey
 from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.out_of_memory import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
-from sklearn_puffer._noiser.read_table import sensitive_of
+from sklearn_puffer._noiser.read_table import refuse_bins, sensitive_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFit, SwapRead, find_swap, read_rows, recounted
 from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
@@ -69,6 +69,7 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFit:
         If columns do not fit, or a secret has no row among those that are learnt from.
     """
     hidden = sensitive_of(settings, table, None)
+    refuse_bins(settings, table)
     public = public_columns(settings.public, table.names, hidden)
     passing = settings.remainder == "passthrough"
     passed = [n for n in table.names if passing and n not in {*public, *hidden}]

@@ -36,10 +36,13 @@ from sklearn_puffer._tables import (
     Secret,
     Unknown,
     Values,
+    bins_of,
     check_no_identifier,
     column_groups,
     column_reader,
+    edges_of,
     hardly_repeats,
+    in_intervals,
     learn_column,
     learn_secret,
     public_columns,
@@ -243,6 +246,7 @@ def read_table(
     continuous = _is_continuous(settings)
     faults = Faults()
     if isinstance(rows, LazyRows):
+        refuse_bins(settings, rows.table)
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
         rows = _count_first(
@@ -346,7 +350,20 @@ def secret_of(
     settings: Settings, rows: CountedTable, features: Mapping[Name, Values] | None, name: Name
 ) -> Secret:
     values = rows.values(name) if features is None else rows.kept(features[name])
-    return learn_secret(name, values, settings.missing)
+    bins = bins_of(settings.sensitive, rows.table.names).get(name)
+    if bins is None:
+        return learn_secret(name, values, settings.missing)
+    edges = edges_of(name, values, bins, rows.weights)
+    return learn_secret(name, in_intervals(name, values, edges), settings.missing)
+
+
+def refuse_bins(settings: Settings, table: AnyTable) -> None:
+    """Refuse a lazy table whose secrets are to be read in bins."""
+    for name in bins_of(settings.sensitive, table.names):
+        raise ValueError(
+            f"sensitive[{name!r}] asks for bins, and X is a lazy table; add a column of the bins "
+            "in the engine, and name that one."
+        )
 
 
 def _learn_column(

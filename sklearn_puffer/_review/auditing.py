@@ -71,6 +71,7 @@ from sklearn_puffer._tables import (
     Values,
     as_pandas,
     frame_table,
+    in_intervals_of,
     is_frame,
     is_lazy,
     read_secret,
@@ -400,7 +401,8 @@ def _held_swap(rows: _AuditedRows, secrets: Sequence[Secrets]) -> HeldSwap | Non
         secret.name: Values("category", secret.codes, levels=tuple(secret.labels))
         for secret in secrets
     }
-    whole = values.keys() <= set(rows.frame.columns)
+    binned = isinstance(getattr(rows.noiser, "sensitive", None), Mapping)
+    whole = values.keys() <= set(rows.frame.columns) and not binned
     names = rows.noiser._fitted.rules.names
     part = rows.frame[[name for name in rows.frame.columns if name in names]]
     return held_swap(rows.noiser, frame_table(part), None if whole else values, rows.units.test)
@@ -656,6 +658,8 @@ def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[Secrets
                 "give it, or sensitive_features as in fit."
             )
         values = columns[name] if name in columns else source.values(name)
+        labels = dict.fromkeys(label for pair in pairs for label in pair)
+        values = in_intervals_of(labels, values)
         secret = read_secret(name, values, noiser._fitted.rules.missing)
         codes = np.empty(source.n_rows, dtype=np.intp)
         secret.source.codes(slice(None), codes)

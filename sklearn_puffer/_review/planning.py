@@ -31,7 +31,6 @@ from sklearn_puffer._base import (
     listening,
     meant,
     on_one_line,
-    plain,
     quoted,
     utc_now,
 )
@@ -50,9 +49,17 @@ from sklearn_puffer._review.plan import (
     read_columns,
     without_odd_gaps,
 )
+from sklearn_puffer._review.plan_secrets import (
+    about_secrets,
+    rare_secrets,
+    rows_without,
+    secrets_of,
+    with_intervals,
+)
 from sklearn_puffer._tables import (
     Name,
     Table,
+    check_few,
     date_columns,
     frame_table,
     public_columns,
@@ -216,8 +223,9 @@ def plan(
     ----------
     table : DataFrame
         In memory, of pandas, polars or pyarrow.
-    sensitive : str, int or list of these
-        The sensitive columns, as in `PufferfishNoiser`.
+    sensitive : str, int, list of these, or {column: bins, edges or None}
+        The sensitive columns, as in `PufferfishNoiser`. Rows of values that fewer than 20 rows
+        have are left out, and named in the notes.
     public : str, int or list of these, default=None
         The columns to release. None proposes all others but the task's and those that hold dates,
         cannot be read, or look like identifiers; text that does is left out even if it is named.
@@ -287,6 +295,16 @@ def plan(
     held = held if held is None else recoded(held, days=days)
     source = frame_table(frame)
     hidden, asked = _named(source, sensitive, public)
+    frame, held = with_intervals(frame, held, sensitive)
+    if "secret_pairs" not in fixed:
+        for name in hidden:
+            check_few(name, len(secrets_of(frame, name).labels))
+    rare = rare_secrets(frame, hidden)
+    kept = rows_without(frame, rare)
+    if groups is not None and not _is_name(groups) and not kept.all():
+        groups = _groups(frame, groups)[kept]
+    frame, held = frame[kept], held if held is None else held[rows_without(held, rare)]
+    source = frame_table(frame)
     aim = _task_name(source, task, hidden, asked)
     timed = [name for name in date_columns(frame) if name not in days]
     orders = fixed.get("categories") or {}
@@ -314,7 +332,8 @@ def plan(
         fixed |= {"groups": grouping[0]} if "max_group" in fixed else {}
         measurer = _measurer(frames, codes, hidden, names, aim, fixed, epsilon, max_rows, seed)
         facts = _with_constants(facts, frames[1])
-        return _plan(measurer, facts, fixed, epsilon, looked, days, frames, holdout)
+        found = _plan(measurer, facts, fixed, epsilon, looked, days, frames, holdout)
+        return replace(found, notes=(*about_secrets(sensitive, source, rare), *found.notes))
 
 
 def _plan(
@@ -490,7 +509,7 @@ def _measurer(
     task = None if aim is None else task_of(aim, frame_table(held))
     groups = _of_table(len(held), codes[1])
     whole = "groups" in fixed
-    secrets = [_secret(held, name) for name in hidden]
+    secrets = [secrets_of(held, name) for name in hidden]
     chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
     sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
     halves = groups.rows(sides[0]), groups.rows(sides[1])
@@ -525,20 +544,6 @@ def _promised(epsilon: float, params: Mapping[str, Any]) -> Guarantee:
 def _of_table(n_rows: int, codes: Array | None) -> Groups:
     """Return the groups of so many rows, each by itself where there are none."""
     return Groups.of(np.arange(n_rows) if codes is None else codes)
-
-
-def _secret(held: Any, name: Name) -> Secrets:
-    """Return the secrets of the rows; of missing ones the code is -1."""
-    values = frame_table(held).values(name)
-    data = np.asarray(values.data)
-    there = np.ones(len(held), dtype=bool)
-    if values.n_missing:
-        there = held[name].notna().to_numpy()
-    codes = np.full(len(held), -1)
-    atoms, codes[there] = np.unique(data[there], return_inverse=True)
-    levels = values.levels
-    labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
-    return Secrets(name, labels, codes, [])
 
 
 def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:

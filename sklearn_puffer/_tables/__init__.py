@@ -61,9 +61,12 @@ from sklearn_puffer._tables.frame import (
     series,
     taken_rows,
 )
+from sklearn_puffer._tables.intervals import bins_of, edges_of, in_intervals, in_intervals_of
 from sklearn_puffer._tables.selection import (
+    MOST_SECRETS,
     Pair,
     Secret,
+    check_few,
     check_no_identifier,
     column_groups,
     hardly_repeats,

@@ -43,6 +43,8 @@ from sklearn_puffer._tables.values import (
 )
 
 Pair = tuple[Any, Any]
+MOST_SECRETS = 50
+"""Largest number of values of a sensitive column of which all pairs are protected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,6 +324,16 @@ def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[P
     }
 
 
+def check_few(name: Name, size: int) -> None:
+    """Refuse a sensitive column with more values than all pairs of which are protected."""
+    if size > MOST_SECRETS:
+        raise ValueError(
+            f"sensitive column {name!r} has {size:,} values, and {MOST_SECRETS} are the most of "
+            f"which all pairs are protected; read numbers in bins (sensitive={{{name!r}: 5}}), "
+            "merge the values, or list the pairs to protect in secret_pairs."
+        )
+
+
 def _check_number(
     listed_pairs: Mapping[Name, list[Pair] | None],
     secrets: Sequence[Secret],
@@ -332,6 +344,8 @@ def _check_number(
     sizes = {
         secret.name: len(secret.labels) for secret in secrets if listed_pairs[secret.name] is None
     }
+    for name, size in sizes.items():
+        check_few(name, size)
     n_pairs = sum(size * (size - 1) // 2 for size in sizes.values())
     n_pairs += sum(len(pairs) for pairs in listed_pairs.values() if pairs is not None)
     against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
