@@ -496,9 +496,8 @@ def _choose(
     chosen = in_reach(strategy, pairs, noise, notion)
     if chosen is not strategy:
         warnings.warn(
-            f"{_out_of_reach(pairs, noise, notion)}; the tightest bound under a joint coupling is "
-            "used, which asks for more noise. Fewer atoms a column, or fewer columns in one joint "
-            "group, make it exact.",
+            f"{_out_of_reach(pairs, noise, notion)}, and the tightest joint bound takes more "
+            "noise; use fewer atoms or columns.",
             PufferfishWarning,
             stacklevel=3,
         )
@@ -538,7 +537,7 @@ def _out_of_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> s
         )
     return (
         f"strategy='exact' is not computed for rows of {pairs[0].p.n_axes} columns with "
-        f"{type(noise).__name__} noise and {notion!r}"
+        f"{type(noise).__name__} noise and this notion"
     )
 
 

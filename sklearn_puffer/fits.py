@@ -24,12 +24,13 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_puffer._base import (
     FloatArray,
-    PufferfishWarning,
+    brief,
     check_choice,
     check_count,
     check_delta,
     check_positive,
     on_one_line,
+    once_warned,
     quoted,
     real_numbers,
 )
@@ -236,7 +237,8 @@ class MixtureFit:
         """
         sample, scale = _checked_sample(rows, counts, spread)
         _check_varies(sample, secret)
-        return self._fitted(sample, scale, secret)
+        with once_warned():
+            return self._fitted(sample, scale, secret)
 
     def fit_all(
         self, groups: Mapping[Any, tuple[Any, Any]], spread: Any
@@ -255,7 +257,8 @@ class MixtureFit:
         dict of secret to GaussianMixture
             In the order of the groups.
         """
-        priors = {name: self.fit(*group, spread, name) for name, group in groups.items()}
+        with once_warned():
+            priors = {name: self.fit(*group, spread, name) for name, group in groups.items()}
         if self.covariance == "separate":
             return priors
         totals = [float(np.sum(counts)) for _, counts in groups.values()]
@@ -315,13 +318,13 @@ class MixtureFit:
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(rows)
         if not model.converged_:
-            warnings.warn(
-                f"the mixture of {size} components{_given_secret(secret)} has not converged after "
-                f"max_iter={self.max_iter} steps; raise max_iter or tol, or take a smaller "
-                "n_components or max_components.",
-                PufferfishWarning,
-                stacklevel=4,
-            )
+            given = "" if secret is None else f" given secret {brief(secret)}"
+            with once_warned() as said:
+                said.append(
+                    f"the mixture of {size} components{given} has not converged after "
+                    f"max_iter={self.max_iter} steps; raise max_iter or tol, or take fewer "
+                    "components."
+                )
         return model
 
     def _bic(self, model: EMFit, rows: FloatArray, sample: _Sample) -> float:

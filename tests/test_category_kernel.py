@@ -449,10 +449,10 @@ def test_the_certificate_says_what_theta_means_and_json_which_columns_are_unorde
 
 def test_the_warning_about_wide_rows_says_how_much_is_drawn_anew():
     column = ColumnNoise("job", 3.0, 1.0, True, 1.0, unordered=True)
-    told = wide_sentence(["job", "flag"], 10, 5, column, "")
-    assert "which draws 95% of all values anew in column 'job'." in told
-    ordered = wide_sentence(["age"], 10, 5, ColumnNoise("age", 3.0, 2.0, True, 1.0), "")
-    assert "with noise of 1.50 standard deviations in column 'age'." in ordered
+    told = wide_sentence(["job", "flag"], 10, column, 0)
+    assert "95% of the values drawn anew in 'job'; release fewer columns" in told
+    ordered = wide_sentence(["age"], 10, ColumnNoise("age", 3.0, 2.0, True, 1.0), 3)
+    assert "1.5 standard deviations of noise in 'age'; take n_bins=3." in ordered
 
 
 def test_weights_name_the_proportions_of_kernels_too():

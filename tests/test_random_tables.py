@@ -20,7 +20,7 @@ OWN_WARNINGS = ".*(?:{})".format(
             "falls into .* instead of n_bins=",
             "an empirical prior is too fine for it",
             "the priors are little more than single rows",
-            "the tightest proven bound is used instead",
+            "cells jointly, beyond exact losses",
             "moved values that were not seen in fit",
             "is for tests only",
             "do not look like the .* of fit",

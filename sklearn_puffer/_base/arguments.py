@@ -6,7 +6,10 @@ that are distinct stay distinct as float64. No mask is lost, and no table is rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from inspect import getattr_static
 from math import inf, isnan
@@ -77,6 +80,31 @@ delta) to some 10 ms (Gaussian noise under Renyi, Cauchy noise) on a column of t
 _BOOLEANS = (bool, np.bool_)  # a tuple: a union would be built anew at every check
 _SHOWN_BITS = 333  # of a whole number: some hundred digits
 _MOST_JOBS = 1024
+_BRIEF = 26  # characters of a name, or of several, in a warning
+
+
+_gathered: ContextVar[list[str] | None] = ContextVar("_gathered", default=None)
+
+
+@contextmanager
+def once_warned(stacklevel: int = 3) -> Iterator[list[str]]:
+    """Gather what is said within, and warn of the first of it when the outermost call ends.
+
+    So a call that fits many mixtures says once that some have not converged.
+    """
+    outer = _gathered.get()
+    if outer is not None:
+        yield outer
+        return
+    said: list[str] = []
+    token = _gathered.set(said)
+    try:
+        yield said
+    finally:
+        _gathered.reset(token)
+    if said:
+        # one more frame each for contextlib and for this generator
+        warnings.warn(said[0], PufferfishWarning, stacklevel=stacklevel + 1)
 
 
 def check_positive(value: Any, name: str, remedy: str = "") -> float:
@@ -234,6 +262,29 @@ def listed(names: Sequence[Any], limit: int = 5) -> str:
     """
     first = ", ".join(quoted(name) for name in names[:limit])
     return first if len(names) <= limit else f"{first} and {len(names) - limit} more"
+
+
+def brief(value: Any) -> str:
+    """Return a name or value for a warning, cut short where it is long.
+
+    >>> brief("race"), brief("a" * 50)
+    ("'race'", "'aaaaaaaaaaaaaaaaaaaa...'")
+    """
+    text = quoted(value)
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 5]}...{text[-1]}"
+
+
+def briefly(names: Sequence[Any]) -> str:
+    """Join names for a warning: the first that are short together, and how many more there are.
+
+    >>> briefly(["a", "b"]), briefly(["x" * 20, "y" * 20, "z"])
+    ("'a', 'b'", "'xxxxxxxxxxxxxxxxxxxx' and 2 more")
+    """
+    fit = 1
+    while fit < len(names) and len(", ".join(map(brief, names[: fit + 1]))) <= _BRIEF:
+        fit += 1
+    first = ", ".join(map(brief, names[:fit]))
+    return first if fit == len(names) else f"{first} and {len(names) - fit} more"
 
 
 def meant(value: Any, names: Iterable[Any]) -> str:

@@ -55,7 +55,7 @@ from sklearn_puffer._release import (
     ModelFacts,
     SetLoss,
     margin_of,
-    weak_sentence,
+    weak_warning,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
@@ -544,7 +544,8 @@ def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
 def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
     """Return the warnings of weak classifiers, and of rows that mostly occur once."""
     weak = [facts for facts in priors.facts if facts.weak]
-    return [*map(weak_sentence, weak), *single_rows(read, priors.counted)]
+    said = [weak_warning(weak[0])] if weak else []
+    return [*said, *single_rows(read, priors.counted)]
 
 
 def single_rows(read: TableRead, counted: Adversary) -> list[str]:
@@ -553,7 +554,7 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
     covered = settings.confidence is not None or not settings.is_counted
     if covered or read.rows.total < _LEAST_ROWS:
         return []
-    warned = []
+    found: list[tuple[float, list[Name]]] = []
     distributions = next(iter(counted.values())).values()
     for group in read.groups:
         if len(group) < 2:
@@ -567,8 +568,11 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
         share = _share_of_singles(rows, read.rows.total)
         if share > _MOST_SINGLE:
             names = [read.columns[k].name for k in group]
-            warned.append(say.single_rows_sentence(names, share, read.rows.total))
-    return warned
+            found.append((share, names))
+    if not found:
+        return []
+    share, names = max(found, key=lambda group: (group[0], len(group[1])))
+    return [say.single_rows_sentence(names, share, read.rows.total)]
 
 
 def _share_of_singles(distributions: list[Any], n_rows: int) -> float:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import check_positive, check_same_index, fitting
+from sklearn_puffer._base import check_positive, check_same_index, fitting, once_warned
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.fit_table import learn
@@ -89,8 +89,8 @@ class PufferfishNoiser(ReleaseTransformer):
         How often the same rows may be released: the guarantee is about all these releases together.
     sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
         The sensitive columns of X, by name or position. They are never released. Numbers are read
-        in quantile bins, ``{"score": 5}``, or between edges, ``{"score": [30, 40]}``: the secrets are
-        then intervals, and "(30, 40]" holds its upper end. Without them, pass
+        in quantile bins, ``{"score": 5}``, or between edges, ``{"score": [30, 40]}``: the secrets
+        are then intervals, and "(30, 40]" holds its upper end. Without them, pass
         ``sensitive_features`` to `fit`.
     public : str, int or list of these, default=None
         The columns to release; None for every column that is not sensitive. Text most of whose
@@ -437,7 +437,9 @@ class PufferfishNoiser(ReleaseTransformer):
                 swap = find_swap(read_rows(settings, table, secrets, sample_weight))
             self._take(LearntSwap(swap), table)
         elif settings.channel is None:
-            self._take(learn(settings, table, secrets, sample_weight), table)
+            with once_warned():
+                learnt = learn(settings, table, secrets, sample_weight)
+            self._take(learnt, table)
         else:
             self._take(learn_channel(settings, table, secrets, sample_weight), table)
         if service is not None:
@@ -478,8 +480,7 @@ class PufferfishNoiser(ReleaseTransformer):
         self._warn(learnt.warnings(), "fit", stacklevel=4)
         useless = [say.alike_sentence(learnt.always_alike)] if learnt.always_alike else []
         if any(column.worse for column in learnt.utility):
-            worthless = say.worthless_sentence(learnt.utility, moves_rows=learnt.moves_rows)
-            useless = [worthless, *useless]
+            useless = [say.worthless_sentence(learnt.utility), *useless]
         self._warn(useless, "utility", UtilityWarning, stacklevel=4)
 
     @property

@@ -33,7 +33,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     named_distributions,
 )
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
-from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
+from sklearn_puffer._noiser.problems import Problem, cells_of, exact_bins, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
@@ -58,7 +58,6 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import AnyTable, Column, Name, Values
-from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
@@ -251,7 +250,7 @@ class Learnt:
     def warnings(self) -> list[str]:
         """Return the warnings of a fit."""
         said = [*self.read.remarks(), *about_rows(self.read, self.priors), *self.around.remarks]
-        said += [*self._wide_remarks(), *say.quiet_sentences(self._facts)]
+        said += [*self._wide_remarks(), *say.quiet_warnings(self._facts)]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.confidence is not None and over_set and over_set.decided:
             said.append(say.decided_sentence(over_set.decided, over_set.level))
@@ -345,14 +344,20 @@ class Learnt:
         grouped = [[self.columns[k] for k in group] for group in self.read.groups]
         if self.calibrated.least is not None and not any(map(too_wide, grouped)):
             remarks.append(say.theorem_sentence(self._facts))
-        for group, columns in zip(self.read.groups, grouped, strict=True):
-            if too_wide(columns):
-                noise = [self._column_noise[k] for k in group]
-                worst = max(noise, key=lambda c: (not c.unordered, c.relative))
-                names = [column.name for column in columns]
-                ways = ways_to_exact(columns, settings.noise, settings.notion)
-                remarks.append(say.wide_sentence(names, cells_of(columns), MAX_CELLS, worst, ways))
+        wide = [k for k, columns in enumerate(grouped) if too_wide(columns)]
+        if wide:
+            widest = max(wide, key=lambda k: cells_of(grouped[k]))
+            noise = [self._column_noise[k] for k in self.read.groups[widest]]
+            worst = max(noise, key=lambda c: (not c.unordered, c.relative))
+            names = [column.name for column in grouped[widest]]
+            size, n_bins = cells_of(grouped[widest]), self._exact_bins(grouped[widest])
+            remarks.append(say.wide_sentence(names, size, worst, n_bins))
         return remarks
+
+    def _exact_bins(self, columns: Sequence[Column]) -> int:
+        """Return how many bins would make the loss exact; 0 where none are known."""
+        exact = ways_to_exact(columns, self.settings.noise, self.settings.notion)
+        return exact_bins(columns) if exact else 0
 
 
 def learn(

@@ -484,7 +484,7 @@ def ways_to_exact(columns: Sequence[Column], noise: Noise, notion: Notion) -> st
         [row, row], noise.with_scale((1.0,) * 3), notion
     ):  # however small the grid
         return ""
-    bins = _exact_bins(columns)
+    bins = exact_bins(columns)
     left_out = _left_out(columns, [len(column.atoms) for column in columns])
     leaving = f"eaving out {_all(left_out)}"
     ways = [f"n_bins={bins}", f"l{leaving}"] if bins else [f"L{leaving}"]
@@ -498,7 +498,7 @@ def _all(columns: Sequence[Column]) -> str:
     return listed([column.name for column in columns], len(columns))
 
 
-def _exact_bins(columns: Sequence[Column]) -> int:
+def exact_bins(columns: Sequence[Column]) -> int:
     """Return the largest number of bins for which the loss is exact; 0 where two are too many."""
     bins = bisect_right(
         range(2, MAX_CELLS), MAX_CELLS, key=lambda n_bins: prod(_binned_sizes(columns, n_bins))

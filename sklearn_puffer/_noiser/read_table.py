@@ -197,7 +197,7 @@ class TableRead:
         """
         settings, n_rows = self.settings, self.rows.total
         too_fine = [
-            say.too_fine_sentence(column.name, len(column.atoms), n_rows)
+            (column.name, len(column.atoms))
             for column in self.columns
             if fine
             and settings.prior is None
@@ -208,16 +208,20 @@ class TableRead:
             and hardly_repeats(len(column.atoms), n_rows)
         ]
         collapsed = [
-            say.collapsed_sentence(column.name, spec.n_bins, column.atoms.tolist())
+            (column.name, spec.n_bins, column.atoms.tolist())
             for column, spec in zip(self.columns, self.specs, strict=True)
             if column.merged and spec.n_bins and len(column.atoms) < spec.n_bins
         ]
         many = [
-            say.many_secrets_sentence(secret.name, len(secret.labels), n_rows)
+            (secret.name, len(secret.labels))
             for secret in self.secrets
             if hardly_repeats(len(secret.labels), n_rows)
         ]
-        return too_fine + collapsed + many
+        return [
+            *([say.too_fine_sentence(too_fine, n_rows)] if too_fine else []),
+            *([say.collapsed_sentence(collapsed)] if collapsed else []),
+            *([say.many_secrets_sentence(many, n_rows)] if many else []),
+        ]
 
 
 def read_table(

@@ -195,8 +195,7 @@ def few_served(fit: SwapFit) -> list[str]:
     whose = "" if len(fit.reserve.rows) == 1 else " of a class of known and passed columns"
     return [
         f"the donors are for {least} rows{whose}, and then transform refuses more; give more "
-        "donors, take fewer cells (RecordSwap(cells=...)), or a larger epsilon, under which fewer "
-        "rows move."
+        "donors, fewer cells (RecordSwap(cells=...)), or a larger epsilon."
     ]
 
 

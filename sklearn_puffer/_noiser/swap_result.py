@@ -359,8 +359,7 @@ class LearntSwap:
             said.append(
                 f"within the {fit.release.cells.count} cells a fresh model still finds "
                 f"{fit.within.gain:.3g} nats a row of the secret, which the bound leaves out; "
-                "take more cells (RecordSwap(cells=...)), a better classifier (prior=), or "
-                'within="shuffle", which needs none.'
+                'take RecordSwap(within="shuffle"), or a better classifier (prior=).'
             )
         return [*said, SWAP_WARNING]
 

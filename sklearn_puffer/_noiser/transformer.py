@@ -572,7 +572,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         )
         if way == "raise":
             raise UncertifiedError(message)
-        warnings.warn(message, PufferfishWarning, stacklevel=5)
+        warnings.warn(say.uncertified_sentence(certificate), PufferfishWarning, stacklevel=5)
 
     def _check_planned(self, keying: Keying | None) -> None:
         """Refuse a further draw that neither the certificate nor a ledger counts."""

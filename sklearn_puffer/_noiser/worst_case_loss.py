@@ -914,7 +914,8 @@ def _too_large(
         noise = noise_of(settings.noise, mixings, members, np.ones(len(columns)))
         shape = _shape(members, columns)
         if not computable(shape, count, noise, settings.notion):
-            return f"{prod(shape)} cells in {len(members)} column(s) under this noise and notion"
+            size = min(float(prod(shape)), 1e300) if len(shape) < 100 else 1e300
+            return f"{size:.3g} cells in {len(members)} column(s) under this noise and notion"
     return None
 
 

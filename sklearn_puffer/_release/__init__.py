@@ -53,7 +53,7 @@ from sklearn_puffer._release.evidence import (
     jsonable,
     plain_record,
     utility_frame,
-    weak_sentence,
+    weak_warning,
 )
 from sklearn_puffer._release.keyed_rows import (
     KeyedRows,

@@ -53,6 +53,7 @@ from sklearn_puffer._base import (
     IntArray,
     Page,
     Section,
+    brief,
     check_choice,
     listed,
     quoted,
@@ -212,14 +213,12 @@ class Drift(Document):
         return _frame(self.secrets, _OF_SECRET + _OF_COLUMN)
 
     def warning(self) -> str:
-        """Return the warning, with the figures of at most five columns."""
+        """Return the warning, with the figures of the column that differs most."""
         worst = sorted((c for c in self.columns if c.drifted), key=lambda c: -c.distance)
-        figures = ", ".join(f"{quoted(c.name)} ({_figures(c)})" for c in worst[:_NAMED])
-        more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
+        more = f" and {len(worst) - 1} more" if len(worst) > 1 else ""
         return (
-            f"the {self.n_rows} rows do not look like the {self.n_fitted} of fit in column(s) "
-            f"{figures}{more}: the guarantee is about rows that follow the fitted distribution; "
-            "certificate_.check(X) tells more, fit on rows such as these, or pass "
+            f"the {self.n_rows} rows do not look like the {self.n_fitted} of fit in "
+            f"{brief(worst[0].name)} ({_figures(worst[0])}){more}; fit on such rows, or pass "
             'on_drift="ignore".'
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from sklearn_puffer._base import PufferfishWarning, Section, plain, short_number, shown
+from sklearn_puffer._base import PufferfishWarning, Section, brief, plain, short_number, shown
 from sklearn_puffer._tables import Name, named_frame
 from sklearn_puffer.notions import Notion
 
@@ -339,6 +339,7 @@ def utility_section(utility: Sequence[ColumnUtility]) -> Section:
 
 
 _SHOWN = 5
+_LONGEST_MODEL = 32  # characters of its name in a warning
 MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
 """Boosting that some thousand rows do not make surer of itself than it should be."""
 _ROUNDED = (
@@ -483,6 +484,32 @@ def weak_sentence(model: ModelFacts) -> str:
         f"and {model.boosted_auc:.3f}: this adversary knows less than can be learnt, and a weak "
         "model certifies anything; take that one, or a better one."
     )
+
+
+def weak_warning(model: ModelFacts) -> str:
+    """Return the same as a warning, with one way out."""
+    told = f"{model.argument}: {_cut(model.model)} has log loss {model.log_loss:.3g} for "
+    told += brief(model.sensitive)
+    if model.weak == "constant":
+        return (
+            f"{told}, no better than the shares of the secrets, and a weak model certifies "
+            "anything; take a better one."
+        )
+    if model.weak == "overconfident":
+        return f"{told}, as it is so sure of itself; try {MODEST}."
+    if model.weak == "counting":
+        return (
+            f"{told}, and who counts equal rows {model.counting_log_loss:.3g}; add "
+            'adversaries=["empirical"], or take a better classifier.'
+        )
+    return (
+        f"{told}, HistGradientBoostingClassifier() {model.boosted_log_loss:.3g}; a weak model "
+        "certifies anything, so take that one."
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_MODEL else f"{name[:_LONGEST_MODEL]}..."
 
 
 def model_section(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[Section]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import listed, quoted, shown
+from sklearn_puffer._base import brief, briefly, listed, shown
 from sklearn_puffer._release.evidence import (
     MODEST,
     ColumnNoise,
@@ -19,7 +19,7 @@ from sklearn_puffer._release.evidence import (
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
 
-_MOST_OF_NAME = 40  # of the characters of a name in a warning
+_LONG, _FLOAT = 10**7, 10**300  # numbers that are written out, and that floats reach
 _MANY_ROWS = 20_000  # from here on boosting is not too sure of itself, and a channel takes long
 
 
@@ -224,17 +224,29 @@ def _about_refusals() -> str:
 
 
 def quiet_sentences(facts: Facts) -> list[str]:
-    """Return the warnings about columns that are released without noise."""
-    ways = {
-        "unchanged": facts.unchanged,
-        "as the median of their bin, without noise": facts.quiet_bins,
-    }
-    return [
-        f"Column(s) {_all(names)} need no noise under this prior and are released {way} (theta is "
-        f"0). That rests on {facts.n_rows} rows; the rarest secret has {facts.fewest_rows}."
-        for way, names in ways.items()
-        if names
-    ]
+    """Return which columns are released without noise, and on what that rests."""
+    return [_quiet(facts, _all(names), way) for names, way in _quiet_ways(facts)]
+
+
+def quiet_warnings(facts: Facts) -> list[str]:
+    """Return the same as one warning, if any."""
+    quiet = _quiet_ways(facts)
+    names = [name for columns, _ in quiet for name in columns]
+    way = quiet[0][1] if len(quiet) == 1 else "without it"
+    return [_quiet(facts, briefly(names), way)] if names else []
+
+
+def _quiet_ways(facts: Facts) -> list[tuple[Sequence[Name], str]]:
+    in_bins = "as the median of their bin, without noise"
+    ways = ((facts.unchanged, "unchanged"), (facts.quiet_bins, in_bins))
+    return [(names, way) for names, way in ways if names]
+
+
+def _quiet(facts: Facts, names: str, way: str) -> str:
+    return (
+        f"Column(s) {names} need no noise under this prior and are released {way}; see if "
+        f"{facts.n_rows} rows (rarest secret: {facts.fewest_rows}) suffice."
+    )
 
 
 CHANNEL_REMEDY = (
@@ -244,45 +256,42 @@ CHANNEL_REMEDY = (
 )
 """What helps where the certificate of a channel does not hold."""
 
-_LESS_NOISE = (
-    "use fewer bins (n_bins), fewer columns or column groups (dependence=), or a larger epsilon"
-)
-_LESS_MOVED = (
-    "release fewer columns, use bins of more rows (n_bins), a larger epsilon, or give "
-    "OptimalChannel a larger floor, where it has one"
-)
 
-
-def worthless_sentence(utility: Sequence[ColumnUtility], *, moves_rows: bool = False) -> str:
+def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
     """Return the warning about columns that tell less than a constant would."""
-    ways = _LESS_MOVED if moves_rows else _LESS_NOISE
-    worse = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
+    worse = [column for column in utility if column.worse]
+    worst = max(worse, key=lambda column: (column.change_sd, column.median_change))
+    figures = (
+        f" (by {worst.change_sd:.3g} standard deviations; a constant: {worst.constant_sd:.3g})"
+    )
+    way = "release fewer columns" if len(utility) > 1 else "take a larger epsilon"
     return (
-        f"column(s) {', '.join(worse)} tell nothing any more about a row: values change more (in "
-        "standard deviations, on average) than if a constant stood in their place; protect fewer "
-        f"or merged secrets, {ways}; utility_ has the figures."
+        f"the values of {len(worse)} of {len(utility)} columns change more than a constant in "
+        f"their place would, most in {brief(worst.name)}"
+        f"{figures if math.isfinite(worst.change_sd) else ''}; {way}."
     )
 
 
 def alike_sentence(names: Sequence[Name]) -> str:
     """Return the warning about columns of which nothing is left."""
     return (
-        f"column(s) {_all(names)} come out as the same value for every row: nothing else changes "
-        "less under this budget; protect fewer or merged secrets, use fewer columns or column "
-        "groups (dependence=), or a larger epsilon."
+        f"column(s) {briefly(names)} come out as the same value for every row, as nothing else "
+        "changes less under this budget; take a larger epsilon, or release fewer columns."
     )
 
 
-def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
-    """Return the warning about a numeric column whose values hardly repeat."""
+def _and_more(count: int, what: str) -> str:
+    return f" ({what} {count} more)" if count else ""
+
+
+def too_fine_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str:
+    """Return the warning about numeric columns, with so many values, that hardly repeat."""
+    name, most = max(sizes, key=lambda size: size[1])
     return (
-        f"column {name!r} has {n_atoms} distinct values in {n_rows} rows: an empirical prior is "
-        f"too fine for it and asks for much noise; pass n_bins, for example n_bins={{{name!r}: 5}}."
+        f"column {brief(name)} has {most} distinct values in {n_rows} rows"
+        f"{_and_more(len(sizes) - 1, 'and so have')}: an empirical prior is too fine for it; "
+        f"bin it, as n_bins={{{brief(name)}: 5}} does."
     )
-
-
-OCCUR_ONCE = "occur once, so that the distribution counted from them is this table"
-"""What `single_rows_sentence` says, for code that looks for it among warnings."""
 
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
@@ -290,56 +299,55 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
     # few rows make boosting by default surer of itself than it should be
     boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
-        f"{share:.0%} of the {n_rows} rows of columns {listed(names)} {OCCUR_ONCE} and not the "
-        "population. It says which row is whose, and noise against that says little about what can "
-        f"be learnt; take a classifier as prior, prior={boosting} of sklearn.ensemble "
-        '(fits.ClassifierFit has the settings), with noise="swap", which changes rows least; or '
-        "release fewer columns or bins."
+        f"{share:.0%} of the {n_rows} rows of {len(names)} columns occur once, so the counted "
+        f"prior is this table; release fewer columns, or take prior={boosting}."
     )
 
 
-def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str:
-    """Return the warning about a column that has more values than bins, and falls into fewer."""
+def collapsed_sentence(
+    columns: Sequence[tuple[Name, int, Sequence[float]]],
+) -> str:
+    """Return the warning about columns that have more values than bins, and fall into fewer."""
+    name, n_bins, medians = columns[0]
     count = f"{len(medians)} bins" if len(medians) > 1 else "one bin"
     constant = f" and is released as the constant {medians[0]:g}" if len(medians) == 1 else ""
     return (
-        f"column {name!r} falls into {count} instead of n_bins={n_bins}{constant}, because many "
-        "rows share a value, on which several quantiles fall; ask for more bins, merge its values "
-        "yourself, or leave it out of n_bins."
+        f"column {brief(name)} falls into {count} instead of n_bins={n_bins}{constant}, as many "
+        f"rows share a value{_and_more(len(columns) - 1, 'and so do')}; ask for more bins, or for "
+        "none."
     )
 
 
-def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
-    """Return the warning about a sensitive column whose values hardly repeat."""
+def many_secrets_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str:
+    """Return the warning about sensitive columns whose values hardly repeat."""
+    name, most = max(sizes, key=lambda size: size[1])
     return (
-        f"sensitive column {name!r} has {n_values} values in {n_rows} rows, so that "
-        "the priors are little more than single rows; group its values first."
+        f"sensitive column {brief(name)} has {most} values in {n_rows} rows"
+        f"{_and_more(len(sizes) - 1, 'and so have')}, so that the priors are little more than "
+        "single rows; group its values first."
     )
 
 
-def wide_sentence(
-    names: Sequence[Name], cells: int, limit: int, worst: ColumnNoise, exact: str
-) -> str:
+def wide_sentence(names: Sequence[Name], cells: int, worst: ColumnNoise, n_bins: int) -> str:
     """Return the warning about a group of columns too wide for the exact loss.
 
-    ``exact`` says what would be narrow enough, if that is known.
+    ``n_bins`` is the number of bins that would be exact, or 0.
     """
-    ways = f"{exact}; or trust" if exact else "Drop columns, or trust"
-    ways = f"{ways} that groups of columns are independent given the secret (dependence=)."
-    amount = f"with noise of {worst.relative:.2f} standard deviations in"
+    way = f"take n_bins={n_bins}" if n_bins else "release fewer columns"
+    amount = f"{worst.relative:.3g} standard deviations of noise in"
     if worst.unordered:
-        amount = f"which draws {-math.expm1(-worst.theta):.0%} of all values anew in"
+        amount = f"{-math.expm1(-worst.theta):.0%} of the values drawn anew in"
+    size = cells if cells < _LONG else f"{float(cells):.0e}" if cells < _FLOAT else "over 1e300"
     return (
-        f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
-        f"the loss is exact; the tightest proven bound is used instead, {amount} column "
-        f"{worst.name!r}. {ways}"
+        f"columns {briefly(names)} span {size} cells jointly, beyond exact losses, and get "
+        f"{amount} {brief(worst.name)}; {way}."
     )
 
 
 def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: str) -> str:
     """Return the error about a group of columns too wide for any joint coupling.
 
-    ``exact`` is as in `wide_sentence`.
+    ``exact`` says what would be narrow enough, if that is known.
     """
     ways = f"{exact[0].lower()}{exact[1:]}; or use" if exact else "use fewer bins (n_bins),"
     return (
@@ -373,6 +381,15 @@ def no_secret_message(routing: bool) -> str:
     )
 
 
+def uncertified_sentence(certificate: Any) -> str:
+    """Return the warning of a release without a guarantee, which was asked for."""
+    return (
+        f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds the budget "
+        f"{certificate.notion.budget_name()}, and this release guarantees nothing; do not hand it "
+        "out."
+    )
+
+
 def seed_sentence(seed: Any) -> str:
     """Return the warning of `transform` under an integer seed."""
     return (
@@ -387,27 +404,18 @@ def moved_sentence(moved: dict[Name, int]) -> str:
     others = f"{total:,}, of these " if len(moved) > 1 else ""
     return (
         f"unknown= moved values that were not seen in fit to values that were: {others}"
-        f"{moved[worst]:,} in {_clipped(worst)}; fit on more rows, or with bins (n_bins=)."
+        f"{moved[worst]:,} in {brief(worst)}; fit on more rows, or with bins (n_bins=)."
     )
-
-
-def _clipped(name: Name) -> str:
-    """Return a name in quotation marks, with its end cut off if it is long."""
-    text = quoted(name)
-    return text if len(text) <= _MOST_OF_NAME else f"{text[: _MOST_OF_NAME - 3]}..."
 
 
 def theorem_sentence(facts: Facts) -> str:
     """Return the warning where strategy="exact" has to make do with a theorem."""
-    exact = (
-        "fewer secrets or values in two columns, or Laplace noise without delta and alpha, have"
-        if facts.model is None
-        else "or the counted prior (prior='empirical', with n_bins=) under Laplace noise without "
-        "delta and alpha, have"
-    )
+    way = "fewer secrets or values in two columns are exact"
+    if facts.model is not None:
+        way = "prior='empirical' with n_bins= is exact"
     return (
-        f"{_why_theorem(facts)}, so strategy='exact' uses the best theorem{_needed(facts.least)}; "
-        f"smaller groups of columns (dependence=), {exact} an exact loss."
+        f"strategy='exact' uses the best theorem{_needed(facts.least)}; {way} under Laplace noise "
+        "without delta and alpha."
     )
 
 
@@ -535,17 +543,16 @@ def _about_columns(facts: Facts) -> str:
 def decided_sentence(secrets: Sequence[Any], level: float) -> str:
     """Return the warning about secrets with too few rows."""
     return (
-        f"secret(s) {_all(secrets)} have so few rows that the {level:.0%} confidence set says next "
-        'to nothing about them, and the noise is that of strategy="sensitivity"; group rare '
-        "secrets, use fewer bins or categories, or fit on more rows."
+        f"secret(s) {briefly(secrets)} have so few rows that the {level:.0%} confidence set says "
+        'nothing of them, and the noise is that of strategy="sensitivity"; group rare secrets.'
     )
 
 
 def no_set_sentence(reason: str) -> str:
     """Return the warning where the loss over the confidence set is not computable."""
     return (
-        f"the loss over the confidence set is not computable here ({reason}); the noise is that "
-        'of strategy="sensitivity", which is sound for every prior over the same values.'
+        f"the loss over the confidence set is not computable here ({reason}), so that the noise is "
+        'that of strategy="sensitivity"; use fewer columns or bins.'
     )
 
 

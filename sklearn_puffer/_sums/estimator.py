@@ -223,7 +223,7 @@ def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
 
 UNCHANGED = (
     "no noise is needed under these distributions (theta is 0), and the answer is released "
-    "unchanged; the guarantee then rests on the distributions alone."
+    "unchanged; the guarantee rests on the distributions alone, so make sure of them."
 )
 
 
@@ -821,7 +821,7 @@ class PufferfishSum(CertifiedEstimator):
         )
         if check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"]) == "raise":
             raise UncertifiedError(message)
-        warnings.warn(message, PufferfishWarning, stacklevel=3)
+        warnings.warn(say.uncertified_sentence(self.certificate_), PufferfishWarning, stacklevel=3)
 
     def _noisy(self, total: int | Fraction) -> float:
         """Return the sum in steps, plus noise, saturated at the ends of floats or 64 bits.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -349,9 +350,6 @@ def layout_of(section: Mapping[str, Any], args: Any) -> CsvLayout:
     return CsvLayout(settings.get("separator"), tuple(missing), {**known, **typed})
 
 
-_MOST_WARNINGS = 5  # each is of a part of the file
-
-
 def release(args: Any) -> None:
     """Release a file into another one."""
     settings = read_settings(args.settings)
@@ -485,7 +483,9 @@ def _released_tables(
             released = ledger.transform(noiser, table, **more)
         messages += [str(warning.message) for warning in caught]
         yield released
-    for text in list(dict.fromkeys(messages))[:_MOST_WARNINGS]:
+    # each is of a part of the file: one of a kind, which differs from others in names and numbers
+    kinds = {re.sub(r"'.*?'|[\d.,%]+", "", text): text for text in reversed(messages)}
+    for text in reversed(kinds.values()):
         warnings.warn(text, PufferfishWarning, stacklevel=2)
 
 
