@@ -1,17 +1,14 @@
-"""Channels once they are found: certificate, draws, nearest cells of new rows."""
+"""Channels in whole numbers: their losses, and draws."""
 
 import numpy as np
 from _measure import alone, interleaved
 
 from sklearn_puffer._losses import channel_losses
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._noiser import CellDistance
 from sklearn_puffer.notions import Pufferfish
 
 N_SECRETS = 5
 N_CODES = 10  # columns of a drawn row
-LEVELS = (80, 16, 100, 9, 7, 15, 6, 2, 2, 40)  # of the columns, as on Adult; the last six unordered
-UNORDERED = 6
 
 
 def rows(quick=False):
@@ -20,8 +17,6 @@ def rows(quick=False):
     return [
         _certificate(n, repeats),
         _draws(n, many, repeats),
-        _nearest(1_000, 2 * n, 1 if quick else 3),
-        _nearest(n // 5, n // 5, 1 if quick else 3),
     ]
 
 
@@ -32,7 +27,6 @@ def growth():
         for label, row in (
             ("certificate, 20 n nonzeros", _certificate(n, 3)),
             ("draws, 20 n rows", _draws(n, 20 * n, 3)),
-            ("nearest cells, n rows", _nearest(n, n, 1)),
         ):
             named[label] = row["ours"]
         table.append(named)
@@ -60,19 +54,6 @@ def _draws(n, many, repeats):
 
     name = f"drawing {many:,} rows x {N_CODES} columns from a channel"
     return alone(name, interleaved(release, repeats=repeats)[0], "sampler included", limit=1.0)
-
-
-def _nearest(n, many, repeats):
-    generator = np.random.default_rng(3)
-    levels = [generator.integers(0, k, n + many).astype(float) for k in LEVELS]
-    values = np.column_stack(
-        [np.floor(column * generator.beta(2, 2, n + many)) for column in levels]
-    )
-    unordered = np.arange(len(LEVELS)) >= len(LEVELS) - UNORDERED
-    units = np.where(unordered, 1.0, values.std(axis=0))
-    distance = CellDistance(values[:n], unordered, units)
-    seconds = interleaved(lambda: distance.nearest(values[n:]), repeats=repeats)[0]
-    return alone(f"nearest of {n:,} cells for {many:,} new rows", seconds, "", limit=10.0)
 
 
 def _channel(n, entries):

@@ -50,7 +50,6 @@ QUOTED = (
     "Gaussian noise, n = 1,000,000",
     "Cauchy noise, n = 1,000,000",
     "transform, 1,000,000 x 10, lattice atoms, DataFrame",
-    "channel of 256 rows, 5 secrets",
     "exact scale, 1,000 users in 20 classes, random, distribution",
     "exact scale, 1,000 distinct users, random, distribution",
     "1,000,000 ledger checks, one scale, always another",

@@ -115,14 +115,10 @@ draw("jobs", ReleaseDisplay.from_noiser, noiser, table, column="job")
 # Which values go where
 # ---------------------
 #
-# `MovesDisplay.from_noiser` draws a channel: a row is a value as it is, and the cells in it are the
-# values as which it is released, with their chances. The brighter the diagonal, the more stays.
-# Ages come in bins, each released as its median. A channel asks for many rows of each value.
+# In `MovesDisplay.from_noiser` a row is a value as it is, and the cells in it are the values as
+# which it is released, with their chances. The brighter the diagonal, the more stays.
 
-options = {"noise": "optimal", "public": ["age", "job"], "n_bins": {"age": 4}}
-many = people(200_000)
-channel = PufferfishNoiser(0.3, sensitive="region", **options).fit(many)
-draw("moves", MovesDisplay.from_noiser, channel, many, column="age")
+draw("moves", MovesDisplay.from_noiser, noiser, table, column="job")
 
 # %%
 # Who gets whose row
@@ -146,13 +142,14 @@ draw("swap", SwapDisplay.from_noiser, swap.fit(north))
 # as a whole speaks against the guarantee. The square is what the same attack reaches without noise:
 # far to the right, the attackers can see. The rows of the audit were not in fit.
 
+many, options = people(200_000), {"public": ["age", "job"], "n_bins": {"age": 4}}
 two = many[many["region"].isin(["north", "west"])]
 rows, held = two[:-5000], two[-5000:]
 audits = {}
 for epsilon in (0.25, 0.5, 1.0):
     noiser = PufferfishNoiser(epsilon, sensitive="region", **options).fit(rows)
-    audits[f"channel, epsilon {epsilon}"] = audit(noiser, held, {"linear": LogisticRegression()})
-draw("audit", AuditDisplay.from_audit, audits["channel, epsilon 0.5"])
+    audits[f"epsilon {epsilon}"] = audit(noiser, held, {"linear": LogisticRegression()})
+draw("audit", AuditDisplay.from_audit, audits["epsilon 0.5"])
 
 # %%
 # Attack against utility

@@ -1,7 +1,7 @@
 """Noise families: the density of the noise, and what a shift of it reveals.
 
-Use this module to give ``noise=`` an object with settings: another tail, a swap with its cells, an
-optimal channel; or to write a family of your own.
+Use this module to give ``noise=`` an object with settings: another tail, a swap with its cells; or
+to write a family of your own.
 
 A family holds its scale. What all families share is in `_noise.family`: formulas for one column of
 scale 1, and bounds on their rounding errors.
@@ -19,7 +19,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import FloatArray, check_above, check_choice, check_count, check_positive
+from sklearn_puffer._base import (
+    FloatArray,
+    check_above,
+    check_choice,
+    check_count,
+    gone,
+)
 from sklearn_puffer._noise import (
     LOG_ROUNDING,
     ROUNDING,
@@ -57,11 +63,16 @@ __all__ = [
     "GeneralizedCauchy",
     "Laplace",
     "Noise",
-    "OptimalChannel",
     "ProductNoise",
     "RecordSwap",
     "Steep",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "OptimalChannel":  # an AttributeError would lose its sentence in an import
+        raise ImportError(gone("noise.OptimalChannel"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True)
@@ -393,92 +404,12 @@ class GeneralizedCauchy(_CauchyKind):
         return self.k
 
 
-@dataclass(frozen=True)
-class OptimalChannel:
-    r"""The channel that changes least, in the place of noise (``noise="optimal"``).
-
-    It is no family of noise. The distribution W(y\|x) of the released row y given the true row x,
-    both among the rows of `fit`, is found by linear programming, so that the expected cost of the
-    changes
-
-    .. math:: \sum_x \pi(x) \sum_y W(y|x)\, c(x, y), \qquad
-              c(x, y) = \sum_k \frac{|x_k - y_k|}{w_k}
-
-    is the smallest one at which every protected pair keeps the budget at every released row. A
-    boolean, or a category without a declared order, costs 1/w when it changes. It is for narrow
-    tables whose cells are filled: `fit` refuses those of more than 256 distinct rows (100 with a
-    floor, fewer with very many secrets), and those where somebody who has the list of rows and
-    counts the copies of a released value would move the odds of a secret beyond 1.1 epsilon at
-    more than 1 % of the released rows; ``noise="swap"`` takes both.
-
-    Parameters
-    ----------
-    cost : object, default=None
-        What changes cost, in the place of c: with a method ``between(x, y)``, which takes rows of
-        numbers and codes, shapes (m, n_columns) and (n, n_columns), and returns the costs of all
-        pairs, (m, n). Costs are never negative, and 0 where nothing changes.
-    floor : float, default=None
-        Every row may be released as any other, and no two rows are released with
-        odds that differ by more than e^floor: then the same rows may be released again, and
-        ``releases=j`` is solved at epsilon - (j - 1) floor. None for one release.
-    balance : {"rows", "secrets"}, default="rows"
-        Whether the rows of `fit` count alike in the expected cost, or the secrets: without
-        "secrets", changes fall on minorities.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a setting is out of its range.
-
-    Notes
-    -----
-    Ctrl-C leaves the estimator as it was, and nothing of the search is kept. It does not wait for
-    HiGHS, which cannot be stopped through scipy: the linear program at hand is ended in the
-    background, and its outcome dropped.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser
-    >>> from sklearn_puffer.noise import OptimalChannel
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 300
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "cars": cars})
-    >>> noise = OptimalChannel(balance="secrets")
-    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", noise=noise).fit(table)
-    >>> noiser.certificate_.holds
-    True
-    """
-
-    cost: Any = None
-    floor: float | None = None
-    balance: Literal["rows", "secrets"] = "rows"
-
-    def __post_init__(self) -> None:
-        _check_cost(self.cost)
-        if self.floor is not None:
-            check_positive(self.floor, "floor", "leave it out for a single release")
-        check_choice(self.balance, "balance", ["rows", "secrets"])
-
-
 def _check_cost(cost: Any) -> None:
     if cost is not None and not callable(getattr(cost, "between", None)):
         raise TypeError(
             f"cost must have a method between(x, y), got {cost!r}; leave it out for distances in "
             "units of change."
         )
-
-
-OPTIMAL = "optimal"
-"""What `OptimalChannel` is called by name."""
-
-
-def optimal_channel(noise: Any) -> OptimalChannel | None:
-    """Return the settings of a channel if an argument names one in the place of noise.
-
-    >>> optimal_channel("optimal").balance, optimal_channel("laplace")
-    ('rows', None)
-    """
-    return _named(noise, OPTIMAL, OptimalChannel)
 
 
 @dataclass(frozen=True)

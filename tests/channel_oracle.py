@@ -1,35 +1,13 @@
-"""What a channel loses, by fractions and 50 digits: every sequence of draws, every cell."""
+"""What a channel loses, by fractions and 50 digits, at every cell."""
 
 from fractions import Fraction
-from itertools import product
-from math import prod
 
 import mpmath
 import numpy as np
 
-from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 mpmath.mp.dps = 50
-
-
-class Filled(PufferfishNoiser):
-    """A noiser to which every row of a small table stands for many, as a channel asks for."""
-
-    def fit(self, X, y=None, *, sample_weight=None, **routed):
-        if sample_weight is None:
-            sample_weight = np.ones(len(X), dtype=int)
-        return super().fit(X, y, sample_weight=10**5 * np.asarray(sample_weight), **routed)
-
-    def fit_transform(self, X, y=None, **routed):
-        return self.fit(X, y, **routed).transform(X)
-
-
-def costs_between(values, unordered=False, units=1.0):
-    """Return what changes between cells cost, summed over columns, shape (n, n)."""
-    values = np.asarray(values, dtype=float).reshape(len(values), -1)
-    apart = np.abs(values[:, None] - values)
-    return (np.where(unordered, apart > 0.0, apart) / units).sum(axis=2)
 
 
 def channel(matrix):
@@ -58,16 +36,16 @@ def dense(rows):
     return matrix
 
 
-def distributions_released(rows, masses, n_draws=1):
-    """Return the distribution of the sequences of draws under each distribution, in fractions."""
+def distributions_released(rows, masses):
+    """Return the distribution of the released cell under each distribution, in fractions."""
     matrix = dense(rows)
     return [
         [
             sum(
-                Fraction(int(p), sum(map(int, distribution))) * prod(shares[y] for y in drawn)
+                Fraction(int(p), sum(map(int, distribution))) * shares[y]
                 for p, shares in zip(distribution, matrix, strict=True)
             )
-            for drawn in product(range(rows.n_cells), repeat=n_draws)
+            for y in range(rows.n_cells)
         ]
         for distribution in masses
     ]

@@ -76,14 +76,6 @@ def _no_figure_is_left_open():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.fixture(scope="module")
-def thin_cells():
-    """Channels of tables that are too small for one, where something else is looked at."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_puffer._noiser.channel_fit._MOST_BEYOND", 1.0)
-        yield
-
-
 @pytest.fixture
 def table():
     """Read a public table by the name of its file, without the ending."""

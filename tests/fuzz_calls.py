@@ -28,7 +28,7 @@ from sklearn_puffer import (
     PufferfishSum,
 )
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.noise import GeneralizedCauchy, Laplace, OptimalChannel
+from sklearn_puffer.noise import GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 from sklearn_puffer.users import User
 
@@ -243,7 +243,6 @@ class Fuzz:
                 GeneralizedCauchy(1.0, 4),
                 Laplace(1),
                 "optimal",
-                OptimalChannel(floor=0.1),
             ],
             "dependence": ["joint", "independent", [["a"], ["b"]], [["a", "b"]], [["a"]]],
             "adversaries": [

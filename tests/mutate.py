@@ -33,7 +33,7 @@ TESTS = {
     "_losses.convolution": f"known_values {LOSSES}",
     "_losses.boxes": "boxes",
     "_losses.pair_losses": "category_kernel known_values",
-    "_losses.channel_losses": "channel_losses repeated_losses copies",
+    "_losses.channel_losses": "channel_losses",
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds category_kernel strategies",
     "_fits.crossfit": "classifier_priors",
@@ -46,7 +46,6 @@ TESTS = {
     "_noise.sampler": "sampling",
     "_noise.table_sampler": "samplers sampling",
     "_noise.mixing": "integer_rows",
-    "_channels": "channels whole_rows",
 }
 
 

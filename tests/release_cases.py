@@ -66,7 +66,6 @@ CASES = {
     "heavy noise": (TABLE, {"public": ["age"], "noise": GeneralizedCauchy(1.0, 4.0)}),
     "any number": (TABLE, {"public": ["income"], "prior": "gaussian", "epsilon": 1.0}),
     "other types": (TABLE, {"public": ["short", "flag", "age"]}),
-    "a channel": (TABLE, {"public": ["age"], "noise": "optimal", "dependence": "joint"}),
     "known values": (TABLE, {"public": ["age", "flag"], "known": "flag", "dependence": "joint"}),
     "gaps left": (GAPS, {"public": ["age", "short", "flag", "town"], "missing": "propagate"}),
     "noisy gaps": (GAPS, {"public": ["age", "flag"], "missing": "propagate", "output": "noisy"}),

@@ -12,15 +12,12 @@ import polars as pl
 import pytest
 from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
-from sklearn_puffer._channels import find_channel
-from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer._release.drift import Drift
 from sklearn_puffer._review import auditing
 from sklearn_puffer._review.attack import RowSplit, with_copies
@@ -39,7 +36,6 @@ from sklearn_puffer._review.exact_tests import (
 from sklearn_puffer._review.measured import Task, task_figures
 
 pytestmark = [
-    pytest.mark.usefixtures("thin_cells"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
@@ -286,60 +282,6 @@ def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     assert found.exact == math.inf or found.exact > 2.0
 
 
-def published(n_rows=600):
-    """Return rows of a number that tells much of a secret, most of which occur once."""
-    rng = np.random.default_rng(0)
-    secret = rng.integers(0, 2, n_rows)
-    return pd.DataFrame({"s": secret, "x": (rng.normal(0, 1, n_rows) + 2 * secret).round(3)})
-
-
-def found_in_tenths(problem):
-    """Return a channel of many cells that keeps the budget: each tenth of them by itself."""
-    found = np.zeros((problem.n_cells, problem.n_cells))
-    for k in range(10):
-        own = np.arange(k, problem.n_cells, 10)
-        families = [replace(f, masses=f.masses[:, own]) for f in problem.families]
-        costs = problem.costs[np.ix_(own, own)]
-        part = replace(problem, families=families, weights=problem.weights[own], costs=costs)
-        found[np.ix_(own, own)] = find_channel(part)
-    return found
-
-
-@pytest.mark.slow
-def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(monkeypatch):
-    table, noiser = published(), PufferfishNoiser(1.0, sensitive="s", noise="optimal")
-    with pytest.raises(ValueError, match=r'distinct rows, more than the 256 .* noise="swap"'):
-        noiser.fit(table)
-    monkeypatch.setattr(channel_fit, "most_cells", lambda *_, **__: len(table))
-    monkeypatch.setattr(channel_fit, "find_channel", found_in_tenths)
-    monkeypatch.setattr(channel_fit, "_MOST_BEYOND", 0.01)  # as it is but in this module
-    with pytest.raises(ValueError, match=r'counts the copies .* allowed\); use noise="swap"'):
-        noiser.fit(table)
-    monkeypatch.setattr(channel_fit, "_MOST_BEYOND", 1.0)
-    found = audit(noiser.fit(table), table, **PLAIN)
-    assert noiser.certificate_.holds
-    assert found.findings[0].attack.log_odds > 2.0
-    assert "read the whole release and count copies" in str(found)
-
-
-def test_a_channel_whose_cells_hold_many_rows_withstands_who_counts_copies():
-    table = published().assign(x=lambda each: each["x"].round(0))
-    noiser = PufferfishNoiser(1.0, sensitive="s", noise="optimal").fit(table)
-    assert not audit(noiser, table, **PLAIN).findings
-
-
-@pytest.mark.tables
-def test_a_channel_of_nine_columns_of_adult_is_refused(table):
-    adult = table("adult", keep_default_na=False).sample(4000, random_state=0)
-    public = ["age", "workclass", "education-num", "marital-status", "occupation"]
-    public += ["relationship", "capital-gain", "capital-loss", "hours-per-week"]
-    noiser = PufferfishNoiser(1.0, sensitive="sex", public=public, noise="optimal")
-    with pytest.raises(ValueError, match=r'distinct rows, more than the 256 .* noise="swap"'):
-        noiser.fit(adult)
-    with pytest.raises(ValueError, match=r'prior is a classifier, .* use noise="swap"'):
-        noiser.set_params(prior=HistGradientBoostingClassifier()).fit(adult)
-
-
 def test_copies_are_counted_in_what_each_reader_sees_and_never_hide_a_column():
     rows = pd.DataFrame({"copies in the release": [1.0, 2.0, 2.0, np.nan, np.nan]})
     assert with_copies(rows).iloc[:, 1].tolist() == [1, 2, 2, 2, 2]
@@ -539,11 +481,9 @@ def test_an_audit_is_json_text_and_inert_html():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", ["laplace", "optimal"])
-def test_a_release_read_from_its_form_is_attacked_like_its_noiser(noise):
+def test_a_release_read_from_its_form_is_attacked_like_its_noiser():
     table = mixed()
-    more = {"n_bins": 4, "unknown": "nearest"} if noise == "optimal" else {}
-    noiser = PufferfishNoiser(sensitive="group", public=["visits"], noise=noise, **more).fit(table)
+    noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
     release = PufferfishRelease.from_json(noiser.to_json())
     own, other = (audit(each, table, GaussianNB(), **PLAIN) for each in (noiser, release))
     for name in ("sensitive", "secret", "against", "n", "n_against", "allowed", "certified"):

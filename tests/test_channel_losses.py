@@ -1,5 +1,6 @@
-"""The certificate of channels against fractions, and forged channels that it must not believe."""
+"""Losses of channels in whole numbers against fractions."""
 
+import math
 from fractions import Fraction
 from itertools import combinations, permutations
 
@@ -163,3 +164,23 @@ def test_a_notion_of_another_divergence_is_refused():
     rows, masses = channel(np.eye(2, dtype=int)), np.ones((2, 2), dtype=int)
     with pytest.raises(ValueError, match="use Pufferfish"):
         channel_losses(rows, masses, [[0, 1]], RenyiPufferfish(1.0, 2.0))
+
+
+def test_counts_of_any_size_lose_what_fractions_say():
+    rng = np.random.default_rng(0)
+    for bits in (10, 53, 61, 70, 140):
+        rows = channel(rng.integers(0, 5, (5, 5)) + np.eye(5, dtype=int))
+        masses = np.array(
+            [[1 + int(rng.integers(0, 2**10)) * 2 ** (bits - 10) for _ in range(5)] for _ in "abc"],
+            dtype=np.int64 if bits < 60 else object,
+        )
+        masses[0, 0], masses[1, 1] = 1, 1
+        for notion in (Pufferfish(1.0), Pufferfish(0.1, 1e-3)):
+            pairs = np.array([[0, 1], [1, 2]])
+            losses = channel_losses(rows, masses, pairs, notion)
+            distributions = distributions_released(rows, masses)
+            for (s, t), both in zip(pairs.tolist(), losses.tolist(), strict=True):
+                for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
+                    loss = exact(distributions[a], distributions[b], notion)
+                    assert low <= loss <= high
+                    assert high == math.inf or high - low <= 1e-12 * (1.0 + high)

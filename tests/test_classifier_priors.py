@@ -34,7 +34,6 @@ from sklearn_puffer.noise import Cauchy, Gaussian
 from sklearn_puffer.notions import Pufferfish
 
 pytestmark = [
-    pytest.mark.usefixtures("thin_cells"),
     pytest.mark.filterwarnings("ignore:.*has log loss"),
     pytest.mark.filterwarnings("ignore:.*need no noise"),
     pytest.mark.filterwarnings("ignore:.*who reads the whole released table counts copies"),

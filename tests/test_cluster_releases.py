@@ -28,7 +28,7 @@ from release_cases import (
 
 from sklearn_puffer import PufferfishNoiser
 
-pytestmark = [pytest.mark.usefixtures("thin_cells"), *MARKS]
+pytestmark = MARKS
 
 
 @pytest.fixture(params=["dask", "spark", "ibis"])

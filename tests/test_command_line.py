@@ -29,8 +29,6 @@ from sklearn_puffer._review.report import _templates
 from sklearn_puffer._tables import TableFile, TableStream, TableWriter, engine, files
 from sklearn_puffer.cli import main
 
-pytestmark = pytest.mark.usefixtures("thin_cells")
-
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
 COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["audit"], ["report"], ["ledger"]]
 COMMANDS += [["persons"]]
@@ -70,7 +68,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def form(thin_cells, tmp_path_factory):
+def form(tmp_path_factory):
     """The form of a release, fitted once; every test gets a copy of its own."""
     source = tmp_path_factory.mktemp("form") / "in.csv"
     source.write_text(table_as_csv())
@@ -114,14 +112,6 @@ def test_unseen_values_are_released_as_known_ones_where_that_is_said(fitted, cap
     assert main([*given, "--unknown", "error"]) == 2
     assert main([*given, "--unknown", "far"]) == 2
     assert "unknown must be one of ['auto', 'error', 'nearest'], got 'far'" in told(capsys)
-
-
-def test_a_channel_releases_unseen_rows_where_that_is_said(folder, capsys):
-    assert main(["fit", "in.csv", "r.json", *FIT, "--noise", "optimal"]) == 0
-    make_table().assign(zip="60601", cars=99).to_csv("new.csv", index=False)
-    assert main(["release", "r.json", "new.csv", "out.csv"]) == 2
-    assert main(["release", "r.json", "new.csv", "out.csv", "--unknown", "nearest"]) == 0
-    assert "moved 600 of 600 rows" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------- what it is
@@ -284,7 +274,6 @@ WAYS_TO_FIT = {
     "as they are": [],
     "in bins": ["--n-bins", "3", "--public", "income"],
     "apart": ["--dependence", "independent", "--remainder", "passthrough"],
-    "as a channel": ["--noise", "optimal"],
     "as Gaussians": [*("--prior", "gaussian"), *("--noise", "gaussian", "--delta", "1e-5")],
 }
 
@@ -773,12 +762,11 @@ def test_a_released_file_has_the_rights_of_any_new_file(fitted):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="this system has no such rights")
-@pytest.mark.parametrize("options", [[], ["--noise", "optimal"]])
-def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeypatch, options):
+def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeypatch):
     def rights():
         return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path().iterdir()}
 
-    asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars", *options]
+    asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars"]
     named, before = store._put, rights()
     seen = []
     monkeypatch.setattr(
@@ -791,7 +779,7 @@ def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeyp
         joblib.load("n.joblib").to_json("again.json")
     finally:
         os.umask(mask)
-    form = 0o600 if options else 0o666  # a channel is key material, other forms are not
+    form = 0o666  # which is no key material
     wanted = {"n.joblib": 0o600, "l.ledger": 0o600, "r.json": form, "again.json": form}
     assert {name: mode for name, mode in rights().items() if name not in before} == wanted
     first = [mode for each in seen for name, mode in each.items() if name.startswith(".puffer")]

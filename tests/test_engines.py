@@ -38,8 +38,6 @@ from sklearn_puffer._tables import TableFile, engine
 from sklearn_puffer._tables.engine import opened
 from sklearn_puffer.priors import GaussianMixture
 
-pytestmark = pytest.mark.usefixtures("thin_cells")
-
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
 
 
@@ -235,8 +233,6 @@ def test_a_table_that_changes_between_queries_is_refused():
 LAWS = dict.fromkeys("abc", GaussianMixture([1.0], [0.0], [1.0]))
 LEARNT = {
     "given mixtures": {"public": ["x"], "prior": LAWS},
-    "a channel": {"public": ["age", "flag"], "noise": "optimal"},
-    "a channel of bins": {"public": ["age", "x"], "noise": "optimal", "n_bins": 3},
 }
 SLOWER = {
     "Gaussian priors": {"public": ["x"], "prior": "gaussian"},
@@ -246,15 +242,13 @@ SLOWER = {
 
 
 def shown(X, options, **beside):
-    """Return all that a fit shows, of a channel too, which has no scales."""
+    """Return all that a fit shows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         noiser = PufferfishNoiser(1.0, **{"sensitive": "s", **options}).fit(X, **beside)
     certificate = json.loads(noiser.certificate_.to_json())
     del certificate["date"]
-    channel = getattr(noiser, "channel_", None)
-    drawn = repr(noiser.theta_) if channel is None else channel.numerators.toarray().tolist()
-    return certificate, drawn, list(noiser.feature_names_in_), repr(noiser.utility_)
+    return certificate, repr(noiser.theta_), list(noiser.feature_names_in_), repr(noiser.utility_)
 
 
 @pytest.mark.parametrize("options", LEARNT.values(), ids=LEARNT)
@@ -270,7 +264,7 @@ def test_what_is_fitted_to_distinct_rows_is_that_of_all_of_them(lazy, options):
 
 @pytest.mark.parametrize(
     ("dtype", "options"),
-    [("int8", {}), ("uint16", {"n_bins": 3}), ("int64", LEARNT["a channel"])],
+    [("int8", {}), ("uint16", {"n_bins": 3}), ("int64", {"public": ["age", "flag"]})],
     ids=repr,
 )
 def test_weights_are_a_column_of_whole_numbers(lazy, options, dtype):
@@ -323,13 +317,6 @@ def test_what_stands_beside_a_lazy_table_is_refused_by_name(lazy, what):
     with pytest.raises(TypeError, match=rf"{what}= is aligned by position; make it a column of X"):
         noiser.fit(table, **beside)
     assert not hasattr(noiser, "feature_names_in_")
-
-
-def test_more_distinct_rows_than_a_channel_is_fitted_on_are_refused(lazy, monkeypatch):
-    monkeypatch.setattr(engine, "MOST_CELLS", 60)
-    noiser = PufferfishNoiser(1.0, sensitive="s", public=["age", "x"], noise="optimal")
-    with pytest.raises(ValueError, match=r"columns 's', 'age', 'x' have more different rows than"):
-        noiser.fit(lazy(TABLE))
 
 
 def test_a_lazy_table_is_not_released_and_the_way_out_is_named(lazy, tmp_path):

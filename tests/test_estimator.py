@@ -37,7 +37,6 @@ SKIPPED = {
 }
 
 pytestmark = [
-    pytest.mark.usefixtures("thin_cells"),
     # scikit-learn's own checks use continuous random columns and integer seeds
     pytest.mark.filterwarnings("ignore:random_state=.* is for tests only:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning"),
@@ -129,28 +128,6 @@ def test_no_check_of_scikit_learn_fails_under_other_options(options):
     assert sum(each["status"] == "passed" for each in results) >= 39
 
 
-NEW_ROWS = dict.fromkeys(
-    ["check_fit_idempotent", "check_sample_weight_equivalence_on_dense_data"],
-    "it transforms rows that fit has not seen: an error by design, which names unknown='nearest'",
-)
-
-
-@pytest.mark.slow
-def test_no_check_of_scikit_learn_fails_with_an_optimal_channel():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = check_estimator(
-            TwoSecrets(noise="optimal"),
-            on_skip=None,
-            on_fail=None,
-            expected_failed_checks=NEW_ROWS,
-        )
-    statuses = {each["check_name"]: each["status"] for each in results}
-    assert [name for name, status in statuses.items() if status == "failed"] == []
-    assert {name for name, s in statuses.items() if s == "xfail"} == set(NEW_ROWS)
-    assert {name for name, status in statuses.items() if status == "skipped"} <= set(SKIPPED)
-
-
 TOO_FEW = ("and a swap needs 50", "30 at least; merge", "so that there is one cell and nothing to")
 
 
@@ -175,9 +152,7 @@ def test_a_seeded_swap_of_an_array_is_that_of_lists_and_of_fit_transform():
     _check_fit_transform_agrees(SeededNoiser(sensitive=0, random_state=0, noise=swap))
 
 
-@pytest.mark.parametrize(
-    "options", [{"dependence": each} for each in DEPENDENCES] + [{"noise": "optimal"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"dependence": each} for each in DEPENDENCES], ids=str)
 @pytest.mark.parametrize(
     "name",
     [

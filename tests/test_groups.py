@@ -113,7 +113,6 @@ def test_a_group_of_two_secrets_is_refused():
         ({"groups": ["home"], "max_group": 3}, TypeError, "groups must be the name"),
         ({"groups": True, "max_group": 3}, TypeError, "groups must be the name"),
         ({"groups": "home", "max_group": 3, "within_group": "none"}, ValueError, "within_group"),
-        ({"groups": "home", "max_group": 3, "noise": "optimal"}, ValueError, "one row"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(params, kind, told):

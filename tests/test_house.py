@@ -38,7 +38,6 @@ HOUSE = (
     (3, {"_losses"}),
     (3, {"_strategies"}),
     (3, {"_sets"}),
-    (3, {"_channels"}),
     (4, {"accounting", "bounds", "calibration"}),
     (4, {"_swaps"}),
     (5, {"_release"}),

@@ -25,7 +25,6 @@ from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 pytestmark = [
-    pytest.mark.usefixtures("thin_cells"),
     pytest.mark.filterwarnings("ignore:column.* tell nothing any more"),
     pytest.mark.filterwarnings("ignore:Column.* need no noise"),
     pytest.mark.filterwarnings("ignore:no row needs to change"),

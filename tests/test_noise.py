@@ -7,6 +7,7 @@ with so many digits that the cancellation does not matter.
 
 from __future__ import annotations
 
+import importlib
 import math
 import pickle
 from functools import cache
@@ -14,11 +15,13 @@ from itertools import pairwise
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise.family import QUADRATURE_MARGIN
 from sklearn_puffer.noise import (
     FAMILIES,
@@ -676,3 +679,21 @@ def test_orders_that_are_not_above_one_are_refused(alpha):
     for kind in KINDS:
         with pytest.raises(ValueError, match="alpha must be finite and above 1"):
             kind(1.0).renyi_divergence([1.0], alpha)
+
+
+# ----------------------------------------------------------------------- what there is no more
+
+
+def test_what_there_is_no_more_is_refused_with_what_took_its_place():
+    table = pd.DataFrame({"s": [0, 1] * 30, "x": [0, 0, 1] * 20})
+    told = "is gone: PufferfishMicroaggregator releases rows of many columns; use it"
+    with pytest.raises(ValueError, match=rf"^noise='optimal' {told}, or noise='laplace'\.$"):
+        PufferfishNoiser(sensitive="s", noise="optimal").fit(table)
+    with pytest.raises(ImportError, match=rf"^noise\.OptimalChannel {told}, or noise='laplace'\.$"):
+        _ = importlib.import_module("sklearn_puffer.noise").OptimalChannel
+    with pytest.raises(ImportError, match=told):
+        exec("from sklearn_puffer.noise import OptimalChannel")
+    with pytest.raises(AttributeError, match="has no attribute 'Uniform'"):
+        _ = importlib.import_module("sklearn_puffer.noise").Uniform
+    with pytest.raises(ValueError, match=r"^output='remapped' is gone: use output='native'"):
+        PufferfishNoiser(sensitive="s", output="remapped").fit(table)

@@ -31,9 +31,6 @@ from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
 from sklearn_puffer._release import person_ledger
 from sklearn_puffer._release.keyed_rows import Noted
 from sklearn_puffer._release.person_ledger import matched
-from sklearn_puffer.noise import OptimalChannel
-
-pytestmark = pytest.mark.usefixtures("thin_cells")
 
 KEY = b"blake2b:" + bytes(range(32))
 N = 12
@@ -365,18 +362,6 @@ def test_rows_that_change_by_what_tells_nothing_add_up_as_one_row():
         assert two <= one + 1e-9
 
 
-def test_draws_with_a_floor_add_up_whatever_changes_within_a_block():
-    rng = np.random.default_rng(5)
-    for _ in range(200):
-        channel = rng.dirichlet(np.ones(3) * 4.0, size=3)
-        floor = np.log(channel.max(axis=0) / channel.min(axis=0)).max()
-        joint = rng.dirichlet(np.ones(9) * 0.2, size=2).reshape(2, 3, 3)  # of both rows, by secret
-        first = np.log(joint.sum(axis=2) @ channel)
-        both = np.log(np.einsum("sij,iy,jz->syz", joint, channel, channel))
-        one, two = (np.abs(each[0] - each[1]).max() for each in (first, both))
-        assert two <= one + floor + 1e-9
-
-
 def test_columns_without_an_order_have_no_changes_that_could_count(path, table):
     town = table.assign(town=["Aix", "Bonn", "Cork", "Aix", "Bonn"] * 12)
     noiser = fitted(town, public=["cars", "town"], dependence="independent", epsilon=3.0)
@@ -397,38 +382,6 @@ def test_missing_values_that_stay_missing_are_seen_and_their_pattern_may_not_cha
     ledger.transform(noiser, gaps, row_id="client")
     with pytest.raises(OverspentError, match="2 lack other values"):
         ledger.transform(noiser, gaps.assign(cars=[3.0, None, *gaps.cars[2:]]), row_id="client")
-
-
-def channel_table():
-    rng = np.random.default_rng(1)
-    secret = rng.integers(0, 2, 600)
-    age = rng.integers(0, 3, 600) + (secret & rng.integers(0, 2, 600))
-    return pd.DataFrame({"client": range(600), "secret": secret, "age": age})
-
-
-@pytest.mark.parametrize("changes", ["refuse", "count"])
-def test_a_channel_without_a_floor_refuses_a_second_row_of_one_id(path, changes):
-    table = channel_table()
-    options = {"sensitive": "secret", "public": ["age"], "noise": "optimal"}
-    noiser = PufferfishNoiser(epsilon=0.3, **options).fit(table)
-    ledger = PersonLedger.create(path, noiser, key=KEY, changes=changes)
-    ledger.transform(noiser, table, row_id="client")
-    other = table.assign(age=np.where(table["client"] == 4, (table["age"] + 1) % 3, table["age"]))
-    with pytest.raises(OverspentError, match="of 600 rows, 1 have no release left"):
-        ledger.transform(noiser, other, row_id="client")
-    with pytest.raises(OverspentError, match="of 600 rows, 600 have no release left"):
-        ledger.transform(noiser, table, row_id="client", release=1)
-
-
-def test_a_channel_with_a_floor_counts_changed_rows(path):
-    table = channel_table()
-    options = {"sensitive": "secret", "public": ["age"], "noise": OptimalChannel(floor=0.5)}
-    noiser = PufferfishNoiser(epsilon=1.0, releases=2, **options).fit(table)
-    ledger = PersonLedger.create(path, noiser, key=KEY, changes="count")
-    ledger.transform(noiser, table, row_id="client")
-    other = table.assign(age=np.where(table["client"] == 4, (table["age"] + 1) % 3, table["age"]))
-    ledger.transform(noiser, other, row_id="client")
-    assert [ledger.left(client).releases for client in (3, 4)] == [1, 0]
 
 
 def test_the_same_row_on_a_coarser_grid_has_not_changed(path, table):

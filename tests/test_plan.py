@@ -396,16 +396,6 @@ def test_what_the_caller_fixes_is_not_varied():
     ]
 
 
-@pytest.mark.parametrize("fixed", [{"groups": "household"}, {"known": "x"}])
-def test_no_channel_is_tried_where_it_would_be_refused(fixed):
-    columns = [ColumnFacts("x", "release", "whole number", 4)]
-    tried = [
-        {candidate.label for candidate in candidates_of(1.0, setting, columns, [])}
-        for setting in ({"known": None}, fixed)
-    ]
-    assert tried[0] - tried[1] == {"optimal channel"}
-
-
 def test_a_refused_setting_is_told_in_its_row(found):
     told = plan(people(300), "group", public=["score"], noise="swap", alpha=2.0)
     assert {row.verdict for row in told.trials} == {"refused"}

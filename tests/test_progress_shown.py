@@ -24,11 +24,9 @@ from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.cli import main
 from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
-from sklearn_puffer.noise import Laplace, OptimalChannel
+from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
-
-pytestmark = pytest.mark.usefixtures("thin_cells")
 
 LINE = re.compile(r"sklearn_puffer: [^\x00-\x1f]+\n")
 KEY = b"blake2b:" + bytes(32)
@@ -270,14 +268,6 @@ def test_a_verbose_transform_tells_how_far_it_is(at_once, capsys, params, how):
     assert "town" not in err
     noiser.set_params(verbose=0).transform(rows, **how)
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.filterwarnings("ignore:.*occur once", "ignore:no row needs to change")
-@pytest.mark.parametrize("how", [{}, {"row_id": "id", "key": KEY}])
-def test_a_channel_tells_too(at_once, capsys, how):
-    noiser = fitted(noise=OptimalChannel(), epsilon=0.5)
-    noiser.transform(table().assign(id=range(40)), **how)
-    assert "rows looked up: 40 of 40 (100%)" in capsys.readouterr().err
 
 
 def test_a_short_transform_says_nothing(capsys):

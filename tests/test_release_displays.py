@@ -12,7 +12,6 @@ from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
 
 pytestmark = [
-    pytest.mark.usefixtures("thin_cells"),
     pytest.mark.filterwarnings("ignore:random_state=1 is for tests only"),
     pytest.mark.filterwarnings("ignore:column.s. .* tell nothing any more"),
 ]
@@ -93,24 +92,6 @@ def test_what_is_expected_is_the_mean_of_what_is_released(column, bins, output):
     assert found.after.sum() + found.beyond == pytest.approx(1.0)
     np.testing.assert_allclose(found.after, expected.after, atol=5 * 0.5 / math.sqrt(N))
     expected.plot(ax=axes()).figure_.canvas.draw()
-
-
-@pytest.mark.slow
-def test_a_channel_moves_values_by_its_matrix():
-    noiser = fitted(["cars", "home"], epsilon=0.5, noise="optimal", public=["cars", "home"])
-    display = MovesDisplay.from_noiser(noiser, TABLE, column="home")
-    channel = noiser.channel_
-    cells = channel.cells.astype({"home": object})
-    rows = TABLE.groupby(["cars", "home"]).size()
-    weights = rows.loc[list(cells[["cars", "home"]].itertuples(index=False, name=None))].to_numpy()
-    moved = np.diag(weights / N) @ channel.matrix.toarray()
-    names, home = ["_$none", "own", "rent"], cells["home"].to_numpy()
-    joint = np.array([[moved[np.ix_(home == a, home == b)].sum() for b in names] for a in names])
-    np.testing.assert_allclose(display.shares, joint / joint.sum(axis=1, keepdims=True))
-    before = ReleaseDisplay.from_noiser(noiser, TABLE, column="home")
-    np.testing.assert_allclose(before.after, joint.sum(axis=0))
-    numbers = ReleaseDisplay.from_noiser(noiser, TABLE, column="cars")
-    assert numbers.beyond == 0.0
 
 
 def test_bars_say_what_stays_and_names_are_no_formulas():

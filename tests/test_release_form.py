@@ -35,10 +35,9 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._noiser import transformer
-from sklearn_puffer.noise import GeneralizedCauchy, Laplace, OptimalChannel
+from sklearn_puffer._noiser.release_artifact import certificate_from_dict
+from sklearn_puffer.noise import GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import GaussianMixture
-
-pytestmark = pytest.mark.usefixtures("thin_cells")
 
 
 def table_of(n_rows=120):
@@ -104,7 +103,6 @@ def priors():
 
 TWO = {"public": ["age", "pay"]}
 FREE = {"public": ["pay"], "n_bins": None}
-CHANNEL = {"noise": "optimal", "public": ["age", "vip"]}
 QUARTERS = [k / 4 for k in range(13)]
 JOBS = ["clerk", "cook", "smith", b"x"]
 CASES = {
@@ -146,15 +144,6 @@ CASES = {
     "more noise": (lambda: noiser_of(n_bins=None, public=["age", "job"]).noisier(2.5), table_of),
     "array": (array_noiser, array_of),
     "positions": (lambda: noiser_of(numbered(), sensitive=[0], n_bins=None), numbered),
-    "channel": (lambda: noiser_of(**CHANNEL, n_bins=None), table_of),
-    "channel again": (
-        lambda: noiser_of(noise=OptimalChannel(floor=0.2), releases=2, **TWO),
-        table_of,
-    ),
-    "channel, nearest": (
-        lambda: noiser_of(noise="optimal", unknown="nearest", n_bins=None, **TWO),
-        strangers,
-    ),
 }
 
 
@@ -192,7 +181,7 @@ def assert_same(one, other):
 # ----------------------------------------------------------------------------------- saved noisers
 
 
-@pytest.mark.parametrize("case", ["laplace", "groups", "any number", "channel"])
+@pytest.mark.parametrize("case", ["laplace", "groups", "any number"])
 def test_the_pickle_of_a_noiser_holds_no_object_of_pandas(case):
     saved = pickle.dumps(fitted(case))
     named = [str(argument) for _, argument, _ in pickletools.genops(saved)]
@@ -218,7 +207,6 @@ def test_scales_and_utility_are_those_of_the_fit_after_saving_too():
     pd.testing.assert_frame_equal(again.utility_, noiser.utility_)
     assert list(noiser.theta_.index) == ["age", "pay", "job", "vip"]
     assert not hasattr(PufferfishNoiser(), "theta_")
-    assert not hasattr(fitted("channel"), "theta_")
 
 
 # --------------------------------------------------------------------------------- what is released
@@ -255,11 +243,6 @@ def test_two_releases_of_a_form_share_no_noise():
     release = read("raw")
     one, two = (release.transform(table_of())["pay"].to_numpy() for _ in range(2))
     assert not np.isin(one, two).any()
-
-
-def test_rows_that_a_form_moves_are_counted_in_a_warning():
-    with pytest.warns(UserWarning, match=r"moved \d+ of \d+ rows, which fit has not seen"):
-        read("channel, nearest").transform(strangers())
 
 
 def test_a_loss_over_a_set_that_was_not_computed_is_asked_of_the_noiser():
@@ -356,9 +339,7 @@ def without_shares(case):
     return record
 
 
-@pytest.mark.parametrize(
-    "case", ["laplace", "raw", "groups", "known", "gaps left", "channel", "array"]
-)
+@pytest.mark.parametrize("case", ["laplace", "raw", "groups", "known", "gaps left", "array"])
 def test_no_number_of_a_prior_is_in_the_form(case):
     by_columns = [of for of_secret in fitted(case).priors_.values() for of in of_secret.values()]
     distributions = [distribution for of in by_columns for distribution in of.values()]
@@ -369,11 +350,6 @@ def test_no_number_of_a_prior_is_in_the_form(case):
     }
     assert len(chances) > 1
     assert chances & set(numbers_in(without_shares(case))) == set()
-
-
-def test_the_form_of_a_channel_says_first_that_it_is_key_material():
-    assert text_of("channel").startswith('{"key_material":"The channel, the saved noiser')
-    assert "key_material" not in json.loads(text_of("laplace"))
 
 
 def test_a_form_is_small():
@@ -418,7 +394,7 @@ def test_a_file_appears_whole_and_replaces_none(tmp_path):
     path = tmp_path / "release.json"
     assert fitted("laplace").to_json(path) == path.read_text() == text_of("laplace")
     with pytest.raises(FileExistsError, match="there is a file already"):
-        fitted("channel").to_json(path)
+        fitted("groups").to_json(path)
     assert path.read_text() == text_of("laplace")
     assert [each.name for each in tmp_path.iterdir()] == ["release.json"]
     with pytest.raises(FileNotFoundError, match="cannot be written, and there is none now"):
@@ -429,20 +405,9 @@ class Own(Laplace):
     """A family of somebody's own."""
 
 
-class Free:
-    """A cost of somebody's own."""
-
-    def between(self, x, y):
-        return np.abs(x[:, None] - y[None]).sum(axis=2)
-
-    def along(self, x, y):
-        return np.abs(x - y).sum(axis=1)
-
-
 REFUSED = {
     "random_state=3 ": lambda: noiser_of(random_state=3, **TWO),
     "is a family of your own": lambda: noiser_of(noise=Own(1.0), **TWO),
-    "is code of your own": lambda: noiser_of(noise=OptimalChannel(cost=Free()), **TWO),
     "the value b'x' of type bytes": lambda: noiser_of(
         n_bins=None, public=["job"], categories={"job": JOBS}
     ),
@@ -573,7 +538,7 @@ def read_or_refused(text):
         return fault
 
 
-@pytest.mark.parametrize("case", ["laplace", "gaps left", "more noise", "channel"])
+@pytest.mark.parametrize("case", ["laplace", "gaps left", "more noise"])
 @settings(max_examples=30)
 @given(data=st.data())
 def test_every_field_that_is_changed_is_refused_or_harmless(case, data):
@@ -607,7 +572,10 @@ def test_every_byte_that_is_changed_is_refused_or_harmless():
 
 
 FOLDER = Path(__file__).parent / "forms"
-GONE = ["remapped"]  # written by earlier versions, in `forms`
+GONE = {  # written by earlier versions, in `forms`
+    "remapped": "output='remapped' is gone: use output='native', or PufferfishMicroaggregator",
+    "channel": "noise='optimal' is gone: PufferfishMicroaggregator releases rows of many columns",
+}
 FORMS = sorted(path for path in FOLDER.glob("*.json") if path.stem not in GONE)
 
 
@@ -617,15 +585,21 @@ def test_forms_that_were_written_once_are_read_for_ever(path):
     written = fitted(path.stem.replace("_", ", "))
     assert release.certificate_.fingerprint == json.loads(path.read_text())["fingerprint"]
     assert list(release.transform(table_of())) == list(written.get_feature_names_out())
-    assert len(FORMS) == 3
+    assert len(FORMS) == 2
 
 
-def test_a_form_of_what_there_is_no_more_is_refused_with_what_took_its_place():
-    with pytest.raises(
-        ValueError, match=r"output='remapped' is gone: use output='native', or Puf"
-    ) as refused:
-        PufferfishRelease.from_json(FOLDER / "remapped.json")
+@pytest.mark.parametrize("form", GONE)
+def test_a_form_of_what_there_is_no_more_is_refused_with_what_took_its_place(form):
+    with pytest.raises(ValueError, match=GONE[form]) as refused:
+        PufferfishRelease.from_json(FOLDER / f"{form}.json")
     assert is_one_sentence(refused.value)
+    assert "file" in str(refused.value)
+
+
+def test_a_certificate_of_a_channel_is_refused_with_what_took_its_place():
+    record = json.loads((FOLDER / "channel.json").read_text())["certificate"]
+    with pytest.raises(ValueError, match=GONE["channel"]):
+        certificate_from_dict(record)
 
 
 @pytest.mark.parametrize("key", ["prior", "n_columns", "models", "version"])
@@ -635,18 +609,3 @@ def test_a_certificate_written_before_a_field_was_is_read_with_its_default(key):
     fields = {each.name: each for each in dataclasses.fields(fitted("laplace").certificate_)}
     found = getattr(PufferfishRelease.from_json(signed(record)).certificate_, key)
     assert found == fields[key].default
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "what"),
-    [
-        ("over_set", {"level": 0.95, "loss": 0.4, "exact": True}, "a confidence set"),
-        ("models", [{"argument": "prior"}], "a classifier"),
-    ],
-)
-def test_a_channel_of_a_kind_that_there_is_no_more_is_refused_in_a_sentence(field, value, what):
-    record = json.loads((Path(__file__).parent / "forms" / "channel.json").read_text())
-    assert "lower_bound" in record["certificate"]["channel"]  # which is left out in silence
-    record["certificate"][field] = value
-    with pytest.raises(ValueError, match=rf"field .*{field} is about {what}, .*noise=.*swap"):
-        PufferfishRelease.from_json(signed(record))

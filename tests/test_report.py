@@ -32,8 +32,6 @@ from sklearn_puffer import (
 from sklearn_puffer._review.report import _templates, best_guess, render
 from sklearn_puffer.notions import promised
 
-pytestmark = pytest.mark.usefixtures("thin_cells")
-
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -224,7 +222,6 @@ SETTINGS = [
     {"n_bins": 2, "missing": "propagate"},
     {"noise": "gaussian", "delta": 1e-3, "releases": 2},
     {"alpha": 3.0, "dependence": "independent"},
-    {"noise": "optimal", "releases": 1},
     {"adversaries": "confidence", "public": "cars", "remainder": "passthrough"},
     {"secret_pairs": [("no", "yes")]},
     {"prior": "gaussian", "public": "cars", "delta": 1e-3},
@@ -562,31 +559,3 @@ def test_recipients_get_no_picture_but_that_of_the_guarantee(noiser):
     [(label, lines)] = pictures_of(report(noiser, kind="external"))
     assert label.startswith("Chance of naming one of two equally probable secrets rightly")
     assert lines == 0
-
-
-def test_the_title_of_a_channel_is_one_line_and_its_conditions_stand_below():
-    told = report(make_noiser(noise="optimal"), name="loans")
-    headline, sections = told.to_dict()["headline"], told.to_dict()["sections"]
-    assert headline == (
-        "Report of loans: the certificate holds for the counted prior, on four conditions; NOT for "
-        "who reads the whole released table; NOT for priors within sampling error of it"
-    )
-    assert sections[1]["title"] == "Conditions"
-    assert sections[1]["sentences"][0].startswith("The reader sees ONE released row and not the")
-    assert len(sections[1]["sentences"]) == 4
-
-
-def test_recipients_read_of_a_channel_what_the_one_who_signs_reads():
-    noiser = make_noiser(noise="optimal")
-    inside, outside = (report(noiser, kind=kind).to_dict() for kind in ("internal", "external"))
-    headline = outside["headline"]
-    assert headline.startswith("Report, for recipients: the guarantee holds")
-    assert ", on four conditions; NOT for who reads the whole released table" in headline
-    for each in (headline, inside["headline"]):
-        assert "NOT for priors within sampling error of it" in each
-    said = noiser.certificate_.to_dict()["conditions"]
-    [granted] = [each for each in outside["sections"] if "takes for granted" in each["title"]]
-    assert [each.lower() for each in granted["sentences"]] == [f"{one}.".lower() for one in said]
-    [within] = [each for each in inside["sections"] if each["title"] == "The certificate"]
-    for lines in (within["sentences"], outside["lines"]):
-        assert any(line.startswith("Who reads the whole released table") for line in lines)

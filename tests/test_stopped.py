@@ -25,11 +25,8 @@ from sklearn_puffer._base import counted, progress, stopping
 from sklearn_puffer._noiser import utility, worst_case_loss
 from sklearn_puffer._release import person_ledger
 from sklearn_puffer.displays import MovesDisplay
-from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
-
-pytestmark = pytest.mark.usefixtures("thin_cells")
 
 KEY = b"blake2b:" + bytes(32)
 
@@ -95,10 +92,9 @@ def stopped_everywhere(stops, work, check, least=1):
 
 
 @pytest.mark.filterwarnings("ignore:.*occur once", "ignore:no row needs to change")
-@pytest.mark.parametrize("params", [{}, {"noise": OptimalChannel()}])
 @pytest.mark.parametrize("how", [{}, {"row_id": "id", "key": KEY}])
-def test_transform_leaves_the_noiser_and_the_table(stops, params, how):
-    noiser, rows = fitted(**params), table()
+def test_transform_leaves_the_noiser_and_the_table(stops, how):
+    noiser, rows = fitted(), table()
     before = state(noiser)
 
     def unchanged():

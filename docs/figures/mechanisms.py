@@ -1,9 +1,8 @@
-"""Draw how Laplace noise and the optimal channel change one column under one guarantee.
+"""Draw how Laplace noise changes one column.
 
     python docs/figures/mechanisms.py
 
-The body mass index of the diabetes data in five bins, given the patient's sex, at epsilon 0.5; each
-patient stands for a hundred, since a channel asks for many rows of each value.
+The body mass index of the diabetes data in five bins, given the patient's sex, at epsilon 0.5.
 """
 
 import numpy as np
@@ -15,21 +14,13 @@ from sklearn_puffer import PufferfishNoiser
 EPSILON = 0.5
 
 
-def fitted(noise):
-    """Return the noiser of one column under a kind of noise."""
-    table = load_diabetes(as_frame=True, scaled=False).data
-    noiser = PufferfishNoiser(EPSILON, sensitive="sex", public=["bmi"], n_bins=5, noise=noise)
-    return noiser.fit(table, sample_weight=np.full(len(table), 100))
-
-
 def draw(path):
-    """Draw densities of released values on the left, and chances in cells on the right."""
-    figure, (left, right) = canvas(2, height=3.6)
-    channel = fitted("optimal").channel_
-    cells = channel.cells["bmi"].to_numpy()
-    _densities(left, cells, float(fitted("laplace").theta_["bmi"]))
-    _table(right, cells, channel.matrix.toarray())
-    right.set_title(f"optimal channel: {channel.unchanged:.0%} stay in their bins")
+    """Draw the densities of released values."""
+    table = load_diabetes(as_frame=True, scaled=False).data
+    noiser = PufferfishNoiser(EPSILON, sensitive="sex", public=["bmi"], n_bins=5).fit(table)
+    bins = np.unique(noiser.priors_["sex"][1.0]["bmi"].rows)
+    figure, (axis,) = canvas(1, height=3.6)
+    _densities(axis, bins, float(noiser.theta_["bmi"]))
     write(figure, path)
 
 
@@ -42,18 +33,6 @@ def _densities(axis, cells, theta):
     axis.set(title=f"Laplace noise of scale {theta:.2g}", ylim=(0, None))
     axis.set(xlabel="released bmi", ylabel="density")
     axis.legend(title="true bmi", frameon=False, fontsize="small")
-
-
-def _table(axis, cells, chances):
-    axis.imshow(chances, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    names = [f"{cell:g}" for cell in cells]
-    axis.set(xlabel="released bmi", ylabel="true bmi")
-    axis.set_xticks(range(len(cells)), names)
-    axis.set_yticks(range(len(cells)), names)
-    for (row, column), chance in np.ndenumerate(chances):
-        if chance >= 0.005:
-            colour = "white" if chance > 0.5 else "black"
-            axis.text(column, row, f"{chance:.0%}", ha="center", va="center", color=colour)
 
 
 if __name__ == "__main__":

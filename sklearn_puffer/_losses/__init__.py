@@ -3,12 +3,8 @@
 from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import coarse_lower
 from sklearn_puffer._losses.channel_losses import (
-    Readers,
     SwapDistributions,
-    channel_floor,
     channel_losses,
-    moved_by_copies,
-    repeated_losses,
     swap_losses,
 )
 from sklearn_puffer._losses.divergences import Panels, compose

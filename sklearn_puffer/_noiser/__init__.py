@@ -2,13 +2,11 @@
 
 from sklearn_puffer._noiser import (
     adversaries,
-    channel_release,
     fit_table,
     problems,
     scales,
     worst_case_loss,
 )
-from sklearn_puffer._noiser.channel_release import CellDistance
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.out_of_memory import check_stream, keyed_mark, rows_of_stream, types_of

@@ -64,9 +64,6 @@ class FittedMargins:
             )
         return check_rows(self, X, None)
 
-    def is_new(self, codes: Array) -> None:
-        """Say nothing about whole rows."""
-
     def against(self, prior: Any) -> NoReturn:
         """Refuse, with the sentence of a certificate without its noiser."""
         raise ValueError(NO_PRIOR)
@@ -192,22 +189,12 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
         Seen.of(*of_column).compared(tests, table.n_rows)
         for of_column in counted(rows, "columns compared")
     ]
-    new = _new_rows(fitted, placed)
-    share = None if new is None else float(new.mean())
-    drift = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=share)
+    drift = Drift(tuple(compared), table.n_rows, n_fitted)
     return _with_secrets(drift, fitted, table, placed, secrets) if secrets else drift
 
 
 def _values(table: AnyTable, column: Column) -> Values:
     return table.values_in(column) if isinstance(table, LazyTable) else table.values(column.name)
-
-
-def _new_rows(fitted: Any, placed: Sequence[Placed]) -> Array | None:
-    """Return the rows for which a channel has no cell."""
-    if any(column.counts is not None for column in placed):
-        return None  # values of a lazy table, and no rows
-    new = fitted.is_new(np.stack([column.codes for column in placed], axis=1))
-    return None if new is None else new | ~_whole(placed)
 
 
 def _whole(placed: Sequence[Placed]) -> Array:
@@ -337,8 +324,7 @@ def _estimated(
     """Return the loss under the distributions counted from the rows, or why it has none."""
     if any(column.free for column in fitted.columns):
         return None, "the noise is for continuous distributions, and rows have none"
-    new = _new_rows(fitted, placed)
-    whole = _whole(placed) if new is None else ~new
+    whole = _whole(placed)
     distributions: dict[Name, dict[Any, Discrete]] = {}
     for name, label, rows in rows_of_secrets:
         if (rows & whole).any():

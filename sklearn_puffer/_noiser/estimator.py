@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import check_positive, check_same_index, fitting, once_warned
 from sklearn_puffer._noise import seeded_entropy, system_entropy
-from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.lazy_swap import find_lazily
 from sklearn_puffer._noiser.mechanism import FittedMechanism, LearntMechanism, Released
@@ -103,10 +102,9 @@ class PufferfishNoiser(ReleaseTransformer):
         given as {secret: prior object}, or learnt by a classifier.
     strategy : name or strategy object, default="exact"
         How the scale is found. "exact" needs the least noise; the others are published mechanisms.
-    noise : "laplace", "gaussian", "cauchy", "swap", "optimal" or an object, default="laplace"
-        A family of noise; "swap", in which people exchange their rows (`noise.RecordSwap` has the
-        settings); or "optimal", the channel of values that changes least (`noise.OptimalChannel`),
-        for narrow tables.
+    noise : "laplace", "gaussian", "cauchy", "swap" or an object, default="laplace"
+        A family of noise; or "swap", in which people exchange their rows (`noise.RecordSwap` has
+        the settings).
     dependence : "joint", "independent" or list of column groups, default="joint"
         "joint" protects the row as a whole. The others trust that columns, or groups of them, are
         independent given the secret.
@@ -115,7 +113,7 @@ class PufferfishNoiser(ReleaseTransformer):
         number of rows leaves possible.
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: standard deviations, those of the least expected error,
-        or {column: positive number}. Of an optimal channel, units of change.
+        or {column: positive number}.
     categories : {column: list}, default=None
         The values of a column in their order; its noise is then in codes, as that of ordered
         categorical types is.
@@ -163,9 +161,6 @@ class PufferfishNoiser(ReleaseTransformer):
         without an order it is -log(1 - rho). Of noise only.
     swap_ : Swap
         Of a swap only: posteriors, counts, costs, flows, and who stays.
-    channel_ : Channel
-        Of an optimal channel only: cells, matrix, what stays, and ``floor``, the most that a
-        further draw tells, if there is one. It is key material: keep it where you keep the table.
     priors_ : dict
         ``priors_[sensitive][secret][columns]``: the distribution of the columns given the secret.
     secret_pairs_ : dict
@@ -192,8 +187,7 @@ class PufferfishNoiser(ReleaseTransformer):
     independently from a prior named in ``certificate_.assumptions``, are Pufferfish private (000,
     Definition 2.1; with delta 003, Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all
     pairs of ``secret_pairs_``, the error of the sampler included. The proof is recomputed by
-    `accounting` without the strategy; that of an optimal channel from the whole numbers that are
-    drawn from, without the solver. Noise is drawn on a grid from cryptographic bits, and none of
+    `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none of
     its state is kept.
 
     ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
@@ -291,7 +285,7 @@ class PufferfishNoiser(ReleaseTransformer):
             memory. Columns that are protected together and have no bins take one query, a scan of
             the table. Otherwise there is one for each column that may be binned, and one for each
             sensitive column and group of columns.
-            Channels and classifiers are fitted on all distinct rows of the sensitive and public
+            Classifiers are fitted on all distinct rows of the sensitive and public
             columns before binning, in one scan. So is a swap, whose classifiers and cells are
             learnt from at most 131,072 of these rows, chosen by digests of their public values.
         y : ignored
@@ -373,8 +367,7 @@ class PufferfishNoiser(ReleaseTransformer):
         ------
         ValueError
             If ``factor`` is below 1, or the values of a column do not lie on the grid of noise
-            that large, as whole numbers, categories and booleans do; of an optimal channel, which
-            has no noise.
+            that large, as whole numbers, categories and booleans do.
 
         Examples
         --------
@@ -436,12 +429,10 @@ class PufferfishNoiser(ReleaseTransformer):
             else:
                 swap = find_swap(read_rows(settings, table, secrets, sample_weight))
             self._take(LearntSwap(swap), table)
-        elif settings.channel is None:
+        else:
             with once_warned():
                 learnt = learn(settings, table, secrets, sample_weight)
             self._take(learnt, table)
-        else:
-            self._take(learn_channel(settings, table, secrets, sample_weight), table)
         if service is not None:
             self._warn(few_served(swap), "reserve", UtilityWarning, stacklevel=3)
         # last, since a failed fit cannot undo it; an earlier fit's donors go
@@ -470,18 +461,16 @@ class PufferfishNoiser(ReleaseTransformer):
             fitted.certificate, assumptions=told, fingerprint=fitted.fingerprint()
         )
         self._fitted = replace(fitted, certificate=certificate)
-        for name in ("channel_", "swap_"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("swap_", None)
         for name, value in learnt.attributes().items():
             setattr(self, name, value)
         self.secret_pairs_ = read.pairs
         self._note_parameters()
         self._go_on_counting()
         self._warn(learnt.warnings(), "fit", stacklevel=4)
-        useless = [say.alike_sentence(learnt.always_alike)] if learnt.always_alike else []
         if any(column.worse for column in learnt.utility):
-            useless = [say.worthless_sentence(learnt.utility), *useless]
-        self._warn(useless, "utility", UtilityWarning, stacklevel=4)
+            worthless = [say.worthless_sentence(learnt.utility)]
+            self._warn(worthless, "utility", UtilityWarning, stacklevel=4)
 
     @property
     def donors_left_(self) -> Any:

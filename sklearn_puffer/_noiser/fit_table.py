@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -96,8 +96,6 @@ class Learnt:
     calibrated: Calibrated
     around: Around
     over_set: SetLoss | Awaited | None
-
-    moves_rows: ClassVar[bool] = False
 
     @property
     def grouped(self) -> RowGroups | None:
@@ -325,11 +323,6 @@ class Learnt:
         """Return the fitted adversary's priors as users look at them."""
         adversary = self.priors.adversaries[0]
         return {"priors_": named_distributions(adversary, self.read.public)}
-
-    @property
-    def always_alike(self) -> list[Name]:
-        """Nothing: noise leaves no column alike."""
-        return []
 
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss, where that is the strategy.

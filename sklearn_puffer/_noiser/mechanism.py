@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sklearn_puffer._base import digest
-from sklearn_puffer._noiser.channel_release import ChannelRelease, Moved
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     as_certified,
@@ -30,13 +29,11 @@ if TYPE_CHECKING:
     from sklearn_puffer._release import ColumnUtility, Margin, Patterns, RowGroups
 
 Least = tuple[float, float]
-Released = tuple[Any, dict[Name, int] | Moved | None]
+Released = tuple[Any, dict[Name, int] | None]
 
 
 class LearntMechanism(Protocol):
     """What `fit` learns of a table for one kind of mechanism, which a fitted noiser is made of."""
-
-    moves_rows: ClassVar[bool]  # a mechanism without noise, for the advice of warnings
 
     @property
     def read(self) -> TableRead | SwapRead:
@@ -53,10 +50,6 @@ class LearntMechanism(Protocol):
     @property
     def utility(self) -> Sequence[ColumnUtility]:
         """What becomes of each column."""
-
-    @property
-    def always_alike(self) -> list[Name]:
-        """The columns that vary in the table, and come out as one value."""
 
     def patterns(self) -> Patterns:
         """Return which columns occurred together, where others may be missing."""
@@ -75,7 +68,7 @@ class LearntMechanism(Protocol):
 
 
 class Mechanism(Protocol):
-    """Releases the rows of a table: noise, a channel or a swap."""
+    """Releases the rows of a table: noise or a swap."""
 
     @property
     def columns(self) -> Sequence[ColumnRelease]:
@@ -135,8 +128,8 @@ class FittedMechanism:
     Attributes
     ----------
     rules : TableRules
-    mechanism : NoiseOfColumns, ChannelRelease or SwapRelease
-    certificate : Certificate, ChannelCertificate or SwapCertificate
+    mechanism : NoiseOfColumns or SwapRelease
+    certificate : Certificate or SwapCertificate
     """
 
     rules: TableRules
@@ -155,11 +148,6 @@ class FittedMechanism:
     def noise(self) -> NoiseOfColumns | None:
         """The mechanism, where it is noise."""
         return self.mechanism if isinstance(self.mechanism, NoiseOfColumns) else None
-
-    @property
-    def channel(self) -> ChannelRelease | None:
-        """The mechanism, where it is a channel."""
-        return self.mechanism if isinstance(self.mechanism, ChannelRelease) else None
 
     @property
     def swap(self) -> SwapRelease | None:

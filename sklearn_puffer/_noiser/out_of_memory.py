@@ -10,7 +10,7 @@ it computes a part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from tempfile import TemporaryFile
@@ -30,7 +30,6 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
-from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.release import ColumnRelease, finished
 from sklearn_puffer._noiser.release_artifact import artifact_text, read_artifact
@@ -46,7 +45,6 @@ from sklearn_puffer._release import (
     check_unlike,
     drift_warning,
     keyed_rows,
-    moved_rows_sentence,
     watch_of,
 )
 from sklearn_puffer._release import sentences as say
@@ -177,32 +175,17 @@ class _StreamWarnings:
     def __init__(self) -> None:
         self._some = False
         self._values: dict[Name, int] = {}
-        self._rows: list[Moved] = []
 
-    def add(self, moved: dict[Name, int] | Moved | None) -> None:
+    def add(self, moved: dict[Name, int] | None) -> None:
         self._some = True
-        if isinstance(moved, Moved):
-            self._rows.append(moved)
-        elif moved:
-            for name, count in moved.items():
-                self._values[name] = self._values.get(name, 0) + count
+        for name, count in (moved or {}).items():
+            self._values[name] = self._values.get(name, 0) + count
 
     def warn(self) -> None:
         if not self._some:
             raise ValueError(_NO_ROWS)
         if self._values:
             warnings.warn(say.moved_sentence(self._values), UnseenValuesWarning, stacklevel=3)
-        if self._rows:
-            warnings.warn(
-                moved_rows_sentence(*_together(self._rows)), UnseenValuesWarning, stacklevel=3
-            )
-
-
-def _together(batches: Sequence[Moved]) -> Moved:
-    """Return how many rows moved in all batches, and how far."""
-    n_moved = sum(moved.n_moved for moved in batches)
-    mean = sum(moved.mean_move * moved.n_moved for moved in batches) / n_moved
-    return Moved(sum(moved.n_rows for moved in batches), n_moved, mean)
 
 
 def check_stream(noiser: Any, stream: TableStream) -> int:

@@ -323,7 +323,7 @@ def _count_first(
     """
     table, names = rows.table, [*hidden, *(name for group in groups for name in group)]
     n_rows = None if table.weight is None else table.check_weights()
-    whole = settings.channel is not None or bool(settings.models)
+    whole = bool(settings.models)
     counted_whole = whole and table.count(names)
     if not whole and settings.n_bins is None:
         for group in groups:
@@ -336,8 +336,7 @@ def _count_first(
             f"sample_weight={table.weight!r} is zero for every row; give some row a positive count."
         )
     if whole and not counted_whole:
-        what = "classifiers are" if settings.channel is None else 'noise="optimal" is'
-        raise ValueError(say.too_many_rows_sentence(names, what))
+        raise ValueError(say.too_many_rows_sentence(names, "classifiers are"))
     return distinct_rows(table, names) if whole else rows
 
 

@@ -16,7 +16,6 @@ from typing import Any, NoReturn, get_type_hints
 import numpy as np
 
 from sklearn_puffer._base import (
-    Array,
     FieldError,
     FloatArray,
     IntArray,
@@ -28,19 +27,15 @@ from sklearn_puffer._base import (
     quoted,
     read_as,
 )
-from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
-from sklearn_puffer._noiser.channel_release import CellDistance, ChannelRelease, DistinctRows
+from sklearn_puffer._noise import MixedNoise, Mixing, Noise, without_mixings
 from sklearn_puffer._noiser.checked_rows import FittedMargins
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.settings import Output
 from sklearn_puffer._release import (
-    KEY_MATERIAL,
     PARTS,
     READ_SCHEMAS,
     Certificate,
-    ChannelCertificate,
-    ChannelLoss,
     Margin,
     Patterns,
     RowGroups,
@@ -86,11 +81,8 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         If it has a family, cost or category of the user's own, which no artifact holds.
     """
     rules, certificate, releases = fitted.rules, fitted.certificate, fitted.columns
-    channel = None if fitted.channel is None else _written_channel(fitted.channel)
-    # an artifact that is key material says so first
     return signed_text(
-        _stated({"key_material": None if channel is None else KEY_MATERIAL})
-        | {
+        {
             "schema": SCHEMA,
             "version": __version__,
             "fingerprint": certificate.fingerprint,
@@ -110,7 +102,6 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
             {
                 "awaited": certificate.around is not None and certificate.known_over_set is None,
                 "noise": _written_family(releases),
-                "channel": channel,
                 "groups": None if rules.groups is None else vars(rules.groups),
             }
         )
@@ -224,24 +215,6 @@ def _written_level(level: Any, what: str) -> Any:
         "artifact holds categories that are strings, numbers, booleans or missing; convert the "
         "column with astype(str), or save the noiser with joblib."
     )
-
-
-def _written_channel(channel: ChannelRelease) -> dict[str, Any]:
-    """Return the cells, their rows in shares of 2^62, and the units of their distances."""
-    if channel.distance.cost is not None:
-        raise ValueError(
-            f"cost={quoted(channel.distance.cost)} is code of your own, which a release artifact "
-            "does not hold; leave cost out for distances in units of change, or save the noiser "
-            "with joblib."
-        )
-    return {
-        "cells": channel.cells.codes.tolist(),
-        "lengths": np.diff(channel.rows.starts).tolist(),
-        "targets": channel.rows.targets.tolist(),
-        "shares": channel.rows.shares.tolist(),
-        "units": all_written(channel.distance.units),
-        "stay": [],
-    }
 
 
 def written(value: float) -> Number:
@@ -366,7 +339,6 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     record = Fields(_whole_record(text))
     for name in ("schema", "version"):
         record.read(name, str)
-    record.read("key_material", str, "")
     certificate = certificate_from_dict(
         record.read("certificate", dict), awaited=record.read("awaited", bool, False)
     )
@@ -384,10 +356,9 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     if margins:
         known = FittedMargins([release.column for release in releases], margins)
         certificate = replace(certificate, fitted=known)
-    cells, unknown = record.inner("channel"), _read_unknown(record)
-    channel = None if cells is None else _read_channel(cells, releases)
+    unknown = _read_unknown(record)
     record.end()
-    return FittedMechanism(rules, channel or NoiseOfColumns(releases, least), certificate), unknown
+    return FittedMechanism(rules, NoiseOfColumns(releases, least), certificate), unknown
 
 
 def _whole_record(text: str) -> dict[str, Any]:
@@ -405,6 +376,8 @@ def _whole_record(text: str) -> dict[str, Any]:
         raise FieldError("it was changed or damaged: its checksum is another one")
     if record.get("output") == "remapped":
         raise RetiredError(gone("output='remapped'"))
+    if "channel" in record:
+        raise RetiredError(gone("noise='optimal'"))
     return record
 
 
@@ -523,36 +496,10 @@ def _read_margin(record: Fields, column: Column, total: int) -> Margin:
     return margin_over(column, parts, present, total, location)
 
 
-def _read_channel(record: Fields, releases: list[ColumnRelease]) -> ChannelRelease:
-    """Return the channel without the distributions that it was found for."""
-    columns = [release.column for release in releases]
-    sizes = tuple(len(column.atoms) for column in columns)
-    cells = DistinctRows(_read_codes(record, sizes), sizes)
-    lengths, units = record.whole("lengths"), record.numbers("units")
-    record.check(len(lengths) == len(cells) and bool((lengths > 0).all()), "lengths")
-    starts = np.append(0, np.cumsum(lengths))
-    rows = IntegerRows(starts, record.whole("targets"), record.whole("shares"))
-    record.check(len(units) == len(columns) and bool((units > 0.0).all()), "units")
-    record.check(not record.read("stay", tuple[int, ...]), "stay")
-    unordered = np.array([column.unordered for column in columns])
-    distance = CellDistance(cells.values(columns), unordered, units)
-    return ChannelRelease(releases, cells, rows, distance)
-
-
-def _read_codes(record: Fields, sizes: Sequence[int]) -> Array:
-    cells = record.read("cells", tuple[tuple[int, ...], ...])
-    record.check(bool(cells) and all(len(cell) == len(sizes) for cell in cells), "cells")
-    record.check(len(set(cells)) == len(cells) and min(map(min, cells)) >= 0, "cells")
-    codes = np.array(cells, dtype=np.intp)
-    record.check(bool((codes < np.array(sizes)).all()), "cells")
-    return codes
-
-
 # ------------------------------------------------------------------------------- the certificate
 
 
 _APART = {"rule", "around", "fitted"}
-_GONE = {"lower_bound", "n_blocks", "stayed"}  # of the facts of a channel
 
 
 @dataclass(frozen=True)
@@ -601,52 +548,21 @@ def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -
             f"field schema must be {READ_SCHEMAS[0]!r}, got {quoted(record.get('schema'))}, of "
             f"version {quoted(record.get('version'))} of the library"
         )
-    kind = ChannelCertificate if "channel" in record else Certificate
-    hints = get_type_hints(kind)
-    if kind is ChannelCertificate:
-        record, hints["pairs"] = _of_channel(record), tuple[ChannelLoss, ...]
+    if "channel" in record:
+        raise RetiredError(gone("noise='optimal'"))
+    hints = get_type_hints(Certificate)
     reader = Fields(record)
     facts = {
         # what later versions added has a default
         entry.name: reader.read(entry.name, hints[entry.name], *_default_of(entry))
-        for entry in fields(kind)
+        for entry in fields(Certificate)
         if entry.name not in _APART
     }
     around: Any = reader.read("over_set", SetLoss | None)
     if awaited and around is None:
         around = Elsewhere()
     rule = reader.read("rule", dict | None)
-    return kind(**facts, around=around, rule=None if rule is None else rule_from_dict(rule))
-
-
-def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record of a channel without the fields that only earlier versions wrote."""
-    for name, what in (("over_set", "a confidence set"), ("models", "a classifier")):
-        if record.get(name):
-            raise FieldError(
-                f"field {name} is about {what}, for which this version knows no channels; release "
-                'with the version that wrote it, or fit again with noise="swap"'
-            )
-    facts = record["channel"]
-    if not isinstance(facts, Mapping):
-        return record
-    if facts.get("known"):
-        raise FieldError(
-            "field channel.known names columns that may be known, and this version knows no such "
-            'channels; release with the version that wrote it, or fit again with noise="swap"'
-        )
-    kept = [_staying(bins) for bins in facts.get("kept", ())]
-    return {**record, "channel": {**_staying(facts), "kept": kept}}
-
-
-def _staying(facts: Any) -> Any:
-    """Return facts without fields of earlier versions; their ``stayed`` is ``unchanged`` now."""
-    if not isinstance(facts, Mapping):
-        return facts
-    kept = {k: v for k, v in facts.items() if k not in _GONE}
-    if facts.get("stayed") is not None:
-        kept["share" if "share" in facts else "unchanged"] = facts["stayed"]
-    return kept
+    return Certificate(**facts, around=around, rule=None if rule is None else rule_from_dict(rule))
 
 
 def _default_of(field: Any) -> list[Any]:

@@ -41,13 +41,10 @@ from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours, str
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
 from sklearn_puffer.noise import (
     FAMILIES,
-    OPTIMAL,
     SWAP,
     Noise,
-    OptimalChannel,
     RecordSwap,
     is_family,
-    optimal_channel,
     record_swap,
 )
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
@@ -67,7 +64,6 @@ _LEAST_DELTA = 1e-300
 _MOST_BINS = 10**6
 # checked where the table is read, whose columns they name
 _FOR_THE_TABLE = ("sensitive", "public", "secret_pairs", "dependence", "known")
-_SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
 
 Output = Literal["native", "noisy"]
 OUTPUTS: list[Output] = ["native", "noisy"]
@@ -101,7 +97,6 @@ class Settings:
     seed: int | None
     n_jobs: int | None
     releases: int
-    channel: OptimalChannel | None = None  # replaces the noise
     swap: RecordSwap | None = None  # replaces the noise
     known: Any = None
     grouped: RowGroups | None = None
@@ -119,11 +114,10 @@ class Settings:
         prior, fit, model = _checked_prior(params["prior"])
         adversaries, confidence = _checked_adversaries(params["adversaries"])
         strategy, strategy_name = _checked_strategy(params["strategy"])
-        channel = optimal_channel(params["noise"])
         swap = record_swap(params["noise"])
-        noise, noise_name = _checked_noise("laplace" if channel or swap else params["noise"])
-        if channel or swap:
-            noise_name = "optimal channel" if channel else "record swap"
+        noise, noise_name = _checked_noise("laplace" if swap else params["noise"])
+        if swap:
+            noise_name = "record swap"
         settings = cls(
             notion=_notion(params["epsilon"], params["delta"], params["alpha"]),
             strategy=strategy,
@@ -146,7 +140,6 @@ class Settings:
             seed=check_seed(params["random_state"]),
             n_jobs=check_jobs(params["n_jobs"]),
             releases=check_releases(params["releases"]),
-            channel=channel,
             swap=swap,
             grouped=row_groups(params),
         )
@@ -158,9 +151,7 @@ class Settings:
         for refused, sentence in _conflicts(self):
             if refused:
                 raise ValueError(sentence)
-        if self.channel is not None:
-            epsilon_of_one(self)
-        elif self.swap is None:
+        if self.swap is None:
             self._check_pair(_pair(1, mixtures=self._has_mixtures))
 
     @property
@@ -299,7 +290,7 @@ class Settings:
     def at_once(self) -> bool:
         """Whether the losses of all pairs are computed together, and not each on its own."""
         pure = self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
-        return (pure and not self.hangs_together) or self.channel is not None
+        return pure and not self.hangs_together
 
     @property
     def _has_mixtures(self) -> bool:
@@ -348,7 +339,9 @@ def _checked_strategy(value: Any) -> tuple[Strategy, str]:
 def _checked_noise(value: Any) -> tuple[Noise, str]:
     """Return noise of the family, and what to call it."""
     if isinstance(value, str):
-        return FAMILIES[check_choice(value, "noise", [*FAMILIES, OPTIMAL, SWAP])](), value
+        if value == "optimal":
+            raise ValueError(gone("noise='optimal'"))
+        return FAMILIES[check_choice(value, "noise", [*FAMILIES, SWAP])](), value
     if is_family(value):
         return value, value.name
     raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise object, got {value!r}.")
@@ -506,36 +499,6 @@ def _checked_bins(n_bins: Any) -> Any:
     return n_bins
 
 
-def epsilon_of_one(settings: Settings) -> float:
-    r"""Return the budget of one draw, where all ``releases`` together have the whole of it.
-
-    .. math:: \varepsilon_1 = \varepsilon - (j - 1) \lambda
-
-    Raises
-    ------
-    ValueError
-        If releases are planned without a floor, or the floor leaves nothing.
-    """
-    epsilon, releases = settings.notion.epsilon, settings.releases
-    if releases == 1:
-        return epsilon
-    floor = None if settings.channel is None else settings.channel.floor
-    if floor is None:
-        raise ValueError(
-            f'releases={releases} needs a floor with noise="optimal", for a second draw from a '
-            "channel without one may tell everything; pass "
-            f"noise=OptimalChannel(floor={epsilon / (2 * releases):.3g}), or releases=1."
-        )
-    left = epsilon - (releases - 1) * floor * _SPARE
-    if left <= 0.0:
-        raise ValueError(
-            f"floor={floor:g} leaves nothing of epsilon={epsilon:g} for the first of "
-            f"releases={releases}: epsilon - (releases - 1) floor is {left:.3g}; choose a floor "
-            f"below {epsilon / (releases - 1):.3g}, or fewer releases."
-        )
-    return left
-
-
 _Conflicts = list[tuple[Any, str]]
 """What does not go together: a condition, and the sentence with which it is refused."""
 
@@ -544,8 +507,6 @@ def _conflicts(s: Settings) -> _Conflicts:
     """Return what is refused whatever the data; sentences name the argument and the way out."""
     if s.swap is not None:
         return [(refused, f'noise="swap" {why}.') for refused, why in _against_swap(s, s.swap)]
-    if s.channel is not None:
-        return [(refused, f'noise="optimal" {why}.') for refused, why in _against_channel(s)]
     return [
         *(_against_groups(s, f"groups={quoted(s.grouped.column)}") if s.grouped else []),
         (
@@ -604,52 +565,6 @@ def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
             f'{why}, got {name}={quoted(values[name])}; leave {name} out, or use noise="laplace"',
         )
         for name, (value, why) in usual.items()
-    ]
-
-
-def _against_channel(s: Settings) -> _Conflicts:
-    """Return what does not go with a channel."""
-    usual = {
-        "alpha": (None, "has no Renyi guarantee"),
-        "strategy": ("exact", "is found for the exact loss"),
-        "dependence": ("joint", "protects the released row as a whole"),
-        "output": ("native", "releases rows and no noise"),
-        "groups": (None, "is for readers of one row"),
-    }
-    model = next(iter(s.models), "")
-    return [
-        *_alone(s, usual),
-        (
-            _some_mixtures(s),
-            "releases rows that fit saw, and Gaussian and mixture priors are distributions of all "
-            'numbers; use prior="empirical" with n_bins, or noise="laplace"',
-        ),
-        (
-            s.weights == "optimal",
-            'weighs changes in units that you set, got weights="optimal"; leave weights out for '
-            "standard deviations, or pass {column: unit of change}",
-        ),
-        (
-            s.missing == "propagate",
-            'releases whole rows, got missing="propagate"; fill missing values, or pass '
-            'missing="category", which makes them a value of categories and booleans',
-        ),
-        (
-            s.confidence,
-            f"is found for one distribution of each secret, got adversaries={quoted(s.confidence)};"
-            ' use noise="swap", whose certificate covers sampling error, or leave it out',
-        ),
-        (
-            s.known is not None,
-            f"is for readers who know nothing else of a row, got known={quoted(s.known)}; use "
-            'noise="swap", which exchanges rows within the values that may be known, or leave '
-            "known out",
-        ),
-        (
-            model,
-            f"is found for distributions that are counted or given, and {model} is a classifier, "
-            f'which knows wide rows; use noise="swap", or leave {model} out',
-        ),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +102,6 @@ class LearntSwap:
     """A fitted swap, and what follows from it."""
 
     fit: SwapFit
-    moves_rows: ClassVar[bool] = True
 
     @property
     def margins(self) -> list[Margin]:
@@ -128,11 +127,6 @@ class LearntSwap:
     def settings(self) -> Settings:
         """The parameters."""
         return self.read.settings
-
-    @property
-    def always_alike(self) -> list[Name]:
-        """Nothing: every value is released."""
-        return []
 
     def mechanism(self) -> SwapRelease:
         """Return how rows are swapped."""

@@ -29,7 +29,6 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
-from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.lazy_swap import plan_swap
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
 from sklearn_puffer._noiser.out_of_memory import (
@@ -56,7 +55,6 @@ from sklearn_puffer._release import (
     drift_warning,
     explained,
     located,
-    moved_rows_sentence,
     next_table,
     refuse_parts,
     utility_frame,
@@ -64,7 +62,7 @@ from sklearn_puffer._release import (
     write_new,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import Name, Table, arrow, as_pandas, is_lazy, series, stream_of
+from sklearn_puffer._tables import Table, arrow, as_pandas, is_lazy, series, stream_of
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[ReleaseTransformer, Iterator[int]] = WeakKeyDictionary()
@@ -170,11 +168,11 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         anew, as a whole: that it changed, and that it changed back, is seen, and not protected, and
         each different row of an id is one more release of that person, also of the columns that
         stayed as they were. They add up as releases of one row do (``releases=``) if the changes
-        tell nothing about the secret and the first row, and can tell twice as much otherwise; an
-        optimal channel without a floor guarantees nothing for a second one. No call sees earlier
-        ones, but a `PersonLedger` does. Who has the key takes all noise away. Fit once, and save
-        the noiser: what is fitted anew, on another processor or with other versions of numpy and
-        scipy, need not be the same to the last bit, and its keyed noise is then another release.
+        tell nothing about the secret and the first row, and can tell twice as much otherwise. No
+        call sees earlier ones, but a `PersonLedger` does. Who has the key takes all noise away. Fit
+        once, and save the noiser: what is fitted anew, on another processor or with other versions
+        of numpy and scipy, need not be the same to the last bit, and its keyed noise is then
+        another release.
 
         *Swaps.* Rows are exchanged among those of X: its cells are counted, flows are solved for
         it, and held to the budget before anything is released. Their secrets are taken to be as
@@ -230,7 +228,8 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         if drift:
             warnings.warn(drift, PufferfishWarning, stacklevel=3)
         if moved:
-            sentence, share = _moved_sentence(moved), _moved_share(moved, table.n_rows)
+            sentence = say.moved_sentence(moved)
+            share = max(moved.values()) / table.n_rows  # of the worst column
             self._warn([sentence], "moved", UnseenValuesWarning, share=share, stacklevel=3)
         return as_pandas(whole) if container == "pandas" else whole
 
@@ -346,8 +345,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             its fingerprint. It holds no distribution of a secret. But it still tells which values
             occur, and in how many thousandths of all rows (of fewer than a thousand rows, in how
             many), so that drift can be detected; the exact shares of categories without an order,
-            from which they are drawn anew; and what the certificate tells. With an optimal channel
-            it holds the distinct rows and the channel, and is key material, as it says at its top.
+            from which they are drawn anew; and what the certificate tells.
 
         Raises
         ------
@@ -397,7 +395,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
                 "about; save the noiser with joblib."
             )
         if path is not None:
-            write_new(path, text.encode(), private=self._fitted.channel is not None)
+            write_new(path, text.encode())
         return text
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -448,7 +446,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
 
     @property
     def certificate_(self) -> Any:
-        """What is proven about a release: a `Certificate`, or that of a channel or a swap."""
+        """What is proven about a release: a `Certificate`, or that of a swap."""
         return self._fitted.certificate
 
     @certificate_.setter
@@ -463,11 +461,6 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             raise AttributeError(
                 "theta_ is the scale of noise, and this noiser swaps rows; look at swap_ and "
                 "utility_."
-            )
-        if self._fitted.channel is not None:
-            raise AttributeError(
-                "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
-                "channel_ and utility_."
             )
         return series(
             {release.column.name: scale_of(release) for release in self._fitted.columns}, "theta"
@@ -599,15 +592,6 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             return lambda column: seeded_entropy(seed, column, call)
 
         return of_next
-
-
-def _moved_sentence(moved: dict[Name, int] | Moved) -> str:
-    return moved_rows_sentence(*moved) if isinstance(moved, Moved) else say.moved_sentence(moved)
-
-
-def _moved_share(moved: dict[Name, int] | Moved, n_rows: int) -> float:
-    """Return the share of moved rows; for single values that of the worst column."""
-    return (moved.n_moved if isinstance(moved, Moved) else max(moved.values())) / n_rows
 
 
 _MOST_BYTES = 4 * MOST_CHARACTERS

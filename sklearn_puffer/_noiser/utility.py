@@ -8,9 +8,9 @@ cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z
 since K is symmetric: both sides are sums over :math:`P(K > t)`. A value of an unordered column has
 changed by 1, or not.
 
-For a picture each row is in a state (its atom, or its cell of a channel), and each state has a
-distribution of what is released. Both are summed up over groups: values, or stretches of numbers. A
-fresh draw would be another release of the same rows; this is none.
+For a picture each row has an atom, and each atom a distribution of what is released. Both are
+summed up over groups: values, or stretches of numbers. A fresh draw would be another release of the
+same rows; this is none.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
-from sklearn_puffer._noiser.channel_release import ChannelRelease, as_matrix
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._release import ColumnUtility, next_table
 from sklearn_puffer._tables import (
     Column,
     Name,
     Placed,
-    Table,
     Values,
     frame_table,
     is_frame,
@@ -577,21 +575,16 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             "utility_."
         )
     read = next_table(noiser, table)
-    index, release = release_of(noiser, name)
-    column, channel = release.column, noiser._fitted.channel
+    _, release = release_of(noiser, name)
+    column = release.column
     placed = placed_in(column, read.values(column.name))
     there = ~(placed.gone | placed.strange)
-    cells = placed.codes if channel is None else _cells(channel, read)
-    there &= cells >= 0
     _check_some(column, there)
     raw = _raw(column, placed)[there]
-    groups = groups_of(release, raw, channel is not None, n_bins)
+    groups = groups_of(release, raw, n_bins)
     atoms = raw if column.free else column.atoms[placed.codes[there]]
-    if channel is None:
-        states, kept = np.unique(atoms, return_inverse=True)
-        distributions = _distributions(release, states, groups)
-    else:
-        kept, distributions = cells[there], _channel_distributions(channel, index, groups)
+    states, kept = np.unique(atoms, return_inverse=True)
+    distributions = _distributions(release, states, groups)
     joint = _joint(groups.before(raw), kept, distributions, groups.size)
     return ColumnMoves(column.name, groups, joint, 1.0 - float(there.mean()))
 
@@ -660,16 +653,14 @@ def _raw(column: Column, placed: Placed) -> FloatArray:
     return column.atoms[placed.codes]
 
 
-def groups_of(release: ColumnRelease, raw: FloatArray, channel: bool, n_bins: int) -> ValueGroups:
+def groups_of(release: ColumnRelease, raw: FloatArray, n_bins: int) -> ValueGroups:
     """Return the values of a column as groups, or stretches of its numbers."""
     column = release.column
     if column.unordered or (column.kind == "category" and release.output != "noisy"):
         booleans = [False, True, None][: 2 + (column.missing_code is not None)]
         return ValueGroups(labels=list(column.levels) if column.levels is not None else booleans)
-    pad = 0.0 if channel else _pad(release)
+    pad = _pad(release)
     low, high = float(raw.min()), float(raw.max())
-    if channel:
-        low, high = min(low, float(column.atoms.min())), max(high, float(column.atoms.max()))
     pad = min(pad, high - low) if high > low else pad
     return ValueGroups(edges=_edges(low - pad, high + pad, column.whole, n_bins))
 
@@ -737,20 +728,3 @@ def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
     distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
     distributions[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
     return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]
-
-
-def _cells(channel: ChannelRelease, table: Table) -> Array:
-    """Return the cell of each row; -1 of rows that are none."""
-    columns = [release.column for release in channel.columns]
-    placed = [placed_in(column, table.values(column.name)) for column in columns]
-    cells: Array = channel.cells.find(np.column_stack([values.codes for values in placed]))
-    strange = [values.gone | values.strange for values in placed]
-    return np.where(np.any(strange, axis=0), -1, cells)
-
-
-def _channel_distributions(channel: ChannelRelease, index: int, groups: ValueGroups) -> Any:
-    """Return the distribution of the group that each cell is released in."""
-    atoms = channel.columns[index].column.atoms[channel.cells.codes[:, index]]
-    ends, n = groups.after(atoms), len(channel.cells)
-    onto = coo_array((np.ones(n), (np.arange(n), ends)), shape=(n, groups.n_released))
-    return as_matrix(channel.rows) @ onto.tocsr()

@@ -226,10 +226,6 @@ class FittedRelease:
         """Return whether rows still look like those of `fit`: see `Certificate`."""
         return check_rows(self, X, sensitive)
 
-    def is_new(self, codes: Array) -> Array | None:
-        """Return which rows of codes cannot be released, where that depends on whole rows."""
-        return None
-
     def among(self, labels: Mapping[Name, Sequence[Any]]) -> Self:
         """Return the release with the pairs of these secrets alone."""
         pairs = {

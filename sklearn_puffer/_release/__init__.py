@@ -69,21 +69,13 @@ from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
 from sklearn_puffer._release.mechanism import Draw, Patterns, TableRules
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
 from sklearn_puffer._release.row_certificates import (
-    KEY_MATERIAL,
     NOT_BETTER,
     SWAP_READERS,
     SWAP_WARNING,
-    WHOLE_TABLE,
-    ChannelCertificate,
-    ChannelFacts,
-    ChannelLoss,
     Kept,
     ReserveFacts,
     SwapCertificate,
     SwapFacts,
-    channel_assumptions,
-    moved_rows_sentence,
-    nothing_changes_sentence,
     swap_assumptions,
 )
 from sklearn_puffer._release.row_groups import (

@@ -22,17 +22,14 @@ which is a mixture of N(x; z, s^2) over z ~ N(m, t^2 - s^2): the same argument.
 So where scales s are certified, for whatever prior, strategy and notion, a history with
 sum 1/theta_r^power <= 1/s^power on every axis loses no more than the certificate says.
 
-Draws from a channel (`Draws`). Without a floor two draws may tell everything: one is allowed. With
-W(y|x) <= e^f W(y|x') within a block, whatever was drawn first, the distribution of the next draw is
-a mixture of rows of one block under every secret, so that it tells f at most: j draws lose epsilon
-+ (j - 1) f, and under (epsilon, delta) the same delta.
+Whole rows (`Draws`): a second draw may tell everything, so that as many are allowed as the
+certificate is about.
 
 Rows that change are other data: x_1, x_2, ... with Y_r = x_r + N_r. Given the changes x_r - x_1,
 Y_r less its change is a release of x_1, so the rules for noise hold for the distribution of secret
 and x_1 given the changes, which is the certified one where the changes tell neither. They hold
 under no weaker one: of two rows that are independent given the secret, 0 or 1 with chances 3/4 and
-1/4 or the other way round, little noise at any scale tells log 3 each, and log 9 together. Draws
-from a channel with a floor add up for any rows of one block, whatever changes.
+1/4 or the other way round, little noise at any scale tells log 3 each, and log 9 together.
 
 Of other noise nothing like it is known (`Refused`): every column may be released once. Cauchy
 precisions do not add up: two releases at twice the scale lose 4 asinh(d / (4 s)) over a move of d,
@@ -383,7 +380,7 @@ class Refused(Rule):
 
 @dataclass(frozen=True)
 class Draws(Rule):
-    """Draws of whole rows from one channel: so many, and no more.
+    """Draws of whole rows: so many, and no more.
 
     Parameters
     ----------
@@ -395,7 +392,7 @@ class Draws(Rule):
     Notes
     -----
     *Formal guarantees.* Those of the certificate, which is about ``most`` draws together. There is
-    one axis, "row", and its scale is 1: a channel has no noise that could be more or less.
+    one axis, "row", and its scale is 1: there is no noise that could be more or less.
 
     Examples
     --------
@@ -416,7 +413,7 @@ class Draws(Rule):
         object.__setattr__(self, "budgets", {"row": self.most})
 
     def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
-        """Return the number of draws; infinite where a scale is not that of the channel."""
+        """Return the number of draws; infinite where a scale is not 1."""
         return _count_of(scales) if set(scales) <= {1.0} else math.inf
 
     def to_dict(self) -> dict[str, Any]:

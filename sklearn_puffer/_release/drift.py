@@ -162,9 +162,6 @@ class Drift(Document):
         One a public column.
     n_rows, n_fitted : int
         Rows that were looked at, and of `fit`.
-    new_rows : float or None
-        Of an optimal channel: the share of rows that `fit` has not seen as a whole, which it
-        refuses, or moves.
     secrets : tuple of SecretDrift
         With the secrets at hand: one for each secret and public column.
     loss : float or None
@@ -183,7 +180,6 @@ class Drift(Document):
     columns: tuple[ColumnDrift, ...]
     n_rows: int
     n_fitted: int
-    new_rows: float | None = None
     secrets: tuple[SecretDrift, ...] = ()
     loss: float | None = None
     why: str = ""
@@ -231,7 +227,6 @@ class Drift(Document):
             "tested": self.tested,
             "drifted": self.drifted,
             "level": LEVEL,
-            "new_rows": self.new_rows,
             "columns": [plain_record(column.record()) for column in self.columns],
             "secrets": [plain_record(secret.record()) for secret in self.secrets],
             "new_secrets": [
@@ -259,16 +254,7 @@ class Drift(Document):
             f"{self.n_rows} rows, against {self.n_fitted} of fit.",
             "The guarantee is about rows that follow the fitted distribution. That no difference "
             "is found proves none: it may be small, or lie in several columns together.",
-            *self._about_rows(),
             *self._about_secrets(),
-        ]
-
-    def _about_rows(self) -> list[str]:
-        if self.new_rows is None:
-            return []
-        return [
-            f"{self.new_rows:.1%} of the rows have values that fit has not seen together: the "
-            'channel refuses them, or (unknown="nearest") moves them to the nearest rows of fit.'
         ]
 
     def _about_secrets(self) -> list[str]:
@@ -499,7 +485,7 @@ def check_on_drift(
         )
     if on_drift == "raise" and swap:
         raise ValueError(
-            'on_drift="raise" is for columns that noise or a channel releases, and rows are '
+            'on_drift="raise" is for columns that noise releases, and rows are '
             "swapped as they are, whatever their distribution; look at certificate_.check(X), and "
             'pass on_drift="ignore".'
         )

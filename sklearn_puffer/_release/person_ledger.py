@@ -547,7 +547,7 @@ class PersonLedger(Account[About]):
       first row. So their joint distribution loses no more than the certificate guarantees, *if the
       changes tell nothing about secret and first row*, as when all ages grow by one; what the
       changes themselves tell is not counted. Two rows that are independent given the secret can
-      tell twice as much. Draws from a channel with a floor add up whatever the changes tell.
+      tell twice as much.
 
     *What a changed row reveals.* That and when it changed, and that it changed back (the same
     release as before), is seen in sticky releases and not protected; and its unchanged columns are
@@ -555,7 +555,7 @@ class PersonLedger(Account[About]):
 
     *Refusals.* Whether a row is released depends on its id, on how many different releases the id
     has had, on whether this is one of them, and on what every release of it shows anyway: that it
-    changed, which values are missing, and the block of a channel. A reader of all releases knows
+    changed, and which values are missing. A reader of all releases knows
     that. It depends on no value, secret or noise.
 
     *What the file tells.* Persons, rows and noise are in it as keyed pseudonyms of 128, 64 and 64

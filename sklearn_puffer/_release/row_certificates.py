@@ -1,4 +1,4 @@
-"""What a channel and a swap of whole rows guarantee, on which conditions, one line each."""
+"""What a swap of whole rows guarantees, on which conditions, one line each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from sklearn_puffer._base import Section, listed, short_number, shown
 from sklearn_puffer._release.certificate import Certificate
 from sklearn_puffer._release.evidence import (
-    PairLoss,
     jsonable,
     pair_cells,
     plain_record,
@@ -19,30 +18,12 @@ from sklearn_puffer._release.evidence import (
     utility_section,
 )
 from sklearn_puffer._release.sentences import (
-    INDEPENDENT_ROWS,
-    KEYED,
     about_delta,
-    about_passed,
-    about_protected,
     about_secrets,
     about_seed,
 )
-from sklearn_puffer._tables import Name, records_frame
+from sklearn_puffer._tables import Name
 
-KEY_MATERIAL = (
-    "The channel, the saved noiser and the list of fitted rows are key material: who holds one of "
-    "them can tell that some released rows were not moved."
-)
-_SINGLE_ROWS = (
-    "rows that occur once were most likely not moved, and tell their secret as if nothing had been "
-    "done"
-)
-WHOLE_TABLE = (
-    f"Who reads the whole released table counts copies: {_SINGLE_ROWS}. The guarantee is for a "
-    "reader of ONE row, who knows neither the released table nor the fitted rows."
-)
-_NOT_FOR_READERS = "; NOT for who reads the whole released table"
-_NOT_AROUND = "; NOT for priors within sampling error of it"
 NOT_BETTER = "; NOT for readers with a better model of the rows or the list of secrets"
 SWAP_WARNING = (
     'noise="swap" bounds what readers learn who know of a row only its cell, not readers with a '
@@ -58,56 +39,12 @@ SWAP_READERS = (
 
 
 @dataclass(frozen=True)
-class ChannelLoss(PairLoss):
-    """The loss of one secret against another: see `PairLoss`.
-
-    Attributes
-    ----------
-    known : str
-        Empty: only certificates of earlier versions had side information here.
-    """
-
-    known: str = ""
-
-
-@dataclass(frozen=True)
 class Kept:
     """The share of the rows with one secret that stay: in their cell, or with their owners."""
 
     sensitive: Name
     secret: Any
     share: float
-
-
-@dataclass(frozen=True)
-class ChannelFacts:
-    """What a channel does to the rows of `fit`, computed from the channel as it is drawn from.
-
-    Attributes
-    ----------
-    n_cells : int
-        Distinct rows, before and after.
-    unchanged : float
-        The share of the rows that stay in their cell.
-    kept : tuple of Kept
-        The same for each secret.
-    expected_change : float
-        The expected cost of a release, in units of change.
-    balance : {"rows", "secrets"}
-        What counts alike in the expected cost.
-    floor : float or None
-        The most that one more draw tells, recomputed.
-    known : tuple of str
-        Empty: only earlier versions had channels given side information.
-    """
-
-    n_cells: int
-    unchanged: float
-    kept: tuple[Kept, ...]
-    expected_change: float
-    balance: str
-    floor: float | None
-    known: tuple[str, ...] = ()
 
 
 class RowsCertificate(Certificate):
@@ -147,122 +84,13 @@ def facts_record(facts: Any) -> dict[str, Any]:
     return {**plain_record({**asdict(facts), "kept": None}), "kept": kept}
 
 
-@dataclass(frozen=True)
-class ChannelCertificate(RowsCertificate):
-    """The certificate of releases from a channel: see `Certificate`.
-
-    Attributes
-    ----------
-    channel : ChannelFacts
-    sampled : bool
-        Whether the prior was counted from the rows, whose sampling error a channel does not cover.
-    """
-
-    _recomputed = "the whole numbers that are drawn from"
-
-    channel: ChannelFacts | None = None
-    sampled: bool = True
-
-    @property
-    def facts(self) -> ChannelFacts:
-        """What the channel does to the rows of `fit`."""
-        assert self.channel is not None
-        return self.channel
-
-    @property
-    def table(self) -> Any:
-        """The pairs as a DataFrame: a row for each ordered pair."""
-        names = list(ChannelLoss.__dataclass_fields__)
-        records = [tuple(getattr(pair, name) for name in names) for pair in self.pairs]
-        return records_frame(records, names)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the certificate as plain Python values, for JSON; the channel is no part of it."""
-        record = {**super().to_dict(), "channel": facts_record(self.facts)}
-        record["conditions"] = self.conditions()
-        record |= {"key_material": KEY_MATERIAL, "sampled": self.sampled}
-        return {**record, "second_draw": self._again()}
-
-    def _beyond(self) -> str:
-        """Return what the guarantee takes for granted, for the end of the verdict."""
-        return self._with(
-            f", if {self._conditions()}", f"{_NOT_FOR_READERS} and counts copies: {_SINGLE_ROWS}"
-        )
-
-    def _verdict(self) -> str:
-        return f"{self._kept()}{self._with(', on four conditions', _NOT_FOR_READERS)}"
-
-    def _with(self, taken: str, readers: str) -> str:
-        """Return what is taken for granted, who is left out, and what is not covered."""
-        if not self.holds:
-            return ""
-        return f"{taken}{readers}{_NOT_AROUND * self.sampled}"
-
-    def _to_recipients(self) -> str:
-        """Return the same words where nothing may be a function of the rows."""
-        return self._with(", on four conditions", _NOT_FOR_READERS)
-
-    def _seen(self) -> str:
-        return f"{super()._seen()} and not the table"
-
-    def _told_below(self) -> list[str]:
-        return [
-            WHOLE_TABLE,
-            KEY_MATERIAL,
-            f"{self.facts.unchanged:.1%} of the rows stay in their cells "
-            f"{_kept_shares(self.facts)}: so often a guess that a row was not moved is right.",
-            *([self._again()] if self.holds else []),
-            survival(self.utility),
-            *self._glossary(),
-            f"Strategy {self.strategy}, {self.noise} in the place of noise, dependence "
-            f"{self.dependence}.",
-        ]
-
-    def _again(self) -> str:
-        """Return what a further draw from the channel tells."""
-        if self.facts.floor is None:
-            return (
-                "A second draw of the same rows may tell everything, as there is no floor: the "
-                "guarantee is for one, and a ledger allows one."
-            )
-        return (
-            f"One more draw of the same rows tells {short_number(self.facts.floor)} at most; the "
-            f"guarantee is for {self.releases} draws together, and a ledger allows so many."
-        )
-
-    def _about_rows(self) -> Section:
-        return Section(
-            "The channel",
-            _about_channel(self.facts),
-            _kept_cells(self.facts, "in their cells", "all rows"),
-        )
-
-    def conditions(self, *, figures: bool = True) -> list[str]:
-        """Return the four things that the guarantee takes for granted: no figure is among them."""
-        return [
-            "the reader sees ONE released row and not the released table, and holds neither the "
-            "channel nor the saved noiser nor the list of fitted rows (key material)",
-            "the reader knows nothing else about a row, not even one of its public values",
-            "the released rows follow the distribution of the fitted ones",
-            "that prior is true: the guarantee is as good as the model behind it",
-        ]
-
-
-def _about_channel(facts: ChannelFacts) -> str:
-    what = "secret" if facts.balance == "secrets" else "row"
-    return (
-        f"{facts.n_cells} distinct rows; the expected change of a {what} is "
-        f"{facts.expected_change:.6g} in units of change"
-    )
-
-
-def _kept_cells(facts: ChannelFacts | SwapFacts, stays: str, all_of_them: str) -> list[list[str]]:
+def _kept_cells(facts: SwapFacts, stays: str, all_of_them: str) -> list[list[str]]:
     """Return the shares that stay as a table: of all, and for each secret."""
     rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
     return [["sensitive", "secret", stays], ["", all_of_them, f"{facts.unchanged:.1%}"], *rows]
 
 
-def _kept_shares(facts: ChannelFacts | SwapFacts) -> str:
+def _kept_shares(facts: SwapFacts) -> str:
     """Return the same in brackets, of twenty secrets at most."""
     by_secret = ", ".join(f"{shown(k.secret)} {k.share:.1%}" for k in facts.kept[:20])
     more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
@@ -275,80 +103,6 @@ def _every(names: Sequence[Name]) -> str:
 
 def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
-
-
-def channel_assumptions(
-    *,
-    about_prior: str,
-    sensitive: Sequence[Name],
-    released: Sequence[Name],
-    binned: Sequence[Name],
-    passed: Sequence[Name],
-    releases: int,
-    floor: float | None,
-    delta: float,
-    seed: int | None,
-) -> list[str]:
-    """Return under which conditions a channel's guarantee holds, and what it does not cover."""
-    said = [
-        about_prior,
-        WHOLE_TABLE,
-        f"{KEY_MATERIAL} Such a reader learns less if fit has other rows than those released "
-        "(prior= and adversaries= from elsewhere), or binned ones.",
-        "Who also knows a public value of a row learns more than the guarantee says; "
-        'noise="swap" with known= covers that.',
-        'A row that fit has not seen is refused, or (unknown="nearest") released as its nearest '
-        "cell (by its other columns, if a category is new). Such rows may tell more if their "
-        "distribution is not that of the fitted rows.",
-        INDEPENDENT_ROWS,
-        "The released row as a whole is protected, all its columns together.",
-        about_secrets(sensitive),
-        f"The guarantee is for {releases} release(s) of the same rows"
-        + (
-            "; a second one may tell everything."
-            if floor is None
-            else f" together; each further one tells {floor:.6g} at most."
-        ),
-        *([KEYED] if seed is None else []),
-        about_protected(released),
-        "Refusals and warnings that depend on the rows are not covered. transform refuses values "
-        "and rows that fit has not seen, missing values that fit has not seen, and numbers that "
-        'are not finite. With unknown="nearest" a warning counts the rows that were moved. Another '
-        "one (on_drift=) names columns that are distributed otherwise than in fit, and how far. "
-        "Whether fit succeeds, and its warnings and certificate, depend on its rows, too.",
-    ]
-    if binned:
-        said.append(
-            f"{_every(binned)} are released as representatives of bins; the guarantee is about "
-            "these."
-        )
-    if passed:
-        said.append(about_passed(passed))
-    if delta > 0.0:
-        rule = _sentence(about_delta(delta, "rows"))
-        said.append(f"{rule}. Delta should be far below one over the number of rows.")
-    if seed is not None:
-        said.append(about_seed(seed, "draws", "undo them"))
-    return said
-
-
-def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float) -> str:
-    """Return the warning about rows that were released as their nearest cells."""
-    return (
-        f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
-        f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
-        f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
-        "the fitted distribution, and certificate_.check(X) tests whether these do."
-    )
-
-
-def nothing_changes_sentence(n_rows: int, in_bins: bool) -> str:
-    """Return the warning where the prior is within the budget as it is."""
-    kept = "stays in its bins" if in_bins else "is released as it is"
-    return (
-        f"no row needs to change under this prior, and every one {kept}; that rests on the prior "
-        f"alone (fitted on {n_rows} rows)."
-    )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
 
 _LONG, _FLOAT = 10**7, 10**300  # numbers that are written out, and that floats reach
-_MANY_ROWS = 20_000  # from here on boosting is not too sure of itself, and a channel takes long
+_MANY_ROWS = 20_000  # from here on boosting is not too sure of itself
 
 
 OF_A_SAMPLE = " of a sample of "
@@ -249,14 +249,6 @@ def _quiet(facts: Facts, names: str, way: str) -> str:
     )
 
 
-CHANNEL_REMEDY = (
-    "the solver found no channel that the proof accepts; use bins (n_bins) or fewer columns, so "
-    "that every cell has enough mass, merge rare secrets, or use "
-    'noise="swap" or "laplace".'
-)
-"""What helps where the certificate of a channel does not hold."""
-
-
 def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
     """Return the warning about columns that tell less than a constant would."""
     worse = [column for column in utility if column.worse]
@@ -269,14 +261,6 @@ def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
         f"the values of {len(worse)} of {len(utility)} columns change more than a constant in "
         f"their place would, most in {brief(worst.name)}"
         f"{figures if math.isfinite(worst.change_sd) else ''}; {way}."
-    )
-
-
-def alike_sentence(names: Sequence[Name]) -> str:
-    """Return the warning about columns of which nothing is left."""
-    return (
-        f"column(s) {briefly(names)} come out as the same value for every row, as nothing else "
-        "changes less under this budget; take a larger epsilon, or release fewer columns."
     )
 
 

@@ -124,7 +124,7 @@ class Audit(Document):
     >>> from sklearn_puffer import PufferfishNoiser, audit
     >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
-    >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(table)
+    >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(table)
     >>> found = audit(noiser, table)
     >>> found.fitted, len(found.table)
     (True, 6)

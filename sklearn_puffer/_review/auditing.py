@@ -176,8 +176,7 @@ def audit(
 
     A table is released as a whole, so attackers know how often each row occurs in it (but for
     guarantees of an order alpha, of which no such test is known). Additive noise makes that
-    worthless. Of a channel whose cells hold one row each it tells which rows were not moved: its
-    guarantee is for a reader of one row alone, and does not cover them.
+    worthless.
 
     The certificate is about the distribution that was fitted, and held-out rows follow the true
     one. So a finding says that *either* the release loses more than was certified, *or* these rows
@@ -209,14 +208,14 @@ def audit(
     >>> cars = [0, 5, 2, 4, 1, 9, 0, 3] * 2000
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 8000, "cars": cars})
     >>> fitted, held = table[:-200], table[-200:]
-    >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(fitted)
+    >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(fitted)
     >>> found = audit(noiser, held, LogisticRegression())
     >>> found.findings, found.caught
     ((), True)
     >>> found.table[["secret", "against", "allowed", "auc_allowed"]].round(3)
       secret against  allowed  auc_allowed
-    0     no     yes      0.5        0.622
-    1    yes      no      0.5        0.622
+    0     no     yes      4.0        0.982
+    1    yes      no      4.0        0.982
     """
     _check_noiser(noiser)
     chosen = attackers_of(attackers)
@@ -279,7 +278,6 @@ def audit(
         within=_within(held),
         notes=(
             *told,
-            *([COUNTING] if hasattr(noiser.certificate_, "channel") else []),
             *_swap_notes(noiser.certificate_, held),
             *_notes(noiser, audited.frame, released, names),
         ),
@@ -564,15 +562,6 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
             else "KEYED NOISE CAME OUT DIFFERENT WHEN ASKED AGAIN: each such release is one more."
         )
     return notes
-
-
-COUNTING = (
-    "These attackers read the whole release and count copies of rows; a channel's guarantee is for "
-    "a reader of one row. Where they find more, merge values (n_bins=, fewer columns) until most "
-    "rows occur often. The guarantee does not cover a reader who holds the channel and the list of "
-    "fitted rows either: fit computes what such a reader learns, and refuses too much; keep both "
-    "secret."
-)
 
 
 def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:

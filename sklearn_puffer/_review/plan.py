@@ -38,7 +38,7 @@ from sklearn_puffer._tables import (
     records_frame,
 )
 from sklearn_puffer.accounting import MAX_CELLS
-from sklearn_puffer.noise import OPTIMAL, RecordSwap, optimal_channel, record_swap
+from sklearn_puffer.noise import RecordSwap, record_swap
 
 Use = Literal["sensitive", "release", "leave out", "not asked for"]
 
@@ -205,7 +205,6 @@ def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[st
 
 BINS = 5
 CELLS = (8, 20)
-_NARROW = 60  # combinations of values, up to which an optimal channel is solved quickly
 _FEW = 200  # values of a number, up to which noise is tried without bins
 _SET = "over the 95 % set"
 
@@ -233,11 +232,6 @@ class Candidate:
     label: str
     promise: str
     params: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_channel(self) -> bool:
-        """Whether the guarantee is for who reads one row, and counts no copies."""
-        return optimal_channel(self.params.get("noise")) is not None
 
     @property
     def is_swap(self) -> bool:
@@ -281,12 +275,6 @@ def _settings(
     tried: list[tuple[str, dict[str, Any]]] = [
         (f"swap, {number} cells", {"noise": RecordSwap(cells=number)}) for number in CELLS
     ]
-    if "groups" in fixed or fixed.get("known") is not None:  # a channel refuses either
-        pass
-    elif _cells(columns, None) <= _NARROW:
-        tried.append(("optimal channel", {"noise": OPTIMAL}))
-    elif _cells(columns, BINS) <= _NARROW:
-        tried.append((f"optimal channel, {BINS} bins", {"noise": OPTIMAL, "n_bins": BINS}))
     if _cells(columns, BINS) <= MAX_CELLS:
         tried.append((f"Laplace noise, {BINS} bins", {"noise": "laplace", "n_bins": BINS}))
     if _cells(columns, None) <= MAX_CELLS and all(each.distinct <= _FEW for each in columns):

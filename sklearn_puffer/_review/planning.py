@@ -181,7 +181,7 @@ class Measurer:
             reason = on_one_line(error)
             return Row(candidate.label, candidate, "refused", reason, seconds=monotonic() - began)
         seconds = monotonic() - began
-        trial = self.measure(candidate.label, released, copies=not candidate.is_channel)
+        trial = self.measure(candidate.label, released)
         certificate = noiser.certificate_
         row = replace(
             trial, candidate=candidate, noiser=noiser, loss=certificate.loss, seconds=seconds

@@ -36,7 +36,6 @@ from sklearn_puffer._release import (
     NOT_BETTER,
     OF_A_SAMPLE,
     SWAP_READERS,
-    WHOLE_TABLE,
     RowsTogether,
     UncertifiedError,
     write_new,
@@ -361,7 +360,6 @@ _ABOUT_NOISE = (
     "noise is added as the guarantee needs it, which may be none; values without an order are "
     "drawn anew with some chance"
 )
-_ABOUT_CHANNEL = "a channel draws a row from the distribution that changes rows least"
 _ABOUT_SWAP = "a swap exchanges whole rows among their owners"
 _LEFT_OUT = (
     "Functions of the raw rows are left out: the size of the noise and its grid, exact losses, how "
@@ -382,17 +380,14 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         If nothing is guaranteed that they could be told of.
     """
     _check_promised(noiser)
-    certificate, channel = noiser.certificate_, noiser._fitted.channel is not None
-    swap = noiser._fitted.swap is not None
+    certificate, swap = noiser.certificate_, noiser._fitted.swap is not None
     taken = f", on four conditions{NOT_BETTER}" if swap else ""
-    taken = certificate._to_recipients() if channel else taken
     return Report(
         kind="external",
         holds=True,
         verdict=f"the guarantee holds{taken}",
         lines=(
             _promise(noiser, certificate.notion),
-            *[WHOLE_TABLE] * channel,
             *[SWAP_READERS] * swap,
             _reader(noiser),
         ),
@@ -555,8 +550,8 @@ def _columns(noiser: Any) -> Section:
     passed = [shown(name) for name in noiser._fitted.rules.passed]
     ways |= {"as it is, and NOT protected": passed} if passed else {}
     cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
-    about = _ABOUT_NOISE if noiser._fitted.channel is None else _ABOUT_CHANNEL
-    return Section("Released columns", about if noiser._fitted.swap is None else _ABOUT_SWAP, cells)
+    about = _ABOUT_NOISE if noiser._fitted.swap is None else _ABOUT_SWAP
+    return Section("Released columns", about, cells)
 
 
 def _known(noiser: Any) -> list[Any]:
@@ -567,8 +562,6 @@ def _known(noiser: Any) -> list[Any]:
 
 
 def _how(noiser: Any) -> str:
-    if noiser._fitted.channel is not None:
-        return "within a row that a channel draws"
     if noiser._fitted.swap is not None:
         return "exchanged with its row"
     noise = noiser.certificate_.noise

@@ -289,8 +289,7 @@ def _was(column: Any) -> str:
 
 def _is(noise: Any, family: str, column: Any) -> str:
     if noise is None:
-        swap = family == "record swap"
-        return "exchanged with its row" if swap else "drawn with its row, by the channel"
+        return "exchanged with its row"
     if noise.theta == 0.0:
         return "as it was, but for bins" if column.edges is not None else "as it was, without noise"
     if noise.unordered:
@@ -422,9 +421,8 @@ def _change(utility: Sequence[Any]) -> list[str]:
 
 def _stays(certificate: Any) -> list[str]:
     """Return how many rows stay, or values where rows are not changed as a whole."""
-    for facts in ("swap", "channel"):
-        if (rows := getattr(certificate, facts, None)) is not None:
-            return ["Rows that stay equal", f"{rows.unchanged:.1%}", "as they were, on average"]
+    if (rows := getattr(certificate, "swap", None)) is not None:
+        return ["Rows that stay equal", f"{rows.unchanged:.1%}", "as they were, on average"]
     shares = [column.unchanged for column in certificate.utility]
     share = f"{math.fsum(shares) / len(shares):.1%}" if shares else "not known"
     return ["Values that stay equal", share, "of all values, on average"]

@@ -11,9 +11,8 @@ at once with at least 1 minus the sum of their e. Which groups there are, and ho
 divided among them, depends on the shape of the grid alone, never on the counts: each depth of the
 tree gets the same part of it, and within a depth each group.
 
-*Channels* are found over sets that bound the mass of each cell alone (`cell_bounds`). Bounds of
-groups of cells would be no part of their program, and without these each cell gets a larger part of
-the error.
+`cell_bounds` are those of each cell alone, for programs of which groups of cells are no part:
+without these each cell gets a larger part of the error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
 from sklearn_puffer._tables.columns import (
-    NEAREST,
     Column,
     Placed,
     Reader,
@@ -9,7 +8,6 @@ from sklearn_puffer._tables.columns import (
     column_reader,
     nearest,
     placed_in,
-    row_blocks,
     rule_of,
 )
 from sklearn_puffer._tables.counting import (

@@ -69,8 +69,7 @@ def fit(args: Any) -> None:
         with growing_file(saved, force=args.force, private=True) as out:
             joblib.dump(noiser, out)
     if not swap:
-        is_key = artifact.startswith(b'{"key_material"')
-        with growing_file(args.artifact, force=args.force, private=is_key) as out:
+        with growing_file(args.artifact, force=args.force) as out:
             out.write(artifact)
     tell(f"wrote {', '.join(map(str, paths))}; puffer report {args.artifact} shows all of it")
 

@@ -364,7 +364,7 @@ class ReleaseDisplay(Display):
     Notes
     -----
     Nothing is released to be drawn: ``after`` is the exact mean over all releases of these rows,
-    computed from the distribution of the noise or the channel, or that of a release that is handed
+    computed from the distribution of the noise, or that of a release that is handed
     in.
 
     Examples
@@ -544,7 +544,7 @@ class MovesDisplay(Display):
     >>> from sklearn_puffer.displays import MovesDisplay
     >>> home = ["rent", "own", "own", "rent", "own", "rent"]
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "home": home * 500})
-    >>> noiser = PufferfishNoiser(epsilon=0.3, sensitive="loan", noise="optimal").fit(table)
+    >>> noiser = PufferfishNoiser(epsilon=0.3, sensitive="loan").fit(table)
     >>> display = MovesDisplay.from_noiser(noiser, table)
     >>> display.labels, display.shares.round(2)
     (['own', 'rent'], array([[0.72, 0.28],
@@ -575,7 +575,7 @@ class MovesDisplay(Display):
         Parameters
         ----------
         noiser : fitted PufferfishNoiser
-            With noise, or an optimal channel.
+            With noise.
         table : DataFrame or array-like
             The raw rows, as `PufferfishNoiser.transform` takes them.
         column : str or int, default=None

@@ -158,10 +158,10 @@ class AuditDisplay(Display):
     >>> from sklearn_puffer.displays import AuditDisplay
     >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
-    >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(table)
+    >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(table)
     >>> display = AuditDisplay.from_audit(audit(noiser, table), most=1)
     >>> display.allowed.round(3), display.n_left_out
-    (array([0.622]), 5)
+    (array([0.982]), 5)
     >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
@@ -295,12 +295,12 @@ class TradeoffDisplay(Display):
     >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
     >>> audits = {}
-    >>> for epsilon in (0.3, 1.0):
-    ...     noiser = PufferfishNoiser(epsilon, sensitive="loan", noise="optimal").fit(table)
-    ...     audits[f"optimal channel, epsilon {epsilon}"] = audit(noiser, table)
+    >>> for epsilon in (4.0, 8.0):
+    ...     noiser = PufferfishNoiser(epsilon, sensitive="loan").fit(table)
+    ...     audits[f"Laplace noise, epsilon {epsilon}"] = audit(noiser, table)
     >>> display = TradeoffDisplay.from_audits(audits)
     >>> display.what, display.allowed.round(3)
-    ('unchanged share', array([0.149, 0.462]))
+    ('unchanged share', array([0.964, 0.999]))
     >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
