@@ -40,6 +40,7 @@ from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._noiser.settings import Output
 from sklearn_puffer._release import Draw, KeyedRows, Patterns, TableRules
 from sklearn_puffer._tables import (
+    LARGEST_SINGLE,
     Column,
     Faults,
     Finished,
@@ -56,6 +57,7 @@ from sklearn_puffer.notions import Notion
 
 # The largest grid index of a value: sums of larger ones with heavy-tailed noise are saturated.
 _FARTHEST = 2.0**61
+_SINGLE_END = np.finfo(np.float32).max
 _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leave the cache
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
@@ -101,7 +103,9 @@ class ColumnRelease:
             return np.dtype(np.intp)
         if kind == "integer" and values.kind == "integer":
             return values.data.dtype
-        small = kind == "float" and values.data.dtype == np.float32
+        low, high = self.column.atoms[[0, -1]]
+        held = max(-low, high) <= LARGEST_SINGLE  # so that noise hardly ever overflows
+        small = kind == "float" and values.data.dtype == np.float32 and held
         return np.dtype(np.float32 if small else np.float64)
 
     @property
@@ -407,8 +411,10 @@ class _Worker:
         np.take(self.table, codes, out=out, mode="clip")
 
     def _add(self, indices: IntArray, source: NoiseSource, out: Array) -> None:
-        with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
+        with np.errstate(over="ignore"):
             add_noise(indices, source, out, reach=self.reach)
+        if out.dtype == np.float32:  # as whole numbers, it ends at the ends of its type
+            np.clip(out, -_SINGLE_END, _SINGLE_END, out=out)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
 

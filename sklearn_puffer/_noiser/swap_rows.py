@@ -21,6 +21,7 @@ from sklearn_puffer._tables import (
     Name,
     Values,
     check_finite,
+    check_span,
     present,
     ranks_of,
     row_digests,
@@ -43,8 +44,9 @@ def columns_of(table: AnyTable | CountedTable, names: Sequence[Name]) -> dict[Na
     """Return columns of a table by name; their numbers must be finite."""
     columns = {name: table.values(name) for name in counted(names, "columns read")}
     for name, values in columns.items():
-        if values.kind == "float":
-            check_finite(present(values), name)
+        if values.kind == "float" and len(numbers := present(values)):
+            check_finite(numbers, name)
+            check_span(name, float(numbers.min()), float(numbers.max()))
         _check_told_apart(values, name)
     return columns
 

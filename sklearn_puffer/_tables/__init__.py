@@ -61,11 +61,13 @@ from sklearn_puffer._tables.frame import (
 )
 from sklearn_puffer._tables.intervals import bins_of, edges_of, in_intervals, in_intervals_of
 from sklearn_puffer._tables.selection import (
+    LARGEST_SINGLE,
     MOST_SECRETS,
     Pair,
     Secret,
     check_few,
     check_no_identifier,
+    check_span,
     column_groups,
     hardly_repeats,
     identifier_kind,

@@ -383,6 +383,8 @@ def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:
 # beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
 _LARGEST_NUMBER = 1e120
 _SMALLEST_SPAN = 1e-120
+LARGEST_SINGLE = 1e30
+"""The largest number of a column that is released as float32."""
 # what survives of a column of more values than four times these is computed from that many
 _MOST_RUNS, _LEAST_RUN = 1 << 20, 4
 
@@ -429,21 +431,31 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
         distinct(values, weights) if binned else (distinct_numbers(present(values)), None)
     )
     check_finite(atoms, name)
-    if max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_NUMBER:
+    farthest = float(atoms[np.abs(atoms).argmax()])
+    if abs(farthest) > _LARGEST_NUMBER:
         raise ValueError(
-            f"column {name!r} holds {float(atoms[np.abs(atoms).argmax()])!r}, beyond "
-            f"{_LARGEST_NUMBER:g}, where sums overflow; give it in another unit."
+            f"column {name!r} holds {farthest!r}, beyond {_LARGEST_NUMBER:g}, where sums overflow; "
+            "give it in another unit."
         )
-    span = float(atoms[-1] - atoms[0])
-    if 0.0 < span < _SMALLEST_SPAN:
+    if values.data.dtype == np.float32 and abs(farthest) > LARGEST_SINGLE:
         raise ValueError(
-            f"the values of column {name!r} are at most {span!r} apart, less than "
-            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
+            f"column {name!r} holds {farthest:.6g} as float32, beyond {LARGEST_SINGLE:g}, where "
+            "noise overflows; make it missing if it stands for no data, or use astype(float)."
         )
+    check_span(name, float(atoms[0]), float(atoms[-1]))
     column = Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
     if n_bins is None or counts is None:
         return column
     return _binned(column, counts, n_bins)
+
+
+def check_span(name: Name, low: float, high: float) -> None:
+    """Refuse a column of numbers whose differences are next to nothing."""
+    if 0.0 < high - low < _SMALLEST_SPAN:
+        raise ValueError(
+            f"the values of column {name!r} are at most {high - low!r} apart, less than "
+            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
+        )
 
 
 def _binned(column: Column, counts: Array, n_bins: int) -> Column:
