@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._base import FieldError
-from sklearn_puffer._microaggregator.changes import Changes
-from sklearn_puffer._microaggregator.coordinates import Coordinates
+from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
 from sklearn_puffer._microaggregator.prototype_records import read, written
-from sklearn_puffer._microaggregator.prototypes import Prototypes
-from sklearn_puffer._microaggregator.sample import sample_rows
+from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
 from sklearn_puffer._tables import array_table, frame_table
 
 MIN_SIZE = 5
