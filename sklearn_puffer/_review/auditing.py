@@ -207,7 +207,7 @@ def audit(
     >>> from sklearn_puffer import PufferfishNoiser, audit
     >>> cars = [0, 5, 2, 4, 1, 9, 0, 3] * 2000
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 8000, "cars": cars})
-    >>> fitted, held = table[:-200], table[-200:]
+    >>> fitted, held = table[:-2000], table[-2000:]
     >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(fitted)
     >>> found = audit(noiser, held, LogisticRegression())
     >>> found.findings, found.caught
