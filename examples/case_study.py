@@ -139,9 +139,9 @@ print(sorted(path.name for path in folder.iterdir()))
 # What the release still tells
 # ----------------------------
 #
-# How often each fifth of the released pay occurs, by department: at most e^1.5 times as often in one
-# as in another, but for the chance of these draws. This table is the steward's check, and is not
-# handed out.
+# How often each fifth of the released pay occurs, by department: at most e^1.5 times as often in
+# one as in another, but for the chance of these draws. This table is the steward's check, and is
+# not handed out.
 
 paid = pd.qcut(released["pay"], 5, labels=list(fifths.cat.categories))
 print(pd.crosstab(paid, table["department"], normalize="columns").round(3).to_string())
