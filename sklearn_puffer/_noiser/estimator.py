@@ -456,7 +456,11 @@ class PufferfishNoiser(ReleaseTransformer):
             groups=learnt.grouped,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
-        told = [*fitted.certificate.assumptions, *_about_bins(read.settings.sensitive)]
+        told = [
+            *fitted.certificate.assumptions,
+            *_about_bins(read.settings.sensitive),
+            *read.order.sentences(),
+        ]
         certificate = replace(
             fitted.certificate, assumptions=told, fingerprint=fitted.fingerprint()
         )
@@ -468,6 +472,7 @@ class PufferfishNoiser(ReleaseTransformer):
         self._note_parameters()
         self._go_on_counting()
         self._warn(learnt.warnings(), "fit", stacklevel=4)
+        self._warn(read.order.warnings(), "order", stacklevel=4)
         if any(column.worse for column in learnt.utility):
             worthless = [say.worthless_sentence(learnt.utility)]
             self._warn(worthless, "utility", UtilityWarning, stacklevel=4)

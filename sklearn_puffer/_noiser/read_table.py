@@ -16,11 +16,13 @@ from sklearn_puffer._release import (
     CountedTable,
     LazyRows,
     RowGroups,
+    RowOrder,
     check_one_column,
     check_size,
     distinct_rows,
     fitted_groups,
     group_names,
+    order_told,
     rows_of,
 )
 from sklearn_puffer._release import sentences as say
@@ -150,6 +152,8 @@ class TableRead:
         Groups of rows, by the name of their column and with the rows of the largest one.
     known : list of list of int
         Side information: positions of public columns, those known together in one list.
+    order : RowOrder
+        What the order of the rows tells about the secrets.
     """
 
     settings: Settings
@@ -165,6 +169,7 @@ class TableRead:
     n_columns: int
     grouped: RowGroups | None = None
     known: list[list[int]] = field(default_factory=list)
+    order: RowOrder = field(default_factory=RowOrder)
 
     @cached_property
     def bare_columns(self) -> list[Column]:
@@ -283,6 +288,7 @@ def read_table(
         n_columns=len({*table.names, *(given_secrets or ())}),
         grouped=grouped,
         known=known_columns(settings.known, table.names, public),
+        order=order_told(rows, secrets),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -38,7 +38,15 @@ from sklearn_puffer._noiser.swap_rows import (
     log_posteriors,
     size_of,
 )
-from sklearn_puffer._release import CountedTable, ReserveFacts, fitted_groups, group_names, rows_of
+from sklearn_puffer._release import (
+    CountedTable,
+    ReserveFacts,
+    RowOrder,
+    fitted_groups,
+    group_names,
+    order_told,
+    rows_of,
+)
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import least_cost
 from sklearn_puffer._tables import (
@@ -95,6 +103,8 @@ class SwapRead:
     n_columns : int
     groups : Grouped or None
         The single rows, where rows of groups stand side by side.
+    order : RowOrder
+        What the order of the rows tells about the secrets.
     """
 
     settings: Settings
@@ -110,6 +120,7 @@ class SwapRead:
     digests: Array
     n_columns: int
     groups: Grouped | None = None
+    order: RowOrder = field(default_factory=RowOrder)
 
     @property
     def single(self) -> SwapRead:
@@ -185,6 +196,7 @@ def read_rows(
         codes={secret.name: secret.codes(rows.n_rows) for secret in secrets},
         digests=row_digests({name: columns[name] for name in public}),
         n_columns=len({*table.names, *(features or ())}),
+        order=order_told(rows, secrets),
     )
     return _widened(read, table, grouping[0], form) if grouping else read
 

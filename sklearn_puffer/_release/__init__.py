@@ -94,12 +94,14 @@ from sklearn_puffer._release.row_groups import (
 from sklearn_puffer._release.rows import (
     CountedTable,
     LazyRows,
+    RowOrder,
     check_beside,
     check_rows,
     check_size,
     distinct_rows,
     first_table,
     next_table,
+    order_told,
     refuse_lazy,
     rows_of,
 )

@@ -1,15 +1,31 @@
-"""The rows of the X of `fit` and `transform`: in memory or lazy, with weights, and their checks."""
+r"""The rows of the X of `fit` and `transform`: in memory or lazy, with weights, and their checks.
+
+*What their order tells.* Nothing in this package changes the order of rows: released row k is row k
+of the table, under the label that it had. Where the order tells the secret, whoever sees the
+release reads it off, whatever the values are. Two tests look for that in `fit`, under the null
+hypothesis that all orders of the secrets are equally probable, as in shuffled rows:
+
+1. ranks (W. Kruskal and W. Wallis, 1952): whether the rows of some secret come early or late;
+2. runs: the number of runs of a secret that n of N rows have is hypergeometric, of n draws among N
+   of which N - n + 1 are runs (W. Stevens, 1939), and its tails are bounded by
+   :math:`e^{-n\,D(r \| p)}` at a share r (W. Hoeffding, 1963, which holds for draws without
+   replacement, too). Long runs are few, an alternation has many.
+
+The error is shared among all tests of a table. A pattern may escape both, such as pairs of rows
+that alternate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtrc, xlogy
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import Array, as_array, real_numbers
+from sklearn_puffer._base import Array, FloatArray, as_array, listed, real_numbers
 from sklearn_puffer._tables import (
     AnyTable,
     LazyTable,
@@ -22,6 +38,7 @@ from sklearn_puffer._tables import (
     frame_table,
     is_frame,
     is_lazy,
+    label_ranks,
     lazy_table,
     no_rows,
     readable,
@@ -53,6 +70,12 @@ class CountedTable:
     def total(self) -> int:
         """How often they count, all together."""
         return self.n_rows if self.weights is None else int(self.weights.sum())
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each row is one of a table that has an order: no count, and of no lazy table."""
+        one_each = self.weights is None or bool((self.weights == 1).all())
+        return one_each and not isinstance(self.table, LazyTable | _Distinct)
 
     def kept(self, values: Values) -> Values:
         """Return the values of the rows that count."""
@@ -253,3 +276,152 @@ def _unmerged(X: Any) -> Any:
         return as_array(X, "X")
     except ValueError:  # rows of different lengths, for which scikit-learn has words
         return X
+
+
+# --------------------------------------------------------------------------- the order of the rows
+
+_ERROR = 1e-6
+_RELEASED = (
+    "The order of the rows and their index are released as they are, and not protected. Tests of "
+    "ranks and runs in fit warn where these tell a secret, but look at no lazy table and no counts."
+)
+_N_BLOCKS, _BLOCK = 64, 1024  # rows that are looked at, where there are more
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """What two tests found of the order of the rows and of their index.
+
+    Attributes
+    ----------
+    positions, index : tuple of names
+        The sensitive columns that the order of the rows tells, and those that the index tells.
+    """
+
+    positions: tuple[Name, ...] = ()
+    index: tuple[Name, ...] = ()
+
+    @property
+    def told(self) -> list[Name]:
+        """The sensitive columns of either."""
+        return list(dict.fromkeys([*self.positions, *self.index]))
+
+    def warnings(self) -> list[str]:
+        """Return the warning, if any."""
+        if not self.told:
+            return []
+        what, ways = self._words()
+        return [f"the {what} of the rows tells {_brief(self.told)} and is released; {ways} first."]
+
+    def sentences(self) -> list[str]:
+        """Return what the certificate says."""
+        if not self.told:
+            return [_RELEASED]
+        what, ways = self._words()
+        return [
+            f"The {what} of the rows tells {listed(self.told, 20)}, by tests that err once in a "
+            f"million tables, and is released. The guarantee does NOT cover that: {ways}."
+        ]
+
+    def _words(self) -> tuple[str, str]:
+        if self.positions and self.index:
+            return "order (and the index)", "shuffle the rows and reset the index"
+        if self.index:
+            return "index", "reset the index"
+        return "order", "shuffle the rows (and reset the index)"
+
+
+def _brief(names: Sequence[Name]) -> str:
+    """Return names for a warning, which has at most 200 characters."""
+    text = listed(names, 3)
+    return text if len(text) <= 80 else f"{len(names)} sensitive column(s)"
+
+
+def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
+    """Return what the order of the rows that count, and their index, tell about their secrets.
+
+    Of many rows it looks at blocks of them, evenly spaced: shuffled rows stay shuffled.
+    """
+    if not rows.in_order or not secrets:
+        return RowOrder()
+    parts = _parts(rows.n_rows)
+    seen = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+    kept = seen if rows.mask is None else np.flatnonzero(rows.mask)[seen]
+    codes = {secret.name: _codes(secret, parts) for secret in secrets}
+    return order_of(codes, label_ranks(rows.table, kept))
+
+
+def _parts(n_rows: int) -> list[slice]:
+    if n_rows <= _N_BLOCKS * _BLOCK:
+        return [slice(0, n_rows)]
+    starts = np.linspace(0, n_rows - _BLOCK, _N_BLOCKS).astype(int).tolist()
+    return [slice(start, start + _BLOCK) for start in starts]
+
+
+def _codes(secret: Secret, parts: Sequence[slice]) -> Array:
+    codes = [np.empty(part.stop - part.start, dtype=np.intp) for part in parts]
+    for part, out in zip(parts, codes, strict=True):
+        secret.source.codes(part, out)
+    return np.concatenate(codes)
+
+
+def order_of(
+    codes: Mapping[Name, Array], labels: Sequence[Array], error: float = _ERROR
+) -> RowOrder:
+    """Return what the order of rows, and their labels, tell about the secrets of these rows.
+
+    Parameters
+    ----------
+    codes : mapping of ndarray of int of shape (n_rows,)
+        The secret of each row, by sensitive column.
+    labels : sequence of ndarray of int of shape (n_rows,)
+        Ranks of the labels of the index, of one array for each of its levels, which are not in the
+        order of the rows.
+    error : float
+        The chance at most that anything is found in shuffled rows.
+    """
+    share = error / max(2 * len(codes) * (1 + len(labels)), 1)
+    positions = [name for name, rows in codes.items() if _least(rows, None) <= share]
+    index = [name for name, rows in codes.items() if any(_least(rows, x) <= share for x in labels)]
+    return RowOrder(tuple(positions), tuple(index))
+
+
+def _least(codes: Array, labels: Array | None) -> float:
+    """Return the least p-value of the tests of rows in their order, or in that of labels."""
+    sizes = np.bincount(codes)
+    if labels is None:
+        ranks = np.arange(len(codes), dtype=float)
+        return min(_of_ranks(codes, sizes, ranks), *_of_runs(codes, sizes))
+    # without an order among equal labels, there are no runs
+    each = np.bincount(labels)
+    ranks = (np.cumsum(each) - (each + 1) / 2)[labels]
+    found = [_of_ranks(codes, sizes, ranks)]
+    if each.max() == 1:
+        ordered = np.empty_like(codes)
+        ordered[labels] = codes
+        found += _of_runs(ordered, sizes)
+    return min(found)
+
+
+def _of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
+    """Return the p-value of the test of Kruskal and Wallis, for ranks that may be equal."""
+    there = sizes > 0
+    centred = ranks - ranks.mean()
+    spread = float(centred @ centred)
+    sums = np.bincount(codes, weights=centred)[there]
+    if spread == 0.0 or len(sums) < 2:
+        return 1.0
+    between = float((sums**2 / sizes[there]).sum())
+    return float(chdtrc(len(sums) - 1, (len(codes) - 1) * between / spread))
+
+
+def _of_runs(codes: Array, sizes: Array) -> Iterator[float]:
+    """Yield a bound on the p-value of the number of runs, two-sided and for all secrets."""
+    starts = codes[np.flatnonzero(codes[1:] != codes[:-1]) + 1]
+    runs = np.bincount(np.append(starts, codes[0]), minlength=len(sizes))
+    there = sizes > 0
+    sizes, runs = sizes[there], runs[there]
+    shares, expected = runs / sizes, (len(codes) - sizes + 1) / len(codes)
+    apart = xlogy(shares, shares / expected)
+    apart += xlogy(1.0 - shares, np.divide(1.0 - shares, np.maximum(1.0 - expected, 1e-300)))
+    yield float(2 * len(sizes) * np.exp(-(sizes * apart).max()))

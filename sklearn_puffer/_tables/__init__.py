@@ -50,6 +50,7 @@ from sklearn_puffer._tables.frame import (
     cells_frame,
     frame_table,
     is_frame,
+    label_ranks,
     named_frame,
     no_rows,
     readable,

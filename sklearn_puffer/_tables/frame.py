@@ -194,6 +194,35 @@ def beside(
     return {name: read(table, name) for name in table.names}
 
 
+def label_ranks(table: Any, rows: Array) -> list[Array]:
+    """Return the ranks of some rows' labels, for each level of an index that is in another order.
+
+    Parameters
+    ----------
+    table : Table
+        Only those of pandas have an index.
+    rows : ndarray of int
+        Positions, ascending.
+
+    Returns
+    -------
+    list of ndarray of int
+        From 0, the same for equal labels; labels that have no order have none.
+    """
+    index = table.frame.index if isinstance(table, _PandasTable) else pd.RangeIndex(0)
+    levels = [index.get_level_values(k) for k in range(index.nlevels)]
+    ranks = []
+    for level in levels:
+        if level.is_monotonic_increasing or level.is_monotonic_decreasing:
+            continue
+        try:
+            codes = pd.factorize(level[rows], sort=True, use_na_sentinel=False)[0]
+        except TypeError:  # labels of several types
+            continue
+        ranks.append(np.asarray(codes))
+    return ranks
+
+
 def as_pandas(X: Any) -> Any:
     """Return a DataFrame of any kind as a pandas one; arrays as they are.
 
