@@ -155,7 +155,7 @@ def _ideal(noiser, released, secret, seed):
     swap = noiser.swap_
     sizes = swap.flows.sum(axis=1)
     after = (swap.flows.T / sizes[:, None]) @ swap.posteriors[secret]
-    cells = noiser._fitted.swap.cells.of(_columns(released), list(released))
+    cells = noiser._fitted.mechanism.cells.of(_columns(released), list(released))
     uniform = np.random.default_rng(seed).random(len(cells))
     places = (uniform[:, None] > np.cumsum(after[cells], axis=1)[:, :-1]).sum(axis=1)
     return pd.Series(places, index=released.index)
@@ -163,7 +163,7 @@ def _ideal(noiser, released, secret, seed):
 
 def _beyond(noiser, released, secrets):
     """Return the share of rows in cells whose owners' secrets are beyond e^1.1, and no accident."""
-    cells = noiser._fitted.swap.cells.of(_columns(released), list(released))
+    cells = noiser._fitted.mechanism.cells.of(_columns(released), list(released))
     counts = pd.crosstab(cells, secrets.to_numpy())
     logs = np.log(counts.to_numpy() + 0.5) - np.log(
         secrets.value_counts()[counts.columns].to_numpy()
@@ -237,7 +237,7 @@ def _one_by_one(n_rows=300):
     noiser = PufferfishNoiser(1.0, sensitive="sex", public=ADULT[:9], noise=noise)
     noiser.fit(table[:28_000])
     new = table[ADULT[:9]][28_000 : 28_000 + n_rows]
-    [models] = noiser._fitted.swap.cells.models
+    [models] = noiser._fitted.mechanism.cells.models
     rows = [_as_fitted(noiser, new.iloc[[k]]) for k in range(n_rows)]
     start = time.process_time()
     for k in range(n_rows):
@@ -254,7 +254,7 @@ def _one_by_one(n_rows=300):
 
 def _as_fitted(noiser, frame):
     """Return a row as the classifier of cells is given it."""
-    return noiser._fitted.swap.cells.form.features(_columns(frame)).frame
+    return noiser._fitted.mechanism.cells.form.features(_columns(frame)).frame
 
 
 def _grown(n_rows):

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning, __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
-    from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
+    from sklearn_puffer._noiser import PufferfishNoiser
     from sklearn_puffer._release import (
         Certificate,
         Ledger,
         LedgerError,
         OverspentError,
         PersonLedger,
+        PufferfishRelease,
         UncertifiedError,
         UtilityWarning,
     )
@@ -31,13 +32,14 @@ __all__ += ["Audit", "Plan", "Report", "audit", "plan", "report"]
 _HOMES = {
     "_base": ["PufferfishWarning", "UnseenValuesWarning", "__version__"],
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
-    "_noiser": ["PufferfishNoiser", "PufferfishRelease"],
+    "_noiser": ["PufferfishNoiser"],
     "_release": [
         "Certificate",
         "Ledger",
         "LedgerError",
         "OverspentError",
         "PersonLedger",
+        "PufferfishRelease",
         "UncertifiedError",
         "UtilityWarning",
     ],
@@ -45,6 +47,8 @@ _HOMES = {
     "_sums": ["PufferfishSum"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# what is released by: an artifact may be that of any
+_MECHANISMS = ("_noiser",)
 _MODULES = {"accounting", "bounds", "calibration", "closed_forms", "fits", "iteration", "noise"}
 _MODULES |= {"couplings", "datasets", "displays", "notions", "priors", "users"}
 
@@ -56,6 +60,8 @@ def __getattr__(name: str) -> Any:
     home = "displays" if name.endswith("Display") else _HOME_OF.get(name)  # where these once stood
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for mechanism in _MECHANISMS if name == "PufferfishRelease" else ():
+        import_module(f"sklearn_puffer.{mechanism}")
     value = getattr(import_module(f"sklearn_puffer.{home}"), name)
     globals()[name] = value
     return value

@@ -24,7 +24,7 @@ from scipy import special, stats
 def represented(noiser, frame):
     """Return the numbers that noise is added to, rounded to the grid; NaN for what is missing."""
     columns = []
-    for release in noiser._fitted.columns:
+    for release in noiser._fitted.mechanism.columns:
         column, values = release.column, frame[release.column.name]
         if column.edges is not None:
             places = [sum(value > edge for edge in column.edges) for value in values]
@@ -43,7 +43,7 @@ def represented(noiser, frame):
 def shares_of(noiser, rows, counts):
     """Return for each unordered column the share of each code, one more row for each."""
     shares = []
-    for release, codes in zip(noiser._fitted.columns, rows.T, strict=True):
+    for release, codes in zip(noiser._fitted.mechanism.columns, rows.T, strict=True):
         column = release.column
         if column.kind in ("boolean", "category") and not column.ordered:
             seen = [1 + int(counts[codes == atom].sum()) for atom in column.atoms]

@@ -54,15 +54,15 @@ def noiser(fitted):
 
 
 def with_column(noiser, position, **changes):
-    release = noiser._fitted.columns[position]
-    noiser._fitted.columns[position] = dataclasses.replace(
+    release = noiser._fitted.mechanism.columns[position]
+    noiser._fitted.mechanism.columns[position] = dataclasses.replace(
         release, column=dataclasses.replace(release.column, **changes)
     )
 
 
 def with_release(noiser, position, **changes):
-    noiser._fitted.columns[position] = dataclasses.replace(
-        noiser._fitted.columns[position], **changes
+    noiser._fitted.mechanism.columns[position] = dataclasses.replace(
+        noiser._fitted.mechanism.columns[position], **changes
     )
 
 
@@ -71,13 +71,13 @@ def with_certificate(noiser, **changes):
 
 
 def less_noise(noiser, factor=1e-6):
-    for k, release in enumerate(noiser._fitted.columns):
+    for k, release in enumerate(noiser._fitted.mechanism.columns):
         scale = float(release.noise.axis_scales(1)[0])
         with_release(noiser, k, noise=release.noise.with_scale(scale * factor))
 
 
 def in_place(noiser):
-    noiser._fitted.columns[0].column.atoms[0] += 1.0
+    noiser._fitted.mechanism.columns[0].column.atoms[0] += 1.0
 
 
 def with_rules(noiser, **changes):
@@ -90,7 +90,7 @@ def columns_too(noiser):
     less_noise(noiser)
     told = [dataclasses.replace(each, theta=each.theta * 1e-6) for each in _told(noiser)]
     with_certificate(noiser, columns=tuple(told))
-    least = noiser._fitted.noise.least
+    least = noiser._fitted.mechanism.least
     least[:] = [(scale * 1e-6, *rest) for scale, *rest in least]
 
 
@@ -104,16 +104,18 @@ DAMAGES = {
     "larger scales": lambda n: less_noise(n, 2.0),
     "no noise": lambda n: with_release(n, 0, noise=None),
     "another family": lambda n: with_release(n, 0, noise=Gaussian(_told(n)[0].theta)),
-    "a finer grid": lambda n: with_release(n, 0, grid=n._fitted.columns[0].grid / 2.0),
+    "a finer grid": lambda n: with_release(n, 0, grid=n._fitted.mechanism.columns[0].grid / 2.0),
     "raw values": lambda n: with_release(n, 0, output="noisy"),
     "another name": lambda n: with_column(n, 0, name="s"),
     "an atom moved in place": in_place,
     "levels in another order": lambda n: with_column(n, 1, levels=("b", "a", "c")),
-    "another edge": lambda n: with_column(n, 2, edges=n._fitted.columns[2].column.edges + 0.25),
-    "values that were not known": lambda n: with_column(
-        n, 0, known=~n._fitted.columns[0].column.known
+    "another edge": lambda n: with_column(
+        n, 2, edges=n._fitted.mechanism.columns[2].column.edges + 0.25
     ),
-    "one column less": lambda n: n._fitted.columns.pop(),
+    "values that were not known": lambda n: with_column(
+        n, 0, known=~n._fitted.mechanism.columns[0].column.known
+    ),
+    "one column less": lambda n: n._fitted.mechanism.columns.pop(),
     "a column passed through": lambda n: n._fitted.rules.passed.append("s"),
     "another order": lambda n: n._fitted.rules.order.reverse(),
     "other names": lambda n: with_rules(n, names=n._fitted.rules.names[::-1]),
@@ -170,7 +172,7 @@ def test_a_noisier_copy_releases_at_its_larger_scales_and_at_no_smaller_ones(noi
         less_noise(other, factor)
         with pytest.raises(ValueError, match=CHANGED):
             other.transform(table)
-    least = twice._fitted.noise.least
+    least = twice._fitted.mechanism.least
     least[:] = [(0.5 * scale, *rest) for scale, *rest in least]
     with pytest.raises(ValueError, match=CHANGED):
         twice.transform(table)

@@ -455,7 +455,7 @@ def test_threads_count_as_one_does(noiser):
 
 def test_batches_are_compared_as_one_table(noiser):
     table = noiser_of(people(900), public=["age"], n_bins=None)
-    [release] = table._fitted.columns
+    [release] = table._fitted.mechanism.columns
     new, watch = people(300, seed=2).assign(age=80), Watch(table._fitted.rules.margins)
     for start in range(0, 300, 7):
         part = Values("integer", new["age"].to_numpy()[start : start + 7])

@@ -25,9 +25,9 @@ from sklearn_puffer import (
     UtilityWarning,
     report,
 )
-from sklearn_puffer._noiser.mechanism import FittedMechanism
-from sklearn_puffer._noiser.release_artifact import certificate_from_dict, signed_text
 from sklearn_puffer._release import RowsTogether
+from sklearn_puffer._release.mechanism import FittedMechanism
+from sklearn_puffer._release.records import certificate_from_dict, signed_text
 from sklearn_puffer._release.row_groups import (
     RowGroups,
     check_groups,

@@ -74,7 +74,7 @@ def test_values_that_only_an_adversary_knows_are_not_moved_before_the_noise(unkn
 def test_an_adversary_of_raw_values_sees_the_bins_they_fall_into():
     frame = two_values(np.r_[0:50, 51:101])
     noiser = PufferfishNoiser(sensitive="s", n_bins=2, adversaries=[NEAR_THE_MIDDLE]).fit(frame)
-    low, high = noiser._fitted.columns[0].column.atoms
+    low, high = noiser._fitted.mechanism.columns[0].column.atoms
     assert noiser.theta_["x"] >= high - low
 
 
@@ -193,7 +193,7 @@ def test_parameters_set_after_fit_change_nothing_that_was_guaranteed(changed):
     frame = table(("number", "whole"))
     noiser = PufferfishNoiser(0.1, sensitive="s").fit(frame)
     before = (
-        noiser._fitted.columns,
+        noiser._fitted.mechanism.columns,
         noiser._fitted.rules.passed,
         noiser._fitted.rules.order,
         noiser._fitted.rules.missing,
@@ -201,7 +201,7 @@ def test_parameters_set_after_fit_change_nothing_that_was_guaranteed(changed):
     with pytest.raises(ValueError, match=r"was set after fit.*call fit again"):
         noiser.set_params(**changed).transform(frame)
     assert (
-        noiser._fitted.columns,
+        noiser._fitted.mechanism.columns,
         noiser._fitted.rules.passed,
         noiser._fitted.rules.order,
         noiser._fitted.rules.missing,

@@ -27,7 +27,8 @@ from release_cases import (
 )
 
 from sklearn_puffer import PufferfishRelease, UncertifiedError
-from sklearn_puffer._noiser import out_of_memory
+from sklearn_puffer._noiser.mechanism import NoiseOfColumns
+from sklearn_puffer._release import out_of_memory
 from sklearn_puffer._tables import plans
 
 
@@ -315,7 +316,7 @@ def test_the_key_is_nowhere_but_in_the_plan(lazy, caplog, capfd):
 
 def test_a_task_shows_its_key_to_nobody_who_prints_it():
     key = out_of_memory.shipped_key(KEY, KEY)
-    task = out_of_memory.PartRelease("{}", key, "context", "client")
+    task = out_of_memory.PartRelease(NoiseOfColumns, "{}", key, "context", "client")
     for shown in (f"{task!r}", f"{task}", f"{key!r}", f"{key}", f"{key!s:>9}", f"{[task, key]}"):
         assert "secret" not in shown
     assert SECRET in pickle.dumps(task)  # who reads the plan reads the key
@@ -324,7 +325,10 @@ def test_a_task_shows_its_key_to_nobody_who_prints_it():
 def test_a_task_holds_no_priors(noiser):
     text = noiser.to_json()
     key = out_of_memory.shipped_key(KEY, KEY)
-    assert len(pickle.dumps(out_of_memory.PartRelease(text, key, "", "client"))) < len(text) + 500
+    assert (
+        len(pickle.dumps(out_of_memory.PartRelease(NoiseOfColumns, text, key, "", "client")))
+        < len(text) + 500
+    )
 
 
 def test_a_variable_is_shipped_by_its_name_and_read_where_a_part_is(

@@ -200,7 +200,7 @@ def test_secrets_are_counted_in_all_rows_where_few_are_learnt_from(monkeypatch, 
     monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 200)
     table = ROWS.drop(columns="client")
     noiser = quick(**options).fit(lazy(table))
-    certificate, release = noiser.certificate_, noiser._fitted.swap
+    certificate, release = noiser.certificate_, noiser._fitted.mechanism
     strata, cells = release.assigned(columns_of(frame_table(table), release.seen))
     for own in release.counted:
         expected = Counter(zip(table[own.sensitive], cells, strict=True))

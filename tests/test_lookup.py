@@ -340,7 +340,7 @@ def fitted_on(places, **options):
 def test_a_value_that_is_changed_after_a_release_is_told_as_before_one(options):
     fitted, table = fitted_on(PLACES, **options)
     fitted.transform(table[:3])  # from here on tables of its columns are known
-    column = fitted._fitted.columns[0].column
+    column = fitted._fitted.mechanism.columns[0].column
     for numbers in (column.atoms, column.edges):
         if numbers is not None:
             numbers[0] -= 1.0

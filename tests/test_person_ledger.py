@@ -387,7 +387,10 @@ def test_missing_values_that_stay_missing_are_seen_and_their_pattern_may_not_cha
 def test_the_same_row_on_a_coarser_grid_has_not_changed(path, table):
     even = table.assign(cars=[64.0 * v for v in table["cars"]])
     other = fitted(even)
-    assert other.noisier(64.0)._fitted.columns[0].grid > other._fitted.columns[0].grid
+    assert (
+        other.noisier(64.0)._fitted.mechanism.columns[0].grid
+        > other._fitted.mechanism.columns[0].grid
+    )
     own = PersonLedger.create(path, other, key=KEY)
     own.transform(other, even, row_id="client", factor=64.0)
     own.transform(other, even, row_id="client")

@@ -299,7 +299,7 @@ def assert_released(noiser, frame):
     released = noiser.transform(frame)
     assert list(released) == list(noiser.theta_.index)
     assert len(released) == len(frame)
-    for release in noiser._fitted.columns:
+    for release in noiser._fitted.mechanism.columns:
         column, values = release.column, released[release.column.name]
         gone = frame[column.name].isna()
         if column.levels is not None:

@@ -16,8 +16,8 @@ from pyarrow import dataset
 
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
-from sklearn_puffer._noiser import check_stream, utility, worst_case_loss
-from sklearn_puffer._release import person_ledger
+from sklearn_puffer._noiser import utility, worst_case_loss
+from sklearn_puffer._release import check_stream, person_ledger
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer._tables import stream_of

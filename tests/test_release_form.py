@@ -34,8 +34,8 @@ from sklearn_puffer import (
     UncertifiedError,
 )
 from sklearn_puffer._noise import seeded_entropy
-from sklearn_puffer._noiser import transformer
-from sklearn_puffer._noiser.release_artifact import certificate_from_dict
+from sklearn_puffer._release import table_release
+from sklearn_puffer._release.records import certificate_from_dict
 from sklearn_puffer.noise import GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import GaussianMixture
 
@@ -166,7 +166,7 @@ def released(noiser, X, monkeypatch):
     calls = itertools.count()
     with monkeypatch.context() as patched, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        patched.setattr(transformer, "system_entropy", lambda: seeded_entropy(7, next(calls), 0))
+        patched.setattr(table_release, "system_entropy", lambda: seeded_entropy(7, next(calls), 0))
         return noiser.transform(X), [str(each.message) for each in told]
 
 
@@ -302,7 +302,7 @@ def test_a_ledger_counts_the_releases_of_a_form_as_those_of_its_noiser(tmp_path)
 
 def test_a_form_whose_parts_were_changed_releases_nothing():
     release = read("laplace")
-    release._fitted.columns[0].column.atoms[0] += 1.0
+    release._fitted.mechanism.columns[0].column.atoms[0] += 1.0
     with pytest.raises(ValueError, match="is not what its certificate_ is about"):
         release.transform(table_of())
 

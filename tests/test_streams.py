@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from release_cases import ID_KINDS, table_of_ids
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UncertifiedError
-from sklearn_puffer._noiser.out_of_memory import SeenIds
+from sklearn_puffer._release.out_of_memory import SeenIds
 
 KEY = b"blake2b:" + bytes(32)
 
@@ -208,7 +208,7 @@ def test_a_stream_goes_on_with_what_was_fitted_when_it_began(table):
 
 def test_a_stream_is_refused_where_fitted_attributes_were_changed(table):
     noiser = copy.deepcopy(fitted(table))
-    object.__setattr__(noiser._fitted.columns[0], "grid", 8.0)
+    object.__setattr__(noiser._fitted.mechanism.columns[0], "grid", 8.0)
     with pytest.raises(ValueError, match="not what its certificate_ is about"):
         noiser.transform_batches(table)
 

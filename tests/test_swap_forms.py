@@ -108,7 +108,7 @@ def test_a_classifier_that_is_fitted_again_does_not_change_a_fitted_swap():
     prior = ClassifierFit(model, cv="prefit")
     noiser = PufferfishNoiser(1.0, sensitive="s", noise=RecordSwap(cells=8), prior=prior)
     noiser.fit(table)
-    [held] = noiser._fitted.swap.cells.models[0].models
+    [held] = noiser._fitted.mechanism.cells.models[0].models
     before = held.coef_.copy()
     model.fit(table[["x"]], 1 - SECRET)
     assert np.array_equal(held.coef_, before)

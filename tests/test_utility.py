@@ -329,7 +329,7 @@ def test_a_copy_keeps_no_rows_and_has_figures_close_to_those_of_all_rows(options
     frame["w"] = rng.integers(0, 40, 400) + 8 * (frame["s"] == "a")
     noiser = fitted(frame, sensitive="s", epsilon=0.3, **options)
     assert (
-        sum(len(distribution.values) for distribution in noiser._fitted.noise.distributions)
+        sum(len(distribution.values) for distribution in noiser._fitted.mechanism.distributions)
         <= 4 * 18 * 2
     )
     same = noiser.noisier(1.0)  # the same noise, told from what is kept

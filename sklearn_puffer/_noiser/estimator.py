@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
-from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import check_positive, check_same_index, fitting, once_warned
+from sklearn_puffer._base import check_positive, fitting, once_warned
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.fit_table import learn
-from sklearn_puffer._noiser.lazy_swap import find_lazily
-from sklearn_puffer._noiser.mechanism import FittedMechanism, LearntMechanism, Released
+from sklearn_puffer._noiser.lazy_swap import find_lazily, plan_swap
+from sklearn_puffer._noiser.mechanism import noise_of, with_more_noise
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
-from sklearn_puffer._noiser.swap_release import check_size
+from sklearn_puffer._noiser.swap_release import check_size, swap_of
 from sklearn_puffer._noiser.swap_reserve import (
     NO_RESERVE,
     Service,
@@ -30,40 +27,28 @@ from sklearn_puffer._noiser.swap_reserve import (
     with_reserve,
 )
 from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_codes
-from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._release import (
     Draw,
+    FitRows,
     Keying,
-    TableRules,
+    LearntMechanism,
+    Released,
+    TableRelease,
     UtilityWarning,
     Watch,
-    check_beside,
-    first_table,
     next_table,
     refuse_lazy,
     refuse_weights,
+    row_groups,
 )
-from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import AnyTable, LazyTable, Table, is_lazy, readable, secret_columns
+from sklearn_puffer._tables import LazyTable, Table, readable, secret_columns
 from sklearn_puffer.noise import record_swap
 
 # the donors that are left: in no copy of the noiser, so that none is given twice
 _services: WeakKeyDictionary[PufferfishNoiser, Service] = WeakKeyDictionary()
 
 
-def _about_bins(sensitive: Any) -> list[str]:
-    """Return what a certificate says of secrets that are quantile bins of the fitted rows."""
-    bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
-    if not any(isinstance(number, Integral) for number in bins):
-        return []
-    return [
-        "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand "
-        "in this certificate, and are not protected: give edges of your own where they must not be "
-        "known."
-    ]
-
-
-class PufferfishNoiser(ReleaseTransformer):
+class PufferfishNoiser(TableRelease):
     r"""Release public columns so that they tell little about sensitive ones.
 
     `fit` counts how the public columns depend on every secret and finds the smallest noise scale
@@ -304,7 +289,7 @@ class PufferfishNoiser(ReleaseTransformer):
             The fitted noiser, also where its certificate does not hold.
         """
         with fitting(self):
-            self._fit(X, sensitive_features, sample_weight)
+            self._fit(X, y, sensitive_features, sample_weight)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -386,7 +371,7 @@ class PufferfishNoiser(ReleaseTransformer):
                 "epsilon."
             )
         other = copy.copy(self)
-        other._fitted = self._fitted.noisier(float(factor))
+        other._fitted = with_more_noise(self._fitted, float(factor))
         other._go_on_counting(self)
         return other
 
@@ -396,86 +381,51 @@ class PufferfishNoiser(ReleaseTransformer):
         tags.input_tags.allow_nan = self.missing in ("category", "propagate") or swap
         return tags
 
-    def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
-        settings = Settings.of(self.get_params(deep=False))
-        refuse_weights(settings.grouped, sample_weight)
-        if self.sensitive is None and sensitive_features is None:
-            raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
-        if self.sensitive is not None and sensitive_features is not None:
-            raise ValueError(
-                f"sensitive={self.sensitive!r} and sensitive_features are both given; "
-                "name the secrets in one of the two ways."
-            )
-        secrets = None
-        if is_lazy(X):
-            check_beside(X, sensitive_features, sample_weight)
-            if sensitive_features is not None:
-                settings = replace(settings, sensitive=sensitive_features)
-            table, sample_weight = first_table(self, X, sample_weight), None
-        else:
-            X = readable(X)
-            check_same_index(sample_weight, "sample_weight", X)
-            table = first_table(self, X)
-            if sensitive_features is not None:
-                secrets = secret_columns(sensitive_features, table.n_rows, X)
-        service = None
-        if settings.swap is not None and settings.swap.donors is not None:
+    def _checked_parameters(self) -> Settings:
+        return Settings.of(self.get_params(deep=False))
+
+    def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
+        refuse_weights(row_groups(self.get_params(deep=False)), sample_weight)
+        return super()._rows_to_fit(X, y, sensitive_features, sample_weight)
+
+    def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
+        settings = replace(parameters, sensitive=rows.sensitive)
+        read = (settings, rows.table, rows.secrets, rows.sample_weight)
+        if settings.swap is not None:
+            return self._learnt_swap(settings, rows)
+        with once_warned():
+            return learn(*read)
+
+    def _learnt_swap(self, settings: Settings, rows: FitRows) -> LearntSwap:
+        read = (settings, rows.table, rows.secrets, rows.sample_weight)
+        assert settings.swap is not None
+        if settings.swap.donors is not None:
             entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
-            swap, service = with_reserve(settings, table, secrets, sample_weight, entropy)
-            self._take(LearntSwap(swap), table)
-        elif settings.swap is not None:
-            if isinstance(table, LazyTable):
-                swap = find_lazily(settings, table)
-            else:
-                swap = find_swap(read_rows(settings, table, secrets, sample_weight))
-            self._take(LearntSwap(swap), table)
-        else:
-            with once_warned():
-                learnt = learn(settings, table, secrets, sample_weight)
-            self._take(learnt, table)
-        if service is not None:
-            self._warn(few_served(swap), "reserve", UtilityWarning, stacklevel=3)
-        # last, since a failed fit cannot undo it; an earlier fit's donors go
-        _services.pop(self, None)
-        if service is not None:
+            swap, service = with_reserve(*read, entropy)
+            return LearntSwap(swap, service)
+        if isinstance(rows.table, LazyTable):
+            return LearntSwap(find_lazily(settings, rows.table))
+        return LearntSwap(find_swap(read_rows(*read)))
+
+    def _taken(self, learnt: LearntMechanism) -> None:
+        service = learnt.service if isinstance(learnt, LearntSwap) else None
+        _services.pop(self, None)  # an earlier fit's donors go
+        if isinstance(learnt, LearntSwap) and service is not None:
+            self._warn(few_served(learnt.fit), "reserve", UtilityWarning, stacklevel=4)
             _services[self] = service
 
-    def _take(self, learnt: LearntMechanism, table: AnyTable) -> None:
-        read = learnt.read
-        ids = [] if learnt.grouped is None else [learnt.grouped.column]
-        passed = list(dict.fromkeys([*read.passed, *ids]))
-        rules = TableRules(
-            names=table.names,
-            named=hasattr(self, "feature_names_in_"),
-            sensitive=read.hidden,
-            passed=passed,
-            order=[n for n in table.names if n in read.public or n in passed],
-            missing=read.settings.missing,
-            patterns=learnt.patterns(),
-            margins=learnt.margins,
-            groups=learnt.grouped,
-        )
-        fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
-        told = [
-            *fitted.certificate.assumptions,
-            *_about_bins(read.settings.sensitive),
-            *read.order.sentences(),
-        ]
-        certificate = replace(
-            fitted.certificate, assumptions=told, fingerprint=fitted.fingerprint()
-        )
-        self._fitted = replace(fitted, certificate=certificate)
-        self.__dict__.pop("swap_", None)
-        for name, value in learnt.attributes().items():
-            setattr(self, name, value)
-        self.secret_pairs_ = read.pairs
-        self._note_parameters()
-        self._go_on_counting()
-        self._warn(learnt.warnings(), "fit", stacklevel=4)
-        self._warn(read.order.warnings(), "order", stacklevel=4)
-        if any(column.worse for column in learnt.utility):
-            worthless = [say.worthless_sentence(learnt.utility)]
-            self._warn(worthless, "utility", UtilityWarning, stacklevel=4)
+    @property
+    def theta_(self) -> Any:
+        """The noise scale of each public column: a Series, by name or position."""
+        check_is_fitted(self)
+        if swap_of(self._fitted) is not None:
+            raise AttributeError(
+                "theta_ is the scale of noise, and this noiser swaps rows; look at swap_ and "
+                "utility_."
+            )
+        noise = noise_of(self._fitted)
+        assert noise is not None
+        return noise.theta()
 
     @property
     def donors_left_(self) -> Any:
@@ -493,7 +443,7 @@ class PufferfishNoiser(ReleaseTransformer):
 
     def _swapped_beside(self, X: Any, y: Any, given: Any) -> Any:
         """Return the fitted rows, exchanged among rows with equal labels."""
-        swap = self._fitted.swap
+        swap = swap_of(self._fitted)
         assert swap is not None
         self._check_certified()
         table = next_table(self, X)
@@ -513,10 +463,10 @@ class PufferfishNoiser(ReleaseTransformer):
         check_keyless(keying)
         if self not in _services:
             raise ValueError(NO_RESERVE)
-        fitted, entropy = self._fitted, self._entropies()()(0)
-        assert fitted.swap is not None
-        rules = fitted.rules
-        served = _services[self].served(fitted.swap, table, rules.passed, rules.order, entropy)
+        swap, entropy = swap_of(self._fitted), self._entropies()()(0)
+        assert swap is not None
+        rules = self._fitted.rules
+        served = _services[self].served(swap, table, rules.passed, rules.order, entropy)
         return served, None
 
     def _check_streamed(self) -> None:
@@ -525,9 +475,16 @@ class PufferfishNoiser(ReleaseTransformer):
                 "donors are given by transform, to the rows of tables of any size; call it with "
                 "each batch, in the type of the table that was fitted."
             )
-        super()._check_streamed()
+        if not self._fitted.mechanism.by_row:
+            raise ValueError(
+                "batches are released row by row, and a swap exchanges the rows of a whole table; "
+                "read them into one table, or scan them as a lazy one with row_id=, and call "
+                "transform."
+            )
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         if gives_donors(self.noise):
             check_keyless(keying)
+        if swap_of(self._fitted) is not None:
+            return plan_swap(self._fitted, X, keying)
         return super()._planned(X, keying)

@@ -47,17 +47,20 @@ from sklearn_puffer._release import (
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
+    LearntMechanism,
     Margin,
     PairLoss,
     Patterns,
+    ReadColumns,
     Refused,
     RowGroups,
+    RowOrder,
     Rule,
     SetLoss,
     composition_rule,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import AnyTable, Column, Name, Values
+from sklearn_puffer._tables import AnyTable, Column, Missing, Name, Values
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
@@ -74,7 +77,7 @@ _MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class Learnt(LearntMechanism):
     """The priors, scales and proof of a table, and what follows from them.
 
     Attributes
@@ -318,6 +321,24 @@ class Learnt:
             over_set=settings.confidence is not None,
             rows=None if read.grouped is None else read.grouped.for_certificate(),
         )
+
+    def table_read(self) -> ReadColumns:
+        """Return the columns of the table, and the pairs of secrets."""
+        return self.read
+
+    @property
+    def missing(self) -> Missing:
+        """How missing values are read."""
+        return self.settings.missing
+
+    @property
+    def order(self) -> RowOrder:
+        """What the order of the rows tells about the secrets."""
+        return self.read.order
+
+    def useless(self) -> list[str]:
+        """Return what a `UtilityWarning` says of the columns."""
+        return say.worthless(self.utility)
 
     def attributes(self) -> dict[str, Any]:
         """Return the fitted adversary's priors as users look at them."""

@@ -17,15 +17,24 @@ import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, listed
 from sklearn_puffer._noise import KeyedBits, ShippedKey
-from sklearn_puffer._noiser.mechanism import FittedMechanism
-from sklearn_puffer._noiser.out_of_memory import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
 from sklearn_puffer._noiser.read_table import refuse_bins, sensitive_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFit, SwapRead, find_swap, read_rows, recounted
-from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
+from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices, swap_of
 from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
-from sklearn_puffer._release import CountedTable, Keying, LazyRows, check_size, distinct_rows
+from sklearn_puffer._release import (
+    CHANGED_SINCE,
+    CountedTable,
+    FittedMechanism,
+    KeyedPart,
+    Keying,
+    LazyRows,
+    check_ids,
+    check_size,
+    distinct_rows,
+    read_lazily,
+)
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,
@@ -216,7 +225,7 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
     TypeError, ValueError
         If the table does not fit, is too small, or ids are missing or not unique.
     """
-    swap = fitted.swap
+    swap = swap_of(fitted)
     assert swap is not None
     if swap.distance.cost is not None:
         raise ValueError(
@@ -224,7 +233,7 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
             "leave cost out of RecordSwap, or release the rows in memory."
         )
     names, keyed = read_lazily(fitted, X, keying)
-    kinds = {str(release.column.name): release.column.kind for release in fitted.columns}
+    kinds = {str(column.name): column.kind for column in swap.released_columns}
     plans.check_lazy_kinds(X, kinds)
     check_ids(X, keyed[2])
     ids, strata_and_cells, digests = _fetched(X, names, _Scored(swap, *keyed))

@@ -18,6 +18,7 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base import (
     Array,
+    FieldError,
     IntArray,
     counted,
     digest,
@@ -29,16 +30,32 @@ from sklearn_puffer._noise import (
     MAX_STEPS,
     ByRow,
     Entropy,
+    MixedNoise,
     Mixing,
+    Noise,
     NoiseSource,
     RowWords,
     grid_step,
     sampler,
     to_indices,
+    without_mixings,
 )
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._noiser.settings import Output
-from sklearn_puffer._release import Draw, KeyedRows, Patterns, TableRules
+from sklearn_puffer._release import (
+    Draw,
+    Fields,
+    KeyedRows,
+    Moved,
+    Patterns,
+    Released,
+    TableRules,
+    all_written,
+    read_column,
+    stated,
+    written,
+    written_column,
+)
 from sklearn_puffer._tables import (
     LARGEST_SINGLE,
     Column,
@@ -52,7 +69,7 @@ from sklearn_puffer._tables import (
     column_reader,
     rule_of,
 )
-from sklearn_puffer.noise import Noise
+from sklearn_puffer.noise import family_of, written_family
 from sklearn_puffer.notions import Notion
 
 # The largest grid index of a value: sums of larger ones with heavy-tailed noise are saturated.
@@ -62,6 +79,7 @@ _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leav
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
 _GONE = np.int64(-(2**63))  # neither an index nor a code, nor the bits of a number but -0.0
+Least = tuple[float, float]  # the scale and grid of the proof
 Done = Callable[[int], None]  # called with the number of values released
 
 
@@ -196,7 +214,7 @@ def _product_up(scale: float, factor: float) -> float:
 
 def release_table(
     table: Table, releases: Sequence[ColumnRelease], rules: TableRules, draw: Draw
-) -> tuple[Any, dict[Name, int]]:
+) -> Released:
     """Return the released table in the caller's own type, and how many values were moved.
 
     Raises
@@ -237,7 +255,7 @@ def _released(
     releases: Sequence[ColumnRelease],
     rules: TableRules,
     draw: Draw,
-) -> tuple[Any, dict[Name, int]]:
+) -> Released:
     _check_patterns({reader.column.name: reader for reader in readers}, rules.patterns)
     dtypes = {
         reader.column.name: release.dtype(reader.values)
@@ -255,7 +273,7 @@ def _released(
             _run_keyed(workers, table.n_rows, done, draw.keyed)
     finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
     finished |= {name: Finished(table.original(name), passed=True) for name in rules.passed}
-    moved = {r.column.name: r.moved for r in readers if r.moved}
+    moved = Moved({r.column.name: r.moved for r in readers if r.moved}, table.n_rows)
     return table.build({name: finished[name] for name in rules.order}), moved
 
 
@@ -500,6 +518,19 @@ def _stride(table: IntArray) -> int | None:
     return int(apart[0]) if apart.size and (apart == apart[0]).all() else None
 
 
+def types_of_columns(releases: Sequence[ColumnRelease], table: Table) -> dict[Name, Any]:
+    """Return the Arrow type of each released column, which can hold any of its values."""
+    return {release.column.name: _type_of(release, table) for release in releases}
+
+
+def _type_of(release: ColumnRelease, table: Table) -> Any:
+    """Return the type of a released column, which can hold any of its values."""
+    name, levels = release.column.name, release.column.levels
+    codes = [0] if levels is None else [k for k, level in enumerate(levels) if level is not None]
+    output = np.array(codes, dtype=release.dtype(table.values(name)))
+    return table.build({name: finished(release, output, None)}).schema.field(str(name)).type
+
+
 def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
     """Return a filled column as its table takes it, with ``gone`` values missing."""
     column, native = release.column, release.output != "noisy"
@@ -558,3 +589,88 @@ def fingerprint(
     It is a function of numbers and labels alone, the same in every process and after pickling.
     """
     return digest("sklearn_puffer.fingerprint/2", columns, notion, releases, *about)
+
+
+_NO_SHARES = np.zeros(0)
+
+
+def _written_family(releases: Sequence[ColumnRelease]) -> dict[str, Any] | None:
+    noises = [release.noise for release in releases if release.noise is not None]
+    if not noises:
+        return None
+    noise = without_mixings(noises[0])
+    if (family := written_family(noise)) is None:
+        raise ValueError(
+            f"noise={noise.name} is a family of your own, which a release artifact does not hold: "
+            "its reader may lack it; use one of sklearn_puffer.noise, or save the noiser with "
+            "joblib."
+        )
+    name, parameters = family
+    return {"family": name} | {key: written(value) for key, value in parameters.items()}
+
+
+def written_noise(releases: Sequence[ColumnRelease], certified: Sequence[Least]) -> dict[str, Any]:
+    """Return noise as fields of a release artifact: that which is drawn, and that of the proof."""
+    records = [written_release(release) for release in releases]
+    for record, release, least in zip(records, releases, certified, strict=True):
+        scale, grid = least
+        if least != (scale_of(release), release.grid):
+            record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)}
+    return with_family(releases, records)
+
+
+def with_family(releases: Sequence[ColumnRelease], records: list[dict[str, Any]]) -> dict[str, Any]:
+    family = _written_family(releases)
+    return {"output": releases[0].output, "columns": records} | stated({"noise": family})
+
+
+def written_release(release: ColumnRelease) -> dict[str, Any]:
+    mixing = release.mixing
+    return written_column(release.column) | stated(
+        {
+            "scale": None if release.noise is None else written(scale_of(release)),
+            "grid": written(release.grid) or None,
+            "drawn": None if mixing is None else all_written(np.array(mixing.values)),
+            "shares": None if mixing is None else mixing.shares,
+        }
+    )
+
+
+def read_noise(
+    record: Fields, columns: Sequence[Fields]
+) -> tuple[list[ColumnRelease], list[Least]]:
+    """Return the noise that is drawn, and that of the proof, as they were written."""
+    output, family = record.read("output", Output), record.inner("noise")
+    noise = None if family is None else _read_family(family)
+    releases = [_read_release(column, noise, output) for column in columns]
+    return releases, [_read_least(*pair) for pair in zip(columns, releases, strict=True)]
+
+
+def _read_family(record: Fields) -> Noise:
+    parameters = {"k": record.number("k")} if record.has("k") else {}
+    return family_of(record.read("family", str), parameters)
+
+
+def _read_release(record: Fields, family: Noise | None, output: Output) -> ColumnRelease:
+    column, noise = read_column(record), None
+    grid = record.number("grid") if record.has("grid") else 0.0
+    mixed = record.has("shares")
+    if record.has("scale"):
+        if family is None:
+            raise FieldError("field noise is missing")
+        noise = family.with_scale(record.number("scale"))
+        record.check(grid > 0.0 or mixed, "grid")
+        record.check(mixed or not column.unordered, "shares")
+    if mixed and noise is not None:
+        values, shares = record.numbers("drawn"), record.read("shares", tuple[int, ...])
+        record.check(len(values) == len(shares) == len(column.atoms), "drawn")
+        noise = MixedNoise(noise, (Mixing(tuple(values.tolist()), shares),))
+    return ColumnRelease(column, noise, grid, output)
+
+
+def _read_least(record: Fields, release: ColumnRelease) -> Least:
+    """Return the scale and grid that the certificate covers, where there is more noise."""
+    least = record.inner("certified")
+    if least is None:
+        return scale_of(release), release.grid
+    return least.number("scale"), least.number("grid")

@@ -5,7 +5,7 @@ Which values there are, what does not go together, and what would be possible in
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._release import RowGroups, adds_up, check_releases, row_groups
+from sklearn_puffer._release import RowGroups, adds_up, check_releases, check_unknown, row_groups
 from sklearn_puffer._strategies import (
     Change,
     dependent_rows,
@@ -474,16 +474,6 @@ def _checked_categories(categories: Any) -> Mapping[Any, Sequence[Any]]:
     if not isinstance(categories, Mapping):
         raise TypeError(f"categories must map columns to lists of values, got {categories!r}.")
     return categories
-
-
-def check_unknown(unknown: Any) -> Any:
-    """Return the rule for values that `fit` has not seen, as it is given."""
-    if isinstance(unknown, Mapping):
-        for name, value in unknown.items():
-            if value is None or not isinstance(value, Hashable):
-                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
-        return dict(unknown)
-    return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
 
 
 def _checked_bins(n_bins: Any) -> Any:

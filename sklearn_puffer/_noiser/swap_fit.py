@@ -12,7 +12,6 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, listed, quoted
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
-from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.read_table import known_columns, secret_of, sensitive_of
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings
@@ -42,6 +41,7 @@ from sklearn_puffer._release import (
     CountedTable,
     ReserveFacts,
     RowOrder,
+    column_of,
     fitted_groups,
     group_names,
     order_told,

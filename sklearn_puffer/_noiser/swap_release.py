@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -25,9 +25,17 @@ from sklearn_puffer._noiser.swap_rows import (
     WideRows,
     columns_of,
 )
-from sklearn_puffer._release import Draw, TableRules, UncertifiedError
+from sklearn_puffer._release import (
+    Draw,
+    Fields,
+    FittedMechanism,
+    Keying,
+    Mechanism,
+    TableRules,
+    UncertifiedError,
+)
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
-from sklearn_puffer._tables import AnyTable, Finished, Name, Table, alike, row_digests
+from sklearn_puffer._tables import AnyTable, Column, Finished, Name, Table, alike, row_digests
 
 LEAST_ROWS = 50
 """Rows of a table, below which there is hardly anybody to swap with."""
@@ -86,7 +94,7 @@ class Solved:
 
 
 @dataclass(frozen=True, eq=False)
-class SwapRelease:
+class SwapRelease(Mechanism):
     """How the rows of a table are swapped.
 
     Attributes
@@ -137,7 +145,39 @@ class SwapRelease:
         names = [release.column.name for release in self.columns]
         return names if self.form is None else self.form.names(names)
 
-    def fingerprint(self, *about: object) -> str:
+    by_row: ClassVar[bool] = False
+    untested: ClassVar[str] = (
+        'on_drift="raise" is for columns that noise releases, and rows are '
+        "swapped as they are, whatever their distribution; look at certificate_.check(X), and "
+        'pass on_drift="ignore".'
+    )
+
+    @property
+    def released_columns(self) -> list[Column]:
+        """The columns that are exchanged, row by row."""
+        return [release.column for release in self.columns]
+
+    def to_record(self) -> NoReturn:
+        """Refuse: cells are those of a classifier."""
+        raise ValueError(
+            "a swap is made of a classifier, which JSON does not hold; save the noiser with "
+            "joblib, and keep it where you keep the table."
+        )
+
+    @classmethod
+    def from_record(cls, record: Fields, columns: Sequence[Fields]) -> NoReturn:
+        """Refuse: no artifact holds a swap."""
+        raise NotImplementedError
+
+    def context(self, fingerprint: str, keying: Keying) -> str:
+        """Return the fingerprint.
+
+        The name of the data set does not count: under another name the same people would be swapped
+        anew.
+        """
+        return fingerprint
+
+    def fingerprint(self, certificate: Any, *about: object) -> str:
         """Return the digest that identifies this swap, together with other values."""
         distributions = [(column.sensitive, column.counts, column.pairs) for column in self.counted]
         swap = (self.public, self.strata, distributions, self.costs, self.notion)
@@ -352,3 +392,8 @@ def check_size(n_rows: int) -> None:
             'anybody to swap with; collect more rows, use noise="laplace", which releases them '
             "one by one, or set rows of fit aside for that (noise=RecordSwap(donors=0.3))."
         )
+
+
+def swap_of(fitted: FittedMechanism) -> SwapRelease | None:
+    """Return the mechanism of a fitted release, where it is a swap."""
+    return fitted.mechanism if isinstance(fitted.mechanism, SwapRelease) else None

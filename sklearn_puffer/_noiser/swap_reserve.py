@@ -17,13 +17,12 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, listed, quoted, task
 from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Entropy, NotCopied, Stream
-from sklearn_puffer._noiser.checked_rows import column_of, margin_of_rows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFit, find_swap, read_rows, tallies
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
-from sklearn_puffer._noiser.swap_result import largest_gap
+from sklearn_puffer._noiser.swap_result import largest_gap, margin_of_rows
 from sklearn_puffer._noiser.swap_rows import Columns, Distance, Points, ValueCells, columns_of
-from sklearn_puffer._release import CountedTable, OverspentError, ReserveFacts, Seen
+from sklearn_puffer._release import CountedTable, OverspentError, ReserveFacts, Seen, column_of
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import (
     RUNS_OUT,

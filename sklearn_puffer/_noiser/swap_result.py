@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, __version__, shown, utc_now
 from sklearn_puffer._losses import SwapDistributions
 from sklearn_puffer._noise import Choices, Stream
-from sklearn_puffer._noiser.checked_rows import FittedSwap
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import (
     LEAST_STRATUM,
@@ -28,25 +27,45 @@ from sklearn_puffer._noiser.swap_fit import (
     learnt_strata,
     read_rows,
 )
-from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
+from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease, swap_of
 from sklearn_puffer._noiser.swap_rows import Distance, Points, WideRows, size_of
 from sklearn_puffer._noiser.utility import RawDistribution, utility_of, utility_without_order
 from sklearn_puffer._release import (
     SWAP_WARNING,
     ColumnUtility,
     Draws,
+    Drift,
+    FittedMargins,
     Kept,
+    LearntMechanism,
     Margin,
     PairLoss,
-    Patterns,
+    ReadColumns,
     RowGroups,
+    RowOrder,
+    RowsOfSecrets,
     SetLoss,
     SwapCertificate,
     SwapFacts,
+    column_of,
+    compared_rows,
+    margin_of,
     swap_assumptions,
 )
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._swaps import ROW
-from sklearn_puffer._tables import Name, Table, beside, ranks_of, readable_column
+from sklearn_puffer._tables import (
+    AnyTable,
+    Column,
+    Missing,
+    Name,
+    Placed,
+    Table,
+    Values,
+    beside,
+    ranks_of,
+    readable_column,
+)
 from sklearn_puffer.notions import promised
 
 ONE_SWAP = (
@@ -98,19 +117,11 @@ class Swap:
 
 
 @dataclass(frozen=True, eq=False)
-class LearntSwap:
+class LearntSwap(LearntMechanism):
     """A fitted swap, and what follows from it."""
 
     fit: SwapFit
-
-    @property
-    def margins(self) -> list[Margin]:
-        """Nothing: a swap tests drift against its cells."""
-        return []
-
-    def patterns(self) -> Patterns:
-        """Return nothing: a missing value is a value of its own."""
-        return {}
+    service: Any = None  # that gives donors to single rows
 
     @property
     def read(self) -> SwapRead:
@@ -127,6 +138,24 @@ class LearntSwap:
     def settings(self) -> Settings:
         """The parameters."""
         return self.read.settings
+
+    def table_read(self) -> ReadColumns:
+        """Return the columns of the table, and the pairs of secrets."""
+        return self.read
+
+    @property
+    def missing(self) -> Missing:
+        """How missing values are read."""
+        return self.settings.missing
+
+    @property
+    def order(self) -> RowOrder:
+        """What the order of the rows tells about the secrets."""
+        return self.read.order
+
+    def useless(self) -> list[str]:
+        """Return what a `UtilityWarning` says of the columns."""
+        return say.worthless(self.utility)
 
     def mechanism(self) -> SwapRelease:
         """Return how rows are swapped."""
@@ -470,7 +499,8 @@ class SwapCurve:
     def of(cls, noiser: Any, table: Table) -> SwapCurve:
         """Return the swap of a fitted noiser for a table with the sensitive columns."""
         settings = Settings.of(noiser.get_params(deep=False))
-        swap = noiser._fitted.swap
+        swap = swap_of(noiser._fitted)
+        assert swap is not None
         read = read_rows(settings, table, None, None, form=swap.form)
         return cls(settings, swap, read, swap.assigned(read.columns))
 
@@ -534,23 +564,24 @@ class HeldSwap:
 
 def held_swap(noiser: Any, table: Table, features: Any, tested: Array) -> HeldSwap | None:
     """Return figures of the swap of the tested rows of a table; None without a swap."""
-    if noiser._fitted.swap is None:
+    swap = swap_of(noiser._fitted)
+    if swap is None:
         return None
     settings = Settings.of(noiser.get_params(deep=False))
     settings = settings if features is None else replace(settings, sensitive=None)
-    read = read_rows(settings, table, features, None, form=noiser._fitted.swap.form)
-    strata, cells = noiser._fitted.swap.assigned(read.columns)
+    read = read_rows(settings, table, features, None, form=swap.form)
+    strata, cells = swap.assigned(read.columns)
     strata, cells = strata[tested], cells[tested]
-    solved, slack = noiser._fitted.swap.solved(strata, cells), np.zeros(len(tested))
+    solved, slack = swap.solved(strata, cells), np.zeros(len(tested))
     for stratum in solved:
         for cell, flows in zip(stratum.cells, stratum.flows.T, strict=True):
             rows = (strata == stratum.stratum) & (cells == cell)
             shares = [distributions.shares for distributions in stratum.problem.distributions]
             slack[rows] = max(_rounded(flows, of_column) for of_column in shares) / rows.sum()
     return HeldSwap(
-        strata=_from_strata(noiser._fitted.swap.counted, solved),
+        strata=_from_strata(swap.counted, solved),
         slack=slack,
-        within=gain_within(read, noiser._fitted.swap),
+        within=gain_within(read, swap),
     )
 
 
@@ -572,3 +603,96 @@ def _rounded(flows: IntArray, shares: FloatArray) -> float:
     means = np.where(parts > 0.0, shares, 0.0) @ parts
     most, least = (fractional[:, ::way][:, :ups].sum(axis=1) for way in (-1, 1))
     return float(max((most - means).max(), (means - least).max(), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSwap(FittedMargins):
+    """The margins and the cells of the fitted rows, in the certificate of a swap.
+
+    Attributes
+    ----------
+    by_secret : dict of dict of list of Margin
+        The margins of the rows of each secret, by sensitive column.
+    stays : sequence of Column
+        Those that stay with their owners.
+    release : SwapRelease
+    """
+
+    by_secret: Mapping[Name, Mapping[Any, Sequence[Margin]]]
+    stays: Sequence[Column]
+    release: Any
+
+    @classmethod
+    def of(cls, read: Any, release: Any) -> FittedSwap:
+        """Return the margins and cells of the rows that were read."""
+        columns = [column_of(*column) for column in read.exchanged.items()]
+
+        def margins(rows: Array) -> list[Margin]:
+            return [margin_of_rows(c, read.columns[c.name], read.weights, rows) for c in columns]
+
+        by_secret = {
+            secret.name: {
+                x: margins(read.codes[secret.name] == k) for k, x in enumerate(secret.labels)
+            }
+            for secret in read.secrets
+        }
+        everyone = np.ones(len(read.weights), dtype=bool)
+        stays = [column_of(name, read.columns[name]) for name in read.passed]
+        return cls(columns, margins(everyone), by_secret, stays, release)
+
+    @property
+    def secrets(self) -> dict[Name, list[Any]]:
+        """The values of the sensitive columns."""
+        return {name: list(of_secret) for name, of_secret in self.by_secret.items()}
+
+    def check(self, X: Any, sensitive: Any = None) -> Drift:
+        """Return whether rows look like those of `fit`, and the loss by their secrets in cells."""
+        return compared_rows(self, X, sensitive)
+
+    def against(self, prior: Any) -> NoReturn:
+        """Refuse: the fitted rows are counted in cells, not as distributions of the columns."""
+        raise ValueError(
+            "prior is compared with noise, and the loss of a swap follows from its cells; give "
+            "other adversaries as classifiers (prior=, adversaries=) and fit again."
+        )
+
+    def margins_of_secrets(self) -> Mapping[Name, Mapping[Any, Sequence[Margin]]]:
+        """Return the margins of the rows of each secret."""
+        return self.by_secret
+
+    def budget(self) -> str:
+        """Return what is guaranteed, in words."""
+        return str(self.release.notion.budget_name())
+
+    def estimated(
+        self, table: AnyTable, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
+    ) -> tuple[float | None, str]:
+        """Return the loss of a swap of these rows, by their own secrets, or why there is none."""
+        try:
+            wide, columns = self.release.read(table)
+            strata, cells = self.release.assigned(columns)
+        except (TypeError, ValueError) as error:
+            return None, str(error)
+        parts, worst = self.release.solved(strata, cells), 0.0
+        cells_of = {
+            (name, label): cells[rows if wide is None else rows[wide.first]]
+            for name, label, rows in rows_of_secrets
+        }
+        for secrets in self.release.counted:
+            counts = np.zeros_like(secrets.counts)
+            for k, label in enumerate(secrets.labels):
+                np.add.at(counts[k], cells_of.get((secrets.sensitive, label), cells[:0]), 1)
+            seen = counts.sum(axis=1) > 0
+            pairs = [pair for pair in secrets.pairs.tolist() if seen[pair].all()]
+            for part in parts if pairs else ():
+                if not counts[:, part.cells].sum(axis=0).all():
+                    return None, "some cell has no row whose secret fit has seen"
+                distributions = SwapDistributions(counts[:, part.cells], np.array(pairs))
+                worst = max(worst, float(part.losses(distributions)[..., 1].max()))
+        return worst, ""
+
+
+def margin_of_rows(column: Column, values: Values, weights: Array, rows: Array) -> Margin:
+    there = rows if values.missing is None else rows & ~values.missing
+    total = int(weights[rows].sum())
+    return margin_of(column, values.data[there].astype(float), weights[there], total)

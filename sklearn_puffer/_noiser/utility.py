@@ -28,6 +28,7 @@ from scipy.sparse import coo_array
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
+from sklearn_puffer._noiser.swap_release import swap_of
 from sklearn_puffer._release import ColumnUtility, next_table
 from sklearn_puffer._tables import (
     Column,
@@ -568,7 +569,7 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
         )
     noiser._check_as_certified()
-    if noiser._fitted.swap is not None:
+    if swap_of(noiser._fitted) is not None:
         raise ValueError(
             "noiser is a swap, which exchanges whole rows: every column as a whole stays what it "
             "was, and its values have no distribution by which they move; look at SwapDisplay and "
@@ -626,7 +627,7 @@ def _released_values(column: Column, values: Values, moves: ColumnMoves) -> Floa
 
 def release_of(noiser: Any, name: Any) -> tuple[int, ColumnRelease]:
     """Return the release of a column, and its place; the name may be left out of a single one."""
-    releases = noiser._fitted.columns
+    releases = noiser._fitted.mechanism.columns
     names = [release.column.name for release in releases]
     if name is None and len(names) == 1:
         return 0, releases[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -30,7 +31,6 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.adversaries import CLOSE, drawn_around
-from sklearn_puffer._noiser.checked_rows import check_rows
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     Group,
@@ -49,10 +49,13 @@ from sklearn_puffer._release import (
     Drift,
     Margin,
     RowGroups,
+    RowsOfSecrets,
     RowsTogether,
     SetLoss,
+    compared_rows,
     jsonable,
     plain_record,
+    whole_rows,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._sets import (
@@ -63,7 +66,16 @@ from sklearn_puffer._sets import (
     set_around,
     work,
 )
-from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
+from sklearn_puffer._tables import (
+    AnyTable,
+    CodeArray,
+    Column,
+    Name,
+    Pair,
+    Placed,
+    Secret,
+    records_frame,
+)
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact, smallest_factor
 from sklearn_puffer.noise import Noise
@@ -224,7 +236,22 @@ class FittedRelease:
 
     def check(self, X: Any, sensitive: Any = None) -> Drift:
         """Return whether rows still look like those of `fit`: see `Certificate`."""
-        return check_rows(self, X, sensitive)
+        return compared_rows(self, X, sensitive)
+
+    def margins_of_secrets(self) -> dict[Name, dict[Any, list[Margin]]]:
+        """Return the margins of the rows of each secret."""
+        assert self.conditional is not None
+        return self.conditional.margins()
+
+    @abstractmethod
+    def budget(self) -> str:
+        """Return what is guaranteed, in words."""
+
+    def estimated(
+        self, table: AnyTable, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
+    ) -> tuple[float | None, str]:
+        """Return the loss under the distributions counted from rows, or why it has none."""
+        return estimated_loss(self, placed, rows_of_secrets)
 
     def among(self, labels: Mapping[Name, Sequence[Any]]) -> Self:
         """Return the release with the pairs of these secrets alone."""
@@ -386,6 +413,10 @@ class FittedNoise(FittedRelease):
             pairs=tuple(_losses_under(secret_pairs[: len(lower)], lower, upper, recomputed)),
             groups=None if self.together is None else self.together.for_certificate(),
         )
+
+    def budget(self) -> str:
+        """Return what is guaranteed, in words."""
+        return self.notion.budget_name()
 
     def restricted(self, members: Members) -> FittedNoise:
         """Return the release of some of the columns alone, whose rows are complete."""
@@ -945,3 +976,32 @@ def _set_sizes(counted: Adversary) -> dict[Members, int]:
 
 def _shape(members: Members, columns: Sequence[Column]) -> list[int]:
     return [len(columns[k].atoms) for k in members]
+
+
+def estimated_loss(
+    fitted: Any, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
+) -> tuple[float | None, str]:
+    """Return the loss under the distributions counted from the rows, or why it has none."""
+    if any(column.free for column in fitted.columns):
+        return None, "the noise is for continuous distributions, and rows have none"
+    whole = whole_rows(placed)
+    distributions: dict[Name, dict[Any, Discrete]] = {}
+    for name, label, rows in rows_of_secrets:
+        if (rows & whole).any():
+            distributions.setdefault(name, {})[label] = _distribution(
+                fitted.columns, placed, rows & whole
+            )
+    among = fitted.among({name: list(of) for name, of in distributions.items()})
+    if not any(among.pairs.values()):
+        return None, "no protected pair of secrets has rows whose values fit has seen"
+    try:
+        return float(among.against({n: distributions[n] for n in among.secrets}).loss), ""
+    except ValueError:  # which names values and secrets of a prior that nobody gave
+        return None, "no loss is computed for such rows, as where values were missing in fit"
+
+
+def _distribution(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
+    """Return the distribution of the values that rows are released from."""
+    values = [c.atoms[p.codes[rows]] for c, p in zip(columns, placed, strict=True)]
+    cells, counts = np.unique(np.stack(values, axis=1), axis=0, return_counts=True)
+    return Discrete.from_counts(cells[:, 0] if len(columns) == 1 else cells, counts)

@@ -1,14 +1,19 @@
 """What is guaranteed: the certificate, how releases add up, and the ledger that counts them."""
 
 from sklearn_puffer._release import sentences
+from sklearn_puffer._release.artifact import read_column, written_column
 from sklearn_puffer._release.certificate import (
-    NO_PRIOR,
-    READ_SCHEMAS,
     Awaited,
     Certificate,
     CertifiedEstimator,
     UncertifiedError,
     made_line,
+)
+from sklearn_puffer._release.checked_rows import (
+    FittedMargins,
+    RowsOfSecrets,
+    compared_rows,
+    whole_rows,
 )
 from sklearn_puffer._release.composition import (
     MOST_RELEASES,
@@ -29,17 +34,12 @@ from sklearn_puffer._release.drift import (
     ConditionalMargins,
     Drift,
     Margin,
-    SecretDrift,
     Seen,
     Watch,
-    check_on_drift,
     counted_loss,
-    drift_warning,
     margin_of,
-    margin_over,
     n_cells,
     stand_ins,
-    watch_of,
 )
 from sklearn_puffer._release.evidence import (
     ColumnNoise,
@@ -52,22 +52,34 @@ from sklearn_puffer._release.evidence import (
     UtilityWarning,
     jsonable,
     plain_record,
-    utility_frame,
     weak_warning,
 )
-from sklearn_puffer._release.keyed_rows import (
-    KeyedRows,
-    Keying,
-    Noted,
-    Noting,
-    check_keying,
-    check_present,
-    check_unlike,
-    keyed_rows,
-)
+from sklearn_puffer._release.keyed_rows import KeyedRows, Keying, Noted, check_keying, keyed_rows
 from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
-from sklearn_puffer._release.mechanism import Draw, Patterns, TableRules
+from sklearn_puffer._release.mechanism import (
+    Draw,
+    FittedMechanism,
+    LearntMechanism,
+    Mechanism,
+    Moved,
+    Patterns,
+    ReadColumns,
+    Released,
+    TableRules,
+    keyed_context,
+)
+from sklearn_puffer._release.out_of_memory import (
+    CHANGED_SINCE,
+    KeyedPart,
+    check_ids,
+    check_stream,
+    keyed_mark,
+    read_lazily,
+    rows_of_stream,
+    types_of,
+)
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
+from sklearn_puffer._release.records import Fields, all_written, stated, written
 from sklearn_puffer._release.row_certificates import (
     NOT_BETTER,
     SWAP_READERS,
@@ -87,7 +99,6 @@ from sklearn_puffer._release.row_groups import (
     fitted_groups,
     group_codes,
     group_names,
-    refuse_parts,
     refuse_weights,
     row_groups,
 )
@@ -95,11 +106,10 @@ from sklearn_puffer._release.rows import (
     CountedTable,
     LazyRows,
     RowOrder,
-    check_beside,
-    check_rows,
     check_size,
+    check_unknown,
+    column_of,
     distinct_rows,
-    first_table,
     next_table,
     order_told,
     refuse_lazy,
@@ -111,6 +121,7 @@ from sklearn_puffer._release.store import (
     check_free,
     explained,
     growing_file,
-    located,
     write_new,
 )
+from sklearn_puffer._release.table_release import FitRows, TableRelease
+from sklearn_puffer._release.written_release import PufferfishRelease

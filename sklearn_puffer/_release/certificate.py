@@ -221,6 +221,11 @@ loan by at most a factor of e^0.5 = 1.649.
         return promised(self.epsilon, self.delta, self.alpha)
 
     @property
+    def released_by(self) -> str:
+        """What releases rows, in a word: a noise, or what stands in its place."""
+        return self.noise
+
+    @property
     def holds(self) -> bool:
         """Whether the proven loss is within the budget."""
         return self.loss <= self.notion.budget

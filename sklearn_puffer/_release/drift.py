@@ -474,7 +474,7 @@ def _placed(values: FloatArray, counts: IntArray) -> Place:
 
 
 def check_on_drift(
-    on_drift: Any, margins: Sequence[Margin], *, swap: bool = False, grouped: bool = False
+    on_drift: Any, margins: Sequence[Margin], untested: str = "", *, grouped: bool = False
 ) -> None:
     """Refuse an unknown choice, and "raise" where it cannot be kept, before anything is drawn."""
     check_choice(on_drift, "on_drift", ["warn", "raise", "ignore"])
@@ -483,12 +483,8 @@ def check_on_drift(
             'on_drift="raise" tests rows that are drawn one by one, and those of groups= hang '
             'together; look at certificate_.check(X), and pass on_drift="ignore".'
         )
-    if on_drift == "raise" and swap:
-        raise ValueError(
-            'on_drift="raise" is for columns that noise releases, and rows are '
-            "swapped as they are, whatever their distribution; look at certificate_.check(X), and "
-            'pass on_drift="ignore".'
-        )
+    if on_drift == "raise" and untested:
+        raise ValueError(untested)
     if on_drift == "raise" and not margins:
         raise ValueError(
             'on_drift="raise" needs to know how the values of the fitted rows were distributed, '

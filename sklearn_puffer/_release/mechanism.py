@@ -1,17 +1,25 @@
-"""What is between a fit and a release: how a table is read, and how it is drawn."""
+"""The protocol of a mechanism, and what is between a fit and a release.
+
+`LearntMechanism` is what `fit` learns and proves; it makes a `Mechanism`, which releases rows, and
+is written and read. The base of all estimators, `TableRelease`, knows no more of either.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
 
-from sklearn_puffer._base import listed
+from sklearn_puffer._base import digest, listed
 from sklearn_puffer._noise import Entropy
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.drift import Margin, Watch
-from sklearn_puffer._release.keyed_rows import KeyedRows
+from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
+from sklearn_puffer._release.records import Fields, certificate_from_dict
 from sklearn_puffer._release.row_groups import RowGroups
-from sklearn_puffer._tables import Missing, Name
+from sklearn_puffer._release.rows import RowOrder
+from sklearn_puffer._tables import Column, Missing, Name, Pair, Table
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
@@ -89,3 +97,281 @@ class Draw:
     keyed: KeyedRows | None = None
     watch: Watch | None = None
     n_jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Values of a table that `fit` has not seen, and that were released as others.
+
+    Attributes
+    ----------
+    counts : dict
+        How many of each column.
+    n_rows : int
+        Rows of the table.
+    """
+
+    counts: Mapping[Name, int]
+    n_rows: int
+
+    def __bool__(self) -> bool:
+        return any(self.counts.values())
+
+    def sentence(self) -> str:
+        """Return the warning."""
+        return say.moved_sentence(dict(self.counts))
+
+    def share(self) -> float:
+        """Return the share of the values that were moved, in the worst column."""
+        return max(self.counts.values()) / self.n_rows
+
+    def and_more(self, later: Moved) -> Moved:
+        """Return what was moved in this table and a later one of the same stream."""
+        names = {*self.counts, *later.counts}
+        counts = {name: self.counts.get(name, 0) + later.counts.get(name, 0) for name in names}
+        return replace(self, counts=counts, n_rows=self.n_rows + later.n_rows)
+
+
+Released = tuple[Any, Moved | None]
+"""A table in the caller's own type, and what was moved, if anything."""
+
+
+class Mechanism(ABC):
+    """What releases the rows of a table: a frozen value, without the rows that it was learnt from.
+
+    A mechanism that hands out artifacts names itself by ``kind``: importing its module is enough
+    for `PufferfishRelease.from_json` to read them.
+    """
+
+    #: Its name in release artifacts.
+    kind: ClassVar[str | None] = None
+    #: Whether a row is released by itself, so that a stream can be released as it comes.
+    by_row: ClassVar[bool] = True
+    #: Whether its artifact is for the steward alone.
+    is_key_material: ClassVar[bool] = False
+    #: Why drift is not tested, as the error of ``on_drift="raise"``; "" where it is.
+    untested: ClassVar[str] = ""
+    #: What to do about values that have no place in a task of a lazy table.
+    way_out: ClassVar[str] = "fit again, on rows that have such values"
+
+    kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.kind is not None:
+            Mechanism.kinds[cls.kind] = cls
+
+    @property
+    @abstractmethod
+    def released_columns(self) -> Sequence[Column]:
+        """The columns that it releases, in the order of the table that was fitted.
+
+        Of one in which any value may occur, `column_of` returns it.
+        """
+
+    @abstractmethod
+    def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
+        """Return a table released in the caller's own type, and what was moved, if anything.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the table does not fit, naming all columns that are at fault.
+        """
+
+    @abstractmethod
+    def fingerprint(self, certificate: Any, *about: Any) -> str:
+        """Return the digest of what is drawn, and of what else counts.
+
+        "" if the certificate is about something else: it may not depend on its fingerprint.
+        """
+
+    @abstractmethod
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields of a release artifact, a record of each column in "columns".
+
+        Raises
+        ------
+        ValueError
+            If no artifact holds it.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_record(cls, record: Fields, columns: Sequence[Fields]) -> Mechanism:
+        """Return the mechanism whose fields, and records of columns, were written.
+
+        Raises
+        ------
+        FieldError
+            If a field is missing or does not fit the others.
+        """
+
+    @classmethod
+    def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
+        """Return the certificate that ``to_dict`` wrote."""
+        return certificate_from_dict(record, awaited=awaited)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what a release read from JSON shows of it, such as `theta_`."""
+        return {}
+
+    def context(self, fingerprint: str, keying: Keying) -> str:
+        """Return the digest of all that shapes keyed bits: of what is really drawn."""
+        return keyed_context(fingerprint, [], keying)
+
+    def units(self) -> Sequence[int]:
+        """Return factors that bring the columns of keyed rows to one grid, for a ledger."""
+        return [1]
+
+    def types(self, table: Table, schema: Any) -> dict[Name, Any]:
+        """Return the Arrow type of each public column of a release of an empty table."""
+        return {column.name: schema.field(column.name).type for column in self.released_columns}
+
+
+def keyed_context(fingerprint: str, drawn: Any, keying: Keying) -> str:
+    """Return the digest of a fingerprint, of what is drawn, and of the name of the release."""
+    return digest("sklearn_puffer.keyed/1", (fingerprint, drawn), keying.dataset, keying.release)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedMechanism:
+    """A fitted release: it reads a table, releases it, and has its certificate.
+
+    Attributes
+    ----------
+    rules : TableRules
+    mechanism : Mechanism
+    certificate : Certificate
+    """
+
+    rules: TableRules
+    mechanism: Mechanism
+    certificate: Any
+
+    def __repr__(self) -> str:
+        return f"FittedMechanism({type(self.mechanism).__name__}, {self.certificate.released_by})"
+
+    def fingerprint(self) -> str:
+        """Return the digest of this release; "" if the certificate is about another one.
+
+        It does not depend on the fingerprint in the certificate.
+        """
+        certificate, rules = self.certificate, self.rules
+        return self.mechanism.fingerprint(
+            certificate,
+            certificate.notion,
+            certificate.releases,
+            (certificate.rule, certificate.loss),
+            (rules.names, rules.sensitive, rules.passed, rules.order),
+            (rules.missing, rules.patterns),
+            *([] if rules.groups is None else [rules.groups]),
+        )
+
+    def context(self, keying: Keying) -> str:
+        """Return the digest of all that shapes keyed bits."""
+        return self.mechanism.context(self.fingerprint(), keying)
+
+    def released(self, table: Table, draw: Draw) -> Released:
+        """Return a table released in the caller's own type, and what was moved, if anything."""
+        return self.mechanism.released(table, self.rules, draw)
+
+
+class ReadColumns(Protocol):
+    """The columns of a table that was read for a fit."""
+
+    @property
+    def hidden(self) -> Sequence[Name]:
+        """The sensitive columns that are columns of the table."""
+
+    @property
+    def public(self) -> Sequence[Name]:
+        """The columns that are released."""
+
+    @property
+    def passed(self) -> Sequence[Name]:
+        """The columns that are handed through."""
+
+    @property
+    def pairs(self) -> Mapping[Name, Sequence[Pair]]:
+        """The protected pairs of secrets, by sensitive column."""
+
+
+class LearntMechanism(ABC):
+    """What `fit` learns of a table, which a fitted estimator is made of.
+
+    Of the rows themselves nothing is kept but what these methods return. A dataclass that derives
+    from it gives its fields other names than these properties, which would be their defaults.
+    """
+
+    @abstractmethod
+    def table_read(self) -> ReadColumns:
+        """Return the columns of the table, and the pairs of secrets."""
+
+    @abstractmethod
+    def mechanism(self) -> Mechanism:
+        """Return what releases rows."""
+
+    @abstractmethod
+    def certificate(self) -> Any:
+        """Return the certificate, with ``utility``, and without a fingerprint yet."""
+
+    @property
+    def missing(self) -> Missing:
+        """How missing values are read."""
+        return "category"
+
+    @property
+    def order(self) -> RowOrder:
+        """What the order of the rows tells about the secrets."""
+        return RowOrder()
+
+    @property
+    def grouped(self) -> RowGroups | None:
+        """The groups of rows that are released together, if there are any."""
+        return None
+
+    @property
+    def margins(self) -> Sequence[Margin]:
+        """The distribution of each column, to notice drift; empty where it is not tested."""
+        return ()
+
+    def patterns(self) -> Patterns:
+        """Return which columns occurred together, where others may be missing."""
+        return {}
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+        return []
+
+    def useless(self) -> list[str]:
+        """Return what a `UtilityWarning` says of the columns."""
+        return []
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of a fitted estimator that are this mechanism's own."""
+        return {}
+
+    def fitted(
+        self, names: Sequence[Name], *, named: bool, told: Sequence[str] = ()
+    ) -> FittedMechanism:
+        """Return the fitted release, whose certificate has its fingerprint and is told more."""
+        read, grouped = self.table_read(), self.grouped
+        passed = list(dict.fromkeys([*read.passed, *([grouped.column] if grouped else [])]))
+        rules = TableRules(
+            names=names,
+            named=named,
+            sensitive=read.hidden,
+            passed=passed,
+            order=[name for name in names if name in read.public or name in passed],
+            missing=self.missing,
+            patterns=self.patterns(),
+            margins=self.margins,
+            groups=grouped,
+        )
+        fitted = FittedMechanism(rules, self.mechanism(), self.certificate())
+        assumptions = [*fitted.certificate.assumptions, *told]
+        certificate = replace(
+            fitted.certificate, assumptions=assumptions, fingerprint=fitted.fingerprint()
+        )
+        return replace(fitted, certificate=certificate)

@@ -17,17 +17,26 @@ that alternate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, xlogy
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import Array, FloatArray, as_array, listed, real_numbers
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    as_array,
+    check_choice,
+    listed,
+    real_numbers,
+)
 from sklearn_puffer._tables import (
     AnyTable,
+    Column,
     LazyTable,
     Name,
     Secret,
@@ -425,3 +434,35 @@ def _of_runs(codes: Array, sizes: Array) -> Iterator[float]:
     apart = xlogy(shares, shares / expected)
     apart += xlogy(1.0 - shares, np.divide(1.0 - shares, np.maximum(1.0 - expected, 1e-300)))
     yield float(2 * len(sizes) * np.exp(-(sizes * apart).max()))
+
+
+def check_unknown(unknown: Any) -> Any:
+    """Return the rule for values that `fit` has not seen, as it is given."""
+    if isinstance(unknown, Mapping):
+        for name, value in unknown.items():
+            if value is None or not isinstance(value, Hashable):
+                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
+        return dict(unknown)
+    return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
+
+
+def column_of(name: Name, values: Values) -> Column:
+    """Return a column in which any value may occur, and which keeps no values but categories."""
+    if values.kind in ("float", "integer"):
+        return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
+    size = 2 if values.levels is None else max(len(values.levels), 1)
+    known, levels = np.ones(size, dtype=bool), values.levels
+    atoms = np.arange(size, dtype=np.float64)
+    return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
+
+
+def about_bins(sensitive: Any) -> list[str]:
+    """Return what a certificate says of secrets that are quantile bins of the fitted rows."""
+    bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
+    if not any(isinstance(number, Integral) for number in bins):
+        return []
+    return [
+        "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand "
+        "in this certificate, and are not protected: give edges of your own where they must not be "
+        "known."
+    ]

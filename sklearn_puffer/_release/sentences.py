@@ -264,6 +264,12 @@ def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
     )
 
 
+def worthless(utility: Sequence[ColumnUtility]) -> list[str]:
+    """Return the warning about columns that change more than a constant, if there are any."""
+    worse = any(column.worse for column in utility)
+    return [worthless_sentence(utility)] if worse else []
+
+
 def _and_more(count: int, what: str) -> str:
     return f" ({what} {count} more)" if count else ""
 

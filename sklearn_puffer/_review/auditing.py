@@ -33,8 +33,8 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._noiser import HeldSwap, PufferfishRelease, ReleaseTransformer, held_swap
-from sklearn_puffer._release import check_one_secret, group_codes
+from sklearn_puffer._noiser import HeldSwap, held_swap
+from sklearn_puffer._release import PufferfishRelease, TableRelease, check_one_secret, group_codes
 from sklearn_puffer._review.attack import (
     CHOOSE,
     TRAIN,
@@ -601,7 +601,7 @@ def _within_note(certificate: Any, within: Any) -> str:
 
 
 def _check_noiser(noiser: Any) -> None:
-    if not isinstance(noiser, ReleaseTransformer):
+    if not isinstance(noiser, TableRelease):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, or a PufferfishRelease, got "
             f"{type(noiser).__name__}; of a pipeline give its last step and the table as it comes "

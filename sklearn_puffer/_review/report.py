@@ -32,6 +32,7 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
+from sklearn_puffer._noiser import noise_of, swap_of
 from sklearn_puffer._release import (
     NOT_BETTER,
     OF_A_SAMPLE,
@@ -380,7 +381,7 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         If nothing is guaranteed that they could be told of.
     """
     _check_promised(noiser)
-    certificate, swap = noiser.certificate_, noiser._fitted.swap is not None
+    certificate, swap = noiser.certificate_, swap_of(noiser._fitted) is not None
     taken = f", on four conditions{NOT_BETTER}" if swap else ""
     return Report(
         kind="external",
@@ -426,7 +427,7 @@ def seeded(certificate: Any) -> bool:
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
-    if noiser._fitted.swap is not None:
+    if swap_of(noiser._fitted) is not None:
         return str(noiser.certificate_._promised(figures=False))
     sensitive = " or of ".join(map(shown, noiser._fitted.rules.sensitive))
     shift = notion.promise().replace("secrets", f"secrets of {sensitive}")
@@ -452,7 +453,7 @@ def _about_swap(certificate: Any) -> str:
 
 
 def _reader(noiser: Any) -> str:
-    if noiser._fitted.swap is not None:
+    if swap_of(noiser._fitted) is not None:
         return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
@@ -494,7 +495,7 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
     ]
     if certificate.groups is not None:
         conditions[1:2] = _about_groups(certificate.groups)
-    if noiser._fitted.noise is None:
+    if noise_of(noiser._fitted) is None:
         conditions = certificate.conditions(figures=figures)
     return [f"{condition[0].upper()}{condition[1:]}." for condition in conditions]
 
@@ -536,13 +537,13 @@ def _glance(notion: Notion) -> Section:
 
 def released(noiser: Any) -> list[Any]:
     """Return the names of the columns that are protected."""
-    return [column.column.name for column in noiser._fitted.columns]
+    return [column.name for column in noiser._fitted.mechanism.released_columns]
 
 
 def _columns(noiser: Any) -> Section:
     how = _how(noiser)
     known, kept = _known(noiser), "as it is, since a reader may know it"
-    if noiser._fitted.swap is not None:
+    if swap_of(noiser._fitted) is not None:
         kept = "exchanged with its row, among people who have it alike, since a reader may know it"
     ways: dict[str, list[str]] = {}
     for name in released(noiser):
@@ -550,7 +551,7 @@ def _columns(noiser: Any) -> Section:
     passed = [shown(name) for name in noiser._fitted.rules.passed]
     ways |= {"as it is, and NOT protected": passed} if passed else {}
     cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
-    about = _ABOUT_NOISE if noiser._fitted.swap is None else _ABOUT_SWAP
+    about = _ABOUT_NOISE if swap_of(noiser._fitted) is None else _ABOUT_SWAP
     return Section("Released columns", about, cells)
 
 
@@ -562,7 +563,7 @@ def _known(noiser: Any) -> list[Any]:
 
 
 def _how(noiser: Any) -> str:
-    if noiser._fitted.swap is not None:
+    if swap_of(noiser._fitted) is not None:
         return "exchanged with its row"
     noise = noiser.certificate_.noise
     named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
@@ -604,7 +605,7 @@ def caveats(noiser: Any) -> list[str]:
         "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
         "The rows themselves are published unchanged: a row that points to one person shows whose "
         "row it was, and people who find their row with somebody else learn more about the "
-        "holder.": noiser._fitted.swap is not None,
+        "holder.": swap_of(noiser._fitted) is not None,
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
@@ -617,7 +618,7 @@ def settings_of(noiser: Any) -> dict[str, Any]:
     names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
     settings = {name: getattr(certificate, name) for name in names}
     settings |= {"missing": noiser._fitted.rules.missing, "output": certificate.output}
-    if noiser._fitted.swap is not None and (swap := record_swap(noiser.noise)) is not None:
+    if swap_of(noiser._fitted) is not None and (swap := record_swap(noiser.noise)) is not None:
         settings |= {name: getattr(swap, name) for name in ("cells", "balance", "within")}
     return settings
 

@@ -22,8 +22,8 @@ from sklearn_puffer._base import (
     shown,
     utc_now,
 )
-from sklearn_puffer._noiser import PufferfishNoiser, ReleaseTransformer
-from sklearn_puffer._release import Ledger, PersonLedger
+from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._release import Ledger, PersonLedger, TableRelease
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import Audit
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
@@ -132,7 +132,7 @@ def report(
 
 
 def _check_noiser(noiser: Any) -> None:
-    if not isinstance(noiser, ReleaseTransformer):
+    if not isinstance(noiser, TableRelease):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser or PufferfishRelease, got {quoted(noiser)}."
         )
@@ -256,7 +256,7 @@ def _brief(value: Any) -> str:
 def _columns_section(noiser: Any, certificate: Any) -> Section:
     """Return what each column was, what it becomes, and how much of it survives."""
     noises = {noise.name: noise for noise in certificate.columns}
-    columns = {fitted.column.name: fitted.column for fitted in noiser._fitted.columns}
+    columns = {column.name: column for column in noiser._fitted.mechanism.released_columns}
     head = ["column", "it was", "it is", "unchanged", "change", "a constant"]
     cells = [
         [

@@ -27,14 +27,15 @@ from sklearn_puffer import (
     UncertifiedError,
 )
 from sklearn_puffer._base import __version__, listening, task
-from sklearn_puffer._noiser import (
-    ReleaseTransformer,
+from sklearn_puffer._release import (
+    TableRelease,
+    check_free,
     check_stream,
+    growing_file,
     keyed_mark,
     rows_of_stream,
     types_of,
 )
-from sklearn_puffer._release import check_free, growing_file
 from sklearn_puffer._review import WAYS, check_renders
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.arguments import (
@@ -296,7 +297,7 @@ def _key(args: Any) -> Path | str:
     return Path(args.key_file) if args.key_file is not None else f"env:{args.key_env}"
 
 
-def fitted(path: str) -> ReleaseTransformer:
+def fitted(path: str) -> TableRelease:
     """Return what was fitted, from a release artifact or a saved noiser.
 
     Raises
@@ -313,12 +314,12 @@ def fitted(path: str) -> ReleaseTransformer:
             "`puffer fit` writes both."
         )
     noiser = joblib.load(path)
-    if not isinstance(noiser, ReleaseTransformer):
+    if not isinstance(noiser, TableRelease):
         raise TypeError(f"{path!r} holds a {type(noiser).__name__}, and no fitted noiser.")
     return noiser
 
 
-def check_holds(noiser: ReleaseTransformer) -> None:
+def check_holds(noiser: TableRelease) -> None:
     """Refuse a noiser whose certificate does not hold, whatever its on_uncertified is."""
     certificate = noiser.certificate_
     if not certificate.holds:

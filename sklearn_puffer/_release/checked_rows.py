@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
-from sklearn_puffer._losses import SwapDistributions
-from sklearn_puffer._release import NO_PRIOR, Drift, Margin, SecretDrift, Seen, margin_of
+from sklearn_puffer._release.certificate import NO_PRIOR
+from sklearn_puffer._release.drift import Drift, Margin, SecretDrift, Seen
 from sklearn_puffer._tables import (
     AnyTable,
     Column,
@@ -31,7 +31,6 @@ from sklearn_puffer._tables import (
     read_secret,
     readable,
 )
-from sklearn_puffer.priors import Discrete
 
 RowsOfSecrets = Sequence[tuple[Name, Any, Array]]  # sensitive column, secret, mask of its rows
 
@@ -62,109 +61,14 @@ class FittedMargins:
                 "holds none; "
                 "leave it out, or take the certificate of the fitted PufferfishNoiser."
             )
-        return check_rows(self, X, None)
+        return compared_rows(self, X, None)
 
     def against(self, prior: Any) -> NoReturn:
         """Refuse, with the sentence of a certificate without its noiser."""
         raise ValueError(NO_PRIOR)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedSwap(FittedMargins):
-    """The margins and the cells of the fitted rows, in the certificate of a swap.
-
-    Attributes
-    ----------
-    by_secret : dict of dict of list of Margin
-        The margins of the rows of each secret, by sensitive column.
-    stays : sequence of Column
-        Those that stay with their owners.
-    release : SwapRelease
-    """
-
-    by_secret: Mapping[Name, Mapping[Any, Sequence[Margin]]]
-    stays: Sequence[Column]
-    release: Any
-
-    @classmethod
-    def of(cls, read: Any, release: Any) -> FittedSwap:
-        """Return the margins and cells of the rows that were read."""
-        columns = [column_of(*column) for column in read.exchanged.items()]
-
-        def margins(rows: Array) -> list[Margin]:
-            return [margin_of_rows(c, read.columns[c.name], read.weights, rows) for c in columns]
-
-        by_secret = {
-            secret.name: {
-                x: margins(read.codes[secret.name] == k) for k, x in enumerate(secret.labels)
-            }
-            for secret in read.secrets
-        }
-        everyone = np.ones(len(read.weights), dtype=bool)
-        stays = [column_of(name, read.columns[name]) for name in read.passed]
-        return cls(columns, margins(everyone), by_secret, stays, release)
-
-    @property
-    def secrets(self) -> dict[Name, list[Any]]:
-        """The values of the sensitive columns."""
-        return {name: list(of_secret) for name, of_secret in self.by_secret.items()}
-
-    def check(self, X: Any, sensitive: Any = None) -> Drift:
-        """Return whether rows look like those of `fit`, and the loss by their secrets in cells."""
-        return check_rows(self, X, sensitive)
-
-    def against(self, prior: Any) -> NoReturn:
-        """Refuse: the fitted rows are counted in cells, not as distributions of the columns."""
-        raise ValueError(
-            "prior is compared with noise, and the loss of a swap follows from its cells; give "
-            "other adversaries as classifiers (prior=, adversaries=) and fit again."
-        )
-
-    def estimated(
-        self, table: AnyTable, rows_of_secrets: RowsOfSecrets
-    ) -> tuple[float | None, str]:
-        """Return the loss of a swap of these rows, by their own secrets, or why there is none."""
-        try:
-            wide, columns = self.release.read(table)
-            strata, cells = self.release.assigned(columns)
-        except (TypeError, ValueError) as error:
-            return None, str(error)
-        parts, worst = self.release.solved(strata, cells), 0.0
-        cells_of = {
-            (name, label): cells[rows if wide is None else rows[wide.first]]
-            for name, label, rows in rows_of_secrets
-        }
-        for secrets in self.release.counted:
-            counts = np.zeros_like(secrets.counts)
-            for k, label in enumerate(secrets.labels):
-                np.add.at(counts[k], cells_of.get((secrets.sensitive, label), cells[:0]), 1)
-            seen = counts.sum(axis=1) > 0
-            pairs = [pair for pair in secrets.pairs.tolist() if seen[pair].all()]
-            for part in parts if pairs else ():
-                if not counts[:, part.cells].sum(axis=0).all():
-                    return None, "some cell has no row whose secret fit has seen"
-                distributions = SwapDistributions(counts[:, part.cells], np.array(pairs))
-                worst = max(worst, float(part.losses(distributions)[..., 1].max()))
-        return worst, ""
-
-
-def column_of(name: Name, values: Values) -> Column:
-    """Return a column in which any value may occur, and which keeps no values but categories."""
-    if values.kind in ("float", "integer"):
-        return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
-    size = 2 if values.levels is None else max(len(values.levels), 1)
-    known, levels = np.ones(size, dtype=bool), values.levels
-    atoms = np.arange(size, dtype=np.float64)
-    return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
-
-
-def margin_of_rows(column: Column, values: Values, weights: Array, rows: Array) -> Margin:
-    there = rows if values.missing is None else rows & ~values.missing
-    total = int(weights[rows].sum())
-    return margin_of(column, values.data[there].astype(float), weights[there], total)
-
-
-def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
+def compared_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     """Return how rows compare with those of `fit`; with their secrets also within each secret.
 
     Parameters
@@ -197,7 +101,7 @@ def _values(table: AnyTable, column: Column) -> Values:
     return table.values_in(column) if isinstance(table, LazyTable) else table.values(column.name)
 
 
-def _whole(placed: Sequence[Placed]) -> Array:
+def whole_rows(placed: Sequence[Placed]) -> Array:
     """Return which rows have in every column a value that `fit` has seen."""
     whole: Array = ~np.any([column.gone | column.strange for column in placed], axis=0)
     return whole
@@ -287,8 +191,7 @@ def _with_secrets(
     drift: Drift, fitted: Any, table: AnyTable, placed: Sequence[Placed], secrets: Sequence[Secret]
 ) -> Drift:
     """Return the drift with that of each secret, and with the loss of these rows."""
-    swap = isinstance(fitted, FittedSwap)
-    margins = fitted.by_secret if swap else fitted.conditional.margins()
+    margins = fitted.margins_of_secrets()
     codes = {secret.name: secret.codes(drift.n_rows) for secret in secrets}
     rows_of_secrets = [
         (secret.name, label, codes[secret.name] == code)
@@ -304,44 +207,12 @@ def _with_secrets(
         for margin, column in zip(margins[name][label], placed, strict=True)
     ]
     new = [(s.name, tuple(x for x in s.labels if x not in margins[s.name])) for s in secrets]
-    if swap:
-        loss, why = fitted.estimated(table, rows_of_secrets)
-    else:
-        loss, why = _estimated(fitted, placed, rows_of_secrets)
+    loss, why = fitted.estimated(table, placed, rows_of_secrets)
     return replace(
         drift,
         secrets=tuple(drifts),
         new_secrets=tuple((name, labels) for name, labels in new if labels),
         loss=loss,
         why=why,
-        budget=(fitted.release if swap else fitted).notion.budget_name(),
+        budget=fitted.budget(),
     )
-
-
-def _estimated(
-    fitted: Any, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
-) -> tuple[float | None, str]:
-    """Return the loss under the distributions counted from the rows, or why it has none."""
-    if any(column.free for column in fitted.columns):
-        return None, "the noise is for continuous distributions, and rows have none"
-    whole = _whole(placed)
-    distributions: dict[Name, dict[Any, Discrete]] = {}
-    for name, label, rows in rows_of_secrets:
-        if (rows & whole).any():
-            distributions.setdefault(name, {})[label] = _distribution(
-                fitted.columns, placed, rows & whole
-            )
-    among = fitted.among({name: list(of) for name, of in distributions.items()})
-    if not any(among.pairs.values()):
-        return None, "no protected pair of secrets has rows whose values fit has seen"
-    try:
-        return float(among.against({n: distributions[n] for n in among.secrets}).loss), ""
-    except ValueError:  # which names values and secrets of a prior that nobody gave
-        return None, "no loss is computed for such rows, as where values were missing in fit"
-
-
-def _distribution(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
-    """Return the distribution of the values that rows are released from."""
-    values = [c.atoms[p.codes[rows]] for c, p in zip(columns, placed, strict=True)]
-    cells, counts = np.unique(np.stack(values, axis=1), axis=0, return_counts=True)
-    return Discrete.from_counts(cells[:, 0] if len(columns) == 1 else cells, counts)

@@ -30,24 +30,18 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
-from sklearn_puffer._noiser.mechanism import FittedMechanism
-from sklearn_puffer._noiser.release import ColumnRelease, finished
-from sklearn_puffer._noiser.release_artifact import artifact_text, read_artifact
-from sklearn_puffer._noiser.settings import check_unknown
-from sklearn_puffer._release import (
-    Draw,
+from sklearn_puffer._release.artifact import artifact_text, read_artifact
+from sklearn_puffer._release.drift import drift_warning, watch_of
+from sklearn_puffer._release.keyed_rows import (
     KeyedRows,
     Keying,
-    TableRules,
     check_keying,
     check_present,
-    check_rows,
     check_unlike,
-    drift_warning,
     keyed_rows,
-    watch_of,
 )
-from sklearn_puffer._release import sentences as say
+from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
+from sklearn_puffer._release.rows import check_rows, check_unknown
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -88,7 +82,9 @@ class StreamRelease:
         verbose: bool = False,
     ) -> None:
         self._fitted, self._draw = fitted, draw
-        self._stream = stream.with_labels([release.column.name for release in fitted.columns])
+        self._stream = stream.with_labels(
+            [column.name for column in fitted.mechanism.released_columns]
+        )
         self._keying = keying
         self._names = _needed(fitted.rules, stream, keying)
         types = [self._stream.schema.field(name) for name in self._names]
@@ -174,18 +170,18 @@ class _StreamWarnings:
 
     def __init__(self) -> None:
         self._some = False
-        self._values: dict[Name, int] = {}
+        self._moved: Moved | None = None
 
-    def add(self, moved: dict[Name, int] | None) -> None:
+    def add(self, moved: Moved | None) -> None:
         self._some = True
-        for name, count in (moved or {}).items():
-            self._values[name] = self._values.get(name, 0) + count
+        if moved:
+            self._moved = moved if self._moved is None else self._moved.and_more(moved)
 
     def warn(self) -> None:
         if not self._some:
             raise ValueError(_NO_ROWS)
-        if self._values:
-            warnings.warn(say.moved_sentence(self._values), UnseenValuesWarning, stacklevel=3)
+        if self._moved:
+            warnings.warn(self._moved.sentence(), UnseenValuesWarning, stacklevel=3)
 
 
 def check_stream(noiser: Any, stream: TableStream) -> int:
@@ -196,7 +192,7 @@ def check_stream(noiser: Any, stream: TableStream) -> int:
     TypeError, ValueError
         As the release would.
     """
-    if noiser._fitted.swap is not None:  # a whole table, that is released before it is on record
+    if not noiser._fitted.mechanism.by_row:  # a whole table is released before it is on record
         return 0
     return StreamRelease(noiser._fitted, noiser._draw(), stream, None).check_rows()
 
@@ -204,11 +200,11 @@ def check_stream(noiser: Any, stream: TableStream) -> int:
 def rows_of_stream(noiser: Any, stream: TableStream, row_id: str | None) -> Iterator[Any]:
     """Yield the rows of a stream as tables of the released columns and the ids.
 
-    Rows of a swap come as one table.
+    Where rows are not released one by one, they come as one table.
     """
     keying = None if row_id is None else Keying(row_id, b"", "", 0)
     tables = stream.tables(_needed(noiser._fitted.rules, stream, keying))
-    if noiser._fitted.swap is None:
+    if noiser._fitted.mechanism.by_row:
         return tables
     return iter([arrow("a stream").concat_tables(tables)])
 
@@ -225,13 +221,11 @@ def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, r
 
 
 def types_of(noiser: Any) -> dict[str, str]:
-    """Return the types of the released columns in a CSV file, and of columns that a swap passes.
-
-    The cells of a swap depend on these.
-    """
+    """Return the types of the columns in a CSV file that a release depends on."""
     fitted = noiser._fitted
-    stays = () if fitted.swap is None else fitted.certificate.fitted.stays
-    columns = [*(release.column for release in fitted.columns), *stays]
+    # some releases depend on columns that they hand through
+    stays = getattr(fitted.certificate.fitted, "stays", ())
+    columns = [*fitted.mechanism.released_columns, *stays]
     return {str(column.name): type_of(column) for column in columns}
 
 
@@ -282,17 +276,8 @@ def released_schema(fitted: FittedMechanism, empty: Any) -> Any:
     """
     pa, table = arrow("a stream"), frame_table(empty)
     types = {name: empty.schema.field(name).type for name in fitted.rules.passed}
-    for release in fitted.columns:
-        types[release.column.name] = _type_of(release, table)
+    types |= fitted.mechanism.types(table, empty.schema)
     return pa.schema([pa.field(str(name), types[name]) for name in fitted.rules.order])
-
-
-def _type_of(release: ColumnRelease, table: Table) -> Any:
-    """Return the type of a released column, which can hold any of its values."""
-    name, levels = release.column.name, release.column.levels
-    codes = [0] if levels is None else [k for k, level in enumerate(levels) if level is not None]
-    output = np.array(codes, dtype=release.dtype(table.values(name)))
-    return table.build({name: finished(release, output, None)}).schema.field(str(name)).type
 
 
 Words = NDArray[np.uint64]
@@ -370,8 +355,9 @@ def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) 
     """
     check_unknown(unknown)
     names, keyed = read_lazily(fitted, X, keying)
-    task = PartRelease(artifact_text(fitted, unknown), *keyed)
-    plans.check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
+    task = PartRelease(type(fitted.mechanism), artifact_text(fitted, unknown), *keyed)
+    columns = fitted.mechanism.released_columns
+    plans.check_lazy_kinds(X, {str(column.name): column.kind for column in columns})
     plan = plans.planned(X, names, task)
     check_ids(X, keyed[2])
     return plan
@@ -526,25 +512,30 @@ class PartRelease(KeyedPart):
 
     Parameters
     ----------
+    kind : type of Mechanism
+        Named here, so that whoever loads the task also loads what reads the artifact.
     artifact : str
         The release artifact: it holds no priors.
     key, context, row_id, text
         As of `KeyedPart`.
     """
 
-    way_out = (
-        'give them one: by unknown="nearest", or fitting again by missing=, n_bins or categories'
-    )
-
     def __init__(
-        self, artifact: str, key: ShippedKey, context: str, row_id: str, text: plans.Text = None
+        self,
+        kind: type[Mechanism],
+        artifact: str,
+        key: ShippedKey,
+        context: str,
+        row_id: str,
+        text: plans.Text = None,
     ) -> None:
         super().__init__(key, context, row_id, text)
-        self._artifact = artifact
+        self._kind, self._artifact, self.way_out = kind, artifact, kind.way_out
 
     def __reduce__(self) -> Any:
         # without what was read of the artifact
-        return PartRelease, (self._artifact, self._key, self._context, self._row_id, self._text)
+        keyed = self._key, self._context, self._row_id, self._text
+        return PartRelease, (self._kind, self._artifact, *keyed)
 
     @cached_property
     def _read(self) -> tuple[FittedMechanism, Any]:
@@ -553,7 +544,7 @@ class PartRelease(KeyedPart):
     @property
     def columns(self) -> list[Any]:
         """The public columns."""
-        return [release.column for release in self._read[0].columns]
+        return list(self._read[0].mechanism.released_columns)
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part."""

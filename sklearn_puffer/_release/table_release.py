@@ -1,13 +1,17 @@
-"""The transformer that releases tables: the base of a noiser, and of a release that was read."""
+"""`TableRelease`: the base of every estimator that releases the rows of tables.
+
+It reads, checks and writes tables, keeps the certificate beside what it is about, and knows
+a `Mechanism` by its protocol alone.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,69 +21,98 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
-    FieldError,
     PufferfishWarning,
-    RetiredError,
     UnseenValuesWarning,
     check_choice,
     check_jobs,
+    check_same_index,
     check_seed,
     check_verbose,
     listening,
-    quoted,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
-from sklearn_puffer._noiser.lazy_swap import plan_swap
-from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
-from sklearn_puffer._noiser.out_of_memory import (
+from sklearn_puffer._release import sentences as say
+from sklearn_puffer._release.artifact import artifact_text, read_artifact
+from sklearn_puffer._release.certificate import CertifiedEstimator, UncertifiedError
+from sklearn_puffer._release.drift import Watch, check_on_drift, drift_warning, watch_of
+from sklearn_puffer._release.evidence import UtilityWarning, utility_frame
+from sklearn_puffer._release.keyed_rows import Keying, Noted, Noting, check_keying
+from sklearn_puffer._release.ledger import OverspentError
+from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released
+from sklearn_puffer._release.out_of_memory import (
     StreamRelease,
     check_lazily,
     keying_of_stream,
     plan_release,
 )
-from sklearn_puffer._noiser.release import scale_of
-from sklearn_puffer._noiser.release_artifact import MOST_CHARACTERS, artifact_text, read_artifact
-from sklearn_puffer._noiser.settings import check_unknown
-from sklearn_puffer._release import (
-    CertifiedEstimator,
-    Draw,
-    Keying,
-    Noted,
-    Noting,
-    OverspentError,
-    UncertifiedError,
-    Watch,
-    check_groups,
-    check_keying,
-    check_on_drift,
-    drift_warning,
-    explained,
-    located,
+from sklearn_puffer._release.row_groups import check_groups, refuse_parts
+from sklearn_puffer._release.rows import (
+    about_bins,
+    check_beside,
+    check_unknown,
+    first_table,
     next_table,
-    refuse_parts,
-    utility_frame,
-    watch_of,
-    write_new,
 )
-from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import Table, arrow, as_pandas, is_lazy, series, stream_of
+from sklearn_puffer._release.store import write_new
+from sklearn_puffer._tables import (
+    AnyTable,
+    Name,
+    Table,
+    Values,
+    arrow,
+    as_pandas,
+    is_lazy,
+    readable,
+    secret_columns,
+    stream_of,
+)
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
-_calls: WeakKeyDictionary[ReleaseTransformer, Iterator[int]] = WeakKeyDictionary()
+_calls: WeakKeyDictionary[TableRelease, Iterator[int]] = WeakKeyDictionary()
 # What clones of one noiser have warned of: which of them first, and of what share of the rows.
 _Family = dict[str, tuple[object, float]]
-_families: WeakKeyDictionary[ReleaseTransformer, _Family] = WeakKeyDictionary()
-_clones: WeakKeyDictionary[ReleaseTransformer, tuple[_Family, object]] = WeakKeyDictionary()
+_families: WeakKeyDictionary[TableRelease, _Family] = WeakKeyDictionary()
+_clones: WeakKeyDictionary[TableRelease, tuple[_Family, object]] = WeakKeyDictionary()
 
 
-class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
-    """A transformer that holds a `FittedMechanism`, and releases tables by it."""
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """The rows of a fit.
+
+    Attributes
+    ----------
+    table : AnyTable
+        In memory, or lazy: then its secrets and weights are columns of it.
+    secrets : mapping of Values, or None
+        The sensitive columns, where they are not columns of the table.
+    sample_weight : array-like of shape (n_rows,) or None
+    sensitive : str, int, list of these, or None
+        The sensitive columns of the table, as the caller named them.
+    y : array-like of shape (n_rows,) or None
+        As the caller gave it.
+    """
+
+    table: AnyTable
+    secrets: Mapping[Name, Values] | None
+    sample_weight: Any
+    sensitive: Any
+    y: Any = None
+
+
+class TableRelease(TransformerMixin, CertifiedEstimator):
+    """A transformer that learns a mechanism of a table, and releases tables by it.
+
+    An estimator stores its parameters, and says in `_checked_parameters` what they are, and in
+    `_learnt` what is learnt of the rows; everything else is here. ``unknown`` and
+    ``on_uncertified`` may be parameters, too.
+    """
 
     _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
 
     _fitted: FittedMechanism
-    unknown: Any
-    on_uncertified: str
+    sensitive: Any
+    unknown: Any = "nearest"
+    on_uncertified: str = "raise"
     random_state: int | None
     n_jobs: int | None
     verbose: int
@@ -87,6 +120,74 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
+
+    def _checked_parameters(self) -> Any:
+        """Return the parameters, checked as far as that needs no data.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        raise NotImplementedError
+
+    def _learnt(self, parameters: Any, rows: FitRows) -> LearntMechanism:
+        """Return what is learnt of the rows, given the checked parameters.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the table does not fit, naming all columns that are at fault.
+        """
+        raise NotImplementedError
+
+    def _taken(self, learnt: LearntMechanism) -> None:
+        """Do what is due when a fit has succeeded, which a failed one cannot undo: nothing here."""
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+        """Fit, called by `fit` with ``fitting(self)`` around it."""
+        parameters = self._checked_parameters()
+        rows = self._rows_to_fit(X, y, sensitive_features, sample_weight)
+        learnt = self._learnt(parameters, rows)
+        self._take(learnt, rows)
+        self._taken(learnt)
+
+    def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
+        """Return the rows of a fit, and note the columns of X."""
+        if self.sensitive is None and sensitive_features is None:
+            raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
+        if self.sensitive is not None and sensitive_features is not None:
+            raise ValueError(
+                f"sensitive={self.sensitive!r} and sensitive_features are both given; "
+                "name the secrets in one of the two ways."
+            )
+        if is_lazy(X):
+            check_beside(X, sensitive_features, sample_weight)
+            sensitive = self.sensitive if sensitive_features is None else sensitive_features
+            return FitRows(first_table(self, X, sample_weight), None, None, sensitive, y)
+        X = readable(X)
+        check_same_index(sample_weight, "sample_weight", X)
+        table, secrets = first_table(self, X), None
+        if sensitive_features is not None:
+            secrets = secret_columns(sensitive_features, table.n_rows, X)
+        return FitRows(table, secrets, sample_weight, self.sensitive, y)
+
+    def _take(self, learnt: LearntMechanism, rows: FitRows) -> None:
+        named = hasattr(self, "feature_names_in_")
+        told = [*about_bins(rows.sensitive), *learnt.order.sentences()]
+        self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
+        for name in getattr(self, "_shown", ()):
+            self.__dict__.pop(name, None)
+        attributes = learnt.attributes()
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self._shown = tuple(attributes)
+        self.secret_pairs_ = learnt.table_read().pairs
+        self._note_parameters()
+        self._go_on_counting()
+        self._warn(learnt.warnings(), "fit", stacklevel=4)
+        self._warn(learnt.order.warnings(), "order", stacklevel=4)
+        self._warn(learnt.useless(), "utility", UtilityWarning, stacklevel=4)
 
     def transform(
         self,
@@ -211,8 +312,8 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         self._check_ready(keying)
         fitted, groups = self._fitted, self._fitted.rules.groups
         margins = [] if groups is not None else fitted.rules.margins
-        swap, grouped = fitted.swap is not None, groups is not None
-        check_on_drift(on_drift, margins, swap=swap, grouped=grouped)
+        untested = fitted.mechanism.untested
+        check_on_drift(on_drift, margins, untested, grouped=groups is not None)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
             refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
@@ -228,9 +329,9 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         if drift:
             warnings.warn(drift, PufferfishWarning, stacklevel=3)
         if moved:
-            sentence = say.moved_sentence(moved)
-            share = max(moved.values()) / table.n_rows  # of the worst column
-            self._warn([sentence], "moved", UnseenValuesWarning, share=share, stacklevel=3)
+            self._warn(
+                [moved.sentence()], "moved", UnseenValuesWarning, share=moved.share(), stacklevel=3
+            )
         return as_pandas(whole) if container == "pandas" else whole
 
     def transform_batches(
@@ -320,8 +421,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
     ) -> tuple[Any, Noted]:
         """Return a keyed release, and what a ledger of persons keeps of its rows."""
-        noise = self._fitted.noise
-        noting = Noting(row_id, marks, whole, [1] if noise is None else noise.units())
+        noting = Noting(row_id, marks, whole, self._fitted.mechanism.units())
         released = self.transform(X, row_id=noting, key=key, **about)
         assert noting.noted is not None
         return released, noting.noted
@@ -378,11 +478,6 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
                 "the certificate does not hold, so there is no release to hand on; print it to see "
                 "the remedy."
             )
-        if self._fitted.swap is not None:
-            raise ValueError(
-                "a swap is made of a classifier, which JSON does not hold; save the noiser with "
-                "joblib, and keep it where you keep the table."
-            )
         if self.random_state is not None:
             raise ValueError(
                 f"random_state={self.random_state!r} makes releases that whoever knows it can "
@@ -395,7 +490,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
                 "about; save the noiser with joblib."
             )
         if path is not None:
-            write_new(path, text.encode())
+            write_new(path, text.encode(), private=self._fitted.mechanism.is_key_material)
         return text
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -454,19 +549,6 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         self._fitted = replace(self._fitted, certificate=value)
 
     @property
-    def theta_(self) -> Any:
-        """The noise scale of each public column: a Series, by name or position."""
-        check_is_fitted(self)
-        if self._fitted.swap is not None:
-            raise AttributeError(
-                "theta_ is the scale of noise, and this noiser swaps rows; look at swap_ and "
-                "utility_."
-            )
-        return series(
-            {release.column.name: scale_of(release) for release in self._fitted.columns}, "theta"
-        )
-
-    @property
     def utility_(self) -> Any:
         """How much of each public column survives: a DataFrame, by name or position."""
         check_is_fitted(self)
@@ -509,7 +591,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         for sentence in sentences:
             warnings.warn(sentence, kind, stacklevel=stacklevel + 1)
 
-    def _go_on_counting(self, other: ReleaseTransformer | None = None) -> None:
+    def _go_on_counting(self, other: TableRelease | None = None) -> None:
         """Count seeded draws from 0, or go on with the count of another noiser."""
         first = itertools.count()
         _calls[self] = first if other is None else _calls.setdefault(other, first)
@@ -530,18 +612,10 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         """Return the plan of the release of a lazy table."""
-        if self._fitted.swap is not None:
-            return plan_swap(self._fitted, X, keying)
         return plan_release(self._fitted, self.unknown, X, keying)
 
     def _check_streamed(self) -> None:
-        """Refuse to swap a stream: a row may be exchanged with any other of the whole table."""
-        if self._fitted.swap is not None:
-            raise ValueError(
-                "batches are released row by row, and a swap exchanges the rows of a whole table; "
-                "read them into one table, or scan them as a lazy one with row_id=, and call "
-                "transform."
-            )
+        """Refuse a stream where rows are not released one by one: nothing here."""
 
     def _fingerprint(self, certificate: Any) -> str:
         return replace(self._fitted, certificate=certificate).fingerprint()
@@ -592,217 +666,3 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             return lambda column: seeded_entropy(seed, column, call)
 
         return of_next
-
-
-_MOST_BYTES = 4 * MOST_CHARACTERS
-_AGAIN = "take the noiser, or ask its keeper for a new release artifact (noiser.to_json())"
-_FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-
-
-class PufferfishRelease(ReleaseTransformer):
-    r"""A fitted release without its priors, as `PufferfishNoiser.to_json` writes it.
-
-    It does what the fitted noiser does in `transform`, by the same code and under the same
-    certificate, and stands where a fitted noiser can: in a fitted Pipeline, and with a `Ledger`.
-    It is not fitted again, and `clone` returns the object itself; ``FrozenEstimator(release)``, of
-    `sklearn.frozen`, is a step around which a Pipeline can be fitted.
-
-    Parameters
-    ----------
-    fitted : FittedMechanism
-        What `from_json` has read.
-    unknown : "auto", "error", "nearest" or {column: value}, default="error"
-        As in `PufferfishNoiser`; what is read has that of the noiser.
-    on_uncertified : {"raise", "warn"}, default="raise"
-        As in `PufferfishNoiser`.
-    random_state : int or None, default=None
-        As in `PufferfishNoiser`.
-    n_jobs : int or None, default=None
-        As in `PufferfishNoiser`.
-    verbose : int, default=0
-        As in `PufferfishNoiser`.
-
-    Attributes
-    ----------
-    certificate_ : Certificate
-        That of the noiser; it knows no priors, so that ``against``, and ``check`` with secrets, ask
-        for the noiser.
-    theta_ : pandas.Series of shape (n_public,)
-        As in `PufferfishNoiser`.
-    utility_ : pandas.DataFrame of shape (n_public, 8)
-        As in `PufferfishNoiser`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where `fit` saw string column names.
-
-    See Also
-    --------
-    PufferfishNoiser.to_json : Writes the release artifact, and says what it still tells.
-
-    Notes
-    -----
-    *Formal guarantees.* Those of the noiser: what is read is compared with the fingerprint of its
-    certificate before it is returned, and at every release. That and the checksum of the text
-    detect accidents, but no forger, who can compute both anew.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser, PufferfishRelease
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    >>> text = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()
-    >>> release = PufferfishRelease.from_json(text)
-    >>> list(release.transform(pd.DataFrame({"cars": [1, 9]}))), release.certificate_.holds
-    (['cars'], True)
-    """
-
-    def __init__(
-        self,
-        fitted: FittedMechanism | None = None,
-        *,
-        unknown: Any = "error",
-        on_uncertified: str = "raise",
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        if not isinstance(fitted, FittedMechanism):
-            raise TypeError(
-                "a PufferfishRelease is read and not made; use PufferfishRelease.from_json(path), "
-                "with what a fitted PufferfishNoiser wrote by to_json(path)."
-            )
-        self._fitted = fitted
-        self.unknown = unknown
-        self.on_uncertified = on_uncertified
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    @classmethod
-    def from_json(cls, path_or_text: str | os.PathLike[str], *, verbose: int = 0) -> Self:
-        """Read what `PufferfishNoiser.to_json` wrote.
-
-        Parameters
-        ----------
-        path_or_text : str or Path
-            The name of the file, or the text itself, which begins with a brace.
-        verbose : int, default=0
-            As in `PufferfishNoiser`, of its releases; ``release.verbose`` changes it.
-
-        Returns
-        -------
-        PufferfishRelease
-            As a fitted transformer.
-
-        Raises
-        ------
-        TypeError
-            If it is neither.
-        ValueError
-            If the text is of another schema, was changed or damaged, or is no release artifact.
-        OSError
-            If there is no such file.
-        """
-        check_verbose(verbose)
-        where, text = _text_of(path_or_text)
-        try:
-            release = cls._read(text)
-        except RetiredError as fault:
-            raise RetiredError(f"{where} is no use any more: {fault}") from fault
-        except _FAULTS as fault:
-            why = str(fault).rstrip(".")
-            raise ValueError(f"{where} is no whole release artifact: {why}; {_AGAIN}.") from fault
-        release.verbose = verbose
-        return release
-
-    @classmethod
-    def _read(cls, text: str) -> Self:
-        fitted, unknown = read_artifact(text)
-        if fitted.fingerprint() != fitted.certificate.fingerprint:
-            raise FieldError(
-                "it was changed or damaged: what it would release is not what its fingerprint is of"
-            )
-        release, rules = cls(fitted, unknown=unknown), fitted.rules
-        release.n_features_in_ = len(rules.names)
-        if rules.named:
-            release.feature_names_in_ = np.array(rules.names, dtype=object)
-        return release
-
-    @property
-    def fitted(self) -> FittedMechanism:
-        """What was read."""
-        return self._fitted
-
-    @fitted.setter
-    def fitted(self, value: FittedMechanism) -> None:
-        self._fitted = value
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-    ) -> NoReturn:
-        """Refuse: a release is fitted already.
-
-        Parameters
-        ----------
-        X, y, sensitive_features, sample_weight : ignored
-            As in `PufferfishNoiser`.
-
-        Raises
-        ------
-        TypeError
-            Always.
-        """
-        raise TypeError(
-            "a PufferfishRelease is fitted already, and holds nothing to fit with; call transform, "
-            "in a Pipeline put FrozenEstimator(release) of sklearn.frozen, or fit a "
-            "PufferfishNoiser."
-        )
-
-    def noisier(self, factor: float) -> NoReturn:
-        """Refuse: what more noise does to the values is computed from their distributions.
-
-        Parameters
-        ----------
-        factor : float
-            Not looked at.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            f"factor={quoted(factor)} asks for more noise, and what that does to the values is "
-            "computed from distributions that a release artifact does not hold; take the noiser, "
-            "and write the release artifact of noiser.noisier(factor)."
-        )
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        certificate, n_columns = self.certificate_, len(self.fitted.rules.order)
-        verdict = certificate.notion.budget_name()
-        return f"PufferfishRelease({n_columns} columns, {verdict}, {certificate.noise})"
-
-    def __sklearn_clone__(self) -> Self:
-        return self
-
-
-def _text_of(path_or_text: Any) -> tuple[str, str]:
-    """Return the name of a release artifact in errors, and its text."""
-    if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
-        return "the text", path_or_text
-    file = located(path_or_text)
-    with explained(file, f"the release artifact cannot be read; {_AGAIN}"), open(file, "rb") as f:
-        data = f.read(_MOST_BYTES + 1)
-    where = f"the file {str(file)!r}"
-    try:
-        return where, data.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        raise ValueError(
-            f"{where} is no whole release artifact: it is no text; {_AGAIN}."
-        ) from fault

@@ -1,0 +1,286 @@
+"""The release artifact: what `transform` needs of a fit as plain values, without the table.
+
+A mechanism writes and reads its own fields; names, rules, margins and certificate are those of all.
+Default values are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    FieldError,
+    RetiredError,
+    __version__,
+    gone,
+    json_record,
+    listed,
+    plain,
+    quoted,
+)
+from sklearn_puffer._release.checked_rows import FittedMargins
+from sklearn_puffer._release.drift import PARTS, Margin, margin_over, n_cells
+from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
+from sklearn_puffer._release.records import (
+    Fields,
+    Level,
+    Names,
+    Number,
+    all_written,
+    checksum,
+    number,
+    plain_names,
+    read_level,
+    signed_text,
+    stated,
+    written,
+    written_level,
+)
+from sklearn_puffer._release.row_groups import RowGroups
+from sklearn_puffer._tables import Column, Kind, Missing, Name
+
+SCHEMA = "sklearn_puffer.release/3"
+
+
+# 1 had no margins, and 2 no groups of rows
+_READ = (SCHEMA, "sklearn_puffer.release/2", "sklearn_puffer.release/1")
+
+
+KEY_MATERIAL = (
+    "What rows are drawn from tells of those who were counted: keep this file where you keep the "
+    "table."
+)
+MOST_CHARACTERS = 1 << 28
+
+
+def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
+    """Return a fitted release, and its rule for values it has not seen, as JSON in one line.
+
+    Raises
+    ------
+    ValueError
+        If it has a family, cost or category of the user's own, which no artifact holds.
+    """
+    rules, certificate, mechanism = fitted.rules, fitted.certificate, fitted.mechanism
+    awaited = certificate.around is not None and certificate.known_over_set is None
+    record = {
+        # an artifact that is key material says so first
+        "key_material": KEY_MATERIAL if mechanism.is_key_material else None,
+        "schema": SCHEMA,
+        "version": __version__,
+        "mechanism": mechanism.kind or None,
+        "fingerprint": certificate.fingerprint,
+        "names": plain_names(rules.names),
+        "named": rules.named,
+        "sensitive": plain_names(rules.sensitive),
+        "passed": plain_names(rules.passed),
+        "order": plain_names(rules.order),
+        "output": None,  # the place of what some mechanisms write
+        "missing": rules.missing,
+        "unknown": _written_unknown(unknown),
+        "patterns": _written_patterns(rules.patterns),
+        "columns": None,
+        "certificate": certificate.to_dict(),
+        "awaited": awaited or None,
+    }
+    record |= mechanism.to_record()
+    record["groups"] = None if rules.groups is None else vars(rules.groups)
+    _add_margins(record["columns"] or [], rules.margins)
+    return signed_text({name: value for name, value in record.items() if value is not None})
+
+
+def _add_margins(records: Sequence[dict[str, Any]], margins: Sequence[Margin]) -> None:
+    """Add the values of the fitted rows to the records of columns."""
+    for record, margin in zip(records, margins, strict=False):
+        present = None if margin.present == margin.total else margin.present
+        location = None if margin.place is None else tuple(map(written, margin.place))
+        parts = margin.parts.tolist()
+        record["margin"] = {"parts": parts} | stated({"present": present, "place": location})
+
+
+def written_column(column: Column) -> dict[str, Any]:
+    """Return the record of a column: its name, kind and values."""
+    levels, what = column.levels, f"column {column.name!r}"
+    return {
+        "name": plain(column.name),
+        "kind": column.kind,
+        "atoms": all_written(column.atoms),
+    } | stated(
+        {
+            "levels": levels and [written_level(plain(level), what) for level in levels],
+            "edges": None if column.edges is None else all_written(column.edges),
+            "known": None if column.known.all() else column.known.tolist(),
+            "merged": bool(column.merged),
+            "missing_code": plain(column.missing_code),
+            "spread": None if column.spread is None else written(column.spread),
+            "ordered": bool(column.ordered),
+            "free": bool(column.free),
+        }
+    )
+
+
+def _written_patterns(patterns: Patterns) -> list[Any]:
+    """Return the sets of columns that occurred together, in a fixed order."""
+    return [
+        (plain_names(group), sorted(map(plain_names, known), key=repr))
+        for group, known in sorted(patterns.items(), key=repr)
+    ]
+
+
+def _written_unknown(unknown: Any) -> Any:
+    if not isinstance(unknown, Mapping):
+        return unknown
+    return [
+        (plain(name), written_level(plain(value), f"unknown[{name!r}]"))
+        for name, value in unknown.items()
+    ]
+
+
+def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
+    """Return the fitted release that was written, and its rule for values it has not seen.
+
+    It does not compare its fingerprint with that of its certificate.
+
+    Raises
+    ------
+    FieldError
+        If a text is no artifact, was changed or damaged, or a field does not fit the others.
+    RetiredError
+        If it is about what there is no more.
+    """
+    record = Fields(_whole_record(text))
+    for name in ("schema", "version"):
+        record.read(name, str)
+    record.read("key_material", str, "")
+    kind = _kind_of(record.read("mechanism", str, ""))
+    certificate = kind.read_certificate(
+        record.read("certificate", dict), awaited=record.read("awaited", bool, False)
+    )
+    record.check(certificate.fingerprint == record.read("fingerprint", str), "fingerprint")
+    columns = record.listed("columns") if record.has("columns") else []
+    mechanism = kind.from_record(record, columns)
+    margins = _read_margins(record, columns, mechanism.released_columns, certificate.n_rows)
+    rules = _read_rules(record, {column.name for column in mechanism.released_columns}, margins)
+    groups = rules.groups and rules.groups.for_certificate()
+    record.check(groups == certificate.groups, "groups")
+    record.check(groups is None or groups.column in rules.passed, "groups.column")
+    if margins:
+        known = FittedMargins(list(mechanism.released_columns), margins)
+        certificate = replace(certificate, fitted=known)
+    unknown = _read_unknown(record)
+    record.end()
+    return FittedMechanism(rules, mechanism, certificate), unknown
+
+
+def _kind_of(name: str) -> type[Mechanism]:
+    if name not in Mechanism.kinds:
+        raise FieldError(
+            f"field mechanism is {quoted(name)[:80]}, and this version knows "
+            f"{listed(list(Mechanism.kinds))}"
+        )
+    return Mechanism.kinds[name]
+
+
+def _whole_record(text: str) -> dict[str, Any]:
+    """Return the record of a text, without its checksum."""
+    if len(text) > MOST_CHARACTERS:
+        raise FieldError(f"it has {len(text):,} characters, more than {MOST_CHARACTERS:,}")
+    record = json_record(text)
+    schema, version = record.get("schema"), record.get("version")
+    if schema not in _READ:
+        raise FieldError(
+            f"field schema must be {SCHEMA!r}, got {quoted(schema)[:80]}, written by version "
+            f"{quoted(version)[:40]} of the library, and this is version {__version__!r}"
+        )
+    if record.pop("checksum", None) != checksum(record):
+        raise FieldError("it was changed or damaged: its checksum is another one")
+    if record.get("output") == "remapped":
+        raise RetiredError(gone("output='remapped'"))
+    if "channel" in record:
+        raise RetiredError(gone("noise='optimal'"))
+    return record
+
+
+def _read_rules(record: Fields, public: set[Name], margins: list[Margin]) -> TableRules:
+    patterns = record.read("patterns", tuple[tuple[Names, tuple[Names, ...]], ...])
+    rules = TableRules(
+        names=record.read("names", Names),
+        named=record.read("named", bool),
+        sensitive=list(record.read("sensitive", Names)),
+        passed=list(record.read("passed", Names)),
+        order=list(record.read("order", Names)),
+        missing=record.read("missing", Missing),
+        patterns={group: set(known) for group, known in patterns},
+        margins=margins,
+        groups=record.read("groups", RowGroups | None, None),
+    )
+    released = public | set(rules.passed)
+    record.check(len(rules.order) == len(released) and set(rules.order) == released, "order")
+    record.check(released <= set(rules.names), "names")
+    return rules
+
+
+def _read_unknown(record: Fields) -> Any:
+    unknown = record.read("unknown", str | tuple[tuple[Name, Level], ...])
+    if isinstance(unknown, str):
+        return unknown
+    return {name: read_level(value, "unknown") for name, value in unknown}
+
+
+def read_column(record: Fields) -> Column:
+    kind, atoms = record.read("kind", Kind), record.numbers("atoms")
+    n = len(atoms)
+    record.check(n > 0 and bool((np.diff(atoms) > 0.0).all()), "atoms")
+    levels = record.read("levels", tuple[Level, ...] | None, None)
+    record.check((levels is None) == (kind != "category"), "levels")
+    record.check(levels is None or len(levels) == n, "levels")
+    edges = record.numbers("edges") if record.has("edges") else None
+    record.check(edges is None or len(edges) == n - 1, "edges")
+    known = record.read("known", tuple[bool, ...] | None, None)
+    record.check(known is None or len(known) == n, "known")
+    missing_code = record.read("missing_code", int | None, None)
+    record.check(missing_code in (None, n - 1), "missing_code")
+    return Column(
+        record.read("name", Name),
+        kind,
+        atoms,
+        np.ones(n, dtype=bool) if known is None else np.array(known, dtype=bool),
+        levels and tuple(read_level(level, record.named("levels")) for level in levels),
+        edges,
+        record.read("merged", bool, False),
+        missing_code,
+        record.number("spread") if record.has("spread") else None,
+        record.read("ordered", bool, False),
+        record.read("free", bool, False),
+    )
+
+
+def _read_margins(
+    record: Fields, columns: Sequence[Fields], public: Sequence[Column], total: int
+) -> list[Margin]:
+    """Return the distribution of the values of each column, or nothing where it is not written."""
+    margins = [
+        _read_margin(margin, column, total)
+        for fields, column in zip(columns, public, strict=True)
+        if (margin := fields.inner("margin")) is not None
+    ]
+    record.check(len(margins) in (0, len(public)), "columns[].margin")
+    return margins
+
+
+def _read_margin(record: Fields, column: Column, total: int) -> Margin:
+    parts, present = record.whole("parts"), record.read("present", int | None, None)
+    present = total if present is None else present
+    record.check(0 <= present <= total, "present")
+    record.check(len(parts) == n_cells(column) and bool((parts >= 0).all()), "parts")
+    record.check(sum(parts.tolist()) == (PARTS if present else 0), "parts")
+    record.check(record.has("place") == column.free, "place")
+    location = None
+    if column.free:
+        low, factor = record.read("place", tuple[Number, Number])
+        location = number(low, record.named("place")), number(factor, record.named("place"))
+    return margin_over(column, parts, present, total, location)
