@@ -1,4 +1,4 @@
-"""Prototypes as plain values, of which JSON is made, and back: typical rows, units and counts."""
+"""Prototypes, and how columns are drawn, as plain values of which JSON is made, and back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FieldError, plain, quoted, read_as
+from sklearn_puffer._base import LARGEST_INTEGER, Array, FieldError, plain, quoted, read_as
 from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
+from sklearn_puffer._microaggregator.drawn import Drawn
 from sklearn_puffer._microaggregator.prototypes import Prototypes
 from sklearn_puffer._tables import Kind, Name, Values
 
@@ -76,6 +77,37 @@ def read(record: Any, field: str = "prototypes") -> Prototypes:
     _check(n > 0 and min(parts.sizes) > 0, f"{field}.sizes")
     rows = {c.name: _read(c, n, f"{field}.columns.{c.name}") for c in parts.columns}
     return Prototypes(coordinates, rows, np.array(parts.sizes, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class _DrawnRecord:
+    values: _ColumnRecord
+    counts: tuple[tuple[int, ...], ...]
+
+
+def written_drawn(drawn: Drawn) -> list[dict[str, Any]]:
+    """Return how columns are drawn as plain values; see `written`."""
+    return [
+        {"values": _written(name, values), "counts": drawn.counts[name].tolist()}
+        for name, values in drawn.values.items()
+    ]
+
+
+def read_drawn(record: Any, n_prototypes: int, field: str = "drawn") -> Drawn:
+    """Return how columns are drawn in each of the prototypes, as it was written; see `read`."""
+    parts = read_as(tuple[_DrawnRecord, ...], record, field)
+    values, counts = {}, {}
+    for k, part in enumerate(parts):
+        here = f"{field}[{k}].counts"
+        widths = {len(row) for row in part.counts}
+        _check(len(part.counts) == n_prototypes and len(widths) == 1 and 0 not in widths, here)
+        _check(min(map(min, part.counts)) >= 0 < min(map(sum, part.counts)), here)
+        _check(max(map(sum, part.counts)) <= LARGEST_INTEGER, here)
+        name = part.values.name
+        values[name] = _read(part.values, len(part.counts[0]), f"{field}[{k}].values")
+        counts[name] = np.array(part.counts, dtype=np.int64)
+    _check(len(values) == len(parts) > 0, field)
+    return Drawn(values, counts)
 
 
 def _check(holds: bool, field: str) -> None:

@@ -191,16 +191,21 @@ class Prototypes:
 
     def finished(self, table: Table, codes: IntArray) -> dict[Name, Finished]:
         """Return the columns of typical rows in the place of the rows of a table, to be built."""
-        plain = {
-            n: v.data.dtype for n, v in self.rows.items() if v.levels is None and v.missing is None
-        }
-        columns = table.empty_columns(plain) if plain else {}
-        for name, column in columns.items():
-            np.take(self.rows[name].data, codes, out=column, mode="clip")
-        return {
-            name: Finished(columns[name]) if name in columns else _finished(values, codes)
-            for name, values in self.rows.items()
-        }
+        return finished_columns(table, self.rows, dict.fromkeys(self.rows, codes))
+
+
+def finished_columns(
+    table: Table, rows: Mapping[Name, Values], codes: Mapping[Name, IntArray]
+) -> dict[Name, Finished]:
+    """Return columns that take the values of a few rows by their codes, to be built."""
+    plain = {n: v.data.dtype for n, v in rows.items() if v.levels is None and v.missing is None}
+    columns = table.empty_columns(plain) if plain else {}
+    for name, column in columns.items():
+        np.take(rows[name].data, codes[name], out=column, mode="clip")
+    return {
+        name: Finished(columns[name]) if name in columns else _finished(values, codes[name])
+        for name, values in rows.items()
+    }
 
 
 def _finished(values: Values, codes: IntArray) -> Finished:
@@ -242,7 +247,7 @@ def typical(values: Values, groups: IntArray, weights: IntArray, n_groups: int) 
     gone = modes == width - 1
     if values.kind == "boolean":
         return replace(values, data=modes == 1, missing=_some(gone))
-    return replace(values, data=np.where(gone, -1, modes), missing=_some(gone))
+    return _with_used_levels(replace(values, data=np.where(gone, -1, modes), missing=_some(gone)))
 
 
 def _medians(values: Values, groups: IntArray, weights: IntArray, n_groups: int) -> Values:

@@ -1,0 +1,295 @@
+"""Columns drawn within a cell: bins of many rows, exact shares, and what a fitted row may lose."""
+
+import itertools
+import json
+from math import comb, log
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from sklearn_puffer._base import FieldError
+from sklearn_puffer._microaggregator.coordinates import sample_rows
+from sklearn_puffer._microaggregator.drawn import (
+    MOST_BINS,
+    DrawnCounts,
+    fitted_row_loss,
+    learnt_bins,
+)
+from sklearn_puffer._microaggregator.prototype_records import read_drawn, written_drawn
+from sklearn_puffer._noise import CheckedEntropy, KeyedBits, integer_ids, seeded_entropy
+from sklearn_puffer._tables import frame_table
+
+MIN_SIZE = 10
+
+
+def table_of(n_rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    gaps = rng.random(n_rows) < 0.1
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, size=n_rows),
+            "pay": np.where(rng.random(n_rows) < 0.4, 0.0, np.exp(rng.normal(size=n_rows))),
+            "vip": rng.random(n_rows) < 0.3,
+            "job": rng.choice([*"abcdefghij"], n_rows, p=np.array([*range(1, 11)]) / 55),
+            "visits": pd.Series(rng.integers(4, size=n_rows), dtype="Int64").mask(gaps),
+            "rare gap": np.where(np.arange(n_rows) == 7, np.nan, rng.normal(size=n_rows)),
+            "note": pd.Series(np.where(gaps, None, "x"), dtype=object),
+        }
+    )
+
+
+def columns_of(X):
+    table = frame_table(X)
+    return {name: table.values(name) for name in table.names}
+
+
+def learnt(X, codes, min_size=MIN_SIZE):
+    columns = columns_of(X)
+    bins = learnt_bins(sample_rows(columns), min_size)
+    counts = DrawnCounts(bins, int(codes.max()) + 1)
+    half = len(X) // 2
+    for rows in (np.arange(half), np.arange(half, len(X))):
+        counts.add({name: values.taken(rows) for name, values in columns.items()}, codes[rows])
+    return bins, counts.drawn()
+
+
+def released(X, drawn, codes, seed=0):
+    table = frame_table(X)
+    bins = drawn.draw(codes, CheckedEntropy(seeded_entropy(seed)))
+    return table.build(drawn.finished(table, bins))
+
+
+@given(st.integers(0, 1000), st.integers(1, 60))
+def test_every_bin_has_as_many_rows_of_the_whole_table_as_asked_for(seed, min_size):
+    X = table_of(120, seed)
+    columns = columns_of(X)
+    bins = learnt_bins(sample_rows(columns), min_size)
+    for name, of_column in bins.items():
+        places = of_column.places(columns[name])
+        sizes = np.bincount(places, minlength=len(of_column.values))
+        assert len(sizes) == len(of_column.values)
+        assert sizes.min() >= min_size, name
+        assert len(sizes) <= MOST_BINS + 1
+
+
+def test_the_median_of_a_bin_is_released_in_the_type_of_the_column():
+    X = table_of()
+    codes = np.arange(len(X)) % 3
+    bins, drawn = learnt(X, codes)
+    out = released(X, drawn, codes)
+    assert out.dtypes.equals(X.dtypes)
+    places = bins["pay"].places(columns_of(X)["pay"])
+    for place in range(len(bins["pay"].values)):
+        inside = np.sort(X["pay"][places == place])
+        assert drawn.values["pay"].data[place] == inside[(len(inside) - 1) // 2]
+    assert set(out["pay"]) <= set(drawn.values["pay"].data)
+    assert not out["rare gap"].isna().any()  # too few rows lack it
+    assert out["visits"].isna().mean() == pytest.approx(0.1, abs=0.05)
+    assert set(out["note"].dropna()) == {"x"}
+
+
+def test_no_value_is_released_that_only_one_row_has_unless_it_is_a_median():
+    X = pd.DataFrame({"x": np.random.default_rng(0).normal(size=2000)})
+    _, drawn = learnt(X, np.zeros(2000, dtype=np.intp), 30)
+    assert len(drawn.values["x"]) == MOST_BINS
+    assert drawn.counts["x"].min() >= 30
+
+
+def test_rare_categories_are_one_bin_with_the_least_frequent_of_the_others_if_need_be():
+    X = pd.DataFrame({"job": ["a"] * 50 + ["b"] * 20 + ["c"] * 6 + ["d"] * 3})
+    _, drawn = learnt(X, np.zeros(79, dtype=np.intp))
+    assert drawn.values["job"].levels == ("a", "b")
+    assert drawn.counts["job"].tolist() == [[50, 29]]
+    _, drawn = learnt(pd.concat([X, X[70:]]), np.zeros(88, dtype=np.intp))
+    assert drawn.values["job"].levels == ("a", "b", "c")
+    assert drawn.counts["job"].tolist() == [[50, 20, 18]]
+
+
+def test_counts_are_those_of_the_rows_of_each_cell():
+    X = table_of()
+    codes = np.random.default_rng(1).integers(4, size=len(X))
+    bins, drawn = learnt(X, codes)
+    columns = columns_of(X)
+    for name, counts in drawn.counts.items():
+        places = bins[name].places(columns[name])
+        expected = pd.crosstab(codes, places).reindex(columns=range(counts.shape[1]), fill_value=0)
+        assert counts.tolist() == expected.to_numpy().tolist()
+
+
+@given(st.permutations(range(60)))
+@pytest.mark.slow
+def test_the_order_of_rows_does_not_matter_to_bins_and_counts(order):
+    X, codes = table_of(60), np.arange(60) % 2
+    _, drawn = learnt(X, codes)
+    _, other = learnt(X.iloc[order], codes[order])
+    for name in drawn.values:
+        assert other.counts[name].tolist() == drawn.counts[name].tolist()
+        assert other.values[name].levels == drawn.values[name].levels
+        assert np.array_equal(other.values[name].data, drawn.values[name].data, equal_nan=True)
+
+
+@pytest.mark.slow
+def test_bins_are_drawn_in_proportion_to_counts_and_columns_independently():
+    X = table_of()
+    codes = np.arange(len(X)) % 2
+    _, drawn = learnt(X, codes)
+    n = 200_000
+    bins = drawn.draw(np.ones(n, dtype=np.intp), CheckedEntropy(seeded_entropy(3)))
+    shares = {}
+    for name, counts in drawn.counts.items():
+        expected = counts[1] / counts[1].sum()
+        seen = np.bincount(bins[name], minlength=len(expected))
+        assert (seen[expected == 0] == 0).all()
+        shares[name] = expected
+        kept = expected > 0
+        if kept.sum() > 1:
+            assert chisquare(seen[kept], n * expected[kept]).pvalue > 1e-4
+    both = pd.crosstab(bins["vip"], bins["visits"]).to_numpy()
+    expected = n * np.outer(shares["vip"], shares["visits"])
+    assert chisquare(both.ravel(), expected.ravel(), ddof=0).pvalue > 1e-4
+
+
+def test_keyed_rows_are_drawn_alike():
+    X = table_of()
+    codes = np.arange(len(X)) % 2
+    _, drawn = learnt(X, codes)
+    ids = integer_ids(np.arange(len(X)) % 100)
+
+    def draw(key, of=ids):
+        source = KeyedBits(b"blake2b: an example, not a key" + key, "x").columns(of, [codes])[0]
+        return drawn.draw(codes, source)
+
+    first, again, other = draw(b"a"), draw(b"a"), draw(b"b")
+    assert all((first[name] == again[name]).all() for name in first)
+    assert not all((first[name] == other[name]).all() for name in first)
+    assert (first["age"][:100] == first["age"][100:200]).all()
+    apart = np.corrcoef(first["age"][:100], first["pay"][:100])[0, 1]
+    assert abs(apart) < 0.4
+
+
+@pytest.mark.slow
+def test_drawn_rows_keep_the_spread_of_numbers():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(5000, 3)), columns=list("abc"))
+    codes = (X["a"] > 0).to_numpy().astype(np.intp)
+    _, drawn = learnt(X, codes, 30)
+    out = released(X, drawn, codes)
+    assert np.allclose(out.std() / X.std(), 1.0, atol=0.05)
+    assert (out["a"] > 0).eq(codes == 1).mean() > 0.97
+
+
+# --------------------------------------------------------------------------- against brute force
+
+
+def chance_of_bins(law, channel, sizes, secret, b):
+    """Return the chance of each bin of a row that is released as b, by counting all other rows.
+
+    ``law[a, v, s]`` is the distribution of cell, bin and secret of a row. The row is one of the
+    ``sizes[b]`` rows of cell b, or it is of another cell and all of them are other people.
+    """
+    given_secret = law[:, :, secret] / law[:, :, secret].sum()
+    in_cell = law[b].sum(axis=1)
+    p = in_cell / in_cell.sum()
+
+    def drawn(own, others):
+        chances = np.zeros(2)
+        for count in range(others + 1):
+            weight = comb(others, count) * p[0] ** count * p[1] ** (others - count)
+            counts = np.array([count, others - count], dtype=float)
+            if own is not None:
+                counts[own] += 1
+            chances += weight * counts / counts.sum()
+        return chances
+
+    total, reached = np.zeros(2), 0.0
+    for a, v in itertools.product(range(law.shape[0]), range(2)):
+        chance = given_secret[a, v] * channel[a, b]
+        own = v if a == b else None
+        total += chance * drawn(own, sizes[b] - (a == b))
+        reached += chance
+    return total / reached
+
+
+@given(st.integers(0, 10_000))
+def test_one_drawn_column_of_a_fitted_row_loses_no_more_than_is_said(seed):
+    rng = np.random.default_rng(seed)
+    law = rng.dirichlet(np.full(8, 0.3)).reshape(2, 2, 2) + 1e-6
+    law /= law.sum()
+    channel = rng.dirichlet(np.ones(2), size=2)
+    sizes = rng.integers(2, 12, size=2)
+    # the shares of secrets are those of the law, and the sizes of cells are in its proportions
+    scale = 1 << 40
+    counts = np.rint(law.sum(axis=1) * scale)
+    told = law.sum(axis=(1, 2)) * scale
+    expected = 0.0
+    for b in range(2):
+        first, second = (chance_of_bins(law, channel, sizes, s, b) for s in range(2))
+        expected = max(expected, np.abs(np.log(first) - np.log(second)).max())
+    claimed = claim(counts, told, sizes, channel)
+    assert expected <= claimed + 1e-6
+
+
+def claim(counts, told, sizes, channel):
+    """Return the formula of the module, whose cells have ``sizes`` rows but shares of a law."""
+    shares, worst = counts / told[:, None], 0.0
+    for b, s in itertools.product(range(2), range(2)):
+        of_cell = channel[b, b] * counts[b, s] / (channel[:, b] @ counts[:, s])
+        more = min(1.0 / shares[b, s] - 1.0, of_cell / shares[b, s])
+        worst = max(worst, log((sizes[b] + more) / (sizes[b] - 1)))
+        assert (sizes[b] + more) / (sizes[b] - 1) <= 1 + 1 / ((sizes[b] - 1) * shares[b, s]) + 1e-9
+    return worst
+
+
+@given(st.integers(0, 10_000))
+def test_the_figure_of_a_fitted_row_is_that_of_its_formula(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 30, size=(2, 2))
+    channel = rng.dirichlet(np.ones(2), size=2)
+    sizes = counts.sum(axis=1)
+    assert fitted_row_loss(counts, sizes, channel) == pytest.approx(
+        claim(counts, sizes, sizes, channel), abs=1e-12
+    )
+
+
+def test_a_secret_that_no_row_of_a_cell_has_leaves_the_figure_finite():
+    counts, channel = np.array([[30, 0], [10, 20]]), np.array([[0.5, 0.5], [0.5, 0.5]])
+    assert 0.0 < fitted_row_loss(counts, counts.sum(axis=1), channel) < 0.2
+
+
+def test_drawn_columns_come_back_from_json():
+    X = table_of()
+    codes = np.arange(len(X)) % 3
+    _, drawn = learnt(X, codes)
+    text = json.dumps(written_drawn(drawn), allow_nan=False)
+    again = read_drawn(json.loads(text), n_prototypes=3)
+    assert json.dumps(written_drawn(again)) == text
+    assert released(X, again, codes).equals(released(X, drawn, codes))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "field"),
+    [
+        ((0, "counts"), [[1]], "counts"),
+        ((0, "counts", 0), [], "counts"),
+        ((0, "counts", 0, 0), -1, "counts"),
+        ((0, "counts", 0, 0), 0.5, "counts"),
+        ((2, "counts", 1), [0, 0], "counts"),
+        ((0, "values", "data"), [], "data"),
+        ((1, "values", "name"), "age", "drawn"),
+    ],
+)
+def test_a_record_of_drawn_columns_that_does_not_fit_is_refused(place, value, field):
+    X = table_of()
+    _, drawn = learnt(X, np.arange(len(X)) % 3)
+    record = json.loads(json.dumps(written_drawn(drawn)))
+    *path, last = place
+    part = record
+    for step in path:
+        part = part[step]
+    part[last] = value
+    with pytest.raises(FieldError, match=field):
+        read_drawn(record, n_prototypes=3)
