@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
+from sklearn_puffer.accounting import LossTable
+from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import GaussianMixture
+from sklearn_puffer.priors import GaussianMixture, PriorPair
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_003.json").read_text(encoding="utf-8"))
 PRIORS = {
@@ -421,3 +423,32 @@ def test_rows_have_no_distribution_on_a_line():
     assert not computable(rows, Laplace(1.0))
     with pytest.raises(ValueError, match="one column"):
         distribution_of(rows, Laplace(1.0))
+
+
+@pytest.mark.parametrize("noise", [Cauchy(0.3), Laplace(0.3)])
+def test_a_renyi_loss_near_a_budget_is_the_one_without_and_on_its_side_far_from_it(noise):
+    p = GaussianMixture([0.1, 0.6, 0.3], [20.0, 28.7, 44.6], [0.3, 2.6, 4.2])
+    q = GaussianMixture([0.2, 0.5, 0.3], [21.9, 32.6, 45.0], [3.1, 5.4, 5.6])
+    pair, notion = PriorPair(p, q), RenyiPufferfish(1.0, 2.0)
+    lower, upper = LossTable([pair], notion).interval(0, noise)
+    assert (upper - lower).max() <= 1e-5 * upper.max()  # under Cauchy noise panels are few
+    near = LossTable([pair], notion).interval(0, noise, float(upper.max()))
+    assert np.array_equal(near, (lower, upper))
+    far = LossTable([pair], notion).interval(0, noise, 0.5 * float(upper.max()))
+    assert (far[0] <= upper).all()
+    assert (far[1] >= lower).all()
+    assert (far[1] - far[0]).max() <= 1e-5 * upper.max()
+
+
+@pytest.mark.slow
+def test_few_losses_are_computed_to_calibrate_mixtures_under_an_alpha(monkeypatch):
+    """Twenty were, as factors were told apart more finely than losses are known."""
+    p = GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 0.5])
+    q = GaussianMixture([0.5, 0.5], [0.5, 2.5], [1.2, 0.6])
+    calls, real = [], LossTable.interval
+    monkeypatch.setattr(
+        LossTable, "interval", lambda *arguments: calls.append(1) or real(*arguments)
+    )
+    found = calibrate([(p, q)], RenyiPufferfish(0.02, 2.0), noise="cauchy")
+    assert found.bound <= 0.02
+    assert 0 < len(calls) <= 14

@@ -44,7 +44,6 @@ MassBounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 _PURE_TOLERANCE = 1e-11
 _DELTA_TOLERANCE = 1e-11
 _RENYI_TOLERANCE = 1e-8
-_EVENT_TOLERANCE = 1e-6
 _PANELS_TOLERANCE = 1e-4
 # Deltas below this are not resolved: the interval's upper end stays about there.
 _SMALLEST_DELTA = 1e-290
@@ -139,7 +138,7 @@ def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -
         return closed
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
-        return _renyi(pair, notion)
+        return _renyi(pair, notion, budget)
     if isinstance(divergence, HockeyStick):
         return _deltas(pair, divergence.epsilon, budget)
     if isinstance(divergence, Supremum):
@@ -453,14 +452,21 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return min(lower, upper), upper
 
 
-def _renyi(pair: LinePair, notion: Notion) -> Ends:
+def _renyi(pair: LinePair, notion: Notion, budget: float | None) -> Ends:
     """Return bounds on the Renyi divergences of both directions, from panels."""
     partly = notion.leaves_events_out
-    tolerance = _EVENT_TOLERANCE if partly else _RENYI_TOLERANCE
     cover = _Cover.begin(pair, weighed=True, followed=not partly)
-    cover = _refined_for_sums(cover, notion, tolerance)
+    # in the same steps with a budget and without, so that ends near it are the same
+    cover = _refined_for_sums(cover, notion, ROUGHLY)
+    ends = _both_renyi(cover, notion)
+    if partly or (budget is not None and is_decided(ends, budget)):
+        return ends
+    return _both_renyi(_refined_for_sums(cover, notion, _RENYI_TOLERANCE), notion)
+
+
+def _both_renyi(cover: _Cover, notion: Notion) -> Ends:
     ends = np.array([_terms(cover, notion, direction).interval() for direction in (0, 1)])
-    return np.zeros(2) if partly else ends[:, 0], ends[:, 1]
+    return np.zeros(2) if notion.leaves_events_out else ends[:, 0], ends[:, 1]
 
 
 class _Terms(NamedTuple):
@@ -533,7 +539,7 @@ def _refined_for_sums(cover: _Cover, notion: Notion, tolerance: float) -> _Cover
             return cover
         extra = float((np.ceil(needed[chosen]) - 1.0).sum())
         scale = min(1.0, cover.room / max(extra, 1.0))
-        parts = np.clip(np.ceil(needed * scale), 2.0, 64.0).astype(np.int64)
+        parts = np.clip(np.ceil(needed * scale), 2.0, 12.0).astype(np.int64)
         cover = cover.split(chosen, parts)
     return cover
 

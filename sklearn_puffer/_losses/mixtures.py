@@ -43,6 +43,9 @@ class Expansion(NamedTuple):
     slope_error: FloatArray
 
 
+Within = tuple[tuple[Expansion, Ends], tuple[Expansion, Ends], FloatArray]
+
+
 # Rounding, with u = 2^-53. `SPECIAL` is what is allowed for erfcx, exp, log and log_ndtr together
 # (against sixty digits, on random arguments: erfcx 8 u, log_ndtr 5 u in its left tail; 32 u taken).
 # An argument t = (y - centre)/scale is off by 4 u relatively (`ARGUMENT`), which moves log h by
@@ -301,6 +304,10 @@ class DistributionPair:
         spacing = np.diff(self._anchors)
         self.unit = float(spacing.min()) if len(spacing) else max(abs(self._anchors[0]), 1.0)
         self.weight = weight
+        self._both = p, q
+        nothing = np.full(1, np.nan)  # equals no panel
+        self._last: tuple[FloatArray, FloatArray, Any] = nothing, nothing, None
+        self._tail_powers: dict[tuple[float, int, float], tuple[float, float]] = {}
 
     def anchors(self) -> FloatArray:
         """Return the anchors of both."""
@@ -308,9 +315,7 @@ class DistributionPair:
 
     def look(self, low: FloatArray, high: FloatArray) -> View:
         """Return what is known of finite panels, which no anchor lies strictly within."""
-        middle, radius = _around(low, high)
-        first, second = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
-        p_bounds, q_bounds = self._p.log_bounds(low, high), self._q.log_bounds(low, high)
+        (first, p_bounds), (second, q_bounds), radius = self._within(low, high)
         low_f, high_f, value, error = _taylor(first, second, radius)
         log_low = np.maximum(low_f, p_bounds[0] - q_bounds[1])
         log_high = np.minimum(high_f, p_bounds[1] - q_bounds[0])
@@ -321,8 +326,8 @@ class DistributionPair:
 
     def slopes(self, low: FloatArray, high: FloatArray) -> Slopes:
         """Return how f runs within finite panels."""
-        middle, radius = _around(low, high)
-        p, q = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
+        (p, p_bounds), (q, q_bounds), radius = self._within(low, high)
+        middle = _around(low, high)[0]
         *_, value, error = _taylor(p, q, radius)
         lowest, highest = p.lowest - q.highest, p.highest - q.lowest
         # the middle and the radius are rounded themselves
@@ -332,8 +337,17 @@ class DistributionPair:
         off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
         size = np.maximum(np.abs(lowest), np.abs(highest))
         f = value, p.slope - q.slope, off, highest - lowest, size
-        tops = (h.log_bounds(low, high)[1] for h in (self._p, self._q))
+        tops = p_bounds[1], q_bounds[1]
         return Slopes(*f, p_slope, bends[0], q_slope, bends[1], radius, *tops)
+
+    def _within(self, low: FloatArray, high: FloatArray) -> Within:
+        """Return expansions and bounds of both densities; `slopes` asks for those of `look`."""
+        if not (np.array_equal(low, self._last[0]) and np.array_equal(high, self._last[1])):
+            middle, radius = _around(low, high)
+            p, q = ((h.expansion(middle, radius), h.log_bounds(low, high)) for h in self._both)
+            self._last = low, high, (p, q, radius)
+        seen: Within = self._last[2]
+        return seen
 
     def tail(self, edge: float, side: int) -> View:
         low, high = self._p.beyond(self._q, edge, side)
@@ -344,8 +358,13 @@ class DistributionPair:
         return (*self._p.masses(low, high), *self._q.masses(low, high))
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
-        p, q = self._p, self._q
-        return p.beyond_power(q, edge, side, alpha), q.beyond_power(p, edge, side, alpha)
+        where, p, q = (edge, side, alpha), self._p, self._q
+        if where not in self._tail_powers:  # asked for whenever panels between tails are cut
+            self._tail_powers[where] = (
+                p.beyond_power(q, edge, side, alpha),
+                q.beyond_power(p, edge, side, alpha),
+            )
+        return self._tail_powers[where]
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         return None
