@@ -22,3 +22,4 @@ from sklearn_puffer._losses.joint_grids import (
 )
 from sklearn_puffer._losses.loss_table import LossTable
 from sklearn_puffer._losses.pair_losses import bare_ratios
+from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses

@@ -1,0 +1,336 @@
+r"""The channel between prototypes that changes least, over all masses that the counts allow.
+
+A row of prototype a is released as b with probability K(b|a). Let :math:`f_a` be the share of
+prototype a. One linear program minimises :math:`\sum_a f_a K(b|a) d(a, b)` over channels that keep
+the share of every prototype, :math:`\sum_a f_a K(b|a) = f_b`, and for which
+
+.. math:: U_s(b) \le e^{\varepsilon} L_t(b)
+
+for every prototype b and protected pair. :math:`\sum_a m(a) K(b|a) \le U \sum_a m(a)` for all
+masses in the boxes :math:`l \le m \le u`, :math:`p^- \le \sum_a m(a) \le p^+`, if and only if for
+some real :math:`\mu` (linear duality)
+
+.. math:: \sum_a \left[l(a) x_a + (u(a) - l(a)) (x_a)_+\right] + p^+ \mu_+ - p^- \mu_- \le 0,
+          \qquad x_a = K(b|a) - U - \mu.
+
+L is the mirror image: with -K in the place of K the largest quotient is -L. So both are one block
+of constraints with another sign.
+
+Every row may become b with a chance :math:`y_b`, and has further chances of its own to become one
+of the prototypes near its own, or of the largest. Off this mask :math:`K(b|a) = y_b`, and one
+variable stands for all the positive parts, with the sums of their l and u. With y = f and nothing
+more the channel tells nothing: there is always a solution.
+
+The solver is not believed: its answer becomes whole numbers, and is mixed with that constant
+channel until the loss, computed by other code and exactly, is within the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, solved
+from sklearn_puffer._losses import MassBoxes, prototype_losses
+from sklearn_puffer._noise import WHOLE, IntegerRows
+
+NEAREST, LARGEST = 60, 10
+"""How many prototypes a row has chances of its own for: those near its own, and the largest."""
+
+_INSIDE = 1e-9  # of e^epsilon, which the solver does not get
+_MOST = 1e6  # of e^epsilon: beyond, tolerances are all that counts
+
+
+class Bounded(NamedTuple):
+    """Masses of some people's secrets, and which pairs of them are protected."""
+
+    boxes: MassBoxes
+    pairs: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelProblem:
+    """Find the channel of least expected change within the budget.
+
+    Attributes
+    ----------
+    bounded : sequence of Bounded
+        The budget holds within each: of every sensitive column, and of every joined label.
+    sizes : ndarray of int64 of shape (n,)
+        Rows of each prototype, at least one.
+    distances : ndarray of shape (n, n)
+        What rows of prototype a change by, on average, if they are released as b.
+    epsilon : float
+        The budget, in nats.
+    """
+
+    bounded: Sequence[Bounded]
+    sizes: IntArray
+    distances: FloatArray
+    epsilon: float
+
+    @property
+    def n(self) -> int:
+        """How many prototypes there are."""
+        return len(self.sizes)
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of each prototype."""
+        return np.asarray(self.sizes / self.sizes.sum())
+
+    def cost(self, channel: FloatArray) -> float:
+        """Return the expected change under a channel of shape (n, n)."""
+        return float(self.shares @ (channel * self.distances).sum(axis=1))
+
+    def loss(self, rows: IntegerRows) -> float:
+        """Return the exact loss, rounded up."""
+        losses = [prototype_losses(rows, *bounded).max(initial=0.0) for bounded in self.bounded]
+        return float(max(losses, default=0.0))
+
+
+def least_change(problem: ChannelProblem) -> IntegerRows:
+    """Return the channel of least change, in whole numbers, that keeps the budget.
+
+    Raises
+    ------
+    ValueError
+        If the budget is smaller than what rounding leaves of it.
+
+    Notes
+    -----
+    *Formal guarantees.* The loss of the returned rows, computed by `prototype_losses`, is within
+    the budget.
+
+    Examples
+    --------
+    >>> boxes = MassBoxes.as_counted(np.array([[30, 10], [10, 30]]))
+    >>> distances = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> bounded = [Bounded(boxes, np.array([[0, 1]]))]
+    >>> problem = ChannelProblem(bounded, np.array([40, 40]), distances, epsilon=0.5)
+    >>> rows = least_change(problem)
+    >>> (rows.shares / WHOLE).round(4).tolist(), problem.loss(rows) <= 0.5
+    ([0.7449, 0.2551, 0.2551, 0.7449], True)
+    """
+    channel = _solved(problem, _mask(problem))
+    constant = np.broadcast_to(problem.shares, (problem.n, problem.n))
+    return _within(problem, constant if channel is None else channel)
+
+
+def _mask(problem: ChannelProblem) -> BoolArray:
+    """Return which prototypes the rows of each have chances of their own for."""
+    n = problem.n
+    mask = np.eye(n, dtype=bool)
+    order = np.argsort(problem.distances, axis=1, kind="stable")[:, :NEAREST]
+    np.put_along_axis(mask, order, True, axis=1)
+    mask[:, np.argsort(-problem.sizes, kind="stable")[:LARGEST]] = True
+    return mask
+
+
+# ------------------------------------------------------------------------------------ the program
+
+
+def _solved(problem: ChannelProblem, mask: BoolArray) -> FloatArray | None:
+    """Return the solver's channel, or None where it found none."""
+    program = _Program(problem, mask)
+    answer = solved(program.objective, most=program.most, equal=program.equal)
+    if answer is None:
+        return None
+    return program.channel(answer.x)
+
+
+class _Program:
+    """Variables: K - y of each arc, y, then a block for each secret and side.
+
+    A block has, for each prototype b, U - y or L - y, the two parts of mu, and the positive parts
+    (x_a)_+ of its arcs and of all else. All but those of the arcs are in units of f_b.
+    """
+
+    def __init__(self, problem: ChannelProblem, mask: BoolArray) -> None:
+        self.problem, self.mask = problem, mask
+        self.n = problem.n
+        self.sources, self.targets = np.nonzero(mask)
+        self.n_arcs = len(self.sources)
+
+    @cached_property
+    def objective(self) -> FloatArray:
+        """The change, in units of its largest part."""
+        problem = self.problem
+        arcs = problem.shares[self.sources] * problem.distances[self.mask]
+        everybody = problem.shares * (problem.shares @ problem.distances)
+        costs = np.concatenate([arcs, everybody])
+        return np.append(costs / (costs.max() or 1.0), np.zeros(self.n_variables - len(costs)))
+
+    def channel(self, variables: FloatArray) -> FloatArray:
+        """Return K, shape (n, n)."""
+        channel = np.zeros((self.n, self.n))
+        channel[self.mask] = variables[: self.n_arcs]
+        return channel + self.problem.shares * variables[self.n_arcs : self.first]
+
+    @property
+    def first(self) -> int:
+        """Where the blocks begin."""
+        return self.n_arcs + self.n
+
+    @cached_property
+    def blocks(self) -> list[_Block]:
+        """The blocks of all secrets, U before L."""
+        return [
+            _Block(self, bounded.boxes, secret, sign)
+            for bounded in self.problem.bounded
+            for secret in range(bounded.boxes.n_secrets)
+            for sign in (1.0, -1.0)
+        ]
+
+    @property
+    def n_variables(self) -> int:
+        """How many variables there are."""
+        return self.first + sum(block.n_own for block in self.blocks)
+
+    @property
+    def equal(self) -> tuple[Any, FloatArray]:
+        """Every row sums to 1, and every prototype keeps its share."""
+        arcs, shares = np.arange(self.n_arcs), self.problem.shares
+        kept = shares[self.sources] / shares[self.targets]
+        shape = (self.n, self.n_arcs)
+        rows = sparse.csr_array((np.ones(self.n_arcs), (self.sources, arcs)), shape=shape)
+        columns = sparse.csr_array((kept, (self.targets, arcs)), shape=shape)
+        everybody = sparse.csr_array(np.broadcast_to(shares, (self.n, self.n)))
+        others = sparse.csr_array((self.n, self.n_variables - self.first))
+        sums = sparse.hstack([rows, everybody, others], format="csr")
+        shares_kept = sparse.hstack([columns, sparse.eye_array(self.n), others], format="csr")
+        # the last follows from the others; a second word on it might contradict them
+        matrix = sparse.vstack([sums, shares_kept[:-1]], format="csr")
+        return matrix, np.ones(2 * self.n - 1)
+
+    @property
+    def most(self) -> tuple[Any, FloatArray] | None:
+        """The blocks, and the budget of each ordered pair; None without secrets."""
+        if not self.blocks:
+            return None
+        arcs = sparse.vstack([block.arcs for block in self.blocks])
+        own = sparse.block_diag([block.own for block in self.blocks])
+        everybody = sparse.csr_array((arcs.shape[0], self.n))
+        blocks = sparse.hstack([arcs, everybody, own])
+        matrix = sparse.vstack([blocks, *self._budgets()], format="csr")
+        return matrix, np.zeros(matrix.shape[0])
+
+    def _budgets(self) -> list[Any]:
+        growth = min(exp(min(self.problem.epsilon, 700.0)) * (1.0 - _INSIDE), _MOST)
+        firsts = self.first + np.cumsum([0, *(block.n_own for block in self.blocks)])
+        budgets, before = [], 0
+        for boxes, pairs in self.problem.bounded:
+            for s, t in np.concatenate([pairs, np.asarray(pairs)[:, ::-1]]):
+                upper, lower = firsts[before + 2 * s], firsts[before + 2 * t + 1]
+                budgets.append(self._difference(upper, lower, growth))
+            before += 2 * boxes.n_secrets
+        return budgets
+
+    def _difference(self, upper: int, lower: int, growth: float) -> Any:
+        """Return the rows U(b) - growth L(b) of blocks that begin there; both are above y."""
+        each = np.arange(self.n)
+        data = np.repeat([1.0, -growth, 1.0 - growth], self.n)
+        columns = np.concatenate([upper + each, lower + each, self.n_arcs + each])
+        where = (np.tile(each, 3), columns)
+        return sparse.csr_array((data, where), shape=(self.n, self.n_variables))
+
+
+class _Block:
+    """The constraints that hold the largest quotient of one secret below U, or above L.
+
+    Its variables: U - y (or L - y), mu_+, mu_-, of shape (n,), the positive parts of the arcs whose
+    mass has room, and the positive parts off the mask, of shape (n,). In x = K - U - mu both K and
+    U may be taken above y, and off the mask K - y is 0.
+    """
+
+    def __init__(self, program: _Program, boxes: MassBoxes, secret: int, sign: float) -> None:
+        unit = float(boxes.share_high[secret])
+        self.program, self.sign, self.n = program, sign, program.n
+        self.low = boxes.low[:, secret] / unit
+        self.room = (boxes.high[:, secret] - boxes.low[:, secret]) / unit
+        self.shares = boxes.share_low[secret] / unit, 1.0
+        self.loose = np.flatnonzero(self.room[program.sources] > 0.0)
+
+    @property
+    def n_own(self) -> int:
+        """How many variables it has."""
+        return 4 * self.n + len(self.loose)
+
+    @cached_property
+    def arcs(self) -> Any:
+        """The constraints over K: the sums of l x, then the positive parts of arcs."""
+        program = self.program
+        gains = self.sign / program.problem.shares[program.targets]
+        sums = sparse.csr_array(
+            (gains * self.low[program.sources], (program.targets, np.arange(program.n_arcs))),
+            shape=(self.n, program.n_arcs),
+        )
+        parts = sparse.csr_array(
+            (gains[self.loose], (np.arange(len(self.loose)), self.loose)),
+            shape=(len(self.loose) + self.n, program.n_arcs),
+        )
+        return sparse.vstack([sums, parts])
+
+    @cached_property
+    def own(self) -> Any:
+        """The same constraints over the block's variables.
+
+        x is sign (K - U) - mu: with the sign it is the quotient's excess over U, or below L.
+        """
+        eye, held = sparse.eye_array(self.n), self.program.targets[self.loose]
+        level = sparse.hstack([-self.sign * eye, -eye, eye])  # what all x of b have in common
+        of_arcs = sparse.csr_array(
+            (self.room[self.program.sources[self.loose]], (held, np.arange(len(held)))),
+            shape=(self.n, len(held)),
+        )
+        off = sparse.diags_array(self.room @ ~self.program.mask)
+        least, most = self.shares
+        price = sparse.hstack([sparse.csr_array((self.n, self.n)), most * eye, -least * eye])
+        sums = sparse.hstack([self.low.sum() * level + price, of_arcs, off])
+        levels = sparse.csr_array(level)
+        parts = sparse.block_array(
+            [
+                [levels[held], -sparse.eye_array(len(held)), None],
+                [levels, None, -eye],
+            ]
+        )
+        return sparse.vstack([sums, parts])
+
+
+# ---------------------------------------------------------------------------------- whole numbers
+
+
+def _within(problem: ChannelProblem, channel: FloatArray) -> IntegerRows:
+    """Return rows of whole numbers, mixed with the constant ones until the loss is in the budget.
+
+    First with none of them, then with a share that grows from a hair to all.
+    """
+    for share in [0.0, *np.geomspace(1e-9, 1.0, 40)]:
+        rows = whole_rows((1.0 - share) * _cleaned(channel) + share * problem.shares)
+        if problem.loss(rows) <= problem.epsilon:
+            return rows
+    raise ValueError(
+        f"epsilon={problem.epsilon!r} is smaller than what rounding leaves of it; allow more."
+    )
+
+
+def _cleaned(channel: FloatArray) -> FloatArray:
+    """Return rows that are not negative, without dust, and sum to 1."""
+    kept = np.where(channel > 1e-9, channel, 0.0)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+
+def whole_rows(channel: FloatArray) -> IntegerRows:
+    """Return a channel as shares of 2^62; what rounding leaves goes to the largest of a row."""
+    shares = np.floor(channel * WHOLE).astype(np.int64)
+    each = np.arange(len(shares))
+    shares[each, shares.argmax(axis=1)] += WHOLE - shares.sum(axis=1)
+    sources, targets = np.nonzero(shares)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=len(shares)))])
+    return IntegerRows(starts, targets, shares[sources, targets])
