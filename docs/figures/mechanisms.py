@@ -18,7 +18,8 @@ def draw(path):
     """Draw the densities of released values."""
     table = load_diabetes(as_frame=True, scaled=False).data
     noiser = PufferfishNoiser(EPSILON, sensitive="sex", public=["bmi"], n_bins=5).fit(table)
-    bins = np.unique(noiser.priors_["sex"][1.0]["bmi"].rows)
+    [prior] = noiser.priors_["sex"][1.0].values()
+    bins = np.unique(prior.rows)
     figure, (axis,) = canvas(1, height=3.6)
     _densities(axis, bins, float(noiser.theta_["bmi"]))
     write(figure, path)
