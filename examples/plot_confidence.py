@@ -92,7 +92,7 @@ def certified(level=0.95):
     noiser = PufferfishNoiser(
         EPSILON, sensitive=table.sensitive, adversaries=ConfidenceSet(level)
     ).fit(table.frame())
-    sentence = next(t for t in str(noiser.certificate_).splitlines() if "confidence set" in t)
+    sentence = next(t for t in noiser.certificate_.details().splitlines() if "confidence set" in t)
     sentence = sentence.strip(" -")
     return f"theta = {noiser.theta_[table.public]:.3f}. {sentence}"
 

@@ -30,8 +30,8 @@ def main():
     released = noiser.fit_transform(table)
 
     print(noiser.certificate_)
-    print("\nUtility: the expected change of a value, and that of the best constant.\n")
-    print(noiser.utility_.to_string(float_format="{:.2f}".format))
+    print("\nExpected change of a value, and of the best constant, in standard deviations:\n")
+    print(noiser.utility_[["change_sd", "constant_sd"]].round(2))
 
     folder.mkdir(parents=True, exist_ok=True)
     released.to_csv(folder / "released.csv", index=False)

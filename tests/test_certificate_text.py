@@ -4,6 +4,7 @@ import dataclasses
 import html
 import json
 import re
+import textwrap
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn_puffer import (
     PufferfishSGDRegressor,
     PufferfishSum,
 )
+from sklearn_puffer._release.evidence import KEYED
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 from sklearn_puffer.users import User
 
@@ -56,7 +58,7 @@ def certificate(request):
 
 
 def verdict(certificate):
-    return str(certificate).splitlines()[0]
+    return certificate.details().splitlines()[0]
 
 
 # ------------------------------------------------------------------------------------- one verdict
@@ -65,8 +67,8 @@ def verdict(certificate):
 @pytest.mark.parametrize(
     ("options", "whose"),
     [
-        ({}, "the counted prior, but NOT for every prior within sampling error (95%): "),
-        ({"adversaries": [LAWS]}, "the counted prior and 1 further prior(s), but NOT for every "),
+        ({}, "the counted prior, but NOT for readers who know the population better"),
+        ({"adversaries": [LAWS]}, "the counted prior and 1 further prior(s), but NOT for readers "),
         (
             {"adversaries": [ConfidenceSet(0.9)]},
             "the counted prior, and for every prior within sampling error (90%): 0.1",
@@ -89,11 +91,11 @@ def test_a_guarantee_that_is_broken_has_no_second_verdict():
 
 def test_no_line_says_that_a_loss_is_above_the_budget_of_a_guarantee_that_holds(certificate):
     assert "holds" in verdict(certificate)
-    assert "above the budget" not in str(certificate).lower()
+    assert "above the budget" not in certificate.details().lower()
 
 
 def test_html_has_the_headings_the_lines_and_the_sentences_of_the_text(certificate):
-    text, page = str(certificate), certificate._repr_html_()
+    text, page = certificate.details(), certificate._repr_html_()
     shown = html.unescape(re.sub(r"<[^>]*>", "\n", page)).split("\n")
     titles = [line.removesuffix(":") for line in text.splitlines() if line.endswith(":")]
     assert titles
@@ -102,19 +104,70 @@ def test_html_has_the_headings_the_lines_and_the_sentences_of_the_text(certifica
     for line in text.split("\n\n")[0].splitlines():
         assert line in shown
     for sentence in certificate.assumptions:
-        assert sentence in shown
+        assert (sentence in shown) == (sentence != KEYED)
+    assert page.index("<details>") < page.index("<h5>")
 
 
 def test_the_words_of_the_certificate_are_explained_where_they_stand():
-    lines = str(noiser().certificate_).splitlines()
+    lines = noiser().certificate_.details().splitlines()
     after = {line: lines[k + 1] for k, line in enumerate(lines[:-1])}
     assert "theta is the scale of the noise" in after["Noise by column:"]
-    assert "grid is the distance" in after["Noise by column:"]
+    assert "grid" not in after["Noise by column:"]
     assert "recomputed: " in after["Worst pairs of secrets (of 2):"]
     assert "theorem: " in after["Worst pairs of secrets (of 2):"]
     assert any(
         "The prior is what somebody may know" in line and "distribution" in line for line in lines
     )
+
+
+# ------------------------------------------------------------------------------- the first screen
+
+
+def lines_of(certificate):
+    """Return the lines that a window of 100 columns shows."""
+    lines = str(certificate).splitlines()
+    return [part for line in lines for part in textwrap.wrap(line, 100)]
+
+
+def test_the_first_screen_has_at_most_twelve_lines_and_nothing_that_does_not_apply(certificate):
+    lines = lines_of(certificate)
+    assert len(lines) <= 12, "\n".join(lines)
+    assert verdict(certificate) == str(certificate).splitlines()[0]
+    assert certificate.promise() in str(certificate)
+    assert sum(line.startswith("Risk: ") for line in lines) == 2
+    for word in ("AES", "grid", "keyed"):
+        assert word not in str(certificate)
+        assert word not in certificate.details().replace(" on the same grid", "").replace(
+            "Other bins or another grid", ""
+        ).replace("beyond the grid of the noise", "")
+    assert "certificate_.details()" in str(certificate)
+
+
+def test_the_first_screen_says_whether_to_worry_about_sampling_error_and_what_to_do():
+    worried, calm = noiser(), noiser(adversaries="confidence")
+    [said] = [line for line in str(worried.certificate_).splitlines() if "population" in line][1:]
+    loss = worried.certificate_.over_set.loss
+    assert "Risk: readers who know the population better than these 60 rows may reach" in said
+    assert f"a loss of {loss:.3g}" in said
+    assert said.endswith('if yours may, fit with adversaries="confidence".')
+    assert "population" not in str(calm.certificate_)
+    assert "and for every prior within sampling error (95%)" in str(calm.certificate_)
+
+
+def test_what_is_not_protected_is_the_first_risk():
+    table = table_of().assign(passed=1)
+    made = PufferfishNoiser(0.1, sensitive="s", public="x", remainder="passthrough").fit(table)
+    first = next(line for line in str(made.certificate_).splitlines() if "Risk" in line)
+    assert first.startswith("Risk: 'passed' are passed through and NOT protected")
+    seeded = noiser(random_state=3)
+    assert "NOTHING is guaranteed outside tests" in str(seeded.certificate_)
+
+
+def test_a_broken_guarantee_promises_nothing_on_the_first_screen():
+    broken = dataclasses.replace(noiser().certificate_, loss=9.0, remedy="use another strategy.")
+    assert "DOES NOT HOLD" in str(broken).splitlines()[0]
+    assert "NOTHING IS PROMISED" in str(broken)
+    assert "use another strategy." in str(broken)
 
 
 # --------------------------------------------------------------------------- date, version and size
@@ -126,7 +179,9 @@ def test_a_certificate_tells_its_date_its_version_and_its_table(certificate):
     assert date.utcoffset() == timedelta(0)
     assert timedelta(0) <= datetime.now(UTC) - date < timedelta(hours=1)
     assert told["version"] == sklearn_puffer.__version__
-    assert f"Fitted by sklearn_puffer {told['version']} at {told['date']} on " in str(certificate)
+    assert (
+        f"Fitted by sklearn_puffer {told['version']} at {told['date']} on " in certificate.details()
+    )
     assert told["schema"][-2:] != "/1"
 
 
@@ -134,8 +189,8 @@ def test_a_certificate_counts_all_columns_of_the_table():
     assert noiser().certificate_.n_columns == 2
     apart = PufferfishNoiser(0.1).fit(table_of()[["x"]], sensitive_features=table_of()["s"])
     assert apart.certificate_.n_columns == 2
-    assert "on 60 rows and 2 columns." in str(apart.certificate_)
-    assert "on 100 records and 3 columns." in str(descent(PufferfishSGDRegressor).certificate_)
+    assert "on 60 rows and 2 columns." in apart.certificate_.details()
+    assert "on 100 records and 3 columns." in descent(PufferfishSGDRegressor).certificate_.details()
 
 
 def test_a_certificate_may_be_given_the_name_of_the_table(certificate):

@@ -95,7 +95,7 @@ def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp
     in_deviations = noiser.theta_ / table.std()
     assert in_deviations.between(0.62, 0.66).all()
     for name, told in noiser.utility_.iterrows():
-        shown = rf"^{name} +{told['change']:.2f} +{told['change_sd']:.2f} "
+        shown = rf"^{name} +{told['change_sd']:.2f} +{told['constant_sd']:.2f}$"
         assert re.search(shown, printed, re.MULTILINE)
 
 

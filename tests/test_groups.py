@@ -478,7 +478,7 @@ def test_ids_of_groups_are_handed_through_whatever_becomes_of_other_columns():
 def test_the_certificate_says_whom_the_guarantee_is_about_and_is_read_back(within):
     own = {"sensitive": "ill", "groups": "home", "max_group": 3, "within_group": within}
     noiser = PufferfishNoiser(**own).fit(HOMES)
-    certificate, told = noiser.certificate_, str(noiser.certificate_)
+    certificate, told = noiser.certificate_, noiser.certificate_.details()
     assert certificate.promise().startswith(
         "Whoever sees all released rows of a group (at most 3 rows with one value of home)"
     )

@@ -208,7 +208,7 @@ def test_secrets_are_counted_in_all_rows_where_few_are_learnt_from(monkeypatch, 
             assert own.counts[k].tolist() == [expected[label, cell] for cell in range(4)]
     assert certificate.n_rows == N_ROWS
     assert 200 <= certificate.swap.learnt < N_ROWS
-    assert f"learnt from {certificate.swap.learnt} of these rows" in str(certificate)
+    assert f"learnt from {certificate.swap.learnt} of these rows" in certificate.details()
     assert certificate.holds
     lost = [
         each.losses(own.distributions(each.cells, boxes=False))[..., 1].max()

@@ -304,7 +304,7 @@ def test_a_table_is_released_under_it(settings):
     assert certificate.noise == "logistic"
     assert np.all(fitted.theta_ > 0.0)
     assert fitted.transform(data).shape == (len(data), len(fitted.theta_))
-    assert "logistic noise" in str(certificate)
+    assert "logistic noise" in certificate.details()
 
 
 @pytest.mark.parametrize(("settings", "reason"), REFUSED.values(), ids=REFUSED)

@@ -50,7 +50,22 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-TAGS = {"div", "h4", "h5", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+TAGS = {
+    "div",
+    "details",
+    "summary",
+    "h4",
+    "h5",
+    "p",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "ul",
+    "li",
+}
 KINDS = ["noiser", "certificate", "drift", "plan", "ledger", "persons"]
 
 

@@ -228,7 +228,7 @@ def test_the_form_releases_what_the_noiser_does(case, monkeypatch):
 def test_the_form_tells_what_the_noiser_does_but_for_other_priors(case):
     noiser, release = fitted(case), read(case)
     assert release.certificate_ == noiser.certificate_
-    assert str(release.certificate_) == str(noiser.certificate_)
+    assert release.certificate_.details() == noiser.certificate_.details()
     assert release.certificate_.to_dict() == noiser.certificate_.to_dict()
     pd.testing.assert_frame_equal(release.utility_, noiser.utility_)
     assert hasattr(release, "theta_") == hasattr(noiser, "theta_")
@@ -249,7 +249,7 @@ def test_a_loss_over_a_set_that_was_not_computed_is_asked_of_the_noiser():
     waiting = json.loads(text_of("several"))
     waiting["certificate"]["over_set"], waiting["awaited"] = None, True
     other = PufferfishRelease.from_json(signed(waiting))
-    assert "not computed for priors within sampling error" in str(other.certificate_)
+    assert "not computed for priors within sampling error" in other.certificate_.details()
     with pytest.raises(ValueError, match="ask the noiser"):
         _ = other.certificate_.over_set
 

@@ -625,7 +625,7 @@ def test_the_certificate_of_a_noisier_copy_bounds_its_loss_and_keeps_the_rule():
     )
     assert certificate.rule.allows({"x": {other.theta_["x"]: 3}})
     assert not certificate.rule.allows({"x": {other.theta_["x"]: 4}})
-    assert "3 times what was certified" in str(certificate)
+    assert "3 times what was certified" in certificate.details()
     distribution = {
         label: distributions["x",] for label, distributions in noiser.priors_["s"].items()
     }

@@ -988,7 +988,7 @@ def test_the_certificate_is_readable_as_text_and_json(estimator):
     assert read["holds"] is True
     assert read["loss"] <= 0.5
     assert set(read["comparisons"]) == {"this", "uncorrelated", "group privacy"}
-    text = str(certificate)
+    text = certificate.details()
     assert "holds" in text
     assert "group privacy" in text
     assert all(sentence in text for sentence in certificate.assumptions)

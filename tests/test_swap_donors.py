@@ -291,7 +291,7 @@ def test_the_certificate_is_that_of_counts_and_flows_and_names_who_is_not_covere
     assert certificate.loss == pytest.approx(abs(np.log(masses[0] / masses[1])).max(), abs=1e-8)
     assert certificate.holds
     assert certificate.loss < certificate.over_set.loss
-    said = str(certificate)
+    said = certificate.details()
     for sentence in (
         "holds neither the donors' rows nor the list of those that came in",
         "NOT covered is who holds donors' rows",

@@ -291,7 +291,7 @@ def test_labels_beside_the_table_stay_row_by_row():
 
 @pytest.mark.slow
 def test_the_certificate_speaks_of_groups(noiser):
-    told = str(noiser.certificate_)
+    told = noiser.certificate_.details()
     assert "secrets of ill that all rows of a group of home share" in noiser.certificate_.promise()
     assert "holds for the 400 groups fitted" in told
     assert "of the groups stay with their owners" in told

@@ -54,7 +54,16 @@ from sklearn_puffer._base.numerics import (
     solved,
     sum_by_halves,
 )
-from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown, short_number
+from sklearn_puffer._base.page import (
+    Bar,
+    Bars,
+    Document,
+    FoldedDocument,
+    Page,
+    Section,
+    markdown,
+    short_number,
+)
 from sklearn_puffer._base.progress import (
     counted,
     fitting,

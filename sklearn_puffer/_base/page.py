@@ -31,6 +31,7 @@ _LOOK = """
 .sk-puffer table { border-collapse: collapse; color: inherit; margin: 0.3em 0; }
 .sk-puffer th, .sk-puffer td { background: transparent; color: inherit; padding: 0.2em 0.8em;
   text-align: left; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
+.sk-puffer summary { cursor: pointer; margin: 0.3em 0; }
 .sk-puffer tbody tr:nth-child(odd) { background: color-mix(in srgb, currentColor 6%, transparent); }
 """
 
@@ -128,17 +129,23 @@ class Page:
 
     def html(self) -> str:
         """Return the page as HTML."""
+        return f"<h4>{_safe(self.headline)}</h4>{self._below()}"
+
+    def _below(self) -> str:
         lines = "".join(f"<p>{_safe(line)}</p>" for line in self.lines)
-        sections = "".join(section.html() for section in self.sections)
-        return f"<h4>{_safe(self.headline)}</h4>{lines}{sections}"
+        return lines + "".join(section.html() for section in self.sections)
 
     def brief(self) -> str:
         """Return the headline, the first lines and the first section, as a notebook shows them."""
         return Page(self.headline, self.lines[:_BRIEF], self.sections[:1]).notebook()
 
-    def notebook(self) -> str:
-        """Return the page as a notebook shows it, in the colours of the notebook."""
-        return f'<style>{" ".join(_LOOK.split())}</style><div class="sk-puffer">{self.html()}</div>'
+    def notebook(self, folded: Page | None = None) -> str:
+        """Return the page as a notebook shows it, in its colours; another one folded away below."""
+        below = ""
+        if folded is not None:
+            below = f"<details><summary>Details</summary>{folded._below()}</details>"
+        look, page = " ".join(_LOOK.split()), f"{self.html()}{below}"
+        return f'<style>{look}</style><div class="sk-puffer">{page}</div>'
 
 
 @dataclass(frozen=True)
@@ -190,6 +197,31 @@ class Document(ABC):
 
     def _repr_html_(self) -> str:
         return self._page().notebook()
+
+
+@dataclass(frozen=True)
+class FoldedDocument(Document):
+    """A document that is printed as its first screen; `details` has all of it."""
+
+    def details(self) -> str:
+        """Return the whole text, of which only the first screen is printed.
+
+        Returns
+        -------
+        str
+            The figures and the assumptions, in sections.
+        """
+        return self._page().text()
+
+    @abstractmethod
+    def _first_screen(self) -> Page:
+        """Return at most 12 lines: what is guaranteed, what changes and the largest risks."""
+
+    def __str__(self) -> str:
+        return self._first_screen().text()
+
+    def _repr_html_(self) -> str:
+        return self._first_screen().notebook(folded=self._page())
 
 
 def _safe(text: str) -> str:

@@ -42,8 +42,8 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import (
-    Document,
     FloatArray,
+    FoldedDocument,
     IntArray,
     Page,
     Section,
@@ -59,7 +59,7 @@ from sklearn_puffer._descent.iteration import (
     worst_shifts,
 )
 from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
-from sklearn_puffer._release import made_line
+from sklearn_puffer._release import made_line, marked_risks
 from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
@@ -437,7 +437,7 @@ SCHEMA = "sklearn_puffer.sgd_certificate/2"
 
 
 @dataclass(frozen=True)
-class SGDCertificate(Document):
+class SGDCertificate(FoldedDocument):
     r"""The guarantee of the released weights of a noisy gradient descent, and its evidence.
 
     Attributes
@@ -537,12 +537,29 @@ class SGDCertificate(Document):
         values["assumptions"] = list(self.assumptions)
         return {"schema": SCHEMA, "promise": self.promise(), "holds": self.holds, **values}
 
-    def _page(self) -> Page:
+    def _headline(self) -> str:
         of = f" of {shown(self.name)}" if self.name else ""
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return Page(
+        return (
             f"Certificate{of}: {verdict} for records of the declared correlation "
-            f"({self.correlation})",
+            f"({self.correlation})"
+        )
+
+    def _first_screen(self) -> Page:
+        budget, promise, _, noise, made = self._lines()
+        risks = [
+            *marked_risks(self.assumptions),
+            "the correlation is the one that was declared; records that depend on each other more "
+            "tell more.",
+            "a second model of the same records tells more; release one, or share the budget.",
+        ]
+        more = f"More: certificate_.details() has losses and {len(self.assumptions)} assumptions."
+        lines = [promise, noise, *(f"Risk: {risk}" for risk in risks[:2]), budget, made, more]
+        return Page(self._headline(), lines, [])
+
+    def _page(self) -> Page:
+        return Page(
+            self._headline(),
             self._lines(),
             [self._comparison(), Section("Assumptions", sentences=self.assumptions)],
         )

@@ -8,6 +8,7 @@ from sklearn_puffer._release.certificate import (
     CertifiedEstimator,
     UncertifiedError,
     made_line,
+    marked_risks,
 )
 from sklearn_puffer._release.checked_rows import (
     FittedMargins,

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
-    Document,
+    FoldedDocument,
     Page,
     Section,
     __version__,
@@ -30,6 +30,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._release.composition import Rule
 from sklearn_puffer._release.evidence import (
+    KEYED,
     AboutCount,
     ColumnNoise,
     ColumnUtility,
@@ -38,6 +39,7 @@ from sklearn_puffer._release.evidence import (
     PairLoss,
     RowsTogether,
     SetLoss,
+    changes,
     jsonable,
     model_lines,
     model_section,
@@ -45,6 +47,7 @@ from sklearn_puffer._release.evidence import (
     plain_record,
     survival,
     utility_section,
+    weak_warning,
 )
 from sklearn_puffer._tables import records_frame
 from sklearn_puffer.noise import FAMILIES
@@ -97,7 +100,7 @@ class Awaited(Protocol):
 
 
 @dataclass(frozen=True)
-class Certificate(Document):
+class Certificate(FoldedDocument):
     """What a fitted noiser guarantees, and the evidence.
 
     Parameters
@@ -452,6 +455,59 @@ loan by at most a factor of e^0.5 = 1.649.
             "assumptions": list(self.assumptions),
         }
 
+    def _first_screen(self) -> Page:
+        of = f" of {shown(self.name)}" if self.name else ""
+        rows = f"{self.n_rows} rows"
+        lines = [
+            self.promise(),
+            *([_PRIOR] if "knows the prior" in self.promise() else []),
+            *([self.remedy] if self.remedy and not self.holds else []),
+            *self._what_changes(),
+            *(f"Risk: {risk}" for risk in [*marked_risks(self.assumptions), *self._risks()][:2]),
+            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
+            made_line(self.version, self.date, rows, self.n_columns),
+            f"certificate_.details() has losses, noise and {len(self.assumptions)} assumptions.",
+        ]
+        return Page(f"Certificate{of}: {self._screen_verdict()}", lines, [])
+
+    def _screen_verdict(self) -> str:
+        return self._verdict()
+
+    def _what_changes(self) -> list[str]:
+        return [changes(self.utility)] if self.utility else []
+
+    def _risks(self) -> list[str]:
+        """Return what may go wrong, the largest first."""
+        over, taken = self.known_over_set, []
+        if self.holds and over is not None and over.loss > self.notion.budget:
+            taken.append(
+                f"readers who know the population better than these {self.n_rows} rows may reach "
+                f"a loss of {over.loss:.3g}, at worst within sampling error ({over.level:.0%}); if "
+                'yours may, fit with adversaries="confidence".'
+            )
+        taken += [weak_warning(model) for model in self.models if model.weak]
+        if over is None and self.around is not None:
+            taken.append(
+                "readers who know the population better than these rows may learn more; "
+                "certificate_.over_set says how much."
+            )
+        if self.dependence not in ("joint", "independent users"):
+            taken.append(
+                "columns (or groups of them) are taken as independent given the secret; where they "
+                "are not, a row tells more."
+            )
+        return [*taken, *self._general_risks()]
+
+    def _general_risks(self) -> list[str]:
+        further = (
+            "a further release" if self.releases == 1 else f"more than {self.releases} releases"
+        )
+        return [
+            f"{further} of the same rows tells more; hand out this one, or fit with releases=.",
+            "what one person's row tells about another's, as in a household, is not covered; "
+            "groups= does that.",
+        ]
+
     def _page(self) -> Page:
         return Page(self._headline(), self._lines(), self._sections())
 
@@ -485,11 +541,12 @@ loan by at most a factor of e^0.5 = 1.649.
             return ""
         if over is None:
             return "; not computed for priors within sampling error"
-        kept = over.loss <= self.notion.budget
+        if over.loss > self.notion.budget:
+            return ", but NOT for readers who know the population better"
         whom = f"every prior within sampling error ({over.level:.0%})"
         if over.estimate:
             whom = f"{over.level:.0%} of the priors within sampling error, by an estimate"
-        return f"{', and' if kept else ', but NOT'} for {whom}: {short_number(over.loss)}"
+        return f", and for {whom}: {short_number(over.loss)}"
 
     def _lines(self) -> list[str]:
         """Return the lines below the verdict."""
@@ -529,7 +586,7 @@ loan by at most a factor of e^0.5 = 1.649.
             ),
             *model_section(self.models, self.counted),
             *self._further_sections(),
-            Section("Assumptions", sentences=self.assumptions),
+            Section("Assumptions", sentences=printed(self.assumptions)),
         ]
 
     def _about_noise(self) -> str:
@@ -546,6 +603,18 @@ loan by at most a factor of e^0.5 = 1.649.
         return sorted(self.pairs, key=lambda pair: -pair.upper)[:_SHOWN_PAIRS]
 
 
+def marked_risks(assumptions: Sequence[str]) -> list[str]:
+    """Return the assumptions that take something out of the guarantee, the gravest first."""
+    marks = ("NOTHING is guaranteed", "NOT protected")
+    return [said for mark in marks for said in assumptions if mark in said]
+
+
+def printed(assumptions: Sequence[str]) -> list[str]:
+    """Return those that apply to every release: a certificate does not know who will have a key."""
+    return [said for said in assumptions if said != KEYED]
+
+
+_PRIOR = "The prior is how the released columns are distributed given each secret."
 AWAITED = (
     "Adversaries whose prior differs from it by sampling error may learn more: "
     "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
@@ -564,7 +633,7 @@ def about_theta(noise: str) -> str:
     meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
     return (
         f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
-        "standard deviation; grid is the distance between neighbouring noisy values"
+        "standard deviation"
     )
 
 
@@ -615,10 +684,9 @@ def _about_pairs(notion: Notion) -> str:
 
 
 def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
-    head = ["column", "theta", "std", "theta/std", "grid"]
+    head = ["column", "theta", "std", "theta/std"]
     return [head] + [
-        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}", f"{c.grid:.3g}"]
-        for c in columns
+        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}"] for c in columns
     ]
 
 

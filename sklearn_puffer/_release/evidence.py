@@ -317,6 +317,24 @@ def survival(utility: Sequence[ColumnUtility]) -> str:
     )
 
 
+def changes(utility: Sequence[ColumnUtility]) -> str:
+    """Return in a sentence how much columns change, beside a constant."""
+    worse = sum(column.worse for column in utility)
+    most = max(utility, key=lambda column: (column.change_sd, column.median_change))
+    by = f"by {most.change_sd:.3g} standard deviations (a constant: {most.constant_sd:.3g})"
+    if math.isinf(most.change_sd):
+        by = f"by {most.median_change:.3g} in the median (a constant: {most.constant_median:.3g})"
+    if most.change_sd == 0.0:
+        return "No value changes."
+    if worse == 0:
+        name = brief(most.name)
+        return f"Values change less than if a constant stood for them; most in {name}, {by}."
+    return (
+        f"In {worse} of {len(utility)} columns a constant would change values less; they change "
+        f"most in {brief(most.name)}, {by}."
+    )
+
+
 def utility_section(utility: Sequence[ColumnUtility]) -> Section:
     """Return the table of all columns."""
     note = (
@@ -339,6 +357,14 @@ def utility_section(utility: Sequence[ColumnUtility]) -> Section:
 
 
 _SHOWN = 5
+KEYED = (
+    "With row_id= noise is keyed. The guarantee then assumes that the key is secret, and that "
+    "AES-256 (or keyed blake2b) cannot be told from a random function. Readers see that a row "
+    "changed. Each different row of an id is a further release of all its columns; it adds up with "
+    "the others only if the changes tell nothing about the secret and the first row (PersonLedger "
+    "counts them, or refuses)."
+)
+"""What keyed noise assumes; every certificate says it, since keys come after the fit."""
 _LONGEST_MODEL = 32  # characters of its name in a warning
 MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
 """Boosting that some thousand rows do not make surer of itself than it should be."""

@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, ClassVar
 
 from sklearn_puffer._base import Section, listed, short_number, shown
-from sklearn_puffer._release.certificate import Certificate
+from sklearn_puffer._release.certificate import Certificate, printed
 from sklearn_puffer._release.evidence import (
     jsonable,
     pair_cells,
@@ -74,7 +74,7 @@ class RowsCertificate(Certificate):
                 pair_cells(self._worst()),
             ),
             Section("Conditions", sentences=[f"{_sentence(c)}." for c in self.conditions()]),
-            Section("Assumptions", sentences=self.assumptions),
+            Section("Assumptions", sentences=printed(self.assumptions)),
         ]
 
 
@@ -296,6 +296,27 @@ class SwapCertificate(RowsCertificate):
             f"{'; and' if kept else '; but NOT'} {whose} within "
             f"sampling error ({over.level:.0%}): {short_number(over.loss)}"
         )
+
+    def _what_changes(self) -> list[str]:
+        stay = f"{self.facts.unchanged:.1%} of the {self.facts.what}s stay with their owners."
+        return [stay, *super()._what_changes()]
+
+    def _risks(self) -> list[str]:
+        again = (
+            "a second swap of the same people can tell everything; keep this one, and hand out "
+            "nothing else."
+        )
+        over, to_come = self.known_over_set, []
+        if over is not None and over.loss > self.notion.budget:
+            to_come = [
+                f"rows to come (transform) may reach a loss of {over.loss:.3g} within sampling "
+                f"error ({over.level:.0%}); release the fitted table alone, or fit with "
+                'adversaries="confidence".'
+            ]
+        return [SWAP_READERS, *to_come, again]
+
+    def _screen_verdict(self) -> str:
+        return f"{self._kept()}, on four conditions{NOT_BETTER if self.holds else ''}"
 
     def _verdict(self) -> str:
         if not self.holds:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn_puffer._base import brief, briefly, listed, shown
 from sklearn_puffer._release.evidence import (
+    KEYED,
     MODEST,
     ColumnNoise,
     ColumnUtility,
@@ -56,15 +57,6 @@ class Facts:
     over_set: bool = False
     rows: RowsTogether | None = None
 
-
-KEYED = (
-    "With row_id= noise is keyed. The guarantee then assumes that the key is secret, and that "
-    "AES-256 (or keyed blake2b) cannot be told from a random function. Readers see that a row "
-    "changed. Each different row of an id is a further release of all its columns; it adds up with "
-    "the others only if the changes tell nothing about the secret and the first row (PersonLedger "
-    "counts them, or refuses)."
-)
-"""What keyed noise assumes; every certificate says it, since keys come after the fit."""
 
 INDEPENDENT_ROWS = (
     "Rows are independent of each other: what one person's row tells about another person is not "

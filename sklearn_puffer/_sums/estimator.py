@@ -266,6 +266,19 @@ class SumCertificate(Certificate):
         kept = ", and" if self.worst <= self.notion.budget else ", but NOT"
         return f"{kept} for whoever knows other users' reports: {short_number(self.worst)}"
 
+    def _risks(self) -> list[str]:
+        known = []
+        if self.worst > self.notion.budget:
+            known = [
+                "who knows other users' reports may reach a loss of "
+                f"{short_number(self.worst)}; if yours may, take a smaller epsilon."
+            ]
+        return [
+            *known,
+            "the distributions are taken as true; where they are not, an answer may tell more.",
+            "a further answer about the same users tells more; fit with releases= for several.",
+        ]
+
     def _glossary(self) -> list[str]:
         return [
             "The distribution of a report is how probable each of its values is. All distributions "
@@ -276,8 +289,7 @@ class SumCertificate(Certificate):
     def _about_noise(self) -> str:
         return (
             "theta is the scale of the noise in an answer's unit: its mean absolute value; std is "
-            "the standard deviation of the true answer under these distributions; grid is the "
-            "distance between neighbouring answers"
+            "the standard deviation of the true answer under these distributions"
         )
 
     def _further_sections(self) -> list[Section]:

@@ -61,8 +61,7 @@ def fit(args: Any) -> None:
     paths = _places(args, swap)
     file = TableFile(args.table, layout_of(settings["table"], args))
     _learn(noiser, file)
-    guarantee_noise_utility = str(noiser.certificate_).split("\n\n")[:3]
-    say("\n\n".join(guarantee_noise_utility))
+    say(str(noiser.certificate_))
     check_holds(noiser)
     artifact = b"" if swap else noiser.to_json().encode()
     saved = args.artifact if swap else args.noiser
