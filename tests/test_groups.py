@@ -489,7 +489,7 @@ def test_the_certificate_says_whom_the_guarantee_is_about_and_is_read_back(withi
     assert "what one group tells about another is not covered" in told
     assert "a released row" not in certificate.promise()
     alone = PufferfishNoiser(0.1, sensitive="ill", public=["visits"]).fit(HOMES).certificate_
-    assert "what one person's row tells about another person is not covered" in str(alone)
+    assert "what one person's row tells about another person is not covered" in alone.details()
     assert alone.groups is None
     assert certificate_from_dict(certificate.to_dict()) == certificate
     read = PufferfishRelease.from_json(noiser.to_json())

@@ -280,3 +280,11 @@ def test_the_benchmark_table_quotes_the_last_full_run_and_every_row_that_missed(
     assert quoted.items() <= results.items()
     assert {name for name, row in results.items() if "**no**" in row} <= set(quoted)
     assert len(quoted) >= 16
+
+
+def test_the_glossary_is_in_order_and_has_the_words_for_people_and_units_once():
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert words == sorted(words, key=str.lower)
+    assert len(set(words)) == len(words)
+    assert {"Owner", "Holder", "Reader", "Outsider", "Insider", "Nat", "Cell"} <= set(words)

@@ -301,7 +301,7 @@ class LossDisplay(Display):
         ax.grid(visible=False)
 
     def _write(self, ax: Any, upper: FloatArray, lower: FloatArray, top: float) -> None:
-        """Write losses into few cells, and cross out those that are not protected."""
+        """Write losses into few squares, and cross out those that are not protected."""
         n = len(upper)
         for i, j in np.ndindex(n, n):
             low, high = float(lower[i, j]), float(upper[i, j])
@@ -313,7 +313,7 @@ class LossDisplay(Display):
                 ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="small")
 
     def _text(self, low: float, high: float, written: bool) -> str:
-        """Return what stands in a cell: the interval where there is room, and what is too much.
+        """Return what stands in a square: the interval where there is room, and what is too much.
 
         It is one number where both ends are the same to three digits.
         """
