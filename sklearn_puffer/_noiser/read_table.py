@@ -378,7 +378,7 @@ def refuse_bins(settings: Settings, table: AnyTable) -> None:
 def _learn_column(
     settings: Settings, rows: CountedTable, spec: ColumnSpec, position: int, *, continuous: bool
 ) -> tuple[Column, Reader]:
-    values = rows.values(spec.name)
+    values = rows.public_values(spec.name)
     column = spec.learnt(values, rows.weights)
     column = column.with_any_number() if continuous else column
     column = _with_given_atoms(column, settings, position)

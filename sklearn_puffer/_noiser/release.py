@@ -68,6 +68,8 @@ from sklearn_puffer._tables import (
     check_finite,
     column_reader,
     rule_of,
+    unit_of,
+    values_of,
 )
 from sklearn_puffer.noise import family_of, written_family
 from sklearn_puffer.notions import Notion
@@ -119,6 +121,8 @@ class ColumnRelease:
         kind = self.column.kind
         if kind in ("boolean", "category"):
             return np.dtype(np.intp)
+        if unit_of(self.column) is not None:
+            return np.dtype(np.int64)
         if kind == "integer" and values.kind == "integer":
             return values.data.dtype
         low, high = self.column.atoms[[0, -1]]
@@ -226,7 +230,7 @@ def release_table(
     def opened(release: ColumnRelease) -> Reader:
         column = release.column
         rule = rule_of(draw.unknown, column.name, column.kind)
-        return column_reader(column, table.values(column.name), rule, rules.missing)
+        return column_reader(column, values_of(table, column), rule, rules.missing)
 
     def check(release: ColumnRelease) -> None:
         reader = opened(release)
@@ -527,13 +531,15 @@ def _type_of(release: ColumnRelease, table: Table) -> Any:
     """Return the type of a released column, which can hold any of its values."""
     name, levels = release.column.name, release.column.levels
     codes = [0] if levels is None else [k for k, level in enumerate(levels) if level is not None]
-    output = np.array(codes, dtype=release.dtype(table.values(name)))
+    output = np.array(codes, dtype=release.dtype(values_of(table, release.column)))
     return table.build({name: finished(release, output, None)}).schema.field(str(name)).type
 
 
 def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
     """Return a filled column as its table takes it, with ``gone`` values missing."""
     column, native = release.column, release.output != "noisy"
+    if native and column.kind == "integer" and (unit := unit_of(column)) is not None:
+        return Finished(output, gone, unit=unit)
     if not native or column.kind in ("float", "integer"):
         return Finished(output, gone, native=native)
     if column.kind == "category":

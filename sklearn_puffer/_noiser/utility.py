@@ -40,6 +40,7 @@ from sklearn_puffer._tables import (
     is_once,
     placed_in,
     readable,
+    values_of,
 )
 from sklearn_puffer.noise import Noise
 
@@ -578,7 +579,7 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
     read = next_table(noiser, table)
     _, release = release_of(noiser, name)
     column = release.column
-    placed = placed_in(column, read.values(column.name))
+    placed = placed_in(column, values_of(read, column))
     there = ~(placed.gone | placed.strange)
     _check_some(column, there)
     raw = _raw(column, placed)[there]

@@ -41,7 +41,7 @@ from sklearn_puffer._release.records import (
     written_level,
 )
 from sklearn_puffer._release.row_groups import RowGroups
-from sklearn_puffer._tables import Column, Kind, Missing, Name
+from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
 
 SCHEMA = "sklearn_puffer.release/3"
 
@@ -111,6 +111,7 @@ def written_column(column: Column) -> dict[str, Any]:
         "atoms": all_written(column.atoms),
     } | stated(
         {
+            "unit": unit_of(column),
             "levels": levels and [written_level(plain(level), what) for level in levels],
             "edges": None if column.edges is None else all_written(column.edges),
             "known": None if column.known.all() else column.known.tolist(),
@@ -244,7 +245,9 @@ def read_column(record: Fields) -> Column:
     record.check(known is None or len(known) == n, "known")
     missing_code = record.read("missing_code", int | None, None)
     record.check(missing_code in (None, n - 1), "missing_code")
-    return Column(
+    unit = record.read("unit", str | None, None)
+    record.check(unit is None or (unit in UNITS and kind == "integer"), "unit")
+    column = Column(
         record.read("name", Name),
         kind,
         atoms,
@@ -257,6 +260,7 @@ def read_column(record: Fields) -> Column:
         record.read("ordered", bool, False),
         record.read("free", bool, False),
     )
+    return column if unit is None else TimeColumn(**vars(column), unit=unit)
 
 
 def _read_margins(

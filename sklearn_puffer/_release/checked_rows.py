@@ -30,6 +30,7 @@ from sklearn_puffer._tables import (
     placed_in,
     read_secret,
     readable,
+    values_of,
 )
 
 RowsOfSecrets = Sequence[tuple[Name, Any, Array]]  # sensitive column, secret, mask of its rows
@@ -98,7 +99,7 @@ def compared_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
 
 
 def _values(table: AnyTable, column: Column) -> Values:
-    return table.values_in(column) if isinstance(table, LazyTable) else table.values(column.name)
+    return table.values_in(column) if isinstance(table, LazyTable) else values_of(table, column)
 
 
 def whole_rows(placed: Sequence[Placed]) -> Array:

@@ -53,6 +53,7 @@ from sklearn_puffer._tables import (
     resolve,
     rule_of,
     type_of,
+    values_of,
 )
 
 _NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."
@@ -561,7 +562,7 @@ class PartRelease(KeyedPart):
         fitted, unknown = self._read
         rule = rule_of(unknown, column.name, column.kind)
         try:
-            values = frame_table(part).values(column.name)
+            values = values_of(frame_table(part), column)
             column_reader(column, values, rule, fitted.rules.missing).check()
         except Exception:
             return True

@@ -44,6 +44,7 @@ from sklearn_puffer._tables import (
     Values,
     array_table,
     check_whole,
+    first_values,
     frame_table,
     is_frame,
     is_lazy,
@@ -99,6 +100,10 @@ class CountedTable:
         """Return a column's values of the rows that count."""
         return self.kept(self.table.values(name))
 
+    def public_values(self, name: Name) -> Values:
+        """Return a public column, with the unit of dates and durations."""
+        return self.kept(first_values(self.table, name))
+
     def tally(self, secret: Secret) -> Array:
         """Return how often each value of a secret counts."""
         if secret.name not in self._tallies:
@@ -122,6 +127,10 @@ class LazyRows(CountedTable):
 
     def values(self, name: Name) -> Values:
         """Return a column's distinct values, and how often each occurs."""
+        return self.table.values(name)
+
+    def public_values(self, name: Name) -> Values:
+        """Return the same of a public column: engines have no dates here."""
         return self.table.values(name)
 
     def tally(self, secret: Secret) -> Array:

@@ -4,11 +4,13 @@ from sklearn_puffer._tables.columns import (
     Column,
     Placed,
     Reader,
+    TimeColumn,
     Unknown,
     column_reader,
     nearest,
     placed_in,
     rule_of,
+    unit_of,
 )
 from sklearn_puffer._tables.counting import (
     CodeArray,
@@ -48,6 +50,7 @@ from sklearn_puffer._tables.frame import (
     as_pandas,
     beside,
     cells_frame,
+    first_values,
     frame_table,
     is_frame,
     label_ranks,
@@ -59,6 +62,7 @@ from sklearn_puffer._tables.frame import (
     secret_columns,
     series,
     taken_rows,
+    values_of,
 )
 from sklearn_puffer._tables.intervals import bins_of, edges_of, in_intervals, in_intervals_of
 from sklearn_puffer._tables.selection import (
@@ -81,6 +85,7 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
     standard_deviation,
 )
+from sklearn_puffer._tables.times import UNITS
 from sklearn_puffer._tables.values import (
     LARGEST_DIGEST,
     Faults,

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, IntArray, plain, quoted
+from sklearn_puffer._tables.times import refuse_other_kind
 from sklearn_puffer._tables.values import (
     Kind,
     Missing,
@@ -466,8 +467,27 @@ class Column:
         return replace(self, free=True)
 
 
+@dataclass(frozen=True, eq=False)
+class TimeColumn(Column):
+    """A column of dates, times or durations, which are whole numbers of a unit.
+
+    Attributes
+    ----------
+    unit : str
+        Of numpy, such as "datetime64[D]".
+    """
+
+    unit: str = "datetime64[D]"
+
+
+def unit_of(column: Column) -> str | None:
+    """Return the unit of a column of times, None for another one."""
+    return getattr(column, "unit", None)
+
+
 def check_same_kind(column: Column, values: Values) -> None:
-    """Refuse categories where numbers were fitted."""
+    """Refuse categories where numbers were fitted, and numbers where times were."""
+    refuse_other_kind(column.name, unit_of(column), values)
     if column.kind != "category" and values.kind == "category":
         raise TypeError(
             f"column {column.name!r} holds {values.kind} values, and held {column.kind} values in "

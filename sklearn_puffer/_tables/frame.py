@@ -27,7 +27,8 @@ from sklearn_puffer._base import (
     refuse_masked,
     refuse_tables,
 )
-from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.columns import Column, unit_of
+from sklearn_puffer._tables.times import time_values, written_times
 from sklearn_puffer._tables.values import (
     Name,
     Values,
@@ -90,6 +91,7 @@ class Finished:
     levels: tuple[Any, ...] | None = None
     native: bool = True
     passed: bool = False
+    unit: str | None = None  # of dates and durations
 
 
 def readable(X: Any, name: str = "X") -> Any:
@@ -300,6 +302,23 @@ def _labelled(column: Column, codes: Array) -> Array:
     return values.astype(types.get(column.kind, np.float64))
 
 
+def values_of(table: Any, column: Column) -> Values:
+    """Return a column of a table as `fit` read it: dates and durations in its unit."""
+    unit, original = unit_of(column), getattr(table, "original", None)
+    if unit is None or original is None:
+        values: Values = table.values(column.name)
+        return values
+    times = time_values(original(column.name), column.name, unit)
+    return table.values(column.name) if times is None else times
+
+
+def first_values(table: Any, name: Name) -> Values:
+    """Return a public column as `fit` reads it, with the unit of dates and durations."""
+    original = getattr(table, "original", None)
+    times = None if original is None else time_values(original(name), name)
+    return table.values(name) if times is None else times
+
+
 @dataclass(frozen=True, eq=False)
 class _FrameTable:
     """Members of tables of every kind of frame."""
@@ -365,6 +384,8 @@ class _PandasTable(_FrameTable):
         return result
 
     def _column(self, name: Name, done: Finished) -> Any:
+        if done.unit is not None:
+            return written_times(done.data, done.missing, done.unit, self.original(name))
         dtype = self.original(name).dtype
         if done.levels is not None:
             return self._labels(dtype, done)
@@ -426,6 +447,9 @@ class _NarwhalsTable(_FrameTable):
 
     def _column(self, name: Name, done: Finished) -> nw.Series[Any]:
         original = self.frame[str(name)]
+        if done.unit is not None:
+            times: nw.Series[Any] = written_times(done.data, done.missing, done.unit, original)
+            return times
         backend = self.frame.implementation
         data = done.data if done.levels is None else take_levels(done.levels, done.data)
         if done.missing is None and done.levels is None:
@@ -494,7 +518,9 @@ class _ArrayTable:
         return np.concatenate([taken, self.in_form_of(name, other)])[_from_both(rows)]
 
     def build(self, columns: Mapping[Name, Finished]) -> Array:
-        arrays = [done.data if done.passed else self._column(done) for done in columns.values()]
+        arrays = [
+            done.data if done.passed else self._column(name, done) for name, done in columns.items()
+        ]
         block = _own_block(arrays, down=True)
         if block is not None:
             return block
@@ -505,7 +531,10 @@ class _ArrayTable:
             result[:, position] = array
         return result
 
-    def _column(self, done: Finished) -> Array:
+    def _column(self, name: Name, done: Finished) -> Array:
+        if done.unit is not None:
+            times: Array = written_times(done.data, done.missing, done.unit, self.original(name))
+            return times
         holds_objects = self.array.dtype.kind in "OUS"
         if done.levels is None:
             # whole numbers and booleans that are missing somewhere are no floats among objects

@@ -28,7 +28,7 @@ from sklearn_puffer._base import (
     refuse_masked,
     sum_by_halves,
 )
-from sklearn_puffer._tables.columns import Column, Lookup, Other, Unknown, with_other
+from sklearn_puffer._tables.columns import Column, Lookup, Other, TimeColumn, Unknown, with_other
 from sklearn_puffer._tables.counting import Coded, CodeSource, distinct, distinct_numbers
 from sklearn_puffer._tables.values import (
     Missing,
@@ -425,6 +425,7 @@ def learn_column(
 
 def _number_column(name: Name, values: Values, n_bins: int | None, weights: Array | None) -> Column:
     if values.kind == "integer":
+        _check_instants(values, name)
         check_integers(present(values), name)
     binned = n_bins is not None and values.kind != "boolean"
     atoms, counts = (
@@ -444,9 +445,22 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
         )
     check_span(name, float(atoms[0]), float(atoms[-1]))
     column = Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
+    if values.unit is not None:
+        column = TimeColumn(**vars(column), unit=values.unit)
     if n_bins is None or counts is None:
         return column
     return _binned(column, counts, n_bins)
+
+
+def _check_instants(values: Values, name: Name) -> None:
+    """Refuse times of a unit so fine that floats cannot tell them apart."""
+    if values.unit is None or not len(times := present(values)):
+        return
+    if max(abs(int(times.min())), abs(int(times.max()))) > LARGEST_INTEGER:
+        raise ValueError(
+            f"column {name!r} has times in {values.unit[-3:-1]}, of which float64 cannot tell some "
+            f"apart; round them, X[{name!r}].dt.floor('us'), or take their day."
+        )
 
 
 def check_span(name: Name, low: float, high: float) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any, Literal, TypeVar
 
@@ -36,6 +37,7 @@ _INFERRED_KINDS: dict[str, Kind] = {
     "floating": "float",
     "mixed-integer-float": "float",
     "integer-na": "integer",
+    "decimal": "float",
 }
 
 
@@ -58,6 +60,8 @@ class Values:
         Whether it declares an order of them, too.
     counts : ndarray of int of shape (n,), or None
         How many rows hold each, where the data are distinct values; None where each is a row.
+    unit : str or None
+        Of dates and durations, such as "datetime64[D]", of which the data are whole numbers.
     """
 
     kind: Kind
@@ -67,6 +71,7 @@ class Values:
     declared: bool = False
     ordered: bool = False
     counts: Array | None = None
+    unit: str | None = None
 
     def __len__(self) -> int:
         return len(self.data)
@@ -191,6 +196,8 @@ def number_values(data: Array, name: Name) -> Values:
 def check_objects(column: pd.Series[Any], name: Name) -> Kind:
     """Return the one kind that Python objects are of."""
     inferred = pd.api.types.infer_dtype(column, skipna=True)
+    if inferred not in _INFERRED_KINDS:  # NaT beside strings is missing, and no mixture
+        inferred = pd.api.types.infer_dtype(column.dropna(), skipna=True)
     if inferred not in _INFERRED_KINDS:
         raise TypeError(_mixed_message(column, name, inferred))
     return _INFERRED_KINDS[inferred]
@@ -215,8 +222,22 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
         return Values("boolean", np.where(missing, False, column).astype(bool), _some(missing))
     if kind == "integer":
         return Values("integer", _whole_numbers(column, missing, name), _some(missing))
+    if any(isinstance(value, Decimal) for value in column):
+        return Values("float", _of_decimals(column[~missing], missing, name), _some(missing))
     values = np.where(missing, np.nan, column.to_numpy(dtype=object))
     return Values("float", _as_floats(values, name), _some(missing))
+
+
+def _of_decimals(present: pd.Series[Any], missing: Array, name: Name) -> Array:
+    """Return decimals as the nearest floats, and refuse those of which two become one."""
+    floats = np.full(len(missing), np.nan)
+    floats[~missing] = [float(value) for value in present]
+    if len({*present}) != len(np.unique(floats[~missing])):
+        raise ValueError(
+            f"column {name!r} holds decimals of more digits than float64 has; convert it with "
+            "astype(float) if values may be rounded, or with astype(str) if each is a category."
+        )
+    return floats
 
 
 def _as_floats(data: Array, name: Name) -> Array:

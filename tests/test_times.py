@@ -1,0 +1,266 @@
+"""Dates, times and durations: noise in whole units, and a release in their own type."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
+
+N_ROWS = 400
+RNG = np.random.default_rng(5)
+SECRET = RNG.integers(0, 2, N_ROWS)
+DAYS = 18_262 + RNG.integers(0, 12, N_ROWS) + 3 * SECRET  # since 1970-01-01
+DATES = [dt.date.fromordinal(int(day) + 719_163) for day in DAYS]
+TIMES = [dt.datetime(d.year, d.month, d.day, tzinfo=dt.UTC) for d in DATES]
+GONE = np.arange(N_ROWS) % 7 == 0
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def objects(values, gaps):
+    return [None if gap else value for value, gap in zip(values, gaps, strict=True)]
+
+
+def bare(values):
+    return [value.replace(tzinfo=None) for value in values]
+
+
+def spans(values):
+    return [value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC) for value in values]
+
+
+def of_dates(_):
+    return DATES
+
+
+def in_pandas(dtype, values=bare, zone=None):
+    def made(gaps):
+        column = pd.Series(objects(values(TIMES), gaps), dtype=object).astype(dtype)
+        column = column if zone is None else column.dt.tz_localize("UTC").dt.tz_convert(zone)
+        return pd.DataFrame({"s": SECRET, "x": column})
+
+    return made
+
+
+def in_polars(dtype, values=bare, zone=None):
+    def made(gaps):
+        column = pl.Series("x", objects(values(TIMES), gaps)).cast(dtype)
+        if zone is not None:
+            column = column.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+        return pl.DataFrame({"s": SECRET, "x": column})
+
+    return made
+
+
+def in_arrow(kind, values=bare):
+    return lambda gaps: pa.table({"s": SECRET, "x": pa.array(objects(values(TIMES), gaps), kind)})
+
+
+ZONE = "America/New_York"
+TABLES = {
+    "pandas s": in_pandas("datetime64[s]"),
+    "pandas ns": in_pandas("datetime64[ns]"),
+    "pandas zone": in_pandas("datetime64[us]", zone=ZONE),
+    "pandas durations": in_pandas("timedelta64[ms]", spans),
+    "pandas arrow": in_pandas(pd.ArrowDtype(pa.timestamp("ms"))),
+    "dates": in_pandas(object, of_dates),
+    "datetimes": in_pandas(object),
+    "timedeltas": in_pandas(object, spans),
+    "polars date": in_polars(pl.Date),
+    "polars datetime": in_polars(pl.Datetime("ms")),
+    "polars zone": in_polars(pl.Datetime("us"), zone=ZONE),
+    "polars duration": in_polars(pl.Duration("ns"), spans),
+    "arrow date": in_arrow(pa.date32(), of_dates),
+    "arrow timestamp": in_arrow(pa.timestamp("s")),
+    "arrow zone": in_arrow(pa.timestamp("us", ZONE), list),
+    "arrow duration": in_arrow(pa.duration("us"), spans),
+}
+COMPLETE = np.zeros(N_ROWS, dtype=bool)
+
+
+def noiser(**options):
+    given = {"sensitive": "s", "public": "x", "missing": "propagate", "random_state": 3}
+    return PufferfishNoiser(**given | options)
+
+
+def type_of(table):
+    return table.schema.field("x").type if isinstance(table, pa.Table) else table["x"].dtype
+
+
+def days_of(table):
+    """The days since 1970, by Python alone; None where the value is missing."""
+    column = table["x"]
+    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
+    return [None if pd.isna(value) else _day(value) for value in values]
+
+
+def _day(value):
+    if isinstance(value, dt.timedelta):
+        return value / dt.timedelta(days=1)
+    if not isinstance(value, dt.datetime):
+        return value.toordinal() - 719_163
+    start = dt.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else dt.UTC)
+    return (value - start) / dt.timedelta(days=1)
+
+
+@pytest.mark.parametrize("gaps", [COMPLETE, GONE], ids=["complete", "gaps"])
+@pytest.mark.parametrize("kind", TABLES)
+def test_days_are_released_as_whole_numbers_are_and_in_their_own_type(kind, gaps):
+    table = TABLES[kind](gaps)
+    numbers = pd.DataFrame({"s": SECRET, "x": pd.array(DAYS, "Int64")})
+    numbers.loc[gaps, "x"] = pd.NA
+    fitted, whole = noiser().fit(table), noiser().fit(numbers)
+    assert fitted.theta_["x"] == whole.theta_["x"]
+    assert fitted.certificate_.loss == whole.certificate_.loss
+    released = fitted.transform(table)
+    assert type_of(released) == type_of(table)
+    expected = whole.transform(numbers)["x"]
+    assert days_of(released) == [None if pd.isna(day) else day for day in expected]
+    artifact = PufferfishRelease.from_json(noiser(random_state=None).fit(table).to_json())
+    assert type_of(artifact.transform(table)) == type_of(table)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("noise", ["laplace", "cauchy"])
+def test_noise_of_any_size_ends_at_the_ends_of_the_type(kind, noise):
+    table = TABLES[kind](COMPLETE)
+    days = np.array(days_of(noiser(epsilon=1e-7, noise=noise).fit_transform(table)), dtype=float)
+    assert not np.isnan(days).any()
+    assert (np.abs(days) > 50_000).mean() > 0.9
+
+
+SIZES = {"s": 1, "ms": 1_000, "us": 1_000_000}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[ns]"])
+def test_the_unit_is_the_finest_that_occurs(size, kind):
+    ticks = RNG.integers(0, 9, N_ROWS) + 2 * SECRET
+    column = ticks.astype(kind.replace("[ns]", f"[{size}]")).astype(kind)
+    fitted = noiser().fit(pd.DataFrame({"s": SECRET, "x": column}))
+    whole = noiser().fit(pd.DataFrame({"s": SECRET, "x": ticks}))
+    assert fitted.theta_["x"] == whole.theta_["x"]
+    released = fitted.transform(pd.DataFrame({"s": SECRET, "x": column}))["x"]
+    assert (released.astype("int64") % (10**9 // SIZES[size]) == 0).all()
+
+
+def test_an_array_of_times_stays_one():
+    times = DAYS.astype("datetime64[D]").astype("datetime64[s]")[:, None]
+    fitted = PufferfishNoiser(1.0, random_state=1).fit(times, sensitive_features=SECRET)
+    released = fitted.transform(times)
+    assert released.dtype == times.dtype
+    assert (released.astype("int64") % 86_400 == 0).all()
+
+
+@pytest.mark.parametrize("unknown", ["auto", "error"])
+def test_a_later_time_within_a_day_is_an_unseen_value(unknown):
+    fitted = noiser(unknown=unknown).fit(TABLES["pandas s"](COMPLETE))
+    later = TABLES["pandas ns"](COMPLETE)
+    later["x"] += pd.Timedelta(hours=3)
+    if unknown == "error":
+        with pytest.raises(ValueError, match="values that were not seen in fit"):
+            fitted.transform(later)
+    else:
+        same = noiser().fit(TABLES["pandas s"](COMPLETE)).transform(TABLES["pandas ns"](COMPLETE))
+        assert fitted.transform(later)["x"].equals(same["x"])
+
+
+OTHER = {
+    "numbers": pd.DataFrame({"x": [1, 2]}),
+    "durations": pd.DataFrame({"x": pd.to_timedelta([1, 2], unit="D")}),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_another_kind_than_that_of_fit_is_refused(kind):
+    fitted = noiser().fit(TABLES["pandas s"](COMPLETE))
+    with pytest.raises(TypeError, match=f"'x' holds {kind}, and held dates"):
+        fitted.transform(OTHER[kind])
+    numbers = noiser().fit(pd.DataFrame({"s": SECRET, "x": DAYS}))
+    with pytest.raises(TypeError, match="'x' holds dates or durations"):
+        numbers.transform(TABLES["pandas s"](COMPLETE))
+
+
+def test_streams_keyed_rows_bins_and_drift_have_times():
+    table = TABLES["arrow timestamp"](COMPLETE)
+    fitted = noiser(random_state=None, n_bins=4).fit(table)
+    stream = fitted.transform_batches([table.slice(0, 150), table.slice(150)])
+    assert stream.schema.field("x").type == table.schema.field("x").type
+    assert stream.read_all().num_rows == N_ROWS
+    rows = TABLES["pandas zone"](COMPLETE).assign(id=range(N_ROWS))
+    fitted, key = noiser(random_state=None).fit(rows), b"blake2b:" + bytes(32)
+    first = fitted.transform(rows, row_id="id", key=key)
+    assert fitted.transform(rows[::-1], row_id="id", key=key)[::-1].equals(first)
+    assert fitted.certificate_.check(rows, "s").to_dict()["columns"]
+    assert fitted.utility_.loc["x", "change"] > 0.0
+
+
+REFUSED = {
+    "secret": lambda table: PufferfishNoiser(1.0, sensitive="x").fit(table),
+    "bins": lambda table: PufferfishNoiser(1.0, sensitive={"x": 3}).fit(table),
+    "swap": lambda table: noiser(noise="swap").fit(table),
+    "audit": lambda table: audit(noiser(random_state=None).fit(table), table),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_takes_no_times_refuses_them_by_name(kind):
+    table = TABLES["pandas s"](COMPLETE)
+    with pytest.raises(TypeError, match=r"column 'x' holds dates or durations .*; convert it"):
+        REFUSED[kind](table)
+
+
+def test_a_lazy_table_of_times_is_refused_by_name():
+    lazy = TABLES["polars date"](COMPLETE).lazy()
+    with pytest.raises(TypeError, match=r"column 'x' has type Date.* to numbers"):
+        noiser().fit(lazy)
+
+
+def test_times_that_do_not_repeat_look_like_identifiers():
+    seconds = np.arange(N_ROWS) * 61 + 1_577_836_800
+    table = pd.DataFrame({"s": SECRET, "x": seconds.astype("datetime64[s]"), "y": SECRET})
+    with pytest.raises(ValueError, match="'x'"):
+        PufferfishNoiser(1.0, sensitive="s").fit(table)
+    noiser().fit(table)
+
+
+def test_nanoseconds_that_floats_cannot_tell_apart_are_refused():
+    times = 1_577_836_800_000_000_000 + RNG.integers(0, 5, N_ROWS)
+    table = pd.DataFrame({"s": SECRET, "x": times.astype("datetime64[ns]")})
+    with pytest.raises(ValueError, match=r"'x' has times in ns, .*round them, X\['x'\]"):
+        noiser().fit(table)
+
+
+def test_objects_with_a_zone_are_refused_with_the_type_that_has_one():
+    table = pd.DataFrame({"s": SECRET, "x": pd.Series(TIMES, dtype=object)})
+    with pytest.raises(TypeError, match="times with a zone as Python objects; convert"):
+        noiser().fit(table)
+
+
+# ------------------------------------------------------------------ decimals, NaT among strings
+
+
+def test_decimals_are_numbers_and_released_as_floats():
+    prices = [Decimal(int(day) % 9) / 4 for day in DAYS]
+    table = pd.DataFrame({"s": SECRET, "x": pd.Series(prices, dtype=object)})
+    floats = table.assign(x=[float(price) for price in prices])
+    assert noiser().fit(table).theta_["x"] == noiser().fit(floats).theta_["x"]
+    released = noiser().fit_transform(table)["x"]
+    assert released.tolist() == noiser().fit_transform(floats)["x"].tolist()
+    close = pd.Series([Decimal(1) + Decimal(k % 2) / 10**20 for k in range(N_ROWS)], dtype=object)
+    with pytest.raises(ValueError, match="'x' holds decimals of more digits than float64"):
+        noiser().fit(table.assign(x=close))
+
+
+def test_not_a_time_among_strings_is_a_missing_value():
+    jobs = pd.Series(np.where(SECRET, "cook", "nurse"), dtype=object)
+    table = pd.DataFrame({"s": DAYS % 2, "x": jobs.mask(GONE, pd.NaT)})
+    fitted = noiser(missing="category").fit(table)
+    assert set(fitted.transform(table)["x"].dropna()) <= {"cook", "nurse"}
+    with pytest.raises(ValueError, match="'x' has 58 missing"):
+        noiser(missing="error").fit(table)
