@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._base import FieldError
+from sklearn_puffer._microaggregator import coordinates
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
 from sklearn_puffer._microaggregator.prototype_records import read, written
 from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
@@ -424,10 +425,22 @@ def test_a_sample_of_many_rows_stands_for_all_and_has_what_is_frequent():
     kept = sample.columns["x"].data
     assert not sample.whole
     assert 990 <= len(sample) <= 1_000
-    assert sample.weights[kept == 7.5].tolist() == [5_000]
+    stood_for = sample.weights / 64
+    assert stood_for[kept == 7.5].tolist() == [5_000]
     assert sample.counts[kept == 7.5].tolist() == [5_000]
-    assert sample.weights.sum() == pytest.approx(25_000, rel=0.1)
-    assert sample.weights[kept < 0].sum() == pytest.approx((x < 0).sum(), rel=0.15)
+    assert stood_for.sum() == pytest.approx(25_000, rel=0.1)
+    assert stood_for[kept < 0].sum() == pytest.approx((x < 0).sum(), rel=0.15)
+
+
+def test_fewer_rows_are_learnt_from_where_each_has_many_coordinates(monkeypatch):
+    monkeypatch.setattr(coordinates, "MOST_CELLS", 10_000)
+    X = table_of(500)[["age", "pay", "size"]]  # 3 + 3 + 6
+    assert 800 <= 10_000 // 12 < 1_000
+    assert sample_rows(values_of(frame_table(X))).whole
+    wide = pd.concat([X.add_suffix(f" {k}") for k in range(3)], axis=1)
+    sample = sample_rows(values_of(frame_table(wide)))
+    assert len(sample) == 10_000 // 36
+    assert sample.weights.sum() / 64 == pytest.approx(500, rel=0.1)
 
 
 def test_labels_tell_rows_apart():

@@ -52,6 +52,9 @@ from sklearn_puffer._tables import (
 MOST_ROWS = 50_000
 """Distinct rows that are learnt from."""
 
+MOST_CELLS = 1 << 25
+"""Coordinates of all of them: of very wide tables fewer rows are learnt from."""
+
 FARTHEST = 6.0
 """The standard deviations at which numbers are clipped."""
 
@@ -59,6 +62,7 @@ MOST_LEVELS = 150
 """Levels of a column that have a coordinate of their own; the rarer ones share one."""
 
 _STEP_BITS = 18
+_PARTS = 64  # of a row, to which weights are rounded
 _BLOCK_ROWS = 1 << 13
 
 
@@ -75,7 +79,8 @@ class Sample:
     counts : ndarray of int64 of shape (n,)
         How many rows of the table are equal to each.
     weights : ndarray of int64 of shape (n,)
-        How many rows of the table each stands for; the counts, if all distinct rows are here.
+        In proportion to the rows of the table that each stands for; the counts, if all distinct
+        rows are here.
     fewest : int
         How often the rarest of all distinct rows of the table occurs.
     whole : bool
@@ -109,6 +114,7 @@ def sample_rows(
     weights : ndarray of int of shape (n_rows,), optional
         How many rows each row stands for.
     most : int, default=50,000
+        Fewer are taken of tables that have more than some hundred coordinates.
 
     Examples
     --------
@@ -127,7 +133,8 @@ def sample_rows(
         # at most 2^53 rows in all: floats hold the sums
         sums = np.bincount(np.searchsorted(distinct, digests), weights[there])
         counts, firsts = sums.astype(np.int64), there[firsts]
-    chosen, stood_for = _by_priority(distinct, counts, most)
+    width = sum(_width(values) for values in columns.values())
+    chosen, stood_for = _by_priority(distinct, counts, min(most, MOST_CELLS // width))
     rows = firsts[chosen]
     return Sample(
         {name: values.taken(rows) for name, values in columns.items()},
@@ -139,15 +146,21 @@ def sample_rows(
     )
 
 
+def _width(values: Values) -> int:
+    """Return how many coordinates a column may have."""
+    return 3 if values.levels is None else min(len(values.levels), MOST_LEVELS) + 2
+
+
 def _by_priority(digests: IntArray, counts: IntArray, most: int) -> tuple[IntArray, IntArray]:
-    """Return which distinct rows are taken, ascending, and how many rows each stands for."""
+    """Return which distinct rows are taken, ascending, and the weights of these."""
     if len(digests) <= most:
         return np.arange(len(digests)), counts
     priorities = (digests + 1.0) / (LARGEST_DIGEST + 1.0) / counts
     left_out = np.partition(priorities, most)[most]
     chosen = np.flatnonzero(priorities < left_out)
     # whole numbers, so that sums over rows do not depend on their order
-    return chosen, np.maximum(counts[chosen], round(1.0 / float(left_out)))
+    stood_for = np.maximum(counts[chosen], 1.0 / float(left_out))
+    return chosen, np.rint(_PARTS * stood_for).astype(np.int64)
 
 
 @dataclass(frozen=True)
