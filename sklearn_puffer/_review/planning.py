@@ -38,7 +38,19 @@ from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.attack import Groups, attackers_of, boosted, seen
 from sklearn_puffer._review.exact_tests import Guarantee
-from sklearn_puffer._review.measured import Attacked, Secrets, Task, in_memory, known_rows, task_of
+from sklearn_puffer._review.measured import (
+    Attacked,
+    Secrets,
+    Task,
+    about_secrets,
+    in_memory,
+    known_rows,
+    rare_secrets,
+    rows_without,
+    secrets_of,
+    task_of,
+    with_intervals,
+)
 from sklearn_puffer._review.plan import (
     Candidate,
     ColumnFacts,
@@ -48,13 +60,6 @@ from sklearn_puffer._review.plan import (
     ranked,
     read_columns,
     without_odd_gaps,
-)
-from sklearn_puffer._review.plan_secrets import (
-    about_secrets,
-    rare_secrets,
-    rows_without,
-    secrets_of,
-    with_intervals,
 )
 from sklearn_puffer._tables import (
     Name,
