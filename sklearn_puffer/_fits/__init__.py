@@ -4,6 +4,7 @@ from sklearn_puffer._fits.crossfit import (
     cross_fitted,
     fitted,
     folds_of,
+    learnable,
     name_of,
     posteriors_of,
     predicted,

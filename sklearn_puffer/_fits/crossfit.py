@@ -88,7 +88,7 @@ def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
         train, codes = train[firsts], codes[firsts]
     y = targets(observed.labels)[codes]
     try:
-        return model.fit(observed.rows.take(train), y, **arguments)
+        return model.fit(learnable(observed.rows.take(train)), y, **arguments)
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"{name_of(estimator)} could not be fitted to the public columns "
@@ -96,6 +96,22 @@ def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
             "DataFrame in which strings are category columns, so put an encoder before it "
             "(make_pipeline) where it needs numbers."
         ) from error
+
+
+def learnable(rows: Any) -> Any:
+    """Return the rows that a model learns from, with 0 in columns of numbers without any value.
+
+    Such a column tells nothing, and boosted trees and ranks cannot take it. Few values of a column
+    may all be in another fold. Strings have a place for what is missing.
+    """
+    empty = rows.isna().all().to_numpy()
+    if not empty.any():
+        return rows
+    filled = rows.copy()
+    for name in rows.columns[empty]:
+        if str(rows[name].dtype) != "category":
+            filled[name] = 0.0
+    return filled
 
 
 def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[str, Any]]:

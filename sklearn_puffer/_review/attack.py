@@ -24,6 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, quoted
+from sklearn_puffer._fits import learnable
 from sklearn_puffer._noiser import RowByRow, WideRows, of_place
 from sklearn_puffer._review.exact_tests import (
     Exchanged,
@@ -384,7 +385,7 @@ def as_they_come(model: Any) -> Any:
 
 def trained(attacker: Any, rows: Any, labels: Array) -> Any:
     """Return a fitted copy; a pipeline is given the rows as they are, and others numbers."""
-    model = clone(attacker)
+    model, rows = clone(attacker), learnable(rows)
     if not isinstance(model, Pipeline):
         neighbours = getattr(model, "n_neighbors", None)
         if isinstance(neighbours, int) and neighbours > len(rows):

@@ -33,6 +33,7 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._base import task as reported
+from sklearn_puffer._fits import learnable
 from sklearn_puffer._noiser import HeldSwap, held_swap
 from sklearn_puffer._release import PufferfishRelease, TableRelease, check_one_secret, group_codes
 from sklearn_puffer._review.attack import (
@@ -760,7 +761,7 @@ def linked(before: Any, after: Any, rows: Array) -> list[Survived]:
     rows = rows[:_MOST_LINKED]
     if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
         return []  # codes of words
-    model = encoder(before).fit(before)
+    model = encoder(before).fit(learnable(before))
     blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
     before_rows, after_rows = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
     shares = []

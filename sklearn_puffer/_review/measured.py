@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, plain, quoted
+from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.attack import (
     RowSplit,
     encoder,
@@ -452,10 +453,10 @@ def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
 
 def score_of(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
     """Return the score on true rows of a model that learnt from others."""
-    model = clone(task.model)
+    model, learnt = clone(task.model), learnable(rows.iloc[train])
     if not isinstance(model, Pipeline):
-        model = make_pipeline(encoder(rows.iloc[train]), model)
-    model.fit(rows.iloc[train], target[train])
+        model = make_pipeline(encoder(learnt), model)
+    model.fit(learnt, target[train])
     if is_regressor(task.model):
         return float(model.score(true.iloc[test], task.target[test]))
     return _auc(model, true.iloc[test], task.target[test])
