@@ -38,6 +38,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
+    UNITS,
     AnyTable,
     Kind,
     Name,
@@ -47,6 +48,7 @@ from sklearn_puffer._tables import (
     of_kind,
     row_digests,
     row_hashes,
+    values_in,
 )
 
 MOST_ROWS = 50_000
@@ -109,6 +111,7 @@ def sample_rows(
     Parameters
     ----------
     columns : dict of Values
+        As `first_values` reads them: dates and durations in whole numbers.
     labels : Values, optional
         What a model of the released rows is to predict.
     weights : ndarray of int of shape (n_rows,), optional
@@ -165,7 +168,7 @@ def _by_priority(digests: IntArray, counts: IntArray, most: int) -> tuple[IntArr
 
 @dataclass(frozen=True)
 class NumberAxis:
-    """A column of numbers.
+    """A column of numbers, or of dates, times or durations, which are whole numbers of a unit.
 
     Attributes
     ----------
@@ -173,6 +176,8 @@ class NumberAxis:
         c, s and f.
     lacks : bool
         Whether `fit` saw rows that lack the number, which have a coordinate for that.
+    unit : str or None
+        Of dates and durations, such as "datetime64[D]".
     """
 
     name: Name
@@ -181,6 +186,7 @@ class NumberAxis:
     scale: float
     factor: float
     lacks: bool
+    unit: str | None = None
 
     @property
     def n_halves(self) -> int:
@@ -194,13 +200,20 @@ class NumberAxis:
 
     def is_sound(self) -> bool:
         """Return whether a record that was read is one of numbers."""
-        return self.kind in ("float", "integer") and min(self.scale, self.factor) > 0.0
+        timed = self.unit is None or (self.unit in UNITS and self.kind == "integer")
+        return self.kind in ("float", "integer") and min(self.scale, self.factor) > 0.0 and timed
+
+    def read(self, table: AnyTable) -> Values:
+        """Return the column of a table."""
+        return values_in(table, self.name, self.unit)
 
     def fitted(self, values: Values) -> Values:
         """Return the column as one of the fitted kind."""
         values = of_kind(self.kind, values)
-        if values.kind in ("category", "boolean"):
-            raise TypeError(_of_another_kind(self.name, "numbers", values))
+        of_times = values.unit is not None or values.n_missing == len(values)
+        if values.kind in ("category", "boolean") or (self.unit is not None and not of_times):
+            was = "numbers" if self.unit is None else "dates or durations"
+            raise TypeError(_of_another_kind(self.name, was, values))
         return values
 
     def n_unseen(self, values: Values) -> int:
@@ -262,6 +275,10 @@ class LevelAxis:
         every = {*self.levels, *self.rarer}
         distinct = len(every) == len(self.levels) + len(self.rarer)
         return self.kind in ("category", "boolean") and self.factor > 0.0 and distinct
+
+    def read(self, table: AnyTable) -> Values:
+        """Return the column of a table."""
+        return table.values(self.name)
 
     def fitted(self, values: Values) -> Values:
         """Return the column as one of categories."""
@@ -449,10 +466,10 @@ class Coordinates:
         TypeError
             If a column holds another kind of values than in `fit`.
         """
-        return self.rows({name: table.values(name) for name in self.names})
+        return self.rows({axis.name: axis.read(table) for axis in self.axes})
 
     def rows(self, columns: Mapping[Name, Values]) -> Rows:
-        """Return rows by their columns, to be had as points; see `read`."""
+        """Return rows by their columns, with dates in the unit of `fit`; see `read`."""
         return Rows(self, {axis.name: axis.fitted(columns[axis.name]) for axis in self.axes})
 
     def of(self, table: AnyTable) -> FloatArray:
@@ -563,7 +580,7 @@ def _number_axis(name: Name, values: Values, weights: IntArray, unit: float | No
     check_finite(data, name)
     centre, scale = _mean_and_spread(data, weights[there].astype(np.float64))
     factor = 1.0 if unit is None else scale / unit
-    return NumberAxis(name, values.kind, centre, scale, factor, gone is not None)
+    return NumberAxis(name, values.kind, centre, scale, factor, gone is not None, values.unit)
 
 
 def _mean_and_spread(data: FloatArray, weights: FloatArray) -> tuple[float, float]:

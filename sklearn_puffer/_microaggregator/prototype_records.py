@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn_puffer._base import LARGEST_INTEGER, Array, FieldError, plain, quot
 from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
 from sklearn_puffer._microaggregator.drawn import Drawn
 from sklearn_puffer._microaggregator.prototypes import Prototypes
-from sklearn_puffer._tables import Kind, Name, Values
+from sklearn_puffer._tables import UNITS, Kind, Name, Values
 
 _PLAIN = {str, int, float, bool, type(None)}
 
@@ -28,6 +28,7 @@ class _ColumnRecord:
     levels: tuple[Any, ...] | None
     declared: bool
     ordered: bool
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ def _written(name: Name, values: Values) -> dict[str, Any]:
         "levels": levels,
         "declared": values.declared,
         "ordered": values.ordered,
+        "unit": values.unit,
     }
 
 
@@ -155,6 +157,8 @@ def _read(record: _ColumnRecord, n: int, field: str) -> Values:
     levels = record.levels
     _check(len(record.data) == n, f"{field}.data")
     _check((levels is None) == (record.kind != "category"), f"{field}.levels")
+    timed = record.unit is None or (record.unit in UNITS and record.kind == "integer")
+    _check(timed, f"{field}.unit")
     gone: Array = np.array([value is None for value in record.data])
     stand_in: Any = {"float": np.nan, "category": -1, "boolean": False}.get(record.kind, 0)
     bare = [stand_in if value is None else value for value in record.data]
@@ -162,7 +166,8 @@ def _read(record: _ColumnRecord, n: int, field: str) -> Values:
     if levels is not None:
         _check(bool(((data >= 0) & (data < len(levels)) | gone).all()), f"{field}.data")
     missing = gone if gone.any() else None
-    return Values(record.kind, data, missing, levels, record.declared, record.ordered)
+    values = Values(record.kind, data, missing, levels, record.declared, record.ordered)
+    return replace(values, unit=record.unit)
 
 
 def _as_array(bare: list[Any], record: _ColumnRecord, field: str) -> Array:

@@ -198,7 +198,11 @@ def finished_columns(
     table: Table, rows: Mapping[Name, Values], codes: Mapping[Name, IntArray]
 ) -> dict[Name, Finished]:
     """Return columns that take the values of a few rows by their codes, to be built."""
-    plain = {n: v.data.dtype for n, v in rows.items() if v.levels is None and v.missing is None}
+    plain = {
+        name: values.data.dtype
+        for name, values in rows.items()
+        if values.levels is None and values.missing is None and values.unit is None
+    }
     columns = table.empty_columns(plain) if plain else {}
     for name, column in columns.items():
         np.take(rows[name].data, codes[name], out=column, mode="clip")
@@ -210,7 +214,7 @@ def finished_columns(
 
 def _finished(values: Values, codes: IntArray) -> Finished:
     gone = None if values.missing is None else values.missing[codes]
-    return Finished(values.data[codes], gone, values.levels)
+    return Finished(values.data[codes], gone, values.levels, unit=values.unit)
 
 
 def _groups(rows: Rows, weights: IntArray, most: int) -> IntArray:

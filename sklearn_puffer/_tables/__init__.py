@@ -62,6 +62,7 @@ from sklearn_puffer._tables.frame import (
     secret_columns,
     series,
     taken_rows,
+    values_in,
     values_of,
 )
 from sklearn_puffer._tables.intervals import bins_of, edges_of, in_intervals, in_intervals_of

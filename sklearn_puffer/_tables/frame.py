@@ -304,12 +304,14 @@ def _labelled(column: Column, codes: Array) -> Array:
 
 def values_of(table: Any, column: Column) -> Values:
     """Return a column of a table as `fit` read it: dates and durations in its unit."""
-    unit, original = unit_of(column), getattr(table, "original", None)
-    if unit is None or original is None:
-        values: Values = table.values(column.name)
-        return values
-    times = time_values(original(column.name), column.name, unit)
-    return table.values(column.name) if times is None else times
+    return values_in(table, column.name, unit_of(column))
+
+
+def values_in(table: Any, name: Name, unit: str | None) -> Values:
+    """Return a column of a table, dates and durations in a unit; of other columns that is None."""
+    original = getattr(table, "original", None)
+    times = None if unit is None or original is None else time_values(original(name), name, unit)
+    return table.values(name) if times is None else times
 
 
 def first_values(table: Any, name: Name) -> Values:
