@@ -79,6 +79,12 @@ def unseen(**options):
     fitted.transform(table.assign(**{LONG.format(k): 100 for k in range(6)}))
 
 
+def scarce():
+    """Few rows, most of which have a secret of their own."""
+    few = wide(3).head(60)
+    return few.assign(**{LONG.format(k): np.arange(60) % 45 for k in range(2)})
+
+
 def unlike():
     """Return priors for which Monge's strategy is no guarantee."""
     names = ["no", LONG]
@@ -98,7 +104,7 @@ CALLS = {
     "no set": lambda: noiser(adversaries="confidence").fit(wide(8)),
     "continuous secrets": lambda: PufferfishNoiser(
         sensitive=[LONG.format(k) for k in range(2)], public=LONG.format(2), n_bins=2
-    ).fit(wide(3).round(1)),
+    ).fit(scarce()),
     "a theorem": lambda: noiser(prior="gaussian").fit(wide(3)),
     "mixtures": lambda: noiser(
         prior=MixtureFit(max_iter=1, tol=1e-9), dependence="independent"
