@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, xlogy
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import (
@@ -261,12 +262,29 @@ def next_table(estimator: Any, X: Any) -> Table:
         check_rows(table.n_rows)
         return table
     X = _unmerged(X)
+    if _is_narrow(estimator, X):
+        array = check_array(X, dtype=None, ensure_all_finite=False)
+        return array_table(array, rules.order)
     array = validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
     table = array_table(array, rules.names)
     if rules.missing == "error":  # an array is refused whole, as scikit-learn does
         for name in rules.sensitive:
             check_whole(table.values(name), name)
     return table
+
+
+def _is_narrow(estimator: Any, X: Any) -> bool:
+    """Return whether an array has the released columns alone, and refuse any third width."""
+    rules, shape = estimator._fitted.rules, tuple[int, ...](getattr(X, "shape", ()))
+    if len(shape) != 2 or shape[1] == len(rules.names) or not shape[1]:
+        return False
+    if shape[1] != len(rules.order):
+        raise ValueError(
+            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{len(rules.names)} features as input, or the {len(rules.order)} that it releases; "
+            f"give all columns of fit in their order, or {listed(list(rules.order), 10)} alone."
+        )
+    return True
 
 
 def refuse_lazy(X: Any) -> None:

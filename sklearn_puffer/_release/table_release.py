@@ -211,7 +211,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         ----------
         X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             In a DataFrame the columns are found by name: in any order, beside any others, and only
-            those that are released need be there. An array has those of `fit` in their order. A
+            those that are released need be there. An array has all columns of `fit` in their
+            order, or the released ones alone. A
             lazy table (a polars LazyFrame, a DuckDB relation, a Dask or Spark DataFrame, an Ibis
             table on DuckDB) needs ``row_id``.
         row_id : str, int or array-like of n_rows, default=None
