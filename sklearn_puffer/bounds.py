@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray, check_choice
-from sklearn_puffer._losses import LossTable, all_computable, row_interval
+from sklearn_puffer._losses import (
+    LossTable,
+    all_computable,
+    plane_divergences,
+    row_interval,
+)
 from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._strategies import (
     Bound,
@@ -48,7 +53,7 @@ from sklearn_puffer._strategies import (
     without_far_moves,
 )
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Notion, PowerMean, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 
 __all__ = [
@@ -424,7 +429,9 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     that exists, else `distribution_aware`, else `approximate`, else `wasserstein`. Under one
     coupling a mean never exceeds the maximum, so each is within the ones after it, over all
     couplings that are tried. Rows of Gaussian and mixture priors also have the bounds of
-    `_strategies.row_bounds`, whatever their covariances.
+    `_strategies.row_bounds`, whatever their covariances; of two columns under an alpha also an
+    integral over the plane (`_losses.mixed_planes`), of what is lost without noise, or under
+    Gaussian noise.
 
     Under a delta or an alpha, what the pure losses of both directions imply counts as well
     (`_strategies.pure_bounds`); for discrete priors and Laplace noise those are exact up to
@@ -509,7 +516,34 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
     moved = _first_of(pairs, noise, notion)
     if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
         return moved
-    return _least_possible([moved, JointRows(pairs, noise, notion, row_interval)])
+    bounds = [moved, JointRows(pairs, noise, notion, row_interval)]
+    if pairs[0].p.n_axes == 2 and isinstance(notion.divergence, PowerMean):
+        bounds.append(_Planes(pairs, noise, notion))
+    return _least_possible(bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Planes:
+    """Integrals over the plane: of what Gaussian noise leaves, or of what is lost without noise."""
+
+    pairs: Sequence[PriorPair]
+    noise: Noise
+    notion: Notion
+    guess: float = 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return bounds of shape (n_pairs, 2)."""
+        if factor == 0.0 or not self.noise.is_normal:
+            return self._without_noise
+        with np.errstate(over="ignore", under="ignore"):
+            return self._given(np.square(self.noise.scaled(factor).axis_scales(2)))
+
+    @cached_property
+    def _without_noise(self) -> FloatArray:
+        return self._given(np.zeros(2))
+
+    def _given(self, added: FloatArray) -> FloatArray:
+        return np.array([plane_divergences(p, q, self.notion, added) for p, q in self.pairs])
 
 
 def _of_moves(

@@ -21,5 +21,6 @@ from sklearn_puffer._losses.joint_grids import (
     plane_cells,
 )
 from sklearn_puffer._losses.loss_table import LossTable
+from sklearn_puffer._losses.mixed_planes import plane_divergences
 from sklearn_puffer._losses.pair_losses import bare_ratios
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
