@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import PufferfishWarning
+from sklearn_puffer._losses.boxes import split_edges
 from sklearn_puffer._strategies.pure_bounds import two_points
 from sklearn_puffer.bounds import tightest
 from sklearn_puffer.calibration import calibrate
@@ -171,3 +172,27 @@ def test_no_loss_and_every_loss_have_two_points_of_their_own():
     delta = two_points(*ends, Pufferfish(1.0, 0.5))
     expected = [0.0, 0.0, 1.0, 1.0 - np.exp(-1.0), 1.0 - np.exp(-1.0)]
     assert delta == pytest.approx(expected, abs=1e-12)
+
+
+def of_grid(n, m):
+    """Return two correlated distributions over n times m values, a little apart."""
+    rows = np.array(list(product(np.linspace(-3.0, 3.0, n), np.linspace(-3.0, 3.0, m))))
+    priors = []
+    for mean, slope in ((0.0, 0.3), (0.4, 0.6)):
+        x, y = (rows - mean).T
+        weights = np.exp(-0.5 * x * x - 0.5 * np.square(y - slope * x))
+        counts = np.maximum(1e6 * weights / weights.sum(), 1.0).astype(int)
+        priors.append(Discrete.from_counts(rows, counts.tolist()))
+    return tuple(priors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notion", [Pufferfish(0.5, 1e-3), RenyiPufferfish(0.5, 8.0)])
+def test_one_more_value_beyond_a_thousand_cells_changes_the_scale_by_little(notion):
+    scales = [calibrate([of_grid(n, 32)], notion).scale for n in (32, 33)]
+    assert scales[1] == pytest.approx(scales[0], rel=0.05)
+
+
+def test_a_grid_that_begins_with_too_many_boxes_is_cut_no_further():
+    edges = [np.arange(601.0), np.arange(601.0)]
+    assert split_edges(edges, [np.ones(600), np.ones(600)]) is None

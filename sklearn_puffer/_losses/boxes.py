@@ -127,6 +127,8 @@ def split_edges(edges: list[FloatArray], shares: list[FloatArray]) -> list[Float
         chosen = np.flatnonzero(possible & (share > 0.5 * most / share.size))
         wanted.append(chosen[np.argsort(-share[chosen])])
     boxes, part = shares[0].size * shares[1].size, 1.0
+    if boxes >= MAX_BOXES:  # a fine grid begins with as many under little noise
+        return None
     while True:
         kept = [chosen[: int(part * chosen.size)] for chosen in wanted]
         finer = (shares[0].size + kept[0].size) * (shares[1].size + kept[1].size)
@@ -138,7 +140,7 @@ def split_edges(edges: list[FloatArray], shares: list[FloatArray]) -> list[Float
     return [np.sort(np.append(e, m[k])) for e, m, k in zip(edges, middles, kept, strict=True)]
 
 
-MOST_CELLS = 1024
+MOST_CELLS = 4096
 """Largest grid of atoms that is cut into boxes."""
 
 _LOST = 1e-304  # more than all products of a sum of products that underflow
