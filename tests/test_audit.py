@@ -23,8 +23,8 @@ from sklearn_puffer._review import auditing
 from sklearn_puffer._review.attack import RowSplit, with_copies
 from sklearn_puffer._review.auditing import averaged, linked
 from sklearn_puffer._review.exact_tests import (
+    Budget,
     Exchanged,
-    Guarantee,
     findable,
     least_p,
     lower,
@@ -90,9 +90,7 @@ def mixed(n_rows=400, seed=0):
 @pytest.mark.parametrize(
     ("k", "n", "h", "m"), [(9, 10, 1, 12), (30, 40, 3, 40), (5, 5, 0, 9), (1, 8, 0, 8)]
 )
-@pytest.mark.parametrize(
-    "promise", [Guarantee(0.3), Guarantee(1.0, 0.05), Guarantee(0.5, 0.0, 2.0)]
-)
+@pytest.mark.parametrize("promise", [Budget(0.3), Budget(1.0, 0.05), Budget(0.5, 0.0, 2.0)])
 def test_a_p_value_is_that_of_the_worst_chances_within_the_guarantee(promise, k, n, h, m):
     grid = np.linspace(0.0, 1.0, 40_001)
     most = np.minimum(1.0, np.exp(promise.epsilon) * grid + promise.delta)  # written out again
@@ -112,7 +110,7 @@ def masses(n, p, m, q):
     return np.outer(binom.pmf(np.arange(n + 1), n, p), binom.pmf(np.arange(m + 1), m, q))
 
 
-@pytest.mark.parametrize("promise", [Guarantee(0.7), Guarantee(0.4, 0.1), Guarantee(0.5, 0.0, 3.0)])
+@pytest.mark.parametrize("promise", [Budget(0.7), Budget(0.4, 0.1), Budget(0.5, 0.0, 3.0)])
 def test_a_kept_guarantee_is_refused_with_the_stated_chance_at_most(promise):
     n, m = 9, 11
     found = p_values(promise, n, m)
@@ -136,8 +134,8 @@ def events_of_whole_releases(promise, n_values, rng, n_rows=120):
     return p_value(promise, k, n, h, m, (int(secrets.sum()), int(n_rows - secrets.sum())))
 
 
-COPIES = [(Guarantee(1.0), 3), (Guarantee(0.1), 30), (Guarantee(0.5, 0.02), 30)]
-MORE_COPIES = [*COPIES[:2], (Guarantee(1.0), 30), (Guarantee(0.1), 3)]
+COPIES = [(Budget(1.0), 3), (Budget(0.1), 30), (Budget(0.5, 0.02), 30)]
+MORE_COPIES = [*COPIES[:2], (Budget(1.0), 30), (Budget(0.1), 3)]
 
 
 @pytest.mark.parametrize(
@@ -153,19 +151,19 @@ def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(pro
 
 @pytest.mark.slow
 def test_events_that_count_copies_have_the_power_that_is_stated():
-    promise, n, m, level, whole = Guarantee(0.5), 14, 16, 0.05, (40, 40)
+    promise, n, m, level, whole = Budget(0.5), 14, 16, 0.05, (40, 40)
     found = [
         [p_value(promise, k, n, h, m, whole) <= level for h in range(m + 1)] for k in range(n + 1)
     ]
     expected = masses(n, 0.9, m, 0.1)[np.array(found)].sum()
     assert 0.1 < expected < 1.0
     assert power(promise, 0.9, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
-    assert Guarantee(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
+    assert Budget(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
 
 
 @pytest.mark.parametrize("two", [True, False])
 def test_events_of_exchanged_rows_have_the_power_that_is_stated(two):
-    promise, n, m, level, whole = Guarantee(0.2), 60, 50, 0.3, Exchanged(0.5, two)
+    promise, n, m, level, whole = Budget(0.2), 60, 50, 0.3, Exchanged(0.5, two)
     found = [
         [bool(whole.beyond(promise, k, n, h, m, level)) for h in range(m + 1)] for k in range(n + 1)
     ]
@@ -175,14 +173,14 @@ def test_events_of_exchanged_rows_have_the_power_that_is_stated(two):
 
 
 def test_the_power_is_the_chance_of_significant_counts():
-    promise, n, m, level = Guarantee(0.5), 12, 10, 0.05
+    promise, n, m, level = Budget(0.5), 12, 10, 0.05
     expected = masses(n, 0.9, m, 0.1)[p_values(promise, n, m) <= level].sum()
     assert expected > 0.1
     assert power(promise, 0.9, 0.1, n, m, level) == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_is_findable_has_that_power_and_less_has_not():
-    promise = Guarantee(1.0)
+    promise = Budget(1.0)
     loss = findable(promise, None, 200, 150, 0.01)
     chances = [1.0 / (1.0 + math.exp(-each)) for each in (loss, loss - 0.02)]
     found = [power(promise, p, 1.0 - p, 200, 150, 0.01) for p in chances]
@@ -201,20 +199,20 @@ def test_the_largest_auc_and_advantage_are_those_of_the_curve(epsilon, delta):
     grid = np.linspace(0.0, 1.0, 200_001)
     curve = np.minimum(np.exp(epsilon) * grid + delta, 1.0 - (1.0 - grid - delta) / np.exp(epsilon))
     curve = np.minimum(curve, 1.0)
-    promise = Guarantee(epsilon, delta)
+    promise = Budget(epsilon, delta)
     assert promise.auc() == pytest.approx(np.trapezoid(curve, grid), abs=1e-5)
     assert promise.advantage() == pytest.approx((curve - grid).max(), abs=1e-5)
 
 
 def test_renyi_privacy_of_a_large_order_allows_what_the_pure_guarantee_allows():
-    large, pure = Guarantee(1.0, 0.0, 1e7), Guarantee(1.0)
+    large, pure = Budget(1.0, 0.0, 1e7), Budget(1.0)
     assert large.auc() == pytest.approx(pure.auc(), abs=1e-3)
     assert large.advantage() == pytest.approx(pure.advantage(), abs=1e-3)
-    assert Guarantee(1.0, 0.0, 2.0).auc() > pure.auc()
+    assert Budget(1.0, 0.0, 2.0).auc() > pure.auc()
 
 
 def test_so_many_rows_are_needed_and_not_one_less():
-    for promise in (Guarantee(0.1), Guarantee(3.0), Guarantee(1.0, 0.01)):
+    for promise in (Budget(0.1), Budget(3.0), Budget(1.0, 0.01)):
         needed = rows_needed(promise, 0.01)
         assert least_p(promise, needed, needed) <= 0.01 < least_p(promise, needed - 1, needed - 1)
 

@@ -27,8 +27,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._release import RowsTogether
 from sklearn_puffer._release.mechanism import FittedMechanism
-from sklearn_puffer._release.records import certificate_from_dict, signed_text
-from sklearn_puffer._release.row_groups import (
+from sklearn_puffer._release.parameters import (
     RowGroups,
     check_groups,
     check_one_secret,
@@ -36,6 +35,7 @@ from sklearn_puffer._release.row_groups import (
     fitted_groups,
     group_codes,
 )
+from sklearn_puffer._release.records import certificate_from_dict, signed_text
 from sklearn_puffer._strategies import dependent_rows
 from sklearn_puffer._tables import frame_table
 from sklearn_puffer.noise import Laplace

@@ -21,7 +21,7 @@ from small_trees import SMALL_TREES
 from sklearn_puffer import PufferfishNoiser, plan
 from sklearn_puffer._review import measured, planning
 from sklearn_puffer._review.attack import seen
-from sklearn_puffer._review.exact_tests import Guarantee
+from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.measured import Attacked, area
 from sklearn_puffer._review.plan import ColumnFacts, Row, candidates_of, ranked
 from sklearn_puffer._tables import recoded
@@ -181,7 +181,7 @@ def test_the_area_and_its_variance_are_those_of_all_pairs_and_of_drawing_anew():
 def test_the_area_that_is_allowed_is_reached_by_randomised_response_and_beaten_by_no_distribution(
     epsilon, delta
 ):
-    allowed = Guarantee(epsilon, delta).auc()
+    allowed = Budget(epsilon, delta).auc()
     kept = (1.0 - delta) / (1.0 + math.exp(epsilon))
     own = np.array([delta, 1.0 - delta - kept, kept, 0.0])  # what only one secret shows, at the end
     reached = area_of(own, own[::-1])

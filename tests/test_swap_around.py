@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_puffer import Ledger, OverspentError, PersonLedger, PufferfishNoiser, audit, report
 from sklearn_puffer._noiser import swap_release
 from sklearn_puffer._review import auditing
-from sklearn_puffer._review.exact_tests import Exchanged, Guarantee, p_value
+from sklearn_puffer._review.exact_tests import Budget, Exchanged, p_value
 from sklearn_puffer._swaps import mean_flows
 from sklearn_puffer.cli import main
 from sklearn_puffer.displays import (
@@ -284,7 +284,7 @@ def test_counts_of_dealt_rows_are_beyond_the_guarantee_as_seldom_as_the_level(tw
     chances, flows = np.array([0.2, 0.5, 0.9]), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]])
     masses = flows @ chances / 50.0
     odds = masses[2] / (1.0 - masses[2]) * (1.0 - masses.mean()) / masses.mean()
-    promise = Guarantee(float(np.log(odds)))  # what these flows lose
+    promise = Budget(float(np.log(odds)))  # what these flows lose
     beyond = 0
     for _ in range(2000):
         coins = [[rng.random(n) < q for n, q in zip(row, chances, strict=True)] for row in flows]

@@ -21,7 +21,7 @@ from sklearn_puffer._losses import SwapDistributions, swap_losses
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import ONE_STRATUM, Distance, RowByRow, WideForm, WideRows
-from sklearn_puffer._release.rows import column_of
+from sklearn_puffer._release.parameters import column_of
 from sklearn_puffer._review.attack import SIZE, Groups
 from sklearn_puffer._swaps import ROW, SwapProblem, whole_rows
 from sklearn_puffer._tables import Values, frame_table

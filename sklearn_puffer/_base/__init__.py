@@ -8,6 +8,7 @@ from sklearn_puffer._base.arguments import (
     IntArray,
     Integers,
     PufferfishWarning,
+    RetiredError,
     UnseenValuesWarning,
     as_array,
     as_float,
@@ -24,6 +25,7 @@ from sklearn_puffer._base.arguments import (
     check_seed,
     check_verbose,
     floats,
+    gone,
     inexact,
     listed,
     meant,
@@ -81,4 +83,3 @@ from sklearn_puffer._base.records import (
     read_as,
     utc_now,
 )
-from sklearn_puffer._base.retired import RetiredError, gone

@@ -620,3 +620,26 @@ def inexact(before: Array, after: FloatArray) -> Any:
     objects = before.astype(object)
     changed = (objects != after.astype(object)) & ~np.isnan(after)
     return plain(objects[changed][0]) if np.any(changed) else None
+
+
+_INSTEAD = {
+    "noise='optimal'": "PufferfishMicroaggregator releases rows of many columns; use it, or "
+    "noise='laplace'.",
+    "noise.OptimalChannel": "PufferfishMicroaggregator releases rows of many columns; use it, or "
+    "noise='laplace'.",
+    "output='remapped'": "use output='native', or PufferfishMicroaggregator, whose rows are in "
+    "the columns' own types.",
+}
+
+
+class RetiredError(ValueError):
+    """What was written belongs to a part of the package that there is no more."""
+
+
+def gone(name: str) -> str:
+    """Return the sentence that says what took the place of a name.
+
+    >>> gone("output='remapped'").partition(":")[0]
+    "output='remapped' is gone"
+    """
+    return f"{name} is gone: {_INSTEAD[name]}"

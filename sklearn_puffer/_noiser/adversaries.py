@@ -127,7 +127,7 @@ def model_distributions(read: TableRead) -> dict[str, ModelDistributions]:
         If a classifier knows too little: it names the argument, the sensitive column and the
         secret.
     """
-    models = read.settings.models
+    models = read.settings.knowledge.models
     if not models:
         return {}
     by_column = {argument: _by_column(model, argument, read) for argument, model in models.items()}
@@ -143,8 +143,8 @@ def bootstrapped_distributions(read: TableRead, n_draws: int) -> list[ModelDistr
     They estimate the effect of sampling error, and are no set of priors with a proof. The rows that
     are predicted count as before.
     """
-    assert read.settings.model is not None
-    fits = _by_column(read.settings.model, "prior", read)
+    assert read.settings.knowledge.model is not None
+    fits = _by_column(read.settings.knowledge.model, "prior", read)
     rows = _ClassifierRows(read)
     folds_of_column = {name: folds_of(fit.cv, rows.observed[name]) for name, fit in fits.items()}
     distributions = []
@@ -311,7 +311,9 @@ def _facts(
         boosted_log_loss=None if boosted is None else boosted.log_loss,
         boosted_auc=None if boosted is None else boosted.auc,
         counting_log_loss=mean_loss(counting, weights),
-        weak=_weak(quality, boosted, None if rows.read.settings.counts else counting, weights),
+        weak=_weak(
+            quality, boosted, None if rows.read.settings.knowledge.counts else counting, weights
+        ),
         n_cells=n_cells,
         # some secret is ruled out, or all others are
         n_certain=int((cell_masses(masses, cells, n_cells) == 0).any(axis=0).sum()),
@@ -396,13 +398,17 @@ def table_priors(read: TableRead) -> TablePriors:
     """Return the priors of the adversaries of a table."""
     settings, rows, secrets = read.settings, read.rows, read.secrets
     columns, readers = read.columns, read.readers
-    priors_of: dict[str, Any] = {"prior": COUNTED if settings.prior is None else settings.prior}
-    priors_of |= {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
-    priors_of |= settings.models
+    priors_of: dict[str, Any] = {
+        "prior": COUNTED if settings.knowledge.prior is None else settings.knowledge.prior
+    }
+    priors_of |= {
+        f"adversaries[{k}]": prior for k, prior in enumerate(settings.knowledge.adversaries)
+    }
+    priors_of |= settings.knowledge.models
     given_adversaries = {
         name: _given(prior, name, read)
         for name, prior in priors_of.items()
-        if name not in settings.models and not isinstance(prior, str)
+        if name not in settings.knowledge.models and not isinstance(prior, str)
     }
     models = model_distributions(read)
     # the spread of a column is that of its rows, whatever the prior
@@ -418,8 +424,10 @@ def table_priors(read: TableRead) -> TablePriors:
     ]
     distributions_of = dict.fromkeys(priors_of, counted) | given_adversaries
     distributions_of |= {name: model.adversary(read) for name, model in models.items()}
-    if settings.fit is not None:
-        distributions_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
+    if settings.knowledge.fit is not None:
+        distributions_of["prior"] = fitted_adversary(
+            counted, settings.knowledge.fit, spreads, columns
+        )
     mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
     margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
     adversaries = list(distributions_of.values())
@@ -510,7 +518,7 @@ def _of_group(
     counts = of_secret.counts
     assert counts is not None
     try:
-        now = learn_secret(secret.name, of_secret, read.settings.missing)
+        now = learn_secret(secret.name, of_secret, read.settings.columns.missing)
         readers = [
             read.specs[k].reader(read.columns[k], values)
             for k, values in zip(group, of_columns, strict=True)
@@ -551,7 +559,7 @@ def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
 def single_rows(read: TableRead, counted: Adversary) -> list[str]:
     """Return the warning about wide tables, whose rows mostly occur once."""
     settings = read.settings
-    covered = settings.confidence is not None or not settings.is_counted
+    covered = settings.knowledge.confidence is not None or not settings.knowledge.is_counted
     if covered or read.rows.total < _LEAST_ROWS:
         return []
     found: list[tuple[float, list[Name]]] = []
@@ -697,7 +705,7 @@ def drawn_around(
     level: float,
 ) -> DrawnPriors:
     """Return priors drawn around the fitted ones, as adversaries of their own."""
-    if settings.fit.covariance == "common":
+    if settings.knowledge.fit.covariance == "common":
         raise ValueError(
             "adversaries asks for draws of the fitted priors, and those with a common covariance "
             "are not drawn anew; use prior=fits.GaussianFit(), or leave adversaries out."
@@ -710,10 +718,10 @@ def drawn_around(
             for members, distribution in distributions.items():
                 positive = distribution.counts > 0
                 rows, counts = distribution.rows[positive], distribution.counts[positive]
-                for k, prior in enumerate(bootstrap(settings.fit, rows, counts, N_DRAWS)):
+                for k, prior in enumerate(bootstrap(settings.knowledge.fit, rows, counts, N_DRAWS)):
                     drawn[k][name][label][members] = prior
     draws = as_drawn_priors(drawn, pairs, groups, level)
-    if not draws.computable(settings.noise, settings.notion):
+    if not draws.computable(settings.noise, settings.guarantee.notion):
         raise ValueError(
             "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
             'is not computed; use dependence="independent".'

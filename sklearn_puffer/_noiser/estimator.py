@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -42,7 +41,7 @@ from sklearn_puffer._release import (
     row_groups,
 )
 from sklearn_puffer._tables import LazyTable, Table, readable, secret_columns
-from sklearn_puffer.noise import record_swap
+from sklearn_puffer.noise import RecordSwap, record_swap
 
 # the donors that are left: in no copy of the noiser, so that none is given twice
 _services: WeakKeyDictionary[PufferfishNoiser, Service] = WeakKeyDictionary()
@@ -389,23 +388,18 @@ class PufferfishNoiser(TableRelease):
         return super()._rows_to_fit(X, y, sensitive_features, sample_weight)
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
-        settings = replace(parameters, sensitive=rows.sensitive)
-        read = (settings, rows.table, rows.secrets, rows.sample_weight)
-        if settings.swap is not None:
-            return self._learnt_swap(settings, rows)
+        if parameters.swap is not None:
+            return self._learnt_swap(parameters, parameters.swap, rows)
         with once_warned():
-            return learn(*read)
+            return learn(parameters, rows)
 
-    def _learnt_swap(self, settings: Settings, rows: FitRows) -> LearntSwap:
-        read = (settings, rows.table, rows.secrets, rows.sample_weight)
-        assert settings.swap is not None
-        if settings.swap.donors is not None:
+    def _learnt_swap(self, settings: Settings, swap: RecordSwap, rows: FitRows) -> LearntSwap:
+        if swap.donors is not None:
             entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
-            swap, service = with_reserve(*read, entropy)
-            return LearntSwap(swap, service)
+            return LearntSwap(*with_reserve(settings, rows, entropy))
         if isinstance(rows.table, LazyTable):
-            return LearntSwap(find_lazily(settings, rows.table))
-        return LearntSwap(find_swap(read_rows(*read)))
+            return LearntSwap(find_lazily(settings, rows, rows.table))
+        return LearntSwap(find_swap(read_rows(settings, rows)))
 
     def _taken(self, learnt: LearntMechanism) -> None:
         service = learnt.service if isinstance(learnt, LearntSwap) else None
@@ -448,7 +442,8 @@ class PufferfishNoiser(TableRelease):
         self._check_certified()
         table = next_table(self, X)
         secrets = None if given is None else secret_columns(given, table.n_rows, X)
-        read = read_rows(Settings.of(self.get_params(deep=False)), table, secrets, None)
+        rows = FitRows(table, secrets, None, self.sensitive)
+        read = read_rows(Settings.of(self.get_params(deep=False)), rows)
         wide = None if read.groups is None else read.groups.wide
         labels = label_codes(y, table.n_rows, X, wide)
         release, strata_and_cells = beside_labels(swap, read, labels)

@@ -47,6 +47,7 @@ from sklearn_puffer._release import (
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
+    FitRows,
     LearntMechanism,
     Margin,
     PairLoss,
@@ -60,7 +61,7 @@ from sklearn_puffer._release import (
     composition_rule,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import AnyTable, Column, Missing, Name, Values
+from sklearn_puffer._tables import Column, Missing, Name
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
@@ -123,7 +124,7 @@ class Learnt(LearntMechanism):
     @property
     def propagated(self) -> list[Name]:
         """The columns whose missing values stay missing."""
-        return self.read.public if self.settings.missing == "propagate" else []
+        return self.read.public if self.settings.columns.missing == "propagate" else []
 
     @cached_property
     def _members(self) -> list[Members]:
@@ -156,7 +157,7 @@ class Learnt(LearntMechanism):
                 replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
                 self._noise_of(float(theta), mixing),
                 float(grid),
-                self.settings.output,
+                self.settings.columns.output,
             )
             for column, theta, grid, mixing in zip(
                 self.columns, calibrated.theta, calibrated.grids, mixings, strict=True
@@ -176,24 +177,26 @@ class Learnt(LearntMechanism):
         settings, read, problem = self.settings, self.read, self.problem
         fitted, models = self.fitted_noise(), self.priors.facts
         # where there is a confidence set, and its worst case is not computed
-        fallen_back = problem.strategy is not settings.strategy
+        fallen_back = problem.strategy is not settings.knowledge.strategy
         return Certificate(
-            **settings.notion.to_dict(),
+            **settings.guarantee.notion.to_dict(),
             loss=float(self.calibrated.upper.max()),
             pairs=self._both_ways(),
             columns=self._column_noise,
             assumptions=say.assumptions_of(self._facts),
-            strategy="sensitivity" if fallen_back else settings.strategy_name,
+            strategy="sensitivity" if fallen_back else settings.knowledge.strategy_name,
             noise=settings.noise_name,
-            dependence=settings.dependence if isinstance(settings.dependence, str) else "groups",
+            dependence=settings.knowledge.dependence
+            if isinstance(settings.knowledge.dependence, str)
+            else "groups",
             n_rows=read.rows.total,
             remedy=_remedy(problem, self.calibrated),
-            releases=settings.releases,
+            releases=settings.guarantee.releases,
             rule=_rule(problem, self.calibrated),
             fitted=fitted,
             prior=say.prior_of(
-                settings.prior is not None,
-                _MODELS.get(type(settings.fit)),
+                settings.knowledge.prior is not None,
+                _MODELS.get(type(settings.knowledge.fit)),
                 len(self.priors.adversaries) - 1,
                 models,
                 read.known_names,
@@ -206,7 +209,7 @@ class Learnt(LearntMechanism):
             utility=self.utility,
             around=self.over_set,
             least=self.calibrated.least,
-            output=settings.output,
+            output=settings.columns.output,
             groups=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
@@ -223,8 +226,8 @@ class Learnt(LearntMechanism):
             calibrated.grids,
             self.problem.whole,
             settings.noise,
-            settings.notion,
-            settings.releases,
+            settings.guarantee.notion,
+            settings.guarantee.releases,
             priors.mixings,
             margins=priors.margins,
             conditional=conditional_margins(self.read, priors),
@@ -253,7 +256,7 @@ class Learnt(LearntMechanism):
         said = [*self.read.remarks(), *about_rows(self.read, self.priors), *self.around.remarks]
         said += [*self._wide_remarks(), *say.quiet_warnings(self._facts)]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
-        if self.settings.confidence is not None and over_set and over_set.decided:
+        if self.settings.knowledge.confidence is not None and over_set and over_set.decided:
             said.append(say.decided_sentence(over_set.decided, over_set.level))
         return said
 
@@ -307,18 +310,18 @@ class Learnt(LearntMechanism):
             propagated=self.propagated,
             n_rows=read.rows.total,
             fewest_rows=read.fewest_rows(),
-            releases=settings.releases,
-            given_prior=settings.prior is not None,
-            model=_MODELS.get(type(settings.fit)),
+            releases=settings.guarantee.releases,
+            given_prior=settings.knowledge.prior is not None,
+            model=_MODELS.get(type(settings.knowledge.fit)),
             n_adversaries=len(self.priors.adversaries),
             theorem=not self.calibrated.recomputed.all(),
             least=self.calibrated.least,
             noise=settings.noise_name,
-            notion=settings.notion,
+            notion=settings.guarantee.notion,
             seed=settings.seed,
             models=self.priors.facts,
             known=read.known_names,
-            over_set=settings.confidence is not None,
+            over_set=settings.knowledge.confidence is not None,
             rows=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
@@ -329,7 +332,7 @@ class Learnt(LearntMechanism):
     @property
     def missing(self) -> Missing:
         """How missing values are read."""
-        return self.settings.missing
+        return self.settings.columns.missing
 
     @property
     def order(self) -> RowOrder:
@@ -351,7 +354,7 @@ class Learnt(LearntMechanism):
         Rows that depend on each other have a bound anyhow.
         """
         settings, remarks = self.settings, []
-        if settings.strategy is not exact or settings.hangs_together:
+        if settings.knowledge.strategy is not exact or settings.columns.hangs_together:
             return []
         if self.calibrated.recomputed.all():
             return []
@@ -370,29 +373,15 @@ class Learnt(LearntMechanism):
 
     def _exact_bins(self, columns: Sequence[Column]) -> int:
         """Return how many bins would make the loss exact; 0 where none are known."""
-        exact = ways_to_exact(columns, self.settings.noise, self.settings.notion)
+        exact = ways_to_exact(columns, self.settings.noise, self.settings.guarantee.notion)
         return exact_bins(columns) if exact else 0
 
 
-def learn(
-    settings: Settings,
-    table: AnyTable,
-    given_secrets: Mapping[Name, Values] | None,
-    sample_weight: Any,
-) -> Learnt:
-    """Learn the priors of a table, calibrate the noise and prove the result.
-
-    Parameters
-    ----------
-    settings : Settings
-    table : AnyTable
-    given_secrets : mapping of Values, or None
-        The sensitive columns, where they are not columns of the table.
-    sample_weight : array-like of shape (n_rows,) or None
-    """
+def learn(settings: Settings, rows: FitRows) -> Learnt:
+    """Learn the priors of the rows of a fit, calibrate the noise and prove the result."""
     # a family that cannot be drawn is refused here, and not in transform
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
-    read = read_table(settings, table, given_secrets, sample_weight)
+    read = read_table(settings, rows)
     _check_size(read)
     priors = table_priors(read)
     around = _around(read, priors)
@@ -421,14 +410,16 @@ def _problem(read: TableRead, priors: TablePriors) -> Problem:
         n_pairs=len(secret_pairs),
         secret_pairs=secret_pairs,
         weights=np.where(kept, 0.0, weights),
-        whole=np.array([column.whole and settings.output == "native" for column in columns]),
+        whole=np.array(
+            [column.whole and settings.columns.output == "native" for column in columns]
+        ),
         names=read.public,
-        notion=settings.notion,
-        strategy=settings.strategy,
+        notion=settings.guarantee.notion,
+        strategy=settings.knowledge.strategy,
         noise=settings.noise,
         reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
-        releases=settings.releases,
+        releases=settings.guarantee.releases,
         mixings=priors.mixings if any(priors.mixings) else (),
         row_groups=read.grouped,
     )
@@ -483,7 +474,7 @@ def _check_size(read: TableRead) -> None:
         points = 0
         for secret in read.secrets:
             tallies = read.rows.numbers(secret)
-            if read.settings.models:  # every row has some mass for every secret
+            if read.settings.knowledge.models:  # every row has some mass for every secret
                 tallies = np.full_like(tallies, read.rows.n_rows)
             sizes = np.minimum(tallies, min(cells, 2**62))
             points += sum(
@@ -491,27 +482,27 @@ def _check_size(read: TableRead) -> None:
             )
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
-            ways = ways_to_exact(members, read.settings.noise, read.settings.notion)
+            ways = ways_to_exact(members, read.settings.noise, read.settings.guarantee.notion)
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
 
 
 def _around(read: TableRead, priors: TablePriors) -> Around:
     """Return the priors around the fitted ones; of a classifier, bootstrap ones on request."""
     settings = read.settings
-    if settings.model is None:
+    if settings.knowledge.model is None:
         return priors_around(
             settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
         )
-    if settings.confidence is None:
+    if settings.knowledge.confidence is None:
         return Unknown()
-    level, models = settings.confidence.level, settings.model
+    level, models = settings.knowledge.confidence.level, settings.knowledge.model
     fits = models.values() if isinstance(models, Mapping) else [models]
     if any(fit.is_prefit for fit in fits if fit is not None):
         return Unknown("the prior is that of a classifier which was fitted elsewhere")
     if read.rows.total > _MOST_DRAWN:
         return Unknown(f"more than {_MOST_DRAWN} rows are not drawn again")
     alone = as_drawn_priors([priors.adversaries[0]], read.pairs, read.groups, level)
-    if not alone.computable(settings.noise, settings.notion):
+    if not alone.computable(settings.noise, settings.guarantee.notion):
         return Unknown("the exact loss of such rows is not computed")
     drawn = [
         distributions.adversary(read) for distributions in bootstrapped_distributions(read, N_DRAWS)

@@ -17,7 +17,6 @@ import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, listed
 from sklearn_puffer._noise import KeyedBits, ShippedKey
-from sklearn_puffer._noiser.read_table import refuse_bins, sensitive_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFit, SwapRead, find_swap, read_rows, recounted
 from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices, swap_of
@@ -26,6 +25,7 @@ from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, column
 from sklearn_puffer._release import (
     CHANGED_SINCE,
     CountedTable,
+    FitRows,
     FittedMechanism,
     KeyedPart,
     Keying,
@@ -34,6 +34,7 @@ from sklearn_puffer._release import (
     check_size,
     distinct_rows,
     read_lazily,
+    refuse_bins,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
@@ -66,7 +67,7 @@ _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 # ---------------------------------------------------------------------------------------- learning
 
 
-def find_lazily(settings: Settings, table: LazyTable) -> SwapFit:
+def find_lazily(settings: Settings, given: FitRows, table: LazyTable) -> SwapFit:
     """Learn cells from rows of a lazy table, and have the engine count the secrets of all of them.
 
     It learns from the rows whose public values have the smallest digests, with all their copies:
@@ -77,23 +78,23 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFit:
     TypeError, ValueError
         If columns do not fit, or a secret has no row among those that are learnt from.
     """
-    hidden = sensitive_of(settings, table, None)
-    refuse_bins(settings, table)
-    public = public_columns(settings.public, table.names, hidden)
-    passing = settings.remainder == "passthrough"
+    hidden = given.hidden()
+    refuse_bins(given)
+    public = public_columns(settings.columns.public, table.names, hidden)
+    passing = settings.columns.remainder == "passthrough"
     passed = [n for n in table.names if passing and n not in {*public, *hidden}]
     for name in (*hidden, *public, *passed):
         table.check_type(name)
     n_rows = table.n_rows if table.weight is None else table.check_weights()
     check_size(n_rows, 2, "row")
     rows, everything = _sampled(table, [*hidden, *passed], public, n_rows)
-    whole = read_rows(settings, table, None, None, rows)
+    whole = read_rows(settings, given, rows)
     kept = smallest(whole.digests, MOST_LEARNT)
     if everything and kept.all():
         return find_swap(whole)
     assert rows.weights is not None
-    read = read_rows(settings, table, None, None, CountedTable(rows.table, rows.weights * kept))
-    secrets = [learn_secret(name, table.values(name), settings.missing) for name in hidden]
+    read = read_rows(settings, given, CountedTable(rows.table, rows.weights * kept))
+    secrets = [learn_secret(name, table.values(name), settings.columns.missing) for name in hidden]
     _check_none_lost(secrets, read, table)
     swap = find_swap(read)
     if isinstance(swap.release.cells, ValueCells):

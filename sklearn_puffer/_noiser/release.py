@@ -41,12 +41,12 @@ from sklearn_puffer._noise import (
     without_mixings,
 )
 from sklearn_puffer._noise import release as add_noise
-from sklearn_puffer._noiser.settings import Output
 from sklearn_puffer._release import (
     Draw,
     Fields,
     KeyedRows,
     Moved,
+    Output,
     Patterns,
     Released,
     TableRules,

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import (
-    check_above,
     check_choice,
-    check_count,
-    check_delta,
     check_jobs,
     check_positive,
     check_seed,
@@ -24,7 +21,7 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._release import RowGroups, adds_up, check_releases, check_unknown, row_groups
+from sklearn_puffer._release import Columns, Guarantee, adds_up
 from sklearn_puffer._strategies import (
     Change,
     dependent_rows,
@@ -34,7 +31,6 @@ from sklearn_puffer._strategies import (
     refusal,
     ways_out,
 )
-from sklearn_puffer._tables import Missing
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy
 from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours, strategy_changes
@@ -47,7 +43,6 @@ from sklearn_puffer.noise import (
     is_family,
     record_swap,
 )
-from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
 #: How priors are learnt from rows, by name; "empirical" counts them.
@@ -59,50 +54,39 @@ COUNTED = "empirical"
 #: Classifiers whose knowledge a prior is: one for all sensitive columns, or one for each.
 Model = ClassifierFit | Mapping[Any, ClassifierFit]
 
-_LEAST_EPSILON = 1e-8
-_LEAST_DELTA = 1e-300
-_MOST_BINS = 10**6
-# checked where the table is read, whose columns they name
-_FOR_THE_TABLE = ("sensitive", "public", "secret_pairs", "dependence", "known")
-
-Output = Literal["native", "noisy"]
-OUTPUTS: list[Output] = ["native", "noisy"]
-
 
 @dataclass(frozen=True)
-class Settings:
-    """The estimator's parameters, checked as far as that needs no data."""
+class Knowledge:
+    """What adversaries know, how their columns hang together, and how the loss is bounded.
 
-    notion: Notion
+    Attributes
+    ----------
+    prior : mapping or None
+        The prior, None where it is learnt.
+    fit : object or None
+        How it is learnt; None for counting.
+    model : classifier, mapping of them, or None
+        The classifier that is the adversary, if there is one.
+    adversaries : sequence
+        Mappings of priors, classifiers, or `COUNTED`.
+    confidence : ConfidenceSet or None
+    dependence : "joint", "independent" or list of column groups
+    strategy : Strategy
+    strategy_name : str
+        What to call it.
+    """
+
+    prior: Mapping[Any, Any] | None
+    fit: Any
+    model: Model | None
+    adversaries: Sequence[Any]
+    confidence: ConfidenceSet | None
+    dependence: Any
     strategy: Strategy
     strategy_name: str
-    noise: Noise
-    noise_name: str
-    sensitive: Any
-    public: Any
-    secret_pairs: Any
-    prior: Mapping[Any, Any] | None  # None where it is learnt
-    fit: Any  # how it is learnt; None for counting
-    model: Model | None  # the classifier that is the adversary, if there is one
-    adversaries: Sequence[Any]  # mappings of priors, classifiers, or COUNTED
-    confidence: ConfidenceSet | None
-    weights: Mapping[Any, float] | str
-    dependence: Any
-    categories: Mapping[Any, Sequence[Any]]
-    n_bins: Any
-    missing: Missing
-    unknown: Any
-    output: Output
-    remainder: Literal["drop", "passthrough"]
-    seed: int | None
-    n_jobs: int | None
-    releases: int
-    swap: RecordSwap | None = None  # replaces the noise
-    known: Any = None
-    grouped: RowGroups | None = None
 
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> Settings:
+    def of(cls, params: Mapping[str, Any]) -> Knowledge:
         """Check the parameters of the estimator.
 
         Raises
@@ -110,164 +94,16 @@ class Settings:
         TypeError, ValueError
             Naming the parameter, its value and the way out.
         """
-        check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
         prior, fit, model = _checked_prior(params["prior"])
         adversaries, confidence = _checked_adversaries(params["adversaries"])
         strategy, strategy_name = _checked_strategy(params["strategy"])
-        swap = record_swap(params["noise"])
-        noise, noise_name = _checked_noise("laplace" if swap else params["noise"])
-        if swap:
-            noise_name = "record swap"
-        settings = cls(
-            notion=_notion(params["epsilon"], params["delta"], params["alpha"]),
-            strategy=strategy,
-            strategy_name=strategy_name,
-            noise=noise,
-            noise_name=noise_name,
-            **{name: params[name] for name in _FOR_THE_TABLE},
-            prior=prior,
-            fit=fit,
-            model=model,
-            adversaries=adversaries,
-            confidence=confidence,
-            weights=_checked_weights(params["weights"]),
-            categories=_checked_categories(params["categories"]),
-            n_bins=_checked_bins(params["n_bins"]),
-            missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
-            unknown=check_unknown(params["unknown"]),
-            output=_checked_output(params["output"]),
-            remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
-            seed=check_seed(params["random_state"]),
-            n_jobs=check_jobs(params["n_jobs"]),
-            releases=check_releases(params["releases"]),
-            swap=swap,
-            grouped=row_groups(params),
-        )
-        settings._check_together()
-        return settings
-
-    def _check_together(self) -> None:
-        """Refuse combinations that no data make possible, with ways out that were tried."""
-        for refused, sentence in _conflicts(self):
-            if refused:
-                raise ValueError(sentence)
-        if self.swap is None:
-            self._check_pair(_pair(1, mixtures=self._has_mixtures))
+        dependence = params["dependence"]
+        return cls(prior, fit, model, adversaries, confidence, dependence, strategy, strategy_name)
 
     @property
-    def _common_covariance(self) -> bool:
+    def common_covariance(self) -> bool:
         """Whether fitted mixtures of all secrets share one covariance."""
         return getattr(self.fit, "covariance", "") == "common"
-
-    @property
-    def hangs_together(self) -> bool:
-        """Whether rows of a group may depend on each other in any way."""
-        return self.grouped is not None and self.grouped.within == "any"
-
-    def check_fitted_rows(self, n_columns: int) -> None:
-        """Refuse what no priors fitted to joint columns have, before any is fitted.
-
-        Fitted covariances of two secrets may be close, but they are hardly ever the same.
-        """
-        if self.fit is not None and n_columns > 1 and not self._common_covariance:
-            self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
-
-    def _check_pair(self, pair: PriorPair) -> None:
-        """Refuse what has no bound for a pair of priors, with changes that have one."""
-        reason = self._refusal(pair)
-        if reason is None:
-            return
-
-        def works(new: Mapping[str, Any]) -> bool:
-            altered = replace(self, **new)
-            return all(altered._refusal(likely) is None for likely in altered._likely_pairs())
-
-        changes, further = self._changes()
-        ways = ways_out(changes, works) or ways_out([*further, *changes], works)
-        raise ValueError(refusal(reason, ways))
-
-    def _refusal(self, pair: PriorPair) -> str | None:
-        """Return why a pair of priors has no bound, or None."""
-        if self.releases > 1 and not adds_up(self.noise):
-            return (
-                f"releases={self.releases} is not possible with noise={self.noise_name!r}: how "
-                "releases of the same rows under it add up is not known"
-            )
-        noise = self.noise.with_scale((1.0,) * pair.p.n_axes)
-        return self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
-
-    def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
-        if not is_ours(self.strategy):  # which need not know our pair of priors
-            return None
-        if self.hangs_together:
-            return reason_of(dependent_rows([pair], noise, self.notion, 2)) or None
-        strategy = in_reach(self.strategy, [pair], noise, self.notion)
-        reason = reason_of(strategy([pair], noise, self.notion))
-        return reason.partition(", as those of pair")[0] or None  # which are not the caller's
-
-    def _why_no_draws(self, pair: PriorPair, noise: Noise) -> str | None:
-        """Return why mixtures cannot be drawn anew for a confidence set, if there is one."""
-        if self.confidence is None or not self._has_mixtures:
-            return None
-        if self.prior is not None or self._common_covariance:
-            what = "given" if self.prior is not None else "fitted with covariance='common'"
-            return (
-                f"adversaries={self.confidence!r} needs priors that are drawn anew from the rows, "
-                f"and prior= is {what}"
-            )
-        if is_computable(pair, noise, self.notion):
-            return None
-        return (
-            f"adversaries={self.confidence!r} asks for draws of the fitted priors, and the exact "
-            "loss of such rows is not computed"
-        )
-
-    def _likely_pairs(self) -> list[PriorPair]:
-        """Return pairs on which a change is tried: priors like those that data may lead to."""
-        priors = given_priors(self.prior)
-        single = isinstance(self.public, str | Integral)
-        single |= isinstance(self.public, Sequence) and len(self.public) == 1
-        n_axes = priors[0].n_axes if priors else 1 if single else 2
-        several = any(isinstance(p, GaussianMixture) and p.n_components > 1 for p in priors)
-        most = 1 if self.dependence == "independent" else min(n_axes, 2)
-        return [
-            _pair(
-                n_axes,
-                mixtures=self._has_mixtures,
-                apart=0.0 if self._common_covariance else 1.0,
-                several=several or isinstance(self.fit, MixtureFit),
-                further=1.0,
-            )
-            for n_axes in range(1, most + 1)
-        ]
-
-    def _changes(self) -> tuple[list[Change], list[Change]]:
-        """Return changes in the order of preference, and those for where none of them is enough."""
-        notions = notion_changes(self.notion)
-        n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
-        changes: list[Change] = []
-        if self.grouped is not None and self.hangs_together:
-            alone = replace(self.grouped, within="independent")
-            changes.append(("within_group='independent'", {"grouped": alone}))
-        changes += [*noise_changes(self.noise), *notions[:n_added]]
-        changes += [*strategy_changes(self.strategy), *notions[n_added:]]
-        learnt = self.prior is None and self.model is None and not self.adversaries
-        if learnt and self.n_bins is None and not self.categories:
-            changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
-        if self.dependence != "independent":
-            changes.append(("dependence='independent'", {"dependence": "independent"}))
-        further: list[Change] = []
-        if learnt and self.fit is not None:
-            if not self._common_covariance:
-                alike = replace(self.fit, covariance="common")
-                words = f"prior={type(alike).__name__}(covariance='common')"
-                changes.append((words, {"fit": alike}))
-            further.append(("prior='empirical'", {"fit": None}))
-        if self.releases > 1:
-            further.append(("releases=1", {"releases": 1}))
-        if self.confidence is not None:
-            further.append(("adversaries=None", {"confidence": None}))
-        return changes, further
 
     @property
     def is_counted(self) -> bool:
@@ -287,14 +123,208 @@ class Settings:
         return {name: value for name, value in arguments.items() if is_model(value)}
 
     @property
-    def at_once(self) -> bool:
-        """Whether the losses of all pairs are computed together, and not each on its own."""
-        pure = self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
-        return pure and not self.hangs_together
+    def has_mixtures(self) -> bool:
+        """Whether the prior is a distribution of all numbers."""
+        return self.fit is not None or _mixtures_among(self.prior)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of a noiser, checked as far as that needs no data.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    columns : Columns
+    knowledge : Knowledge
+    noise : Noise
+        The family; what it is called stands in ``noise_name``.
+    weights : mapping or str
+    swap : RecordSwap or None
+        Takes the place of the noise.
+    seed, n_jobs : int or None
+    """
+
+    guarantee: Guarantee
+    columns: Columns
+    knowledge: Knowledge
+    noise: Noise
+    noise_name: str
+    weights: Mapping[Any, float] | str
+    swap: RecordSwap | None
+    seed: int | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Settings:
+        """Check the parameters of the estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
+        knowledge, swap = Knowledge.of(params), record_swap(params["noise"])
+        noise, noise_name = _checked_noise("laplace" if swap else params["noise"])
+        settings = cls(
+            guarantee=Guarantee.of(params),
+            columns=Columns.of(params),
+            knowledge=knowledge,
+            noise=noise,
+            noise_name="record swap" if swap else noise_name,
+            weights=_checked_weights(params["weights"]),
+            swap=swap,
+            seed=check_seed(params["random_state"]),
+            n_jobs=check_jobs(params["n_jobs"]),
+        )
+        settings._check_together()
+        return settings
+
+    def _with(self, new: Mapping[str, Any]) -> Settings:
+        """Return the settings with some values of theirs, or of their parts, changed."""
+        changed: dict[str, Any] = {}
+        for name, value in new.items():
+            parts = ("guarantee", "columns", "knowledge")
+            part = next((p for p in parts if hasattr(getattr(self, p), name)), None)
+            if part is None:
+                changed[name] = value
+            else:
+                changed[part] = replace(changed.get(part, getattr(self, part)), **{name: value})
+        return replace(self, **changed)
+
+    def _check_together(self) -> None:
+        """Refuse combinations that no data make possible, with ways out that were tried."""
+        for refused, sentence in _conflicts(self):
+            if refused:
+                raise ValueError(sentence)
+        if self.swap is None:
+            self._check_pair(_pair(1, mixtures=self.knowledge.has_mixtures))
+
+    def check_fitted_rows(self, n_columns: int) -> None:
+        """Refuse what no priors fitted to joint columns have, before any is fitted.
+
+        Fitted covariances of two secrets may be close, but they are hardly ever the same.
+        """
+        if (
+            self.knowledge.fit is not None
+            and n_columns > 1
+            and not self.knowledge.common_covariance
+        ):
+            self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
+
+    def _check_pair(self, pair: PriorPair) -> None:
+        """Refuse what has no bound for a pair of priors, with changes that have one."""
+        reason = self._refusal(pair)
+        if reason is None:
+            return
+
+        def works(new: Mapping[str, Any]) -> bool:
+            altered = self._with(new)
+            return all(altered._refusal(likely) is None for likely in altered._likely_pairs())
+
+        changes, further = self._changes()
+        ways = ways_out(changes, works) or ways_out([*further, *changes], works)
+        raise ValueError(refusal(reason, ways))
+
+    def _refusal(self, pair: PriorPair) -> str | None:
+        """Return why a pair of priors has no bound, or None."""
+        if self.guarantee.releases > 1 and not adds_up(self.noise):
+            return (
+                f"releases={self.guarantee.releases} is not possible with "
+                f"noise={self.noise_name!r}: how releases of the same rows under it add up is not "
+                "known"
+            )
+        noise = self.noise.with_scale((1.0,) * pair.p.n_axes)
+        return self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
+
+    def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
+        if not is_ours(self.knowledge.strategy):  # which need not know our pair of priors
+            return None
+        if self.columns.hangs_together:
+            return reason_of(dependent_rows([pair], noise, self.guarantee.notion, 2)) or None
+        strategy = in_reach(self.knowledge.strategy, [pair], noise, self.guarantee.notion)
+        reason = reason_of(strategy([pair], noise, self.guarantee.notion))
+        return reason.partition(", as those of pair")[0] or None  # which are not the caller's
+
+    def _why_no_draws(self, pair: PriorPair, noise: Noise) -> str | None:
+        """Return why mixtures cannot be drawn anew for a confidence set, if there is one."""
+        known = self.knowledge
+        if known.confidence is None or not known.has_mixtures:
+            return None
+        if known.prior is not None or known.common_covariance:
+            what = "given" if known.prior is not None else "fitted with covariance='common'"
+            return (
+                f"adversaries={known.confidence!r} needs priors that are drawn anew from the rows, "
+                f"and prior= is {what}"
+            )
+        if is_computable(pair, noise, self.guarantee.notion):
+            return None
+        return (
+            f"adversaries={known.confidence!r} asks for draws of the fitted priors, and the exact "
+            "loss of such rows is not computed"
+        )
+
+    def _likely_pairs(self) -> list[PriorPair]:
+        """Return pairs on which a change is tried: priors like those that data may lead to."""
+        priors = given_priors(self.knowledge.prior)
+        single = isinstance(self.columns.public, str | Integral)
+        single |= isinstance(self.columns.public, Sequence) and len(self.columns.public) == 1
+        n_axes = priors[0].n_axes if priors else 1 if single else 2
+        several = any(isinstance(p, GaussianMixture) and p.n_components > 1 for p in priors)
+        most = 1 if self.knowledge.dependence == "independent" else min(n_axes, 2)
+        return [
+            _pair(
+                n_axes,
+                mixtures=self.knowledge.has_mixtures,
+                apart=0.0 if self.knowledge.common_covariance else 1.0,
+                several=several or isinstance(self.knowledge.fit, MixtureFit),
+                further=1.0,
+            )
+            for n_axes in range(1, most + 1)
+        ]
+
+    def _changes(self) -> tuple[list[Change], list[Change]]:
+        """Return changes in the order of preference, and those for where none of them is enough."""
+        notions = notion_changes(self.guarantee.notion)
+        n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
+        changes: list[Change] = []
+        if self.columns.grouped is not None and self.columns.hangs_together:
+            alone = replace(self.columns.grouped, within="independent")
+            changes.append(("within_group='independent'", {"grouped": alone}))
+        changes += [*noise_changes(self.noise), *notions[:n_added]]
+        changes += [*strategy_changes(self.knowledge.strategy), *notions[n_added:]]
+        learnt = (
+            self.knowledge.prior is None
+            and self.knowledge.model is None
+            and not self.knowledge.adversaries
+        )
+        if learnt and self.columns.n_bins is None and not self.columns.categories:
+            changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
+        if self.knowledge.dependence != "independent":
+            changes.append(("dependence='independent'", {"dependence": "independent"}))
+        further: list[Change] = []
+        if learnt and self.knowledge.fit is not None:
+            if not self.knowledge.common_covariance:
+                alike = replace(self.knowledge.fit, covariance="common")
+                words = f"prior={type(alike).__name__}(covariance='common')"
+                changes.append((words, {"fit": alike}))
+            further.append(("prior='empirical'", {"fit": None}))
+        if self.guarantee.releases > 1:
+            further.append(("releases=1", {"releases": 1}))
+        if self.knowledge.confidence is not None:
+            further.append(("adversaries=None", {"confidence": None}))
+        return changes, further
 
     @property
-    def _has_mixtures(self) -> bool:
-        return self.fit is not None or _mixtures_among(self.prior)
+    def at_once(self) -> bool:
+        """Whether the losses of all pairs are computed together, and not each on its own."""
+        pure = (
+            self.guarantee.notion.is_pure
+            and self.noise.is_exponential
+            and not self.knowledge.has_mixtures
+        )
+        return pure and not self.columns.hangs_together
 
 
 def _pair(
@@ -345,35 +375,6 @@ def _checked_noise(value: Any) -> tuple[Noise, str]:
     if is_family(value):
         return value, value.name
     raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise object, got {value!r}.")
-
-
-def _checked_output(value: Any) -> Output:
-    if isinstance(value, str) and value == "remapped":
-        raise ValueError(gone("output='remapped'"))
-    checked: Output = check_choice(value, "output", OUTPUTS)
-    return checked
-
-
-def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
-    way_out = "choose a budget in nats, such as 1.0"
-    if check_positive(epsilon, "epsilon", way_out) < _LEAST_EPSILON:
-        raise ValueError(
-            f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in the "
-            f"rounding of the noise; {way_out}."
-        )
-    if 0.0 < check_delta(delta, "delta") < _LEAST_DELTA:
-        raise ValueError(
-            f"delta must be 0 or at least {_LEAST_DELTA:g}, got {delta!r}; less is no different "
-            "from a pure guarantee, which is delta=0."
-        )
-    if alpha is None:
-        return Pufferfish(epsilon, delta)
-    if check_above(alpha, 1.0, "alpha") > MOST_ALPHA:
-        raise ValueError(
-            f"alpha must be at most {MOST_ALPHA:g}, got {quoted(alpha)}; leave it out for the pure "
-            "guarantee, to which such orders come close."
-        )
-    return RenyiPufferfish(epsilon, alpha, delta)
 
 
 def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | None]:
@@ -468,40 +469,20 @@ def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
     return {name: check_positive(value, f"weights[{name!r}]") for name, value in weights.items()}
 
 
-def _checked_categories(categories: Any) -> Mapping[Any, Sequence[Any]]:
-    if categories is None:
-        return {}
-    if not isinstance(categories, Mapping):
-        raise TypeError(f"categories must map columns to lists of values, got {categories!r}.")
-    return categories
-
-
-def _checked_bins(n_bins: Any) -> Any:
-    if n_bins is None:
-        return None
-    counts = n_bins.values() if isinstance(n_bins, Mapping) else [n_bins]
-    for count in counts:
-        if check_count(count, "n_bins", minimum=2) > _MOST_BINS:
-            raise ValueError(
-                f"n_bins must be at most {_MOST_BINS:,}, got {quoted(count)}; leave it out to "
-                "release the values themselves."
-            )
-    return n_bins
-
-
 _Conflicts = list[tuple[Any, str]]
 """What does not go together: a condition, and the sentence with which it is refused."""
 
 
 def _conflicts(s: Settings) -> _Conflicts:
     """Return what is refused whatever the data; sentences name the argument and the way out."""
+    known, grouped = s.columns.known, s.columns.grouped
     if s.swap is not None:
         return [(refused, f'noise="swap" {why}.') for refused, why in _against_swap(s, s.swap)]
     return [
-        *(_against_groups(s, f"groups={quoted(s.grouped.column)}") if s.grouped else []),
+        *(_against_groups(s, f"groups={quoted(grouped.column)}") if grouped else []),
         (
-            s.known is not None and (_some_mixtures(s) or s.confidence),
-            f"known={quoted(s.known)} needs distributions of rows that are counted, given or a "
+            known is not None and (_some_mixtures(s) or s.knowledge.confidence),
+            f"known={quoted(known)} needs distributions of rows that are counted, given or a "
             'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
             "with adversaries=None, or leave known out.",
         ),
@@ -510,33 +491,34 @@ def _conflicts(s: Settings) -> _Conflicts:
 
 def _against_groups(s: Settings, groups: str) -> _Conflicts:
     """Return what noise does not do for groups of rows."""
+    columns, knowledge, known = s.columns, s.knowledge, s.columns.known
     return [
         (
-            s.confidence,
-            f"adversaries={quoted(s.confidence)} counts rows as drawn one by one, and those of "
-            f"{groups} come together; leave it out, or fit on one row of each group.",
+            knowledge.confidence,
+            f"adversaries={quoted(knowledge.confidence)} counts rows as drawn one by one, and "
+            f"those of {groups} come together; leave it out, or fit on one row of each group.",
         ),
         (
-            s.models,
-            f"{next(iter(s.models), '')} is a classifier, which looks at rows one by one, and "
-            f"{groups} at all of a group; use prior='empirical' with fewer columns or bins "
+            knowledge.models,
+            f"{next(iter(knowledge.models), '')} is a classifier, which looks at rows one by one, "
+            f"and {groups} at all of a group; use prior='empirical' with fewer columns or bins "
             "(n_bins), or leave groups out.",
         ),
         (
-            s.known is not None,
-            f"known={quoted(s.known)} is about a value of one row, and {groups} about all of a "
+            known is not None,
+            f"known={quoted(known)} is about a value of one row, and {groups} about all of a "
             "group; leave one of the two out.",
         ),
         (
-            s.hangs_together and s.missing == "propagate",
+            columns.hangs_together and columns.missing == "propagate",
             "missing='propagate' shows which values of a group are missing, and with "
             "within_group='any' these may tell all others; fill missing values, or use "
             "within_group='independent'.",
         ),
         (
-            s.hangs_together and s.strategy is not exact,
+            columns.hangs_together and knowledge.strategy is not exact,
             "within_group='any' has a bound of its own, got "
-            f"strategy={quoted(s.strategy_name)}; leave strategy out.",
+            f"strategy={quoted(knowledge.strategy_name)}; leave strategy out.",
         ),
     ]
 
@@ -544,11 +526,12 @@ def _against_groups(s: Settings, groups: str) -> _Conflicts:
 def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
     """Return refusals of parameters that have any other value than the usual one."""
     values = {
-        "alpha": s.notion.to_dict().get("alpha"),
-        "strategy": s.strategy_name,
-        "groups": None if s.grouped is None else s.grouped.column,
+        "alpha": s.guarantee.notion.to_dict().get("alpha"),
+        "strategy": s.knowledge.strategy_name,
+        "groups": None if s.columns.grouped is None else s.columns.grouped.column,
     }
-    values |= {name: getattr(s, name) for name in usual if name not in values}
+    values |= {"n_bins": s.columns.n_bins, "output": s.columns.output}
+    values |= {"dependence": s.knowledge.dependence}
     return [
         (
             values[name] != value,
@@ -560,6 +543,7 @@ def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
 
 def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
     """Return what does not go with a swap."""
+    guarantee, columns, knowledge = s.guarantee, s.columns, s.knowledge
     usual = {
         "alpha": (None, "has no Renyi guarantee"),
         "n_bins": (None, "releases the rows as they are"),
@@ -568,21 +552,25 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
         "dependence": ("joint", "protects the released row as a whole"),
     }
     values = swap.cells == "values"
-    others = [x for x in (s.prior, s.fit, *s.adversaries) if x is not None and x != COUNTED]
+    others = [
+        x
+        for x in (knowledge.prior, knowledge.fit, *knowledge.adversaries)
+        if x is not None and x != COUNTED
+    ]
     return [
         *_alone(s, usual),
         (
-            s.releases != 1,
-            f"releases rows once, got releases={s.releases}: two swaps of the same people can tell "
-            'everything; release once, or use noise="laplace"',
+            guarantee.releases != 1,
+            f"releases rows once, got releases={guarantee.releases}: two swaps of the same people "
+            'can tell everything; release once, or use noise="laplace"',
         ),
         (
-            s.grouped and swap.donors is not None,
+            columns.grouped and swap.donors is not None,
             "with donors releases rows one by one, and a bound for one row says nothing about a "
             "group; leave donors out, or groups",
         ),
         (
-            s.grouped and swap.cost is not None,
+            columns.grouped and swap.cost is not None,
             "with cost= is asked about single rows, and groups= are wider; leave cost out",
         ),
         (
@@ -591,7 +579,7 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
             "pass a classifier as prior= and in adversaries=, or leave them out",
         ),
         (
-            values and s.models,
+            values and knowledge.models,
             'with cells="values" has no classifier; leave prior and adversaries out',
         ),
         (
@@ -607,7 +595,7 @@ def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
 
 def _some_mixtures(s: Settings) -> bool:
     """Return whether the prior, or a further one, is a distribution of all numbers."""
-    return s._has_mixtures or any(map(_mixtures_among, s.adversaries))
+    return s.knowledge.has_mixtures or any(map(_mixtures_among, s.knowledge.adversaries))
 
 
 def _mixtures_among(priors: Any) -> bool:

@@ -195,8 +195,9 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
     for part in _parts_with(problem, kept):
         if problem.strategy is not exact:
             raise ValueError(
-                f"known={quoted(read.settings.known)} keeps columns unchanged, for which there is "
-                f"the exact loss and no other bound, got strategy={read.settings.strategy_name!r}; "
+                f"known={quoted(read.settings.columns.known)} keeps columns unchanged, for which "
+                "there is the exact loss and no other bound, got "
+                f"strategy={read.settings.knowledge.strategy_name!r}; "
                 "leave it out, or leave out known."
             )
         if not has_exact_loss(problem, part, problem.notion):
@@ -237,7 +238,8 @@ def _check_bare_loss(
     if isinf(lost):
         last = "allow a delta, for such a value rules some secret out"
     raise ValueError(
-        f"known={quoted(read.settings.known)} leaves {listed(names, len(names))} unchanged, and "
+        f"known={quoted(read.settings.columns.known)} leaves {listed(names, len(names))} "
+        "unchanged, and "
         f"{how} {lost:.3g} ({'delta' if notion.is_chance else 'nats'}) about {what} (most at "
         f"{worst}), more than {notion.budget_name()} allows; leave it out of known=, bin or merge "
         f"it more coarsely (n_bins, categories), or {last}."
@@ -292,8 +294,8 @@ def _as_known(read: TableRead, k: int, value: float) -> str:
 def _out_of_reach(read: TableRead, part: Part) -> str:
     names = [read.public[k] for k in part.members]
     return (
-        f"known={quoted(read.settings.known)} keeps columns unchanged, which needs the exact loss "
-        f"of rows of {listed(names, 10)}, and under {read.settings.noise_name} noise and this "
-        "guarantee it is not computed for so many columns, values or secrets; use fewer of them, "
-        "bins (n_bins), Laplace noise without delta and alpha, or noise='swap'."
+        f"known={quoted(read.settings.columns.known)} keeps columns unchanged, which needs the "
+        f"exact loss of rows of {listed(names, 10)}, and under {read.settings.noise_name} noise "
+        "and this guarantee it is not computed for so many columns, values or secrets; use fewer "
+        "of them, bins (n_bins), Laplace noise without delta and alpha, or noise='swap'."
     )

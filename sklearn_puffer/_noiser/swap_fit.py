@@ -12,7 +12,6 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, listed, quoted
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
-from sklearn_puffer._noiser.read_table import known_columns, secret_of, sensitive_of
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
@@ -39,13 +38,16 @@ from sklearn_puffer._noiser.swap_rows import (
 )
 from sklearn_puffer._release import (
     CountedTable,
+    FitRows,
     ReserveFacts,
     RowOrder,
     column_of,
     fitted_groups,
     group_names,
+    known_columns,
     order_told,
     rows_of,
+    secret_of,
 )
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import least_cost
@@ -159,9 +161,7 @@ class Grouped:
 
 def read_rows(
     settings: Settings,
-    table: AnyTable,
-    features: Mapping[Name, Values] | None,
-    sample_weight: Any,
+    given: FitRows,
     rows: CountedTable | None = None,
     form: WideForm | None = None,
 ) -> SwapRead:
@@ -169,19 +169,19 @@ def read_rows(
 
     Rows of groups stand side by side, as many as in ``form``, or as the largest group has.
     """
-    rows = rows_of(table, sample_weight) if rows is None else rows
-    hidden = sensitive_of(settings, table, features)
-    grouping = group_names(settings.grouped, table, hidden)
-    public = public_columns(settings.public, table.names, hidden, grouping)
-    passing = settings.remainder == "passthrough"
-    passed = [n for n in table.names if passing and n not in {*public, *hidden, *grouping}]
-    together = known_columns(settings.known, table.names, public)
+    asked, table, hidden = settings.columns, given.table, given.hidden()
+    rows = rows_of(table, given.sample_weight) if rows is None else rows
+    grouping = group_names(asked.grouped, table, hidden)
+    public = public_columns(asked.public, table.names, hidden, grouping)
+    used = {*public, *hidden, *grouping}
+    passed = [] if asked.remainder == "drop" else [n for n in table.names if n not in used]
+    together = known_columns(asked.known, table.names, public)
     known = list(dict.fromkeys(public[k] for members in together for k in members))
-    names = list(features) if features is not None else hidden
-    secrets = [secret_of(settings, rows, features, name) for name in names]
+    names = list(given.secrets) if given.secrets is not None else hidden
+    secrets = [secret_of(given, rows, name, asked.missing) for name in names]
     columns = columns_of(rows, [*public, *passed])
     for name in public:
-        check_no_identifier(name, columns[name], rows.weights, named=settings.public is not None)
+        check_no_identifier(name, columns[name], rows.weights, named=asked.public is not None)
     weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
     read = SwapRead(
         settings=settings,
@@ -191,11 +191,11 @@ def read_rows(
         hidden=hidden,
         passed=passed,
         strata=[*known, *passed],
-        pairs=secret_pairs_of(settings.secret_pairs, secrets, 1, alone=False),
+        pairs=secret_pairs_of(settings.guarantee.pairs, secrets, 1, alone=False),
         weights=weights,
         codes={secret.name: secret.codes(rows.n_rows) for secret in secrets},
         digests=row_digests({name: columns[name] for name in public}),
-        n_columns=len({*table.names, *(features or ())}),
+        n_columns=len({*table.names, *(given.secrets or ())}),
         order=order_told(rows, secrets),
     )
     return _widened(read, table, grouping[0], form) if grouping else read
@@ -204,8 +204,12 @@ def read_rows(
 def _widened(read: SwapRead, table: AnyTable, column: Name, form: WideForm | None) -> SwapRead:
     """Return the rows of groups side by side; the size of a group stays with its owners."""
     settings = read.settings
-    assert settings.grouped is not None
-    groups = settings.grouped if form is None else replace(settings.grouped, most=form.width)
+    assert settings.columns.grouped is not None
+    groups = (
+        settings.columns.grouped
+        if form is None
+        else replace(settings.columns.grouped, most=form.width)
+    )
     codes = fitted_groups(groups, table, column, read.codes)[1]
     wide = WideRows.of(codes, None if form is None else form.width)
     form = WideForm(column, wide.width, read.public, read.passed)
@@ -213,7 +217,7 @@ def _widened(read: SwapRead, table: AnyTable, column: Name, form: WideForm | Non
     settings = replace(
         settings,
         weights=form.settings(weights) if isinstance(weights, Mapping) else weights,
-        categories=form.settings(settings.categories),
+        columns=replace(settings.columns, categories=form.settings(settings.columns.categories)),
     )
     columns, public = form.columns(wide, read.columns), form.names(read.public)
     passed = [*form.names(read.passed), size_of(column)]
@@ -300,7 +304,7 @@ def find_swap(read: SwapRead) -> SwapFit:
     free = distance.without(read.strata).points(read.exchanged)
     values = ValueCells(read.seen, np.unique(row_digests(read.columns)))
     narrow = values.count <= min(_MOST_VALUES, read.n_rows // _FEW_COPIES)
-    narrow &= swap.cells == "auto" and swap.within == "stay" and not read.settings.models
+    narrow &= swap.cells == "auto" and swap.within == "stay" and not read.settings.knowledge.models
     trials: list[_Trial] = []
     fits: list[tuple[Name, ClassifierFit]] = []
     if swap.cells != "values" and not (narrow and values.count <= _FEW_VALUES):
@@ -415,8 +419,8 @@ def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) 
         distance=distance,
         counted=trial.counted,
         costs=trial.costs,
-        notion=settings.notion,
-        over_boxes=settings.confidence is not None,
+        notion=settings.guarantee.notion,
+        over_boxes=settings.knowledge.confidence is not None,
         by_secret=settings.swap.balance == "secrets",
         shuffle=settings.swap.within == "shuffle",
         form=read.form,
@@ -451,8 +455,8 @@ def _chosen(read: SwapRead, trials: Sequence[_Trial], distance: Distance) -> _Tr
 def _classifiers(read: SwapRead) -> list[tuple[Name, ClassifierFit]]:
     """Return the classifiers of each adversary and sensitive column."""
     settings = read.settings
-    models: list[Any] = list(settings.models.values())
-    if settings.model is None:
+    models: list[Any] = list(settings.knowledge.models.values())
+    if settings.knowledge.model is None:
         models = [*_default(read), *models]
     names = [secret.name for secret in read.secrets]
     by_column = []
@@ -653,7 +657,9 @@ def distance_of(read: SwapRead) -> Distance:
     weights = settings.weights if isinstance(settings.weights, Mapping) else {}
     ordered = {}
     for name, values in read.exchanged.items():
-        declared = settings.categories.get(name) or (values.levels if values.ordered else None)
+        declared = settings.columns.categories.get(name) or (
+            values.levels if values.ordered else None
+        )
         if declared is not None:
             ordered[name] = {level: rank for rank, level in enumerate(declared)}
     plain = Distance(dict.fromkeys(read.public, 1.0), ordered)

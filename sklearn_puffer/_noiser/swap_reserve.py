@@ -7,7 +7,7 @@ and else becomes a donor of b. So it tells what cells tell, by the counts of `fi
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -22,7 +22,14 @@ from sklearn_puffer._noiser.swap_fit import SwapFit, find_swap, read_rows, talli
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
 from sklearn_puffer._noiser.swap_result import largest_gap, margin_of_rows
 from sklearn_puffer._noiser.swap_rows import Columns, Distance, Points, ValueCells, columns_of
-from sklearn_puffer._release import CountedTable, OverspentError, ReserveFacts, Seen, column_of
+from sklearn_puffer._release import (
+    CountedTable,
+    FitRows,
+    OverspentError,
+    ReserveFacts,
+    Seen,
+    column_of,
+)
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import (
     RUNS_OUT,
@@ -38,7 +45,6 @@ from sklearn_puffer._tables import (
     LazyTable,
     Name,
     Table,
-    Values,
     array_table,
     check_no_identifier,
     frame_table,
@@ -98,13 +104,7 @@ class Served(Solved):
 # ---------------------------------------------------------------------------------------- in fit
 
 
-def with_reserve(
-    settings: Settings,
-    table: AnyTable,
-    features: Mapping[Name, Values] | None,
-    sample_weight: Any,
-    entropy: Entropy,
-) -> tuple[SwapFit, Service]:
+def with_reserve(settings: Settings, given: FitRows, entropy: Entropy) -> tuple[SwapFit, Service]:
     """Return the swap fitted to the rows that are not set aside, and the service of the others.
 
     Raises
@@ -113,12 +113,13 @@ def with_reserve(
         If rows are weighted, the donors do not fit, or are too few.
     """
     assert settings.swap is not None
+    table = given.table
     if isinstance(table, LazyTable):
         raise ValueError(
             "donors are kept in memory, and X is a lazy table; collect it first, or leave donors "
             "out of RecordSwap."
         )
-    if sample_weight is not None:
+    if given.sample_weight is not None:
         raise ValueError(
             "sample_weight counts rows several times, and a donor is given once; leave it out, or "
             "leave donors out of RecordSwap."
@@ -131,7 +132,7 @@ def with_reserve(
         weights[choices.shuffled(table.n_rows)[: int(share * table.n_rows)]] = 0
     else:
         aside = _donor_table(settings.swap.donors, table)
-    read = read_rows(settings, table, features, weights)
+    read = read_rows(settings, replace(given, sample_weight=weights))
     absent = [name for name in read.seen if name not in aside.names]
     if absent:
         raise ValueError(
@@ -143,7 +144,7 @@ def with_reserve(
             rows.in_form_of(name, aside)
     if weights is None:
         for name in read.public:
-            named = settings.public is not None
+            named = settings.columns.public is not None
             check_no_identifier(name, aside.values(name), named=named)
     fit = find_swap(read)
     rows, columns = _reserve(fit, aside, weights)

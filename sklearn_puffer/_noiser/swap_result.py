@@ -35,6 +35,7 @@ from sklearn_puffer._release import (
     ColumnUtility,
     Draws,
     Drift,
+    FitRows,
     FittedMargins,
     Kept,
     LearntMechanism,
@@ -146,7 +147,7 @@ class LearntSwap(LearntMechanism):
     @property
     def missing(self) -> Missing:
         """How missing values are read."""
-        return self.settings.missing
+        return self.settings.columns.missing
 
     @property
     def order(self) -> RowOrder:
@@ -217,7 +218,7 @@ class LearntSwap(LearntMechanism):
         settings, read = self.settings, self.read
         pairs, what = self._pairs(), "rows" if self.grouped is None else "groups"
         return SwapCertificate(
-            **settings.notion.to_dict(),
+            **settings.guarantee.notion.to_dict(),
             loss=max((pair.upper for pair in pairs), default=0.0),
             pairs=pairs,
             columns=(),
@@ -225,7 +226,7 @@ class LearntSwap(LearntMechanism):
                 sensitive=[secret.name for secret in read.secrets],
                 released=read.public,
                 passed=read.passed,
-                delta=settings.notion.delta,
+                delta=settings.guarantee.notion.delta,
                 seed=settings.seed,
                 one_by_one=self.fit.reserve is not None,
                 missing=[n for n in read.public if read.columns[n].n_missing],
@@ -245,7 +246,7 @@ class LearntSwap(LearntMechanism):
             around=self._over_set(),
             fitted=FittedSwap.of(self.read, self.mechanism()),
             swap=self._facts(),
-            asked_of_set=settings.confidence is not None,
+            asked_of_set=settings.knowledge.confidence is not None,
             reserve=self.fit.reserve,
             groups=None if self.grouped is None else self.grouped.for_certificate(),
         )
@@ -501,12 +502,12 @@ class SwapCurve:
         settings = Settings.of(noiser.get_params(deep=False))
         swap = swap_of(noiser._fitted)
         assert swap is not None
-        read = read_rows(settings, table, None, None, form=swap.form)
+        read = read_rows(settings, FitRows(table, None, None, noiser.sensitive), form=swap.form)
         return cls(settings, swap, read, swap.assigned(read.columns))
 
     def at(self, epsilon: float) -> tuple[Array, float]:
         """Return whose row each owner gets at another budget, and the proven loss."""
-        notion = self.settings.notion
+        notion = self.settings.guarantee.notion
         notion = promised(epsilon, notion.delta, notion.to_dict()["alpha"])
         release = replace(self.release, notion=notion)
         solved = release.solved(*self.assigned)
@@ -568,8 +569,8 @@ def held_swap(noiser: Any, table: Table, features: Any, tested: Array) -> HeldSw
     if swap is None:
         return None
     settings = Settings.of(noiser.get_params(deep=False))
-    settings = settings if features is None else replace(settings, sensitive=None)
-    read = read_rows(settings, table, features, None, form=swap.form)
+    rows = FitRows(table, features, None, noiser.sensitive if features is None else None)
+    read = read_rows(settings, rows, form=swap.form)
     strata, cells = swap.assigned(read.columns)
     strata, cells = strata[tested], cells[tested]
     solved, slack = swap.solved(strata, cells), np.zeros(len(tested))

@@ -873,16 +873,20 @@ def priors_around(
     mixings : sequence of Mixing or None
         The distribution from which each unordered column is drawn anew.
     """
-    wanted = settings.confidence is not None
-    if settings.grouped is not None:
+    wanted = settings.knowledge.confidence is not None
+    if settings.columns.grouped is not None:
         return Unknown()
-    if settings.prior is not None:
+    if settings.knowledge.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if wanted else None)
-    level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL
-    if settings.fit is not None:
+    level = (
+        settings.knowledge.confidence.level
+        if settings.knowledge.confidence is not None
+        else DEFAULT_LEVEL
+    )
+    if settings.knowledge.fit is not None:
         return drawn_around(settings, counted, pairs, groups, level) if wanted else Unknown()
     reason = _too_large(settings, counted, columns, mixings)
-    if reason is not None or settings.known is not None:
+    if reason is not None or settings.columns.known is not None:
         return Unknown(reason if wanted else None)
     return CountedSets(level, wanted, counted, pairs, columns, groups)
 
@@ -940,7 +944,7 @@ def _too_large(
     for members, count in _set_sizes(counted).items():
         noise = noise_of(settings.noise, mixings, members, np.ones(len(columns)))
         shape = _shape(members, columns)
-        if not computable(shape, count, noise, settings.notion):
+        if not computable(shape, count, noise, settings.guarantee.notion):
             size = min(float(prod(shape)), 1e300) if len(shape) < 100 else 1e300
             return f"{size:.3g} cells in {len(members)} column(s) under this noise and notion"
     return None

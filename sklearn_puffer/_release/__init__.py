@@ -10,12 +10,6 @@ from sklearn_puffer._release.certificate import (
     made_line,
     marked_risks,
 )
-from sklearn_puffer._release.checked_rows import (
-    FittedMargins,
-    RowsOfSecrets,
-    compared_rows,
-    whole_rows,
-)
 from sklearn_puffer._release.composition import (
     MOST_RELEASES,
     Draws,
@@ -34,13 +28,17 @@ from sklearn_puffer._release.drift import (
     PARTS,
     ConditionalMargins,
     Drift,
+    FittedMargins,
     Margin,
+    RowsOfSecrets,
     Seen,
     Watch,
+    compared_rows,
     counted_loss,
     margin_of,
     n_cells,
     stand_ins,
+    whole_rows,
 )
 from sklearn_puffer._release.evidence import (
     ColumnNoise,
@@ -79,6 +77,27 @@ from sklearn_puffer._release.out_of_memory import (
     rows_of_stream,
     types_of,
 )
+from sklearn_puffer._release.parameters import (
+    Columns,
+    ColumnSpec,
+    Guarantee,
+    Output,
+    RowGroups,
+    check_groups,
+    check_one_column,
+    check_one_secret,
+    check_sizes,
+    column_of,
+    column_specs,
+    fitted_groups,
+    group_codes,
+    group_names,
+    known_columns,
+    refuse_bins,
+    refuse_weights,
+    row_groups,
+    secret_of,
+)
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
 from sklearn_puffer._release.records import Fields, all_written, stated, written
 from sklearn_puffer._release.row_certificates import (
@@ -91,25 +110,12 @@ from sklearn_puffer._release.row_certificates import (
     SwapFacts,
     swap_assumptions,
 )
-from sklearn_puffer._release.row_groups import (
-    RowGroups,
-    check_groups,
-    check_one_column,
-    check_one_secret,
-    check_sizes,
-    fitted_groups,
-    group_codes,
-    group_names,
-    refuse_weights,
-    row_groups,
-)
 from sklearn_puffer._release.rows import (
     CountedTable,
+    FitRows,
     LazyRows,
     RowOrder,
     check_size,
-    check_unknown,
-    column_of,
     distinct_rows,
     next_table,
     order_told,
@@ -124,5 +130,4 @@ from sklearn_puffer._release.store import (
     growing_file,
     write_new,
 )
-from sklearn_puffer._release.table_release import FitRows, TableRelease
-from sklearn_puffer._release.written_release import PufferfishRelease
+from sklearn_puffer._release.table_release import PufferfishRelease, TableRelease

@@ -22,9 +22,9 @@ from sklearn_puffer._base import (
     plain,
     quoted,
 )
-from sklearn_puffer._release.checked_rows import FittedMargins
-from sklearn_puffer._release.drift import PARTS, Margin, margin_over, n_cells
+from sklearn_puffer._release.drift import PARTS, FittedMargins, Margin, margin_over, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
+from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.records import (
     Fields,
     Level,
@@ -40,7 +40,6 @@ from sklearn_puffer._release.records import (
     written,
     written_level,
 )
-from sklearn_puffer._release.row_groups import RowGroups
 from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
 
 SCHEMA = "sklearn_puffer.release/3"

@@ -16,8 +16,8 @@ from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
+from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.records import Fields, certificate_from_dict
-from sklearn_puffer._release.row_groups import RowGroups
 from sklearn_puffer._release.rows import RowOrder
 from sklearn_puffer._tables import Column, Missing, Name, Pair, Table
 

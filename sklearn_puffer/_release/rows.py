@@ -17,9 +17,8 @@ that alternate.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -31,13 +30,11 @@ from sklearn_puffer._base import (
     Array,
     FloatArray,
     as_array,
-    check_choice,
     listed,
     real_numbers,
 )
 from sklearn_puffer._tables import (
     AnyTable,
-    Column,
     LazyTable,
     Name,
     Secret,
@@ -53,6 +50,7 @@ from sklearn_puffer._tables import (
     lazy_table,
     no_rows,
     readable,
+    resolve,
     tally,
     way_to_rows,
     without_unused,
@@ -463,33 +461,32 @@ def _of_runs(codes: Array, sizes: Array) -> Iterator[float]:
     yield float(2 * len(sizes) * np.exp(-(sizes * apart).max()))
 
 
-def check_unknown(unknown: Any) -> Any:
-    """Return the rule for values that `fit` has not seen, as it is given."""
-    if isinstance(unknown, Mapping):
-        for name, value in unknown.items():
-            if value is None or not isinstance(value, Hashable):
-                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
-        return dict(unknown)
-    return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """The rows of a fit.
 
+    Attributes
+    ----------
+    table : AnyTable
+        In memory, or lazy: then its secrets and weights are columns of it.
+    secrets : mapping of Values, or None
+        The sensitive columns, where they are not columns of the table.
+    sample_weight : array-like of shape (n_rows,) or None
+    sensitive : str, int, list of these, or None
+        The sensitive columns of the table, as the caller named them.
+    y : array-like of shape (n_rows,) or None
+        As the caller gave it.
+    """
 
-def column_of(name: Name, values: Values) -> Column:
-    """Return a column in which any value may occur, and which keeps no values but categories."""
-    if values.kind in ("float", "integer"):
-        return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
-    size = 2 if values.levels is None else max(len(values.levels), 1)
-    known, levels = np.ones(size, dtype=bool), values.levels
-    atoms = np.arange(size, dtype=np.float64)
-    return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
+    table: AnyTable
+    secrets: Mapping[Name, Values] | None
+    sample_weight: Any
+    sensitive: Any
+    y: Any = None
 
-
-def about_bins(sensitive: Any) -> list[str]:
-    """Return what a certificate says of secrets that are quantile bins of the fitted rows."""
-    bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
-    if not any(isinstance(number, Integral) for number in bins):
-        return []
-    return [
-        "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand "
-        "in this certificate, and are not protected: give edges of your own where they must not be "
-        "known."
-    ]
+    def hidden(self) -> list[Name]:
+        """Return the sensitive columns of X, those included that sensitive_features names."""
+        if self.sensitive is not None:
+            return resolve(self.sensitive, self.table.names, "sensitive")
+        given = self.secrets or ()
+        return [name for name in given if isinstance(name, str) and name in self.table.names]

@@ -27,8 +27,8 @@ from sklearn_puffer._base import Array, FloatArray, counted, quoted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._noiser import RowByRow, WideRows, of_place
 from sklearn_puffer._review.exact_tests import (
+    Budget,
     Exchanged,
-    Guarantee,
     Whole,
     findable,
     least_p,
@@ -145,7 +145,7 @@ class Field:
     codes: Array
     parts: RowSplit
     questions: Sequence[Question]
-    guarantee: Guarantee
+    guarantee: Budget
     certified: Mapping[tuple[Any, Any], float]
     level: float
     tests: int
@@ -255,7 +255,7 @@ def _judged(
 
 
 def _thresholds(
-    a: FloatArray, b: FloatArray, guarantee: Guarantee, level: float
+    a: FloatArray, b: FloatArray, guarantee: Budget, level: float
 ) -> tuple[float, float]:
     """Return from which score on the proven log odds are largest, and the difference of chances."""
     scores = np.unique(np.concatenate([a, b]))

@@ -54,7 +54,7 @@ from sklearn_puffer._review.attack import (
     seen,
 )
 from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, Peer, pair_names
-from sklearn_puffer._review.exact_tests import Exchanged, Guarantee, findable, rows_needed
+from sklearn_puffer._review.exact_tests import Budget, Exchanged, findable, rows_needed
 from sklearn_puffer._review.measured import (
     Secrets,
     Survived,
@@ -427,7 +427,7 @@ def _fields(
 ) -> tuple[list[Field], list[_Few]]:
     """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
     certificate, parts = rows.noiser.certificate_, rows.units
-    guarantee = Guarantee(certificate.epsilon, certificate.delta, certificate.alpha)
+    guarantee = Budget(certificate.epsilon, certificate.delta, certificate.alpha)
     exchanged, slack, pairs = None, None, _pairs(rows.noiser)
     if held is not None:  # who sees all strata learns what they tell, too
         guarantee = replace(guarantee, epsilon=guarantee.epsilon + held.strata)

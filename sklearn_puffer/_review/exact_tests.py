@@ -34,7 +34,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Budget:
     r"""How probable an event may be under one secret, given how probable it is under the other.
 
     Pure or with a delta :math:`p \le e^\varepsilon q + \delta`. Under Renyi privacy of order alpha
@@ -42,7 +42,7 @@ class Guarantee:
     \varepsilon}`, and :math:`p \le (e^\varepsilon q)^{(\alpha - 1)/\alpha}`; with a delta besides
     that holds of the parts of both distributions of mass 1 - delta.
 
-    >>> round(float(Guarantee(math.log(3.0)).most(0.25)), 9)
+    >>> round(float(Budget(math.log(3.0)).most(0.25)), 9)
     0.75
     """
 
@@ -137,7 +137,7 @@ class Exchanged:
     slack: float
     two: bool
 
-    def beyond(self, guarantee: Guarantee, k: Any, n: Any, h: Any, m: Any, level: float) -> Any:
+    def beyond(self, guarantee: Budget, k: Any, n: Any, h: Any, m: Any, level: float) -> Any:
         """Return whether the guarantee is kept by no means that are likely at a level."""
         k, h = np.asarray(k), np.asarray(h)
         if self.two:
@@ -155,7 +155,7 @@ class Exchanged:
         second = np.minimum((fewer + self.slack) / max(float(least), 1e-9), 1.0)
         return first > guarantee.most(second)
 
-    def p_value(self, guarantee: Guarantee, k: int, n: int, h: int, m: int) -> float:
+    def p_value(self, guarantee: Budget, k: int, n: int, h: int, m: int) -> float:
         """Return the least level at which that is so."""
         low, high = -600.0, 0.0
         if not self.beyond(guarantee, k, n, h, m, 1.0):
@@ -211,14 +211,12 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
 
 
 @lru_cache(maxsize=_KEPT)  # pairs of secrets often have as many rows as each other
-def p_value(
-    guarantee: Guarantee, k: int, n: int, h: int, m: int, whole: Whole | None = None
-) -> float:
+def p_value(guarantee: Budget, k: int, n: int, h: int, m: int, whole: Whole | None = None) -> float:
     r"""Return a p-value of "the guarantee is kept", which may be too large but never too small.
 
     Parameters
     ----------
-    guarantee : Guarantee
+    guarantee : Budget
     k, n, h, m : int
         Tested rows in the event and in all, of either secret.
     whole : (int, int) or Exchanged, optional
@@ -239,14 +237,14 @@ def p_value(
     tested ones chosen whatever they hold. Given the release, and the secrets of the rows that the
     event was chosen by, each tested row has the one secret by itself, at odds of at most e^epsilon
     times q/(1 - q), q being the share of that secret among the two. So A(q) is that k or more of
-    the k + h rows in the event have it, of chance `Guarantee.tilted`, and B(q) that so few or fewer
+    the k + h rows in the event have it, of chance `Budget.tilted`, and B(q) that so few or fewer
     of the whole release have it. With a delta both distributions are pure ones in all but a part
-    delta (P. Kairouz, S. Oh and P. Viswanath, 2015): `Guarantee.spared` rows, which may be of it,
+    delta (P. Kairouz, S. Oh and P. Viswanath, 2015): `Budget.spared` rows, which may be of it,
     come off k.
 
     Examples
     --------
-    >>> p_value(Guarantee(1.0), 95, 100, 5, 100) < 1e-6, p_value(Guarantee(1.0), 70, 100, 30, 100)
+    >>> p_value(Budget(1.0), 95, 100, 5, 100) < 1e-6, p_value(Budget(1.0), 70, 100, 30, 100)
     (True, 1.0)
     """
     if whole is None:
@@ -270,17 +268,17 @@ def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> f
     return min(1.0, 2.0 * float(max(rising(high), falling(low))))
 
 
-def least_p(guarantee: Guarantee, n: int, m: int, whole: Whole | None = None) -> float:
+def least_p(guarantee: Budget, n: int, m: int, whole: Whole | None = None) -> float:
     """Return the p-value of an attack that is always right: no other is smaller."""
     return p_value(guarantee, n, n, 0, m, whole)
 
 
-def rows_needed(guarantee: Guarantee, level: float, share: float | Exchanged | None = None) -> int:
+def rows_needed(guarantee: Budget, level: float, share: float | Exchanged | None = None) -> int:
     """Return of how many rows of each secret an attack that is always right is significant.
 
     Of events of the whole release these are a ``share`` of all rows, unless rows are exchanged.
 
-    >>> rows_needed(Guarantee(1.0), 0.05)
+    >>> rows_needed(Budget(1.0), 0.05)
     12
     """
 
@@ -301,7 +299,7 @@ def rows_needed(guarantee: Guarantee, level: float, share: float | Exchanged | N
 
 
 def power(
-    guarantee: Guarantee,
+    guarantee: Budget,
     p: float,
     q: float,
     n: int,
@@ -311,7 +309,7 @@ def power(
 ) -> float:
     """Return the chance that an event of chances p and q is significant at a level.
 
-    >>> round(power(Guarantee(1.0), 0.99, 0.01, 100, 100, 0.05), 3)
+    >>> round(power(Budget(1.0), 0.99, 0.01, 100, 100, 0.05), 3)
     1.0
     """
     counts = np.arange(m + 1)
@@ -327,7 +325,7 @@ def power(
 
 
 def _tails(
-    guarantee: Guarantee, counts: Array, n: int, m: int, level: float, whole: Whole | None
+    guarantee: Budget, counts: Array, n: int, m: int, level: float, whole: Whole | None
 ) -> Callable[[Array], Any]:
     """Return the chances of so many rows in the event, for each count of the other secret."""
     if whole is None:
@@ -342,14 +340,14 @@ def _tails(
 
 @lru_cache(maxsize=_KEPT)
 def findable(
-    guarantee: Guarantee, q: float | None, n: int, m: int, level: float, whole: Whole | None = None
+    guarantee: Budget, q: float | None, n: int, m: int, level: float, whole: Whole | None = None
 ) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
     The loss is that of the event: log p/q, above the delta. Without a q it is that of randomised
     response, :math:`p = 1 - q = e^\lambda/(1 + e^\lambda)`, the best case for an attacker.
 
-    >>> 1.0 < findable(Guarantee(1.0), None, 500, 500, 0.05) < 1.6
+    >>> 1.0 < findable(Budget(1.0), None, 500, 500, 0.05) < 1.6
     True
     """
 
@@ -367,7 +365,7 @@ def findable(
     return high
 
 
-def _most_loss(guarantee: Guarantee, q: float | None) -> float:
+def _most_loss(guarantee: Budget, q: float | None) -> float:
     if q is None:
         return guarantee.epsilon + _MOST_LOSS
     return -math.log(q) if q > 0.0 else 0.0

@@ -23,7 +23,7 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._noiser import SwapCurve
-from sklearn_puffer._review.exact_tests import Guarantee
+from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.measured import Attacked
 from sklearn_puffer._tables import (
     Name,
@@ -660,7 +660,7 @@ class Plan(Document):
     def _at(self, row: Row, epsilon: float) -> tuple[Any, ...]:
         candidate, measurer = row.candidate, self.measurer
         assert candidate is not None
-        guarantee = Guarantee(epsilon, row.noiser.delta, row.noiser.alpha)
+        guarantee = Budget(epsilon, row.noiser.delta, row.noiser.alpha)
         measurer = replace(measurer, allowed=guarantee.auc())
         if candidate.is_swap:
             held = frame_table(measurer.held[measurer.names_of(row.noiser)])

@@ -37,7 +37,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.attack import Groups, attackers_of, boosted, seen
-from sklearn_puffer._review.exact_tests import Guarantee
+from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.measured import (
     Attacked,
     Secrets,
@@ -542,8 +542,8 @@ def _of_rows(secrets: Sequence[Secrets], rows: Array) -> list[Secrets]:
     return [replace(secret, codes=secret.codes[rows]) for secret in secrets]
 
 
-def _promised(epsilon: float, params: Mapping[str, Any]) -> Guarantee:
-    return Guarantee(epsilon, params.get("delta", 0.0), params.get("alpha"))
+def _promised(epsilon: float, params: Mapping[str, Any]) -> Budget:
+    return Budget(epsilon, params.get("delta", 0.0), params.get("alpha"))
 
 
 def _of_table(n_rows: int, codes: Array | None) -> Groups:

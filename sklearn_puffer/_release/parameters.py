@@ -1,0 +1,596 @@
+"""What parameters ask for: a guarantee, how columns are read, and which rows form groups.
+
+Each is a small frozen value, checked as far as that needs no data, and read where it belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    Array,
+    check_above,
+    check_choice,
+    check_count,
+    check_delta,
+    check_positive,
+    gone,
+    listed,
+    plain,
+    quoted,
+)
+from sklearn_puffer._release.composition import check_releases
+from sklearn_puffer._release.evidence import RowsTogether
+from sklearn_puffer._release.rows import (
+    CountedTable,
+    FitRows,
+)
+from sklearn_puffer._tables import (
+    AnyTable,
+    Column,
+    Kind,
+    LazyTable,
+    Missing,
+    Name,
+    Reader,
+    Secret,
+    Unknown,
+    Values,
+    bins_of,
+    column_reader,
+    edges_of,
+    in_intervals,
+    learn_column,
+    learn_secret,
+    ranks_of,
+    resolve,
+    rule_of,
+)
+from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
+
+_LEAST_EPSILON = 1e-8
+_LEAST_DELTA = 1e-300
+_MOST_BINS = 10**6
+
+Output = Literal["native", "noisy"]
+OUTPUTS: list[Output] = ["native", "noisy"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is guaranteed.
+
+    Attributes
+    ----------
+    notion : Notion
+        The budget: epsilon, delta, and alpha if there is one.
+    pairs : "all", list of pairs, or mapping
+        The secret pairs, as the caller gave them: they are checked where the secrets are read.
+    releases : int
+        How many releases of the same rows it is for, all of them together.
+    """
+
+    notion: Notion
+    pairs: Any = "all"
+    releases: int = 1
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Guarantee:
+        """Check the parameters that an estimator has.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        notion = _notion(params["epsilon"], params.get("delta", 0.0), params.get("alpha"))
+        releases = check_releases(params.get("releases", 1))
+        return cls(notion, params.get("secret_pairs", "all"), releases)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are released, and how their values are read.
+
+    Who is sensitive stands in `FitRows`, since a call of `fit` may say that.
+
+    Attributes
+    ----------
+    public, known : str, int, list of these, or None
+        As the caller gave them: they are checked where the table is read.
+    categories : mapping
+        The values of columns, in their order.
+    n_bins : int, mapping, or None
+    missing : {"error", "category", "propagate"}
+    unknown : "auto", "error", "nearest" or mapping
+        What becomes of values that `fit` has not seen.
+    output : {"native", "noisy"}
+    remainder : {"drop", "passthrough"}
+    grouped : RowGroups or None
+        Rows that are released together.
+    """
+
+    public: Any = None
+    known: Any = None
+    categories: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
+    n_bins: Any = None
+    missing: Missing = "error"
+    unknown: Any = "auto"
+    output: Output = "native"
+    remainder: Literal["drop", "passthrough"] = "drop"
+    grouped: RowGroups | None = None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Columns:
+        """Check the parameters that an estimator has; others have their defaults.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        checks: dict[str, Callable[[Any], Any]] = {
+            "categories": _checked_categories,
+            "n_bins": _checked_bins,
+            "missing": lambda x: check_choice(x, "missing", ["error", "category", "propagate"]),
+            "unknown": check_unknown,
+            "output": _checked_output,
+            "remainder": lambda x: check_choice(x, "remainder", ["drop", "passthrough"]),
+        }
+        checked = {name: check(params[name]) for name, check in checks.items() if name in params}
+        named = {name: params[name] for name in ("public", "known") if name in params}
+        grouped = row_groups(params) if "groups" in params else None
+        return cls(**named, **checked, grouped=grouped)
+
+    @property
+    def hangs_together(self) -> bool:
+        """Whether rows of a group may depend on each other in any way."""
+        return self.grouped is not None and self.grouped.within == "any"
+
+    def passed(
+        self, names: Sequence[Name], used: Collection[Name], grouping: Sequence[Name] = ()
+    ) -> list[Name]:
+        """Return the columns of a table that are handed through, but for those in use."""
+        passing = self.remainder == "passthrough"
+        return [n for n in names if n not in used and (passing or n in grouping)]
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """The settings of one public column.
+
+    Attributes
+    ----------
+    name : str or int
+    categories : sequence or None
+        Its values in their order; None for those of its type.
+    n_bins : int or None
+    numeric : bool
+        Whether ``n_bins`` names it, so that it must be a column of numbers.
+    unknown : "error", "nearest" or mapping
+    missing : {"error", "category", "propagate"}
+    """
+
+    name: Name
+    categories: Sequence[Any] | None
+    n_bins: int | None
+    numeric: bool
+    unknown: Any
+    missing: Missing
+
+    def unknown_rule(self, kind: Kind) -> Unknown:
+        """Return the rule for values that `fit` has not seen, in a column of this kind."""
+        return rule_of(self.unknown, self.name, "category" if self.categories is not None else kind)
+
+    def learnt(self, values: Values, weights: Array | None) -> Column:
+        """Return the alphabet of the column, learnt from its values."""
+        column = learn_column(
+            self.name,
+            values,
+            n_bins=self.n_bins,
+            categories=self.categories,
+            missing=self.missing,
+            unknown=self.unknown_rule(values.kind),
+            weights=weights,
+        )
+        if self.numeric and column.edges is None:
+            raise ValueError(
+                f"n_bins names column {self.name!r}, which is not numeric ({column.kind}); "
+                "remove it from n_bins."
+            )
+        return column
+
+    def reader(self, column: Column, values: Values) -> Reader:
+        """Return how values of the column are read."""
+        return column_reader(column, values, self.unknown_rule(values.kind), self.missing)
+
+
+def column_specs(columns: Columns, public: Sequence[Name]) -> list[ColumnSpec]:
+    """Return the settings of each public column, and refuse those of other columns."""
+    for argument in ("categories", "n_bins", "unknown"):
+        value = getattr(columns, argument)
+        for name in value if isinstance(value, Mapping) else ():
+            if name not in public:
+                raise ValueError(
+                    f"{argument} names column {name!r}, which is not public; "
+                    f"the public columns are {listed(list(public), 10)}."
+                )
+    named = isinstance(columns.n_bins, Mapping)
+    bins = columns.n_bins if named else dict.fromkeys(public, columns.n_bins)
+    return [
+        ColumnSpec(
+            name,
+            columns.categories.get(name),
+            bins.get(name),
+            named and name in bins,
+            columns.unknown,
+            columns.missing,
+        )
+        for name in public
+    ]
+
+
+def known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
+    """Return the positions of columns of side information, those known together in one list."""
+    if known is None:
+        return []
+    items = list(known) if isinstance(known, list) else [known]
+    sets = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
+    if not sets:
+        raise ValueError("known is empty; name the columns that may be known, or leave it out.")
+    strange = [name for columns in sets for name in columns if name not in public]
+    if strange:
+        raise ValueError(
+            f"known names column {strange[0]!r}, which is not public; the public columns are "
+            f"{listed(public, 10)}."
+        )
+    return [[public.index(name) for name in columns] for columns in sets]
+
+
+def secret_of(rows: FitRows, counted: CountedTable, name: Name, missing: Missing) -> Secret:
+    """Return a sensitive column of the rows that count, in its bins if it has any."""
+    values = counted.values(name) if rows.secrets is None else counted.kept(rows.secrets[name])
+    bins = bins_of(rows.sensitive, counted.table.names).get(name)
+    if bins is None:
+        return learn_secret(name, values, missing)
+    edges = edges_of(name, values, bins, counted.weights)
+    return learn_secret(name, in_intervals(name, values, edges), missing)
+
+
+def refuse_bins(rows: FitRows) -> None:
+    """Refuse a lazy table whose secrets are to be read in bins."""
+    for name in bins_of(rows.sensitive, rows.table.names):
+        raise ValueError(
+            f"sensitive[{name!r}] asks for bins, and X is a lazy table; add a column of the bins "
+            "in the engine, and name that one."
+        )
+
+
+def check_unknown(unknown: Any) -> Any:
+    """Return the rule for values that `fit` has not seen, as it is given."""
+    if isinstance(unknown, Mapping):
+        for name, value in unknown.items():
+            if value is None or not isinstance(value, Hashable):
+                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
+        return dict(unknown)
+    return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
+
+
+def column_of(name: Name, values: Values) -> Column:
+    """Return a column in which any value may occur, and which keeps no values but categories."""
+    if values.kind in ("float", "integer"):
+        return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
+    size = 2 if values.levels is None else max(len(values.levels), 1)
+    known, levels = np.ones(size, dtype=bool), values.levels
+    atoms = np.arange(size, dtype=np.float64)
+    return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
+
+
+def about_bins(sensitive: Any) -> list[str]:
+    """Return what a certificate says of secrets that are quantile bins of the fitted rows."""
+    bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
+    if not any(isinstance(number, Integral) for number in bins):
+        return []
+    return [
+        "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand "
+        "in this certificate, and are not protected: give edges of your own where they must not be "
+        "known."
+    ]
+
+
+def _checked_output(value: Any) -> Output:
+    if isinstance(value, str) and value == "remapped":
+        raise ValueError(gone("output='remapped'"))
+    checked: Output = check_choice(value, "output", OUTPUTS)
+    return checked
+
+
+def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
+    way_out = "choose a budget in nats, such as 1.0"
+    if check_positive(epsilon, "epsilon", way_out) < _LEAST_EPSILON:
+        raise ValueError(
+            f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in the "
+            f"rounding of the noise; {way_out}."
+        )
+    if 0.0 < check_delta(delta, "delta") < _LEAST_DELTA:
+        raise ValueError(
+            f"delta must be 0 or at least {_LEAST_DELTA:g}, got {delta!r}; less is no different "
+            "from a pure guarantee, which is delta=0."
+        )
+    if alpha is None:
+        return Pufferfish(epsilon, delta)
+    if check_above(alpha, 1.0, "alpha") > MOST_ALPHA:
+        raise ValueError(
+            f"alpha must be at most {MOST_ALPHA:g}, got {quoted(alpha)}; leave it out for the pure "
+            "guarantee, to which such orders come close."
+        )
+    return RenyiPufferfish(epsilon, alpha, delta)
+
+
+def _checked_categories(categories: Any) -> Mapping[Any, Sequence[Any]]:
+    if categories is None:
+        return {}
+    if not isinstance(categories, Mapping):
+        raise TypeError(f"categories must map columns to lists of values, got {categories!r}.")
+    return categories
+
+
+def _checked_bins(n_bins: Any) -> Any:
+    if n_bins is None:
+        return None
+    counts = n_bins.values() if isinstance(n_bins, Mapping) else [n_bins]
+    for count in counts:
+        if check_count(count, "n_bins", minimum=2) > _MOST_BINS:
+            raise ValueError(
+                f"n_bins must be at most {_MOST_BINS:,}, got {quoted(count)}; leave it out to "
+                "release the values themselves."
+            )
+    return n_bins
+
+
+Within = Literal["independent", "any"]
+
+
+WITHIN: tuple[Within, ...] = ("independent", "any")
+
+
+COUNT = "count"
+"""The ``max_group`` that is counted from the rows of `fit`, where sizes of groups are public."""
+
+
+_MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Which rows form groups, how large groups are, and how their rows depend on each other.
+
+    Attributes
+    ----------
+    column : str or int
+        The column of group ids: the argument, and in a fitted noiser its name.
+    most : int or None
+        Rows of the largest group that the guarantee covers; None until they are counted.
+    within : {"independent", "any"}
+        How rows of a group depend on each other given the secret.
+    """
+
+    column: Name
+    most: int | None
+    within: Within
+
+    def for_certificate(self) -> RowsTogether | None:
+        """Return what a certificate says of fitted groups."""
+        return None if self.most is None else RowsTogether(self.column, self.most, self.within)
+
+
+def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
+    """Return the groups that the parameters ask for, checked as far as that needs no data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the parameter, its value and the way out.
+    """
+    column, most = plain(params["groups"]), params["max_group"]
+    within = check_choice(params["within_group"], "within_group", [*WITHIN])
+    if column is None:
+        _refuse_rest(most, within)
+        return None
+    if isinstance(column, bool) or not isinstance(column, str | int):
+        raise TypeError(
+            "groups must be the name (str) or position (int) of the column of group ids, got "
+            f"{quoted(column)}."
+        )
+    if most is None:
+        raise ValueError(
+            f"groups={quoted(column)} needs max_group, the most rows of a group that the guarantee "
+            f"is for; give a number, such as max_group=5, or max_group={COUNT!r} where the sizes "
+            "of groups are public."
+        )
+    if isinstance(most, str):
+        check_choice(most, "max_group", [COUNT])
+        return RowGroups(column, None, within)
+    return RowGroups(column, checked_most(check_count(most, "max_group")), within)
+
+
+def checked_most(most: int) -> int:
+    if most > _MOST_ROWS:
+        raise ValueError(
+            f"max_group must be at most {_MOST_ROWS:,}, got {quoted(most)}: noise for so many rows "
+            "leaves nothing of each; release a sum or mean of each group (PufferfishSum), or fewer "
+            "of its rows."
+        )
+    return most
+
+
+def _refuse_rest(most: Any, within: Within) -> None:
+    """Refuse parameters about groups where there are no groups."""
+    for name, value, usual in (("max_group", most, None), ("within_group", within, WITHIN[0])):
+        if value != usual:
+            raise ValueError(
+                f"{name}={quoted(value)} is about groups of rows, and groups= names no column of "
+                f"their ids; name it, such as groups='household', or leave {name} out."
+            )
+
+
+def group_names(groups: RowGroups | None, table: AnyTable, sensitive: Sequence[Name]) -> list[Name]:
+    """Return the column of group ids in a list, which is empty where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X has no such column, it is sensitive, or X is lazy.
+    """
+    if groups is None:
+        return []
+    if isinstance(table, LazyTable):
+        raise ValueError(
+            f"groups={quoted(groups.column)} looks at the rows of each group, and X is a lazy "
+            "table; read it into memory (collect it), or leave groups out."
+        )
+    [name] = resolve(groups.column, table.names, "groups")
+    if name in sensitive:
+        raise ValueError(
+            f"groups names column {quoted(name)}, which is sensitive, and ids of groups are handed "
+            "through as they are; give ids in a column of their own."
+        )
+    return [name]
+
+
+def group_codes(table: AnyTable, name: Name) -> Array:
+    """Return a whole number for each row, from 0, the same for the rows of one group.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an id is missing, or the column holds none.
+    """
+    values = table.values(name)
+    if values.n_missing:
+        raise ValueError(
+            f"column {quoted(name)} of groups= has {values.n_missing} missing id(s) (NaN); give "
+            "each of these rows the id of its group, or one of its own."
+        )
+    codes: Array = np.unique(ranks_of(values), return_inverse=True)[1].ravel()
+    return codes
+
+
+def check_sizes(codes: Array, groups: RowGroups) -> int:
+    """Return the rows of the largest group, and refuse groups that are larger than guaranteed.
+
+    Raises
+    ------
+    ValueError
+        If a group has more rows than ``groups.most``; sizes are public, or tell nothing.
+    """
+    sizes = np.bincount(codes)
+    largest = int(sizes.max(initial=0))
+    if groups.most is not None and largest > groups.most:
+        raise ValueError(
+            f"column {quoted(groups.column)} has {int((sizes > groups.most).sum())} group(s) of "
+            f"more than max_group={groups.most} rows, the largest of {largest}; leave rows of "
+            f"them out, or fit with max_group={largest}."
+        )
+    return largest
+
+
+def fitted_groups(
+    groups: RowGroups, table: AnyTable, name: Name, secrets: Mapping[Name, Array]
+) -> tuple[RowGroups, Array]:
+    """Return groups with the name of their column and the rows of the largest, and rows' codes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ids are missing, a group is too large, or has two secrets.
+    """
+    codes = group_codes(table, name)
+    named = replace(groups, column=name)
+    largest = check_sizes(codes, named)
+    check_one_secret(codes, name, secrets)
+    return (named if named.most else replace(named, most=checked_most(largest))), codes
+
+
+def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
+    """Refuse rows that the guarantee for groups does not cover, before any is released.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ids are missing, or a group is too large.
+    """
+    if groups is not None:
+        check_sizes(group_codes(table, groups.column), groups)
+
+
+def refuse_parts(groups: RowGroups | None, why: str) -> None:
+    """Refuse a table that is seen in parts only, where a group may lie in several of them."""
+    if groups is not None:
+        raise ValueError(
+            f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
+            "before any is released; read X into memory, and call transform."
+        )
+
+
+def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
+    """Refuse rows that stand for several: the groups of these are not known."""
+    if groups is not None and sample_weight is not None:
+        raise ValueError(
+            f"sample_weight counts a row as several, and groups={quoted(groups.column)} counts "
+            "the rows of each group as they stand; give each row as often as it counts, or leave "
+            "one of the two out."
+        )
+
+
+def check_one_column(groups: RowGroups, sensitive: Sequence[Name]) -> None:
+    """Refuse several sensitive columns of rows that are independent given one of them.
+
+    Given one of them, the rows of a group still share the others, and so are dependent.
+
+    Raises
+    ------
+    ValueError
+        If there are several, and rows are taken as independent.
+    """
+    if groups.within == "independent" and len(sensitive) > 1:
+        raise ValueError(
+            f"groups={quoted(groups.column)} shares all of the sensitive columns "
+            f"{listed(list(sensitive))}, so that rows are not independent given one of them; make "
+            "one column of their combinations, or pass within_group='any'."
+        )
+
+
+def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) -> None:
+    """Refuse groups whose rows have two secrets.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,)
+        Of `group_codes`.
+    name : str or int
+        The column of group ids.
+    secrets : dict of ndarray of shape (n_rows,)
+        The codes of each sensitive column.
+
+    Raises
+    ------
+    ValueError
+        Naming the sensitive column.
+    """
+    for sensitive, secret in secrets.items():
+        of_group = np.zeros(int(codes.max()) + 1, dtype=secret.dtype)
+        of_group[codes] = secret
+        torn = np.unique(codes[of_group[codes] != secret])
+        if len(torn):
+            raise ValueError(
+                f"{len(torn)} group(s) of column {quoted(name)} have rows of different "
+                f"{quoted(sensitive)}, and the guarantee is about one secret that a group has in "
+                "common; make the rows of each secret a group, make one secret of theirs (such as "
+                "'mixed'), or leave groups out."
+            )
