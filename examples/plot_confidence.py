@@ -89,9 +89,10 @@ def scales(counts, epsilon):
 def certified(level=0.95):
     """Return the scale of the estimator for Student, and what its certificate says of the set."""
     table = table4_contingencies()[STUDENT]
+    rows = table.frame().sample(frac=1.0, random_state=0, ignore_index=True)  # in no order
     noiser = PufferfishNoiser(
         EPSILON, sensitive=table.sensitive, adversaries=ConfidenceSet(level)
-    ).fit(table.frame())
+    ).fit(rows)
     sentence = next(t for t in noiser.certificate_.details().splitlines() if "confidence set" in t)
     sentence = sentence.strip(" -")
     return f"theta = {noiser.theta_[table.public]:.3f}. {sentence}"

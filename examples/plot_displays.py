@@ -146,10 +146,10 @@ many, options = people(200_000), {"public": ["age", "job"], "n_bins": {"age": 4}
 two = many[many["region"].isin(["north", "west"])]
 rows, held = two[:-5000], two[-5000:]
 audits = {}
-for epsilon in (0.25, 0.5, 1.0):
+for epsilon in (0.4, 0.6, 1.0):
     noiser = PufferfishNoiser(epsilon, sensitive="region", **options).fit(rows)
     audits[f"epsilon {epsilon}"] = audit(noiser, held, {"linear": LogisticRegression()})
-draw("audit", AuditDisplay.from_audit, audits["epsilon 0.5"])
+draw("audit", AuditDisplay.from_audit, audits["epsilon 0.6"])
 
 # %%
 # Attack against utility

@@ -46,8 +46,6 @@ def pytest_configure(config):
     it collects the doctests of the checkout's.
     """
     config.addinivalue_line("filterwarnings", "ignore::sklearn_puffer.UtilityWarning")
-    # every swap warns of the readers whom it leaves out; a test in test_swap_noiser.py asks for it
-    config.addinivalue_line("filterwarnings", 'ignore:noise="swap" bounds what readers learn')
 
 
 os.environ.setdefault("MPLBACKEND", "agg")  # displays draw when they are made
