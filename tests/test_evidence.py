@@ -131,6 +131,14 @@ def _no_reduction_at_any_ratio():
     yield "1", scale("relaxed", pair, PURE)
 
 
+@line("000, section 4.1")
+def _reductions_of_two_bits():
+    pair = table4_contingencies()["Simulation (Figure 2b)"].pair()
+    for printed, epsilon in (("95.5", 0.01), ("92.2", 0.1), ("96", 1e-5)):
+        theta = scale(Relaxed("eq11"), pair, Pufferfish(epsilon))
+        yield printed, 100 * (1 - epsilon * theta)
+
+
 @line("000, Table 4")
 def _misprint():
     pair = table4_contingencies()["Simulation (Figure 2b)"].pair()

@@ -193,12 +193,14 @@ def check_engine(printed, engine):
 
 
 @pytest.mark.slow
-def test_table_4_is_printed_side_by_side_and_drawn(run, tmp_path):
+def test_table_4_and_the_figures_of_paper_000_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_table4")
     student = re.search(r"Student Performance.*?\n0\.1 (.*?)\n", printed, re.DOTALL).group(1)
     assert [float(figure) for figure in student.split()] == [3.39, 3.39, 2.75, 1.57, 53.56]
     assert "saves 47 to 100 %" in printed
-    assert (tmp_path / "table4.png").stat().st_size > 0
+    assert row(printed, "Bank Marketing", "of W_1") == [75.0, 54.0, 77.9, 74.7, 54.3]
+    for name in ("table4", "table4_plans", "table4_terms"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 0
 
 
 @pytest.mark.slow
