@@ -164,6 +164,21 @@ def test_shuffled_rows_are_told_at_most_as_often_as_the_error_says(n_rows, n_sec
     assert stats.binomtest(found, draws, error, alternative="greater").pvalue > 1e-3
 
 
+@pytest.mark.parametrize(("n_rare", "n_secret"), [(1, 2), (8, 12), (3, 200)])
+def test_a_rare_label_that_meets_a_rare_secret_by_chance_tells_nothing(n_rare, n_secret):
+    """The chance of each meeting is known, and is held against the bound on it."""
+    rare, secret = np.zeros(N, dtype=int), np.zeros(N, dtype=int)
+    rare[:n_rare] = 1
+    for shared in range(max(0, n_rare + n_secret - N), min(n_rare, n_secret) + 1):
+        secret[:] = 0
+        secret[n_rare - shared : n_rare - shared + n_secret] = 1
+        chance = stats.hypergeom.pmf(shared, N, n_rare, n_secret)
+        if order_of({"secret": secret}, [rare]).index:
+            assert chance <= rows._ERROR
+        if chance < 1e-12:
+            assert order_of({"secret": secret}, [rare]).index
+
+
 @given(
     st.lists(st.integers(0, 2), min_size=3, max_size=40).filter(lambda x: len(set(x)) > 1),
     st.integers(1, 40),
