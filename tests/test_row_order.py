@@ -75,6 +75,8 @@ def test_an_order_or_an_index_that_tells_is_warned_of_and_certified(kind, noise)
     assert "tells 'secret' and is released" in told[0]
     way = "reset the index" if what == "index" else "shuffle the rows"
     assert way in told[0]
+    [risk] = [x for x in str(noiser.certificate_).splitlines() if "does NOT cover that" in x]
+    assert risk.startswith("Risk: The ")
     assert len(told[0]) <= 200
     assert any("does NOT cover that" in x and way in x for x in said(noiser))
 

@@ -605,7 +605,7 @@ loan by at most a factor of e^0.5 = 1.649.
 
 def marked_risks(assumptions: Sequence[str]) -> list[str]:
     """Return the assumptions that take something out of the guarantee, the gravest first."""
-    marks = ("NOTHING is guaranteed", "NOT protected")
+    marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected")
     return [said for mark in marks for said in assumptions if mark in said]
 
 
