@@ -191,8 +191,8 @@ def _siblings(module):
 
 MECHANISMS = {unit for rank, units in HOUSE if rank == 6 for unit in units}
 # What certificates and ledgers say of noise and of channels; the base itself knows neither.
-ABOUT_PROOFS = {"certificate", "composition", "evidence", "ledger", "person_ledger"}
-ABOUT_PROOFS |= {"records", "row_certificates", "sentences"}
+ABOUT_PROOFS = {"certificate", "composition", "evidence", "ledger"}
+ABOUT_PROOFS |= {"row_certificates", "sentences"}
 OF_MECHANISMS = {"noise", "channel", "swap", "theta", "theta_", "scale", "prototypes"}
 
 

@@ -177,6 +177,16 @@ class PufferfishNoiser(TableRelease):
     ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
     input, which reveals nothing more, but is not a fresh release.
 
+    *Swaps.* `transform` exchanges rows among those of X: its cells are counted, flows are solved
+    for it, and held to the budget before anything is released. Their secrets are taken to be as
+    frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is all
+    that is guaranteed: under a key the same table is the same release. With
+    ``RecordSwap(donors=)`` each row is released by itself, by the counts of `fit`: it stays as it
+    is or becomes a donor, which is given once; more rows than the donors are for raise an
+    ``OverspentError``. A swap of a lazy table is drawn when the plan is made, from some 40 bytes
+    of each row and the public values of those that leave their cell; the plan holds these, and who
+    got whose. A table whose rows have changed since fails.
+
     References
     ----------
     000: Noise reduction for Pufferfish privacy (Prop. 3.2, 3.3; Eq. 11, 12, 26). 003: Gaussian

@@ -1,4 +1,4 @@
-"""What is guaranteed: the certificate, how releases add up, and the ledger that counts them."""
+"""What every release of a table has: base, certificate, artifact, and the ledgers of releases."""
 
 from sklearn_puffer._release import sentences
 from sklearn_puffer._release.artifact import read_column, written_column

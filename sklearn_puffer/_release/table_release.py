@@ -246,24 +246,12 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         of numpy and scipy, need not be the same to the last bit, and its keyed noise is then
         another release.
 
-        *Swaps.* Rows are exchanged among those of X: its cells are counted, flows are solved for
-        it, and held to the budget before anything is released. Their secrets are taken to be as
-        frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is
-        all that is guaranteed: under a key the same table is the same release.
-
-        With ``RecordSwap(donors=)`` each row is released by itself, by the counts of `fit`: it
-        stays as it is or becomes a donor, which is given once; more rows than the donors are for
-        raise an ``OverspentError``.
-
         *Lazy tables.* Each part of a lazy table is released where it is, by the code and the bits
         of a release in memory: a plan that is computed again, in other parts or after a failure is
         the same release. Whoever reads the plan reads the key. Ids are counted when the plan is
         made: X must not change before it is computed. A value that has no place fails the task
         that meets it, with an error that names its column and not the value, and nobody is warned
         of values that were moved. DuckDB prints such an error, and raises one that points to it.
-        A swap of a lazy table is drawn when the plan is made, from some 40 bytes of each row and
-        the public values of those that leave their cell; the plan holds these, and who got whose.
-        A table whose rows have changed since fails.
 
         Examples
         --------
