@@ -73,6 +73,7 @@ RUN = [
     "case_study",
     "close_priors",
     "own_noise",
+    "plot_attributes",
     "plot_confidence",
     "plot_displays",
     "plot_iteration",

@@ -204,6 +204,14 @@ def test_table_4_and_the_figures_of_paper_000_are_printed_and_drawn(run, tmp_pat
 
 
 @pytest.mark.slow
+def test_figures_2_to_4_of_paper_004_are_printed_and_drawn(run, tmp_path):
+    printed = run("plot_attributes")
+    assert row(printed, "Student Scores", "W_inf") == [8, 8]
+    assert row(printed, "Heart (Cleveland)", "0", "4") == [13, 7.803]
+    assert (tmp_path / "attributes.png").stat().st_size > 0
+
+
+@pytest.mark.slow
 def test_what_one_column_changes_by_is_printed_and_drawn(run, tmp_path):
     printed = run("plot_one_column", "--tables", "nowhere")
     assert row(printed, "Census Income") == [0.589, 1.979, 0.9914]

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plot_attributes import apart, distances
 
 from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
@@ -127,6 +128,33 @@ def test_table_1_prints_8_for_heart_where_13_is_true_and_its_noise_breaks_the_gu
 def test_table_1_prints_2_76_for_student_where_2_275966_is_true():
     pair = pair_of("student_mat_G3_paid", "no|yes")
     assert mean_power(pair, 2) == pytest.approx(2.275966, abs=1e-6)
+
+
+def test_two_of_the_six_distances_below_figures_2_to_4_of_004_are_misprints():
+    found = distances().round(2)
+    differ = found[found["printed"] != found["here"]]["here"]
+    assert differ.to_dict() == {
+        ("Student Scores", "W_2"): 2.28,
+        ("Heart (Cleveland)", "W_inf"): 13.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("title", "table", "s", "t"),
+    [
+        ("Student Scores", "student_mat_G3_paid", "no", "yes"),
+        ("Heart (Cleveland)", "cleveland", "0", "4"),
+    ],
+)
+def test_the_distances_of_figures_2_and_3_of_004_are_those_of_their_rows_in_order(
+    title, table, s, t
+):
+    values = [priors_of(table)[each] for each in (s, t)]
+    rows = [np.repeat(prior.rows[:, 0], prior.counts.astype(int)) for prior in values]
+    apart_by = np.repeat(rows[0], len(rows[1])) - np.repeat(rows[1], len(rows[0]))
+    found = apart().set_index(["table", "secret", "other"]).loc[(title, s, t)]
+    assert found["W_inf"] == np.abs(apart_by).max()
+    assert found["W_2"] == pytest.approx(np.sqrt(np.mean(apart_by**2)), rel=1e-12)
 
 
 # Section 6: scales on real priors
