@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning, __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
+    from sklearn_puffer._microaggregator import PufferfishMicroaggregator
     from sklearn_puffer._noiser import PufferfishNoiser
     from sklearn_puffer._release import (
         Certificate,
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PufferfishWarning", "UnseenValuesWarning", "UtilityWarning", "__version__"]
 # to release
-__all__ += ["Certificate", "PufferfishNoiser", "PufferfishRelease", "PufferfishSum"]
+__all__ += ["Certificate", "PufferfishMicroaggregator", "PufferfishNoiser", "PufferfishRelease"]
+__all__ += ["PufferfishSum"]
 __all__ += ["PufferfishSGDClassifier", "PufferfishSGDRegressor", "UncertifiedError"]
 # to keep account
 __all__ += ["Ledger", "LedgerError", "OverspentError", "PersonLedger"]
@@ -32,6 +34,7 @@ __all__ += ["Audit", "Plan", "Report", "audit", "plan", "report"]
 _HOMES = {
     "_base": ["PufferfishWarning", "UnseenValuesWarning", "__version__"],
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
+    "_microaggregator": ["PufferfishMicroaggregator"],
     "_noiser": ["PufferfishNoiser"],
     "_release": [
         "Certificate",
@@ -48,7 +51,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # what is released by: an artifact may be that of any
-_MECHANISMS = ("_noiser",)
+_MECHANISMS = ("_noiser", "_microaggregator")
 _MODULES = {"accounting", "bounds", "calibration", "closed_forms", "fits", "iteration", "noise"}
 _MODULES |= {"couplings", "datasets", "displays", "notions", "priors", "users"}
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -177,8 +177,8 @@ class Drawn:
         """
         size = len(codes)
         return {
-            name: sampler.draw(codes, np.asarray(source.words(size)))
-            for name, sampler in self._samplers.items()
+            name: rows.sampler().draw(codes, np.asarray(source.words(size)))
+            for name, rows in self._shares.items()
         }
 
     def finished(self, table: Table, bins: Mapping[Name, IntArray]) -> dict[Name, Finished]:
@@ -186,8 +186,8 @@ class Drawn:
         return finished_columns(table, self.values, bins)
 
     @cached_property
-    def _samplers(self) -> dict[Name, Any]:
-        return {name: _rows(counts).sampler() for name, counts in self.counts.items()}
+    def _shares(self) -> dict[Name, IntegerRows]:
+        return {name: _rows(counts) for name, counts in self.counts.items()}
 
 
 def _rows(counts: IntArray) -> IntegerRows:

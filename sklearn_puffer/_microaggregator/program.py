@@ -43,6 +43,9 @@ from sklearn_puffer._noise import WHOLE, IntegerRows
 NEAREST, LARGEST = 60, 10
 """How many prototypes a row has chances of its own for: those near its own, and the largest."""
 
+_MOST_ARCS = 14_400  # times blocks of constraints, for programs of seconds: then fewer are near
+_FEWEST = 10
+
 _INSIDE = 1e-9  # of e^epsilon, which the solver does not get
 _MOST = 1e6  # of e^epsilon: beyond, tolerances are all that counts
 
@@ -125,9 +128,10 @@ def least_change(problem: ChannelProblem) -> IntegerRows:
 
 def _mask(problem: ChannelProblem) -> BoolArray:
     """Return which prototypes the rows of each have chances of their own for."""
-    n = problem.n
-    mask = np.eye(n, dtype=bool)
-    order = np.argsort(problem.distances, axis=1, kind="stable")[:, :NEAREST]
+    n, mask = problem.n, np.eye(problem.n, dtype=bool)
+    n_blocks = 2 * sum(bounded.boxes.n_secrets for bounded in problem.bounded)
+    near = min(NEAREST, max(_MOST_ARCS // max(n_blocks * n, 1), _FEWEST))
+    order = np.argsort(problem.distances, axis=1, kind="stable")[:, :near]
     np.put_along_axis(mask, order, True, axis=1)
     mask[:, np.argsort(-problem.sizes, kind="stable")[:LARGEST]] = True
     return mask

@@ -50,7 +50,9 @@ from sklearn_puffer._release.evidence import (
     SetLoss,
     UtilityWarning,
     jsonable,
+    pair_cells,
     plain_record,
+    utility_section,
     weak_warning,
 )
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying, Noted, check_keying, keyed_rows
@@ -99,7 +101,13 @@ from sklearn_puffer._release.parameters import (
     secret_of,
 )
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
-from sklearn_puffer._release.records import Fields, all_written, stated, written
+from sklearn_puffer._release.records import (
+    Fields,
+    all_written,
+    certificate_from_dict,
+    stated,
+    written,
+)
 from sklearn_puffer._release.row_certificates import (
     NOT_BETTER,
     SWAP_READERS,

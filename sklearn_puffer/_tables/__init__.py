@@ -9,6 +9,7 @@ from sklearn_puffer._tables.columns import (
     column_reader,
     nearest,
     placed_in,
+    row_blocks,
     rule_of,
     unit_of,
 )
@@ -50,6 +51,7 @@ from sklearn_puffer._tables.frame import (
     as_pandas,
     beside,
     cells_frame,
+    counts_frame,
     first_values,
     frame_table,
     is_frame,
@@ -62,6 +64,7 @@ from sklearn_puffer._tables.frame import (
     secret_columns,
     series,
     taken_rows,
+    values_frame,
     values_in,
     values_of,
 )

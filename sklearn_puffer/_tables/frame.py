@@ -282,6 +282,38 @@ def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.
     return pd.DataFrame.from_records(records, columns=list(columns))
 
 
+def values_frame(columns: Mapping[Name, Values]) -> pd.DataFrame:
+    """Return columns of values as a DataFrame, in types that hold what is missing."""
+    data = {name: _bare_column(values) for name, values in columns.items()}
+    return pd.DataFrame(data, columns=pd.Index(list(data)))
+
+
+def _bare_column(values: Values) -> Any:
+    if values.levels is not None:
+        codes: Any = values.filled(-1)
+        if values.declared:
+            return pd.Categorical.from_codes(codes, pd.Index(values.levels), values.ordered)
+        return take_levels(values.levels, codes)
+    if values.unit is not None:
+        times: Array = values.data.astype(values.unit)
+        if values.missing is not None:
+            times[values.missing] = "NaT"
+        return times
+    if values.missing is None or values.kind == "float":
+        return values.data
+    dtype: Any = "boolean" if values.kind == "boolean" else "Int64"
+    column = pd.array(values.data, dtype=dtype)
+    column[values.missing] = pd.NA
+    return column
+
+
+def counts_frame(counts: Array, columns: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    """Return counts, with columns named by a sensitive column and a secret, or by a secret."""
+    if len({column for column, _ in columns}) == 1:
+        return pd.DataFrame(counts, columns=pd.Index([secret for _, secret in columns]))
+    return pd.DataFrame(counts, columns=pd.MultiIndex.from_tuples(columns))
+
+
 def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:
     """Return rows of codes as a DataFrame of the values they stand for."""
     data = {

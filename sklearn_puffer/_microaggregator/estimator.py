@@ -1,0 +1,347 @@
+"""`PufferfishMicroaggregator`: rows become the typical row of a group of similar ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_puffer._base import (
+    Array,
+    PufferfishWarning,
+    check_choice,
+    check_count,
+    check_positive,
+    digest,
+    fitting,
+    quoted,
+)
+from sklearn_puffer._microaggregator.fit import Settings, learn
+from sklearn_puffer._microaggregator.release import TypicalRows
+from sklearn_puffer._release import (
+    FitRows,
+    Guarantee,
+    Keying,
+    LearntMechanism,
+    Released,
+    TableRelease,
+    Watch,
+    next_table,
+    refuse_lazy,
+)
+from sklearn_puffer._tables import Table, named_frame, readable, readable_column, row_digests
+from sklearn_puffer._tables import beside as columns_beside
+
+# digests of the tables that each has released: they are in no copy and no file
+_marks: WeakKeyDictionary[PufferfishMicroaggregator, set[str]] = WeakKeyDictionary()
+
+
+class PufferfishMicroaggregator(TableRelease):
+    r"""Release typical rows, moved so that none of them tells much about sensitive columns.
+
+    `fit` groups similar rows, counts the secrets of each group, and finds the channel K between
+    groups that changes rows least, for which
+
+    .. math:: \frac{P(b \mid s)}{P(b \mid t)} =
+              \frac{\sum_a m_s(a) K(b|a) / \sum_a m_s(a)}{\sum_a m_t(a) K(b|a) / \sum_a m_t(a)}
+              \le e^{\varepsilon}
+
+    for every typical row b and protected pair (s, t), over **all** masses m within a simultaneous
+    confidence set around the counts. `transform` finds the group a of each row, draws b from
+    K(.|a), independently, and releases the typical row of b. It needs nobody's secret, takes single
+    rows, and refuses no row that can be read.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget in nats: what a released row may add to or take from the log odds.
+    sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
+        The sensitive columns of X, which are never released. Without them, pass
+        ``sensitive_features`` to `fit`.
+    public : str, int, list of these, or None, default=None
+        The columns that are released; by default all others.
+    joined : str, int or list of these, default=None
+        Columns of X that readers may join later: the budget is kept for who knows them, too. They
+        are not released. At most 20 combinations of their values.
+    secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
+        The protected pairs of secrets.
+    n_prototypes : "auto" or int, default="auto"
+        How many typical rows there are at most. "auto" tries 8, 24, 60 and 150, and takes what
+        changes least.
+    min_size : int, default=30
+        The fewest fitted rows that a typical row stands for.
+    level : float or None, default=0.95
+        Confidence with which the set holds the true masses. None takes them as counted.
+    values : {"typical", "drawn"}, default="typical"
+        "drawn" draws each column of a released row from those of its group, in bins of
+        ``min_size`` fitted rows: spreads and margins are kept, what hangs together within a group
+        is not.
+    label_weight : float, default=2.0
+        How much the y of `fit` counts where rows are grouped; 0 leaves it out.
+    weights : dict, default=None
+        The unit of distance of columns, in the place of their standard deviation (of 1 for a change
+        of category).
+    remainder : {"drop", "passthrough"}, default="drop"
+        What is done with columns that are neither sensitive, public nor joined. Passed ones are not
+        protected, nor what they add to a typical row.
+    random_state : int or None, default=None
+        None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
+    n_jobs : int or None, default=None
+        Not used yet.
+    verbose : int, default=0
+        1 shows after two seconds on standard error what is done, and how much is left.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What is guaranteed, for which two readers, and what is not covered.
+    utility_ : pandas.DataFrame of shape (n_public, 10)
+        How much of each column survives: as for `PufferfishNoiser`, with ``change_sd`` parted into
+        ``grouping`` and ``moving``.
+    prototypes_ : pandas.DataFrame of shape (n_prototypes, n_public)
+        The typical rows.
+    counts_ : pandas.DataFrame of shape (n_prototypes, n_secrets)
+        Fitted rows of each protected secret. Keep it, and ``channel_``, where the table is.
+    channel_ : scipy.sparse.csr_array of shape (n_prototypes, n_prototypes)
+        K, whose rows sum to 1.
+    labels_ : ndarray of shape (n_rows,)
+        The typical row that each fitted row is nearest to; of those with a positive weight.
+    secret_pairs_ : dict
+        The protected pairs by sensitive column.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where `fit` saw string column names.
+
+    Raises
+    ------
+    UncertifiedError
+        By `transform`, if the certificate does not hold.
+
+    See Also
+    --------
+    PufferfishNoiser : For few columns.
+
+    Notes
+    -----
+    *Formal guarantees.* A new row: who knows the distribution, K, the fitted table with its secrets
+    and everything about all other people, and sees the released row, shifts the odds between two
+    secrets by at most e^epsilon, if the masses lie in the set and prototypes occur as in `fit`. A
+    fitted row: who holds the list of fitted rows, with or without secrets, but not who owns what,
+    and sees one released row, shifts them by at most e^epsilon. The loss is recomputed exactly, in
+    whole numbers, by code that shares nothing with the linear program. A second independent release
+    of a row is not covered: with ``row_id`` and a key a row is released alike each time.
+
+    References
+    ----------
+    Defays and Nanopoulos 1993, Domingo-Ferrer and Mateo-Sanz 2002 (microaggregation); Hoeffding
+    1956 (bounds for unequal chances).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishMicroaggregator
+    >>> rng = np.random.default_rng(0)
+    >>> ill = rng.random(2000) < 0.3
+    >>> table = pd.DataFrame({"ill": ill, "age": 40 + 9 * ill + rng.integers(0, 20, 2000)})
+    >>> rows = PufferfishMicroaggregator(epsilon=1.0, sensitive="ill").fit(table)
+    >>> rows.certificate_.holds, bool(0.99 < rows.certificate_.loss <= 1.0)
+    (True, True)
+    >>> released = rows.transform(pd.DataFrame({"age": [41, 67, 200]}))
+    >>> bool(released["age"].isin(rows.prototypes_["age"]).all())
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        sensitive: Any = None,
+        public: Any = None,
+        joined: Any = None,
+        secret_pairs: Any = "all",
+        n_prototypes: Any = "auto",
+        min_size: int = 30,
+        level: float | None = 0.95,
+        values: str = "typical",
+        label_weight: float = 2.0,
+        weights: Any = None,
+        remainder: str = "drop",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.sensitive = sensitive
+        self.public = public
+        self.joined = joined
+        self.secret_pairs = secret_pairs
+        self.n_prototypes = n_prototypes
+        self.min_size = min_size
+        self.level = level
+        self.values = values
+        self.label_weight = label_weight
+        self.weights = weights
+        self.remainder = remainder
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn typical rows and the channel between them.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            The rows that are grouped and counted.
+        y : array-like of shape (n_rows,), default=None
+            What a model of the released rows is to predict: groups then part what it needs. It is
+            never released. The certificate says that it was used.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            The secrets, where they are not columns of X; aligned by position.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Non-negative whole numbers: how often each row counts.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with fitting(self):
+            self._fit(X, y, sensitive_features, sample_weight)
+        return self
+
+    def assign(self, X: Any) -> Array:
+        """Return the number of the typical row that each row is nearest to.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            As `transform` takes it.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            Rows of `prototypes_`. It tells of a row what is not protected: keep it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_puffer import PufferfishMicroaggregator
+        >>> X = np.repeat([[0.0], [1.0]], 50, axis=0)
+        >>> secrets = np.tile([0, 1], 50)
+        >>> rows = PufferfishMicroaggregator().fit(X, sensitive_features=secrets)
+        >>> rows.assign([[0.1], [0.9], [7.0]]).tolist()
+        [0, 1, 1]
+        """
+        check_is_fitted(self)
+        prototypes = self._mechanism().prototypes
+        return np.asarray(prototypes.assign(prototypes.coordinates.read(next_table(self, X))))
+
+    @property
+    def utility_(self) -> Any:
+        """How much of each public column survives: a DataFrame, by name or position."""
+        check_is_fitted(self)
+        utility = self.certificate_.utility
+        fields = [name for name in type(utility[0]).__dataclass_fields__ if name != "name"]
+        return named_frame({column.name: vars(column) for column in utility}, fields)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _mechanism(self) -> TypicalRows:
+        mechanism = self._fitted.mechanism
+        assert isinstance(mechanism, TypicalRows)
+        return mechanism
+
+    def _checked_parameters(self) -> Settings:
+        guarantee = Guarantee.of(self.get_params(deep=False))
+        n_prototypes = self.n_prototypes
+        if not (isinstance(n_prototypes, str) and n_prototypes == "auto"):
+            check_count(n_prototypes, "n_prototypes")
+        return Settings(
+            guarantee=guarantee,
+            public=self.public,
+            joined=self.joined,
+            n_prototypes=None if n_prototypes == "auto" else int(n_prototypes),
+            min_size=check_count(self.min_size, "min_size", minimum=2),
+            level=None if self.level is None else _checked_level(self.level),
+            values=check_choice(self.values, "values", ["typical", "drawn"]),
+            label_weight=_checked_weight(self.label_weight),
+            weights=_checked_units(self.weights),
+            remainder=check_choice(self.remainder, "remainder", ["drop", "passthrough"]),
+        )
+
+    def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
+        refuse_lazy(X)
+        rows = super()._rows_to_fit(X, y, sensitive_features, sample_weight)
+        if y is None or self.label_weight == 0.0:
+            return replace(rows, y=None)
+        columns = columns_beside(readable_column(y, "y"), rows.table.n_rows, readable(X), "y")
+        if len(columns) != 1:
+            raise ValueError(f"y has {len(columns)} columns, and one is used; pass one of them.")
+        return replace(rows, y=next(iter(columns.values())))
+
+    def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
+        return learn(parameters, rows)
+
+    def _taken(self, learnt: LearntMechanism) -> None:
+        _marks[self] = set()
+
+    def _released(
+        self, table: Table, X: Any, keying: Keying | None, watch: Watch | None
+    ) -> Released:
+        released = super()._released(table, X, keying, watch)
+        if keying is None:
+            self._note_release(table)
+        return released
+
+    def _note_release(self, table: Table) -> None:
+        """Warn, once, where the same rows are released a second time without a key."""
+        space = self._mechanism().prototypes.coordinates
+        rows = row_digests(space.read(table).columns)
+        mark, seen = digest(np.sort(rows)), _marks.setdefault(self, set())
+        if mark in seen and "" not in seen:
+            seen.add("")
+            warnings.warn(_AGAIN, PufferfishWarning, stacklevel=4)
+        seen.add(mark)
+
+
+_AGAIN = (
+    "these rows were released before, and two independent releases may tell far more than one; "
+    "pass row_id= and a key to release rows alike each time."
+)
+
+
+def _checked_level(level: Any) -> float:
+    if check_positive(level, "level", "take 0.95, or None for masses as counted") >= 1.0:
+        raise ValueError(
+            f"level must lie in (0, 1), got {level!r}; take 0.95, or None for masses as counted."
+        )
+    return float(level)
+
+
+def _checked_weight(weight: Any) -> float:
+    if weight == 0:
+        return 0.0
+    return check_positive(weight, "label_weight", "take 2.0, or 0 to leave y out")
+
+
+def _checked_units(weights: Any) -> Mapping[Any, Any]:
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            f"weights must map columns to units of distance, got {quoted(weights)}; leave it out "
+            "for standard deviations."
+        )
+    return dict(weights)

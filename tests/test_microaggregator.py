@@ -1,0 +1,448 @@
+"""`PufferfishMicroaggregator`: what it releases, to whom it keeps its word, and what it says."""
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import check_estimator
+
+from sklearn_puffer import (
+    PufferfishMicroaggregator,
+    PufferfishRelease,
+    PufferfishWarning,
+    UnseenValuesWarning,
+)
+
+KEY = b"blake2b:" + bytes(32)
+
+
+def people(n=1500, seed=0):
+    """Return people whose age, pay and job depend on whether they are ill, and a column on none."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.3
+    gaps = rng.random(n) < 0.1
+    table = pd.DataFrame(
+        {
+            "ill": np.where(ill, "yes", "no"),
+            "age": 40 + 9 * ill + rng.integers(0, 20, n),
+            "pay": (rng.normal(size=n) + ill).astype(np.float32),
+            "job": np.where(rng.random(n) < 0.2 + 0.4 * ill, "cook", "clerk"),
+            "vip": rng.random(n) < 0.5,
+            "grade": pd.Categorical.from_codes(rng.integers(0, 3, n), list("abc"), ordered=True),
+            "visits": pd.Series(rng.integers(0, 9, n), dtype="Int64").mask(gaps),
+        }
+    )
+    return table.set_index(pd.Index([f"p{k}" for k in range(n)]))
+
+
+TABLE = people()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return PufferfishMicroaggregator(sensitive="ill", n_prototypes=12).fit(TABLE)
+
+
+def odds(counts, channel):
+    """Return the largest log odds at each prototype, of two columns of counts."""
+    first, second = ((counts[:, k] / counts[:, k].sum()) @ channel for k in (0, 1))
+    return np.abs(np.log(first / second))
+
+
+def test_released_rows_are_typical_rows_in_the_types_of_the_table(rows):
+    released = rows.transform(TABLE)
+    assert list(released.columns) == ["age", "pay", "job", "vip", "grade", "visits"]
+    assert released.index.equals(TABLE.index)
+    assert released.dtypes.equals(TABLE.dtypes[released.columns])
+    known = set(rows.prototypes_.astype(object).fillna("gone").itertuples(index=False))
+    assert set(released.astype(object).fillna("gone").itertuples(index=False)) <= known
+
+
+def test_what_is_shown_fits_together(rows):
+    n = len(rows.prototypes_)
+    assert rows.counts_.shape == (n, 2)
+    assert list(rows.counts_.columns) == ["no", "yes"]
+    assert rows.counts_.to_numpy().sum() == len(TABLE)
+    assert rows.counts_.to_numpy().sum(axis=1).min() >= 30
+    assert (np.bincount(rows.labels_) == rows.counts_.sum(axis=1)).all()
+    assert (rows.assign(TABLE) == rows.labels_).all()
+    np.testing.assert_allclose(rows.channel_.sum(axis=1), 1.0)
+
+
+def test_the_certificate_states_what_own_arithmetic_finds(rows):
+    certificate = rows.certificate_
+    counts, channel = rows.counts_.to_numpy(), rows.channel_.toarray()
+    as_counted = odds(counts, channel).max()
+    assert certificate.facts.counted == pytest.approx(as_counted, abs=1e-9)
+    assert 0.999 < certificate.loss <= 1.0
+    assert certificate.holds
+    assert as_counted < 1.0 < certificate.facts.joint
+    assert certificate.table["upper"].max() == pytest.approx(certificate.loss)
+    with np.errstate(divide="ignore"):
+        told = np.log((counts / counts.sum(axis=0))[:, 0] / (counts / counts.sum(axis=0))[:, 1])
+    assert certificate.facts.further >= np.abs(told).max()
+    assert as_counted < certificate.facts.table < 2.0
+
+
+def test_two_readers_and_what_is_not_covered_have_a_line_each(rows):
+    assert "Risk: a second independent release" in str(rows.certificate_)
+    text = rows.certificate_.details()
+    assert "A new row: whoever knows the distribution" in text
+    assert "A fitted row: whoever holds the list of fitted rows" in text
+    assert text.count("Not covered: ") == 5
+    assert "95% set" in text
+    counted = PufferfishMicroaggregator(sensitive="ill", n_prototypes=4, level=None).fit(TABLE)
+    assert "sampling error may move the odds" in counted.certificate_.details()
+    assert counted.certificate_.facts.joint is None
+
+
+def test_the_change_is_parted_into_grouping_and_moving(rows):
+    utility = rows.utility_
+    assert list(utility.index) == ["age", "pay", "job", "vip", "grade", "visits"]
+    np.testing.assert_allclose(utility["grouping"] + utility["moving"], utility["change_sd"])
+    age = TABLE["age"].to_numpy()
+    typical = rows.prototypes_["age"].to_numpy()
+    flows = rows.channel_.toarray()[rows.labels_]
+    moved = (np.abs(age[:, None] - typical) * flows).sum(axis=1).mean()
+    alone = np.abs(age - typical[rows.labels_]).mean()
+    assert utility.loc["age", "change"] == pytest.approx(moved, rel=1e-3)
+    assert utility.loc["age", "grouping"] == pytest.approx(alone / age.std(), rel=1e-3)
+    constant = np.abs(age - np.median(age)).mean()
+    assert utility.loc["age", "constant"] == pytest.approx(constant, rel=1e-9)
+    facts = rows.certificate_.facts
+    assert utility["change_sd"].mean() == pytest.approx(facts.grouping + facts.moving)
+
+
+@pytest.mark.slow
+def test_the_sampler_draws_the_channel_and_rows_are_independent(rows):
+    typical = int(np.bincount(rows.labels_).argmax())
+    person = TABLE.iloc[[int(np.flatnonzero(rows.labels_ == typical)[0])]]
+    n = 200_000
+    drawn = rows.assign(rows.transform(pd.concat([person] * n, ignore_index=True)))
+    expected = rows.channel_.toarray()[typical] * n
+    counts = np.bincount(drawn, minlength=len(expected))
+    there = expected > 5.0
+    assert counts[expected == 0.0].sum() == 0
+    statistic = ((counts - expected)[there] ** 2 / expected[there]).sum()
+    assert statistic < chi2.ppf(0.9999, there.sum())
+    common = int(expected.argmax())
+    same = (drawn[:-1] == common) & (drawn[1:] == common)
+    chance = (expected[common] / n) ** 2
+    assert abs(same.mean() - chance) < 6.0 * np.sqrt(chance / n)
+
+
+def test_keyed_rows_are_the_same_in_any_order_and_from_any_copy(rows):
+    table = TABLE.assign(number=range(len(TABLE)))
+    first = rows.transform(table, row_id="number", key=KEY)
+    assert rows.transform(table[::-1], row_id="number", key=KEY)[::-1].equals(first)
+    assert not rows.transform(table, row_id="number", key=KEY, dataset="other").equals(first)
+    read = PufferfishRelease.from_json(rows.to_json())
+    assert read.transform(table, row_id="number", key=KEY).equals(first)
+    assert read.certificate_ == rows.certificate_
+    copy = pickle.loads(pickle.dumps(rows))
+    assert copy.transform(table, row_id="number", key=KEY).equals(first)
+
+
+def test_the_artifact_is_small_and_says_what_it_is(rows):
+    text = rows.to_json()
+    assert len(text) < 200_000
+    assert json.loads(text)["mechanism"] == "microaggregation"
+    assert "keep this file where you keep the table" in text
+
+
+def test_a_changed_artifact_is_refused(rows):
+    record = json.loads(rows.to_json())
+    shares = record["numerators"]["shares"]
+    shares[0], shares[1] = shares[1], shares[0]
+    with pytest.raises(ValueError, match=r"changed or damaged|does not fit"):
+        PufferfishRelease.from_json(json.dumps(record))
+
+
+def test_a_second_unkeyed_release_of_the_same_rows_warns_once(rows):
+    copy = pickle.loads(pickle.dumps(rows))
+    copy.transform(TABLE)
+    with pytest.warns(PufferfishWarning, match="released before"):
+        copy.transform(TABLE[::-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy.transform(TABLE)
+        copy.transform(people(seed=5))
+        again = pickle.loads(pickle.dumps(rows))
+        for _ in range(2):
+            again.transform(TABLE.assign(n=range(len(TABLE))), row_id="n", key=KEY)
+
+
+def test_values_that_fit_never_saw_are_counted_and_released_as_the_nearest_row(rows):
+    strange = TABLE[:3].assign(job=["smith", "cook", "smith"], age=[1e6, 41, 41])
+    with pytest.warns(UnseenValuesWarning, match=r"2 values were not seen in fit.*'job'"):
+        released = rows.transform(strange)
+    assert released["job"].isin(["cook", "clerk"]).all()
+
+
+def test_infinite_numbers_and_other_kinds_of_columns_are_refused(rows):
+    with pytest.raises(ValueError, match="pay"):
+        rows.transform(TABLE.assign(pay=np.inf))
+    with pytest.raises(TypeError, match="age"):
+        rows.transform(TABLE.assign(age="old"))
+
+
+@pytest.mark.slow
+def test_columns_may_be_drawn_in_bins_of_many_rows():
+    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=12, values="drawn").fit(TABLE)
+    typical = PufferfishMicroaggregator(sensitive="ill", n_prototypes=12).fit(TABLE)
+    released, flat = rows.transform(TABLE), typical.transform(TABLE)
+    assert abs(released["pay"].std() / TABLE["pay"].std() - 1.0) < 0.1
+    assert flat["pay"].std() < 0.9 * TABLE["pay"].std()
+    assert rows.certificate_.loss == typical.certificate_.loss
+    assert rows.certificate_.facts.drawn > 0.0
+    table = TABLE.assign(number=range(len(TABLE)))
+    first = rows.transform(table, row_id="number", key=KEY)
+    for copy in (PufferfishRelease.from_json(rows.to_json()), pickle.loads(pickle.dumps(rows))):
+        assert copy.transform(table, row_id="number", key=KEY).equals(first)
+    assert rows.utility_["change_sd"].mean() > typical.utility_["change_sd"].mean()
+
+
+def joined_people(n=3000, seed=1):
+    """Return people whose secret hangs together with their place only where a label is known."""
+    rng = np.random.default_rng(seed)
+    ill, label = rng.random(n) < 0.5, rng.random(n) < 0.5
+    high = rng.random(n) < np.where(ill == label, 0.85, 0.15)
+    return pd.DataFrame({"ill": ill, "label": label, "place": np.where(high, 3.0, 1.0)})
+
+
+def test_a_joined_label_is_bounded_and_costs_more():
+    table = joined_people()
+    alone = PufferfishMicroaggregator(sensitive="ill", public="place").fit(
+        table.drop(columns="label"), table["label"]
+    )
+    joined = PufferfishMicroaggregator(sensitive="ill", joined="label").fit(table)
+    assert alone.certificate_.facts.beyond > 0.5
+    assert "who knows their label moves the odds of" in str(alone.certificate_)
+    assert "'label'" in joined.certificate_.details()
+    assert list(joined.transform(table).columns) == ["place"]
+    assert joined.certificate_.facts.moving > alone.certificate_.facts.moving + 0.05
+    for label in (False, True):
+        of_label = table["label"].to_numpy() == label
+        for rows, low, high in ((alone, 1.2, 3.0), (joined, 0.0, 1.0)):
+            counts = np.array(
+                [
+                    np.bincount(rows.labels_[of_label & (table["ill"] == s)], minlength=2)
+                    for s in (False, True)
+                ]
+            ).T
+            assert low <= odds(counts, rows.channel_.toarray()).max() <= high
+
+
+def test_passed_columns_are_told_of():
+    table = joined_people()
+    rows = PufferfishMicroaggregator(sensitive="ill", public="place", remainder="passthrough")
+    rows.fit(table)
+    assert list(rows.transform(table).columns) == ["label", "place"]
+    assert rows.certificate_.facts.beyond > 0.5
+
+
+def test_several_sensitive_columns_are_all_protected():
+    table = people(seed=3).drop(columns=["grade", "visits"])
+    rows = PufferfishMicroaggregator(sensitive=["ill", "job"], n_prototypes=8).fit(table)
+    assert set(rows.secret_pairs_) == {"ill", "job"}
+    assert rows.counts_.columns.nlevels == 2
+    counts, channel = rows.counts_.to_numpy(), rows.channel_.toarray()
+    assert odds(counts[:, :2], channel).max() < 1.0
+    assert odds(counts[:, 2:], channel).max() < 1.0
+    assert rows.certificate_.loss <= 1.0
+
+
+def test_secrets_that_are_numbers_come_in_bins():
+    rows = PufferfishMicroaggregator(sensitive={"pay": 3}, public=["age"], n_prototypes=6)
+    rows.fit(TABLE)
+    assert rows.counts_.shape[1] == 3
+    assert rows.certificate_.holds
+
+
+@pytest.mark.slow
+def test_weights_count_rows():
+    weights = np.random.default_rng(2).integers(0, 3, len(TABLE))
+    repeated = TABLE.loc[np.repeat(TABLE.index, weights)]
+    weighed = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6)
+    weighed.fit(TABLE, sample_weight=weights)
+    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6).fit(repeated)
+    assert weighed.counts_.equals(rows.counts_)
+    assert weighed.prototypes_.equals(rows.prototypes_)
+    assert (weighed.channel_ != rows.channel_).nnz == 0
+    assert weighed.certificate_.n_rows == weights.sum()
+
+
+@pytest.mark.slow
+def test_the_order_of_rows_does_not_matter():
+    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6).fit(TABLE)
+    turned = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6).fit(TABLE[::-1])
+    assert rows.prototypes_.equals(turned.prototypes_)
+    assert rows.counts_.equals(turned.counts_)
+
+
+@pytest.mark.slow
+def test_auto_takes_the_number_that_changes_least_and_shares_the_error():
+    rows = PufferfishMicroaggregator(sensitive="ill", public=["age", "pay"]).fit(TABLE)
+    facts = rows.certificate_.facts
+    assert len(facts.tried) == 2  # 8 and 24: 1,500 rows are 50 times 30
+    assert facts.grouping + facts.moving == min(change for _, change in facts.tried)
+    alone = PufferfishMicroaggregator(
+        sensitive="ill", public=["age", "pay"], n_prototypes=facts.n_prototypes
+    ).fit(TABLE)
+    if len(alone.prototypes_) == len(rows.prototypes_):
+        assert alone.certificate_.facts.moving < facts.moving
+
+
+@pytest.mark.slow
+def test_a_pipeline_keeps_what_its_model_needs():
+    table, y = people(3000, seed=7), None
+    y = np.where(table["pay"] + 0.05 * table["age"] > 3.0, "rich", "poor")
+    public = ["age", "pay", "job", "vip"]
+    scores = []
+    for labels in (y, None):
+        rows = PufferfishMicroaggregator(sensitive="ill", public=public, n_prototypes=8)
+        released = rows.fit(table, labels).transform(table)
+        scores.append(
+            (LogisticRegression().fit(released[["age", "pay"]], y)).score(
+                released[["age", "pay"]], y
+            )
+        )
+    assert scores[0] > scores[1]
+    release = PufferfishMicroaggregator(sensitive="ill", public=public, n_prototypes=8)
+    model = make_pipeline(release, OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PufferfishWarning)  # predict releases the rows again
+        assert model.fit(table, y).score(table, y) > 0.6
+    assert model[0].certificate_.facts.labels
+
+
+@pytest.mark.slow
+def test_arrays_and_polars_come_back_as_themselves():
+    array = TABLE[["age", "pay"]].to_numpy()
+    rows = PufferfishMicroaggregator(n_prototypes=6).fit(
+        array, sensitive_features=TABLE["ill"].to_numpy()
+    )
+    assert isinstance(rows.transform(array), np.ndarray)
+    frame = pl.from_pandas(TABLE[["ill", "age", "job"]])
+    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6).fit(frame)
+    released = rows.transform(frame)
+    assert released.schema == frame.drop("ill").schema
+
+
+def test_dates_stay_dates():
+    rng = np.random.default_rng(4)
+    days = pd.to_timedelta(rng.integers(0, 400, 600), "D")
+    table = pd.DataFrame({"ill": rng.random(600) < 0.4, "day": pd.Timestamp("2020-01-01") + days})
+    table.loc[::50, "day"] = pd.NaT
+    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6).fit(table)
+    released = rows.transform(table)["day"]
+    assert released.dtype == table["day"].dtype
+    assert released.dropna().isin(table["day"]).all()
+    assert rows.prototypes_["day"].dtype.kind == "M"
+
+
+def test_a_rare_secret_that_leaves_a_constant_is_named():
+    table = TABLE.assign(ill=np.where(np.arange(len(TABLE)) < 4, "rare", TABLE["ill"]))
+    table = table.sample(frac=1.0, random_state=0)
+    with pytest.warns(PufferfishWarning, match="secret 'rare' has 4 rows; merge secrets"):
+        rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=8, epsilon=0.2).fit(table)
+    assert rows.certificate_.holds
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"n_prototypes": "many"}, "n_prototypes"),
+        ({"n_prototypes": 0}, "n_prototypes"),
+        ({"min_size": 1}, "min_size"),
+        ({"level": 1.0}, "level must lie in"),
+        ({"values": "raw"}, "values"),
+        ({"label_weight": -1}, "label_weight"),
+        ({"weights": "spread"}, "weights must map"),
+        ({"weights": {"ill": 1.0}}, "weights"),
+        ({"joined": "ill"}, "both sensitive and joined"),
+        ({"joined": "age"}, "20 labels"),
+        ({"public": "ill"}, "both sensitive and public"),
+        ({"min_size": 5000}, "fewer than min_size=5000"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(parameters, error):
+    with pytest.raises((TypeError, ValueError), match=error):
+        PufferfishMicroaggregator(sensitive="ill").set_params(**parameters).fit(TABLE)
+
+
+def test_nothing_is_released_after_a_change(rows):
+    copy = pickle.loads(pickle.dumps(rows))
+    copy.epsilon = 2.0
+    with pytest.raises(ValueError, match=r"epsilon=2\.0 was set after fit"):
+        copy.transform(TABLE)
+
+
+@pytest.mark.slow
+def test_the_checks_of_scikit_learn_pass():
+    estimator = PufferfishMicroaggregator(sensitive=0, min_size=2, n_prototypes=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, on_skip=None, on_fail=None)
+    assert [each["check_name"] for each in results if each["status"] == "failed"] == []
+
+
+# ------------------------------------------------------------------------------------ how often
+
+LAWS = {
+    "few rows": (400, [0.5, 0.5], 2.0),
+    "a rare secret": (1500, [0.97, 0.03], 1.5),
+    "five secrets": (1500, [0.5, 0.2, 0.15, 0.1, 0.05], 1.0),
+    "at the boundary": (3000, [0.6, 0.4], 1.0),
+}
+
+
+def drawn_table(law, rng):
+    """Return rows of a known law, and the chance of each secret given its public column."""
+    n, shares, pull = LAWS[law]
+    place = rng.integers(0, 12, n)
+    logits = np.log(shares) + pull * np.outer((place - 5.5) / 5.5, np.linspace(-1, 1, len(shares)))
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    secrets = (chances.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
+    return pd.DataFrame({"secret": secrets, "place": place}), chances
+
+
+def beyond(law, n_tables, seed, level=0.95):
+    """Return in how many drawn tables the true odds move beyond epsilon."""
+    rng, count = np.random.default_rng(seed), 0
+    for _ in range(n_tables):
+        table, chances = drawn_table(law, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PufferfishWarning)
+            rows = PufferfishMicroaggregator(sensitive="secret", level=level).fit(table)
+        masses = np.zeros((len(rows.prototypes_), chances.shape[1]))
+        np.add.at(masses, rows.labels_, chances)
+        released = (masses / masses.sum(axis=0)).T @ rows.channel_.toarray()
+        count += np.log(released.max(axis=0) / released.min(axis=0)).max() > 1.0
+    return count
+
+
+def test_true_odds_of_some_tables_stay_within_the_budget():
+    assert beyond("few rows", 4, seed=0) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", list(LAWS))
+def test_true_odds_stay_within_the_budget_in_95_of_100_tables(law):
+    n = 60
+    assert beyond(law, n, seed=1) <= 0.05 * n + 2.5 * np.sqrt(0.05 * 0.95 * n)
+
+
+@pytest.mark.slow
+def test_as_counted_the_budget_is_often_broken():
+    """What the tests above would see."""
+    assert beyond("at the boundary", 30, seed=2, level=None) > 12
