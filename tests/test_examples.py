@@ -329,6 +329,27 @@ def test_the_examples_and_table_1_of_paper_004_are_printed_and_drawn(run, tmp_pa
         assert (tmp_path / f"renyi_{name}.png").stat().st_size > 0
 
 
+@pytest.mark.slow
+def test_noise_for_the_distances_of_closed_forms_keeps_what_the_priors_lose_within_the_budget(run):
+    printed = run("known_distances")
+    number = r"([\d.]+(?:e-\d+)?)"
+    distances = re.findall(rf"They lie {number} apart", printed)
+    assert [*map(float, distances)] == pytest.approx([40 * math.exp(-5), 0.6, 5.0], rel=1e-3)
+    scales = re.findall(rf"has scale {number}; added is noise of {number}\.$", printed, re.M)
+    (shift, diffusion), (_, attribute), (bound, count) = [
+        tuple(map(float, each)) for each in scales
+    ]
+    assert diffusion == shift > float(distances[0])
+    assert attribute == 0.6
+    assert count == 2.0 < bound == 5.0
+    losses = [float(loss) for loss in re.findall(rf"Proven loss: {number}$", printed, re.M)]
+    assert all(loss <= budget for loss, budget in zip(losses, (1e-5, 1.0, 1.0), strict=True))
+    # a chain of which each link keeps a tenth of what the first answer tells
+    told = 0.5 * sum(0.1**k for k in range(40))
+    assert f"{20 - told:.3f} are yes if the first is no, else {20 + told:.3f}" in printed
+    assert printed.count("Whoever sees a released row, and knows the prior") == 3
+
+
 def test_the_theorems_on_close_adversaries_are_printed_beside_what_they_really_learn(run):
     printed = run("close_priors")
     _, _, pure, _, renyi, last = printed.split("\n\n")
