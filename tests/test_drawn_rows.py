@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from math import comb, log
+from math import comb, factorial, log
 
 import numpy as np
 import pandas as pd
@@ -253,6 +253,64 @@ def test_the_figure_of_a_fitted_row_is_that_of_its_formula(seed):
     assert fitted_row_loss(counts, sizes, channel) == pytest.approx(
         claim(counts, sizes, sizes, channel), abs=1e-12
     )
+
+
+def chances_of_rows(law, sizes, channel, secret, b):
+    """Return the chances of all rows of bins, by all tables of others, of who is released as b.
+
+    ``law`` has the chances of cells, secrets and rows of two bins a column, coded as binary
+    numbers; other rows are drawn from their cell.
+    """
+    n_kinds = law.shape[2]
+    bits = np.array(list(itertools.product(range(2), repeat=n_kinds.bit_length() - 1)))
+    of_cell = law[b].sum(axis=0) / law[b].sum()
+
+    def drawn(own, others):
+        chances = np.zeros(n_kinds)
+        for table in itertools.combinations_with_replacement(range(n_kinds), others):
+            kinds = np.bincount(np.array(table, dtype=int), minlength=n_kinds)
+            ways = factorial(others) / np.prod([float(factorial(k)) for k in kinds])
+            counts = kinds + (0 if own is None else np.eye(n_kinds, dtype=int)[own])
+            ones = counts @ bits / counts.sum()
+            chances += ways * np.prod(of_cell**kinds) * np.prod(np.abs(1 - bits - ones), axis=1)
+        return chances
+
+    masses = law[:, secret, :] * channel[:, [b]]
+    total = masses[1 - b].sum() * drawn(None, sizes[b])
+    for kind in range(n_kinds):
+        total = total + masses[b, kind] * drawn(kind, sizes[b] - 1)
+    return total / masses.sum()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_columns", [2, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_all_drawn_columns_of_a_fitted_row_lose_no_more_than_is_said(n_columns, seed):
+    rng = np.random.default_rng(seed)
+    law = rng.dirichlet(np.full(4 * 2**n_columns, 0.15)).reshape(2, 2, -1) + 1e-7
+    law /= law.sum()
+    channel = rng.dirichlet(np.ones(2), size=2) * 0.1 + 0.9 * np.eye(2)
+    sizes = rng.integers(n_columns + 1, 6, size=2)
+    counts = law.sum(axis=2) / law.sum(axis=(1, 2))[:, None]
+    worst = 0.0
+    for b in range(2):
+        first, second = (chances_of_rows(law, sizes, channel, s, b) for s in range(2))
+        assert first.sum() == pytest.approx(1.0)
+        worst = max(worst, np.abs(np.log(first / second)).max())
+    # every cell has its own number of rows, in which secrets are as frequent as in the law
+    stays = law.sum(axis=2) * np.diag(channel)[:, None]
+    of_cell = stays / np.einsum("as,ab->bs", law.sum(axis=2), channel)
+    more = np.minimum(1.0 / counts - 1.0, of_cell / counts)
+    rows = sizes[:, None]
+    assert worst <= np.log((rows + n_columns * more) / (rows - n_columns)).max() + 1e-9
+
+
+def test_the_figure_of_several_columns_is_that_of_its_formula():
+    counts, channel = np.array([[20, 10], [10, 20]]), np.eye(2)
+    for n_columns in (1, 4, 29):
+        found = fitted_row_loss(counts, counts.sum(axis=1), channel, n_columns)
+        assert found == pytest.approx(log((30 + 2 * n_columns) / (30 - n_columns)))
+    assert fitted_row_loss(counts, counts.sum(axis=1), channel, 30) == np.inf
 
 
 def test_a_secret_that_no_row_of_a_cell_has_leaves_the_figure_finite():

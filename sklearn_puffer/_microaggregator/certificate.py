@@ -53,8 +53,8 @@ class PrototypeFacts:
         The loss over bounds on joint masses, which holds for new rows whose prototypes are drawn as
         well; None as counted.
     values : {"typical", "drawn"}
-    drawn : float or None
-        What one drawn column of a fitted row may lose besides.
+    drawn, drawn_row : float or None
+        What one drawn column of a fitted row, and all of them together, may lose besides.
     joined : tuple of str
         Columns that readers may join later, which the budget covers.
     labels : bool
@@ -75,6 +75,7 @@ class PrototypeFacts:
     further: float
     values: str
     drawn: float | None
+    drawn_row: float | None
     joined: tuple[str, ...]
     labels: bool
     beyond: float | None
@@ -217,7 +218,8 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "Not covered: the typical rows themselves, medians of at least "
         f"{facts.smallest} rows; the number of prototypes was chosen by their total change.",
         *([] if facts.level is not None else [_AS_COUNTED]),
-        *([] if facts.drawn is None else [_about_drawn(facts.drawn)]),
+        *([] if facts.drawn is None else [_about_drawn(facts)]),
+        *([_BY_LABELS] if facts.labels else []),
     ]
 
 
@@ -226,8 +228,20 @@ _AS_COUNTED = (
 )
 
 
-def _about_drawn(loss: float) -> str:
+_BY_LABELS = (
+    "y had a part in the choice of typical rows, so rows are taken to be independent given their "
+    "public columns and y, and y to be as frequent in new rows as in fit."
+)
+
+
+def _about_drawn(facts: PrototypeFacts) -> str:
+    assert facts.drawn is not None
+    assert facts.drawn_row is not None
+    row = "more than can be bounded"
+    if isfinite(facts.drawn_row):
+        row = f"{facts.drawn_row:.3g}"
     return (
         "Columns are drawn from bins of fitted rows: for a reader who does not know these, one "
-        f"column of a fitted row may lose {loss:.3g} besides."
+        f"column of a fitted row may lose {facts.drawn:.3g} besides, and all together {row}; the "
+        "fitted row's guarantee is for readers who hold the list."
     )

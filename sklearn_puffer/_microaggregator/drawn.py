@@ -6,17 +6,20 @@ the cell, columns are drawn independently, in proportion to whole numbers.
 
 For a row that was not fitted that is a function of the released cell, and costs nothing; nor does
 it before a reader who holds the fitted rows. A row that was fitted is itself among those that are
-counted. Let :math:`n_b` be the rows of cell b, :math:`q_s(b)` the share of secret s among them, and
-:math:`\pi_s(b)` the chance that a row of secret s that was released as b is of cell b. Before a
-reader who knows how values are distributed, but not who was fitted, one column of it loses at most
+drawn from. Let :math:`n_b` be the rows of cell b, :math:`q_s(b)` the share of secret s among them,
+and :math:`\pi_s(b)` the chance that a row of secret s that was released as b is of cell b. Before a
+reader who knows how values are distributed, but not who was fitted, d of its columns lose at most
 
-.. math:: \max_{b, s} \log \frac{n_b + \min(1 / q_s(b) - 1,\; \pi_s(b) / q_s(b))}{n_b - 1}
+.. math:: \max_{b, s} \log \frac{n_b + d \min(1 / q_s(b) - 1,\; \pi_s(b) / q_s(b))}{n_b - d}
 
-besides, which is at most :math:`\log(1 + 1 / ((n_b - 1) q_s(b)))`. For let p be the share of a bin
-in cell b, and r that among its rows of secret s. A draw gives the bin with probability
-:math:`p + \pi_s(b) (r - p) / n_b`, where :math:`q_s(b) r \le p`; and for the other secret
-:math:`r \ge 0`. Several columns may lose more than the sum of this, where they hang together within
-a cell.
+besides, whatever hangs together within a cell. For let F(m, C) be the expected product over the
+columns C of how many of m independent rows of the cell lie in a given bin: a sum over the ways to
+part C into k rows, each weighed by :math:`m (m - 1) \dots (m - k + 1)`. So
+:math:`F(n - 1, C) \ge (1 - d / n) F(n, C)`. Let :math:`p_S` be the chance that a row of the cell
+lies in the bins of the columns S, and :math:`r_S` that of one of secret s, :math:`q_s r_S \le p_S`.
+Then :math:`F(n, C) = \sum_S p_S F(n - 1, C \setminus S)`, and with r in the place of p these are
+the draws where one of the n rows has secret s: at most
+:math:`F(n, C) (1 + (1 / q_s - 1) d / n)`, and at least :math:`F(n - 1, C)`.
 """
 
 from __future__ import annotations
@@ -238,8 +241,12 @@ class DrawnCounts:
         return Drawn(values, {name: c.astype(np.int64) for name, c in self._counts.items()})
 
 
-def fitted_row_loss(counts: IntArray, sizes: IntArray, channel: FloatArray) -> float:
-    """Return what one drawn column of a fitted row may lose besides; see the module.
+def fitted_row_loss(
+    counts: IntArray, sizes: IntArray, channel: FloatArray, n_columns: int = 1
+) -> float:
+    """Return what drawn columns of a fitted row may lose besides; see the module.
+
+    Infinite where a prototype has no more rows than there are columns.
 
     Parameters
     ----------
@@ -249,16 +256,23 @@ def fitted_row_loss(counts: IntArray, sizes: IntArray, channel: FloatArray) -> f
         All rows, at least two of each prototype.
     channel : ndarray of shape (n_prototypes, n_prototypes)
         K, with rows that sum to 1.
+    n_columns : int, default=1
+        How many columns are looked at together.
 
     Examples
     --------
     >>> counts = np.array([[20, 10], [10, 20]])
     >>> round(fitted_row_loss(counts, np.array([30, 30]), np.eye(2)), 3)
     0.098
+    >>> round(fitted_row_loss(counts, np.array([30, 30]), np.eye(2), n_columns=5), 3)
+    0.47
     """
+    if n_columns >= sizes.min():
+        return float("inf")
     stays = (sizes * np.diag(channel))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         own = sizes[:, None] / counts - 1.0
         told = np.where(stays > 0.0, stays / (channel.T @ counts), 0.0)
-    worst = (sizes[:, None] + np.minimum(own, told)) / (sizes[:, None] - 1.0)
+    rows = sizes[:, None]
+    worst = (rows + n_columns * np.minimum(own, told)) / (rows - n_columns)
     return float(np.log(worst.max()))

@@ -203,7 +203,8 @@ class PufferfishMicroaggregator(TableRelease):
             The rows that are grouped and counted.
         y : array-like of shape (n_rows,), default=None
             What a model of the released rows is to predict: groups then part what it needs. It is
-            never released. The certificate says that it was used.
+            never released. The certificate says that it was used. One that tells a sensitive column
+            is refused.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X; aligned by position.
         sample_weight : array-like of shape (n_rows,), default=None

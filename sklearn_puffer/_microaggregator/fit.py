@@ -68,6 +68,7 @@ from sklearn_puffer._tables import (
     first_values,
     public_columns,
     resolve,
+    row_digests,
     secret_pairs_of,
     values_frame,
 )
@@ -191,6 +192,10 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     )
     columns = faults.of(lambda name: _public(rows, name, settings.public is not None), public)
     faults.refuse()
+    label = None if given.y is None else rows.kept(given.y)
+    if label is not None:
+        for secret in read:
+            check_label(label, secret, _raw(given, rows, secret.name), rows)
     used = {*hidden, *public, *joined}
     passing = settings.remainder == "passthrough"
     return TableRead(
@@ -202,10 +207,30 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         columns=dict(zip(public, columns, strict=True)),
         secrets=read,
         pairs=secret_pairs_of(settings.guarantee.pairs, read),
-        label=None if given.y is None else rows.kept(given.y),
+        label=label,
         order=order_told(rows, read),
         n_columns=len({*names, *(secrets or ())}),
     )
+
+
+def check_label(label: Values, secret: Secret, raw: Values, rows: CountedTable) -> None:
+    """Refuse a y that tells a secret, or is told by it: typical rows are not chosen by secrets.
+
+    That this depends on secrets tells them to nobody but the steward, who passed them.
+    """
+    y, own = codes_of("y", label, rows), secret.codes(rows.n_rows)
+    n_both = len(np.unique(np.stack([y, own]), axis=1).T)
+    n_each = len(np.unique(y)), len(np.unique(own))
+    told = n_each[0] > 1 and n_both in n_each and max(n_each) <= _MOST_LABELS
+    if told or np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
+        raise ValueError(
+            f"y and sensitive column {quoted(secret.name)} tell each other, and typical rows would "
+            "be chosen by secrets; pass another y, or label_weight=0 to leave it out."
+        )
+
+
+def _raw(given: FitRows, rows: CountedTable, name: Name) -> Values:
+    return rows.values(name) if given.secrets is None else rows.kept(given.secrets[name])
 
 
 def _public(rows: CountedTable, name: Name, named: bool) -> Values:
@@ -465,11 +490,6 @@ class LearntRows(LearntMechanism):
                 joint_boxes = group.joint_boxes(share)
                 joint.append(prototype_losses(best.channel, joint_boxes, group.pairs).max())
             further.append(further_odds(best.channel, boxes, group.pairs))
-        drawn = None
-        if self.typical.drawn is not None:
-            drawn = max(
-                fitted_row_loss(group.counts, group.sizes, best.matrix) for group in best.groups
-            )
         return PrototypeFacts(
             n_prototypes=len(best.prototypes),
             smallest=int(best.problem.sizes.min()),
@@ -482,10 +502,21 @@ class LearntRows(LearntMechanism):
             table=table_loss(best.channel, best.problem.sizes, best.groups),
             further=max(further),
             values=settings.values,
-            drawn=drawn,
+            drawn=self._drawn_loss(1),
+            drawn_row=self._drawn_loss(best.n_columns),
             joined=tuple(map(str, self.read.joined)),
             labels=self.read.label is not None and settings.label_weight > 0.0,
             beyond=self._beyond(),
+        )
+
+    def _drawn_loss(self, n_columns: int) -> float | None:
+        """Return what so many drawn columns of a fitted row may lose besides."""
+        best = self.best
+        if self.typical.drawn is None:
+            return None
+        return max(
+            fitted_row_loss(group.counts, group.sizes, best.matrix, n_columns)
+            for group in best.groups
         )
 
     def _beyond(self) -> float | None:
