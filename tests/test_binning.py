@@ -75,6 +75,11 @@ def test_values_that_all_occur_as_often_have_bins_and_a_spread_as_any_others(
     assert_array_equal(bins.values, of_bins.quantile(0.5, interpolation=how))
 
 
+def about_columns(told):
+    """Return the warnings but for the one on the order of rows, which stand in runs here."""
+    return [text for text in (str(w.message) for w in told) if "order of the rows" not in text]
+
+
 @pytest.mark.parametrize("kind", FEW)
 @pytest.mark.parametrize("n_bins", [3, 5, {"x": 3}])
 def test_a_column_of_no_more_values_than_bins_is_released_as_it_is(kind, n_bins):
@@ -82,8 +87,9 @@ def test_a_column_of_no_more_values_than_bins_is_released_as_it_is(kind, n_bins)
     with pytest.warns(UserWarning, match="need no noise|falls into one bin") as told:
         fitted = harmless(n_bins=n_bins).fit(frame(column))
     assert_array_equal(fitted.transform(frame(column))["x"], column)
-    assert all("'x' need no noise" in str(w.message) for w in told)
-    assert all("released unchanged" in str(w.message) for w in told)
+    [warning] = about_columns(told)
+    assert "'x' need no noise" in warning
+    assert "released unchanged" in warning
     assert not any("representative" in s or "median" in s for s in fitted.certificate_.assumptions)
 
 
@@ -106,7 +112,7 @@ def test_bins_without_noise_are_not_called_unchanged():
     column = np.repeat(np.arange(8), 50)
     with pytest.warns(UserWarning, match="need no noise|falls into one bin") as told:
         fitted = harmless(n_bins=4).fit(frame(column))
-    [warning] = [str(w.message) for w in told]
+    [warning] = about_columns(told)
     assert "'x' need no noise" in warning
     assert "released as the median of their bin, without noise" in warning
     assert "unchanged" not in warning

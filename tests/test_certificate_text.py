@@ -154,6 +154,25 @@ def test_the_first_screen_says_whether_to_worry_about_sampling_error_and_what_to
     assert "and for every prior within sampling error (95%)" in str(calm.certificate_)
 
 
+@pytest.mark.parametrize("prior", ["gaussian", LAWS], ids=["fitted", "given"])
+def test_that_a_prior_is_taken_as_true_is_a_risk(prior):
+    first = next(x for x in str(noiser(prior=prior).certificate_).splitlines() if "Risk" in x)
+    assert first.startswith("Risk: readers whose prior differs from this one may learn more")
+    assert "certificate_.against(prior)" in first
+    for calm in noiser(), noiser(adversaries="confidence"), noiser(strategy="sensitivity"):
+        assert "differs from this one" not in str(calm.certificate_)
+
+
+def test_an_answer_says_how_far_noise_moves_it():
+    certificate = query().certificate_
+    answer = certificate.columns[0]
+    said = f"by {answer.theta:.3g} on average, {answer.theta / answer.spread:.3g} standard dev"
+    assert said in str(certificate)
+    unchanged = dataclasses.replace(answer, theta=0.0)
+    free = dataclasses.replace(certificate, columns=(unchanged,))
+    assert "The answer is released unchanged." in str(free)
+
+
 def test_what_is_not_protected_is_the_first_risk():
     table = table_of().assign(passed=1)
     made = PufferfishNoiser(0.1, sensitive="s", public="x", remainder="passthrough").fit(table)

@@ -283,7 +283,7 @@ def test_columns_that_are_harmless_alone_are_not_harmless_together(epsilon):
 
 def test_independence_overlooks_it_and_says_what_it_trusts():
     with pytest.warns(
-        UserWarning, match="'a', 'b' need no noise .* released unchanged .* 100 rows"
+        UserWarning, match="'a', 'b' need no noise .* released unchanged; .* 100 rows"
     ):
         fitted = PufferfishNoiser(1.0, sensitive="s", dependence="independent").fit(xor_frame())
     assert fitted.theta_.tolist() == [0.0, 0.0]

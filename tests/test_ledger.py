@@ -408,7 +408,7 @@ def test_rows_that_the_noiser_refuses_cost_nothing(fitted, path):
     noiser, table = fitted
     ledger = Ledger.create(path, noiser)
     with pytest.raises(ValueError, match="cars"):
-        ledger.transform(noiser, table.assign(cars=99))
+        ledger.transform(noiser, table.assign(cars=None))
     assert ledger.left().releases == 2
 
 

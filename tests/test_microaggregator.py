@@ -15,6 +15,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_puffer import (
+    OverspentError,
+    PersonLedger,
     PufferfishMicroaggregator,
     PufferfishRelease,
     PufferfishWarning,
@@ -178,6 +180,19 @@ def test_a_second_unkeyed_release_of_the_same_rows_warns_once(rows):
         again = pickle.loads(pickle.dumps(rows))
         for _ in range(2):
             again.transform(TABLE.assign(n=range(len(TABLE))), row_id="n", key=KEY)
+
+
+def test_a_ledger_of_persons_refuses_a_second_typical_row_and_repeats_the_first(rows, tmp_path):
+    few = TABLE[:40].assign(person=range(40))
+    ledger = PersonLedger.create(tmp_path / "persons.db", rows, key=KEY)
+    first = ledger.transform(rows, few, row_id="person")
+    near = few.assign(pay=few["pay"] + np.float32(1e-6))  # the same typical rows
+    assert (rows.assign(near) == rows.assign(few)).all()
+    assert ledger.transform(rows, near, row_id="person").equals(first)
+    changed = few.assign(age=np.where(few["age"] > 55, 30, 80))
+    assert (rows.assign(changed) != rows.assign(few)).any()
+    with pytest.raises(OverspentError, match="changed since their last release"):
+        ledger.transform(rows, changed, row_id="person")
 
 
 def test_values_that_fit_never_saw_are_counted_and_released_as_the_nearest_row(rows):

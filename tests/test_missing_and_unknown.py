@@ -435,7 +435,7 @@ def test_faults_of_all_columns_are_collected_in_fit():
     frame = table(
         SECRET,
         gone=np.where(GONE, np.nan, 1.0),
-        when=pd.Timestamp(0),
+        when=pd.Period("2020-01", "M"),
         name=names,
         key=np.arange(N_ROWS) + 1000,
         fine=FLAGS,
@@ -454,7 +454,7 @@ def test_faults_of_all_columns_are_collected_in_fit():
 
 
 def test_faults_of_types_alone_are_a_type_error():
-    frame = table(a=pd.Timestamp(0), b=pd.Timestamp(0))
+    frame = table(a=pd.Period("2020-01", "M"), b=pd.Period("2020-01", "M"))
     with pytest.raises(TypeError, match="2 faults"):
         harmless().fit(frame)
 

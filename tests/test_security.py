@@ -74,7 +74,7 @@ def test_the_draws_whose_time_tells_are_as_rare_as_it_says():
 @pytest.fixture(scope="module")
 def fitted():
     table = pd.DataFrame({"loan": ["no", "no", "yes"] * 20, "cars": [0, 1, 2, 1, 0, 3] * 10})
-    return PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    return PufferfishNoiser(epsilon=0.5, sensitive="loan", unknown="error").fit(table)
 
 
 @pytest.mark.parametrize("value", [7, None, math.inf, "many", 0.5, 1e300])

@@ -290,7 +290,8 @@ def test_the_certificate_is_that_of_counts_and_flows_and_names_who_is_not_covere
     masses = distributions @ chances
     assert certificate.loss == pytest.approx(abs(np.log(masses[0] / masses[1])).max(), abs=1e-8)
     assert certificate.holds
-    assert certificate.loss < certificate.over_set.loss
+    assert certificate.loss < 1.0 < certificate.over_set.loss
+    assert '(95%); fit with adversaries="confidence".' in str(certificate)
     said = certificate.details()
     for sentence in (
         "holds neither the donors' rows nor the list of those that came in",

@@ -365,6 +365,7 @@ def test_a_confidence_set_is_kept_when_it_is_asked_for():
     assert over.certificate_.loss < plain.certificate_.loss
     assert over.swap_.unchanged < plain.swap_.unchanged
     assert "but NOT for rows to come" in plain.certificate_.details()
+    assert "(95%); release the fitted table alone, or fit with" in str(plain.certificate_)
 
 
 def clopper_pearson(counts, share):

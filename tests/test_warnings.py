@@ -174,7 +174,6 @@ SENTENCES = {
     ],
     "useless": lambda: say.worthless_sentence(UTILITY),
     "useless alone": lambda: say.worthless_sentence(UTILITY[:1]),
-    "alike": lambda: say.alike_sentence([LONG] * 9),
     "fine": lambda: say.too_fine_sentence([(LONG, LARGE)] * 9, LARGE),
     "once": lambda: say.single_rows_sentence([LONG] * 99, 1.0, 19_999),
     "collapsed": lambda: say.collapsed_sentence([(LONG, 100, [-1.23456e-7])] * 9),

@@ -491,6 +491,11 @@ loan by at most a factor of e^0.5 = 1.649.
                 "readers who know the population better than these rows may learn more; "
                 "certificate_.over_set says how much."
             )
+        if self.around is None and self.strategy != "sensitivity":
+            taken.append(
+                "readers whose prior differs from this one may learn more; "
+                "certificate_.against(prior) says how much."
+            )
         if self.dependence not in ("joint", "independent users"):
             taken.append(
                 "columns (or groups of them) are taken as independent given the secret; where they "

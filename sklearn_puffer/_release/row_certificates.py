@@ -308,10 +308,10 @@ class SwapCertificate(RowsCertificate):
         )
         over, to_come = self.known_over_set, []
         if over is not None and over.loss > self.notion.budget:
+            alone = "release the fitted table alone, or " if self.reserve is None else ""
             to_come = [
                 f"rows to come (transform) may reach a loss of {over.loss:.3g} within sampling "
-                f"error ({over.level:.0%}); release the fitted table alone, or fit with "
-                'adversaries="confidence".'
+                f'error ({over.level:.0%}); {alone}fit with adversaries="confidence".'
             ]
         return [SWAP_READERS, *to_come, again]
 

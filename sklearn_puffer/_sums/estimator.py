@@ -266,6 +266,13 @@ class SumCertificate(Certificate):
         kept = ", and" if self.worst <= self.notion.budget else ", but NOT"
         return f"{kept} for whoever knows other users' reports: {short_number(self.worst)}"
 
+    def _what_changes(self) -> list[str]:
+        answer = self.columns[0]
+        if answer.theta == 0.0:
+            return ["The answer is released unchanged."]
+        beside = f", {answer.relative:.3g} standard deviations of it" if answer.relative else ""
+        return [f"Laplace noise moves an answer by {answer.theta:.3g} on average{beside}."]
+
     def _risks(self) -> list[str]:
         known = []
         if self.worst > self.notion.budget:

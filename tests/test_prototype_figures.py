@@ -1,0 +1,97 @@
+"""What the certificate states beside the proof, against simulations of its own."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prototype_oracle import counted, dense, odds, rows_of
+
+from sklearn_puffer._microaggregator.figures import (
+    fitted_flows,
+    further_odds,
+    odds_of,
+    share_beyond,
+    table_loss,
+)
+
+
+def instance(seed, n=4, k=2):
+    rng = np.random.default_rng(seed)
+    group = counted(rng.integers(5, 60, (n, k)))
+    return group, rows_of(rng.random((n, n)) + 2.0 * np.eye(n))
+
+
+@given(st.integers(0, 10**6), st.integers(2, 4))
+def test_odds_are_those_of_the_largest_pair(seed, k):
+    group, rows = instance(seed, k=k)
+    each = odds(group.counts, dense(rows), group.pairs.tolist())
+    found = odds_of(group.counts.astype(float), dense(rows), group.pairs)
+    np.testing.assert_allclose(found, each.max(axis=0), atol=1e-12)
+
+
+def test_ever_more_releases_come_up_to_what_prototypes_tell():
+    """The odds of five releases of one row, by all their sequences, stay below and rise."""
+    group, rows = instance(3, n=3)
+    most = further_odds(rows, group.as_counted(), group.pairs)
+    told = group.counts / group.counts.sum(axis=0)
+    assert most == pytest.approx(np.abs(np.log(told[:, 0] / told[:, 1])).max(), abs=1e-12)
+    channel, several, losses = dense(rows), np.ones((3, 1)), []
+    for _ in range(5):
+        several = (several[:, :, None] * channel[:, None, :]).reshape(3, -1)
+        losses.append(odds_of(group.counts.astype(float), several, group.pairs).max())
+    assert (np.diff(losses) > 0.0).all()
+    assert losses[-1] < most
+
+
+def test_rows_that_are_released_alike_are_never_told_apart():
+    group = counted([[30, 1], [5, 20], [9, 9]])
+    rows = rows_of([[1, 1, 2]] * 3)
+    assert further_odds(rows, group.as_counted(), group.pairs) < 1e-12
+
+
+@given(st.integers(0, 10**6))
+def test_flows_sum_to_what_is_known_and_keep_the_odds_ratios(seed):
+    rng = np.random.default_rng(seed)
+    flows = rng.random((4, 4)) + 0.1
+    rows, columns = rng.multinomial(200, [0.25] * 4), rng.multinomial(200, [0.25] * 4)
+    scaled = fitted_flows(flows, rows, columns)
+    np.testing.assert_allclose(scaled.sum(axis=1), rows, rtol=1e-5)
+    np.testing.assert_allclose(scaled.sum(axis=0), columns, rtol=1e-4, atol=1e-4)
+    crossed = flows[0, 0] * flows[1, 1] / (flows[0, 1] * flows[1, 0])
+    again = scaled[0, 0] * scaled[1, 1] / (scaled[0, 1] * scaled[1, 0])
+    assert again == pytest.approx(crossed, rel=1e-9)
+
+
+def test_the_flows_are_near_the_mean_of_all_tables_with_these_counts():
+    """Of drawn tables, those with the same counts: where the people of each prototype went."""
+    rng, sizes = np.random.default_rng(0), np.array([12, 8])
+    channel, seen = np.array([[0.7, 0.3], [0.4, 0.6]]), np.array([13, 7])
+    stay = rng.binomial(sizes[0], channel[0, 0], 200_000)
+    moved = rng.binomial(sizes[1], channel[1, 0], 200_000)
+    mean = stay[stay + moved == seen[0]].mean()
+    found = fitted_flows(sizes[:, None] * channel, sizes, seen)
+    assert found[0, 0] == pytest.approx(mean, abs=0.15)
+
+
+def test_a_whole_table_tells_more_than_one_row_and_less_the_larger_it_is():
+    group, rows = instance(5)
+    single = odds_of(group.counts.astype(float), dense(rows), group.pairs).max()
+    large = counted(group.counts * 100)
+    small_loss = table_loss(rows, group.sizes, [group])
+    large_loss = table_loss(rows, large.sizes, [large])
+    assert single < large_loss < small_loss
+    assert large_loss < single + 0.2
+
+
+def test_people_beyond_the_budget_within_a_label_are_counted():
+    label = np.array([[45, 5], [5, 45]])
+    groups, rows = [counted(label), counted(label[::-1])], rows_of(np.eye(2) + 1e-9)
+    assert share_beyond(rows, groups, 1.0) == pytest.approx(1.0)
+    assert share_beyond(rows, groups, 2.3) == 0.0  # log 9 is 2.197
+    alike = [counted([[25, 25], [25, 25]]), counted(label)]
+    assert share_beyond(rows, alike, 1.0) == pytest.approx(0.5)
+
+
+def test_a_label_that_one_secret_lacks_tells_nothing_between_two():
+    groups = [counted([[30, 0], [20, 0]]), counted([[10, 20], [20, 10]])]
+    assert share_beyond(rows_of(np.eye(2) + 1e-9), groups, 2.0) == 0.0
