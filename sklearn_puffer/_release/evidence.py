@@ -224,7 +224,7 @@ def jsonable(value: Any) -> Any:
 
 
 class UtilityWarning(PufferfishWarning):
-    """Warns that a release tells less about a column than a constant in its place would.
+    """Warns that a release changes a column more than a constant in its place would.
 
     It can be filtered apart from warnings about the guarantee.
 

@@ -272,7 +272,7 @@ def _columns_section(noiser: Any, certificate: Any) -> Section:
     note = (
         "unchanged is the share of rows whose value comes out as it was; the mean change is in "
         "standard deviations of the column, beside that of the best constant in its place: a "
-        "column that changes more tells less than the constant"
+        "column that changes more is further from the truth than the constant"
     )
     return Section("Column by column", note, [head, *cells])
 
