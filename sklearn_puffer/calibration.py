@@ -357,14 +357,22 @@ def calibrate(
     template.axis_scales(checked[0].p.n_axes)  # refuses a template for another number of columns
     check_notion(notion)
     with listening(check_verbose(verbose), "calibration"), task("calibration", heads=True):
-        chosen = _choose(_check_strategy(strategy), checked, template, notion)
+        asked = _check_strategy(strategy)
+        chosen = in_reach(asked, checked, template, notion)
         bound = bound_of(chosen, checked, template, notion)
         if reason_of(bound) and bound.losses(0.0).max() > notion.budget:
             raise ValueError(_refusal(chosen, checked, template, notion))
         scale = smallest_factor([bound], notion.budget)
         losses = bound.losses(scale).max(axis=1)
         worst = int(losses.argmax())
-        return Calibration(scale, worst, float(losses[worst]))
+    if chosen is not asked and scale > 0.0:  # nothing takes less than no noise
+        warnings.warn(
+            f"{_out_of_reach(checked, template, notion)}, and the tightest joint bound takes more "
+            "noise; use fewer atoms or columns.",
+            PufferfishWarning,
+            stacklevel=2,
+        )
+    return Calibration(scale, worst, float(losses[worst]))
 
 
 def smallest_factor(
@@ -494,21 +502,6 @@ def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notio
     notions = [(f"notion={new['notion']!r}", new) for _, new in notion_changes(notion)]
     changes = [*noise_changes(noise), *notions, *strategy_changes(strategy)]
     return refusal(reason, ways_out(changes, works), f"pair {k}" if len(pairs) > 1 else "")
-
-
-def _choose(
-    strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
-) -> Strategy:
-    """Return the strategy that is in reach, and warn where it is not the one asked for."""
-    chosen = in_reach(strategy, pairs, noise, notion)
-    if chosen is not strategy:
-        warnings.warn(
-            f"{_out_of_reach(pairs, noise, notion)}, and the tightest joint bound takes more "
-            "noise; use fewer atoms or columns.",
-            PufferfishWarning,
-            stacklevel=3,
-        )
-    return chosen
 
 
 def bound_of(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

@@ -23,6 +23,7 @@ from sklearn_puffer._strategies.row_bounds import (
 )
 from sklearn_puffer._strategies.shift_means import power_majorant
 from sklearn_puffer.bounds import Impossible, distribution_aware, tightest
+from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -109,6 +110,14 @@ def test_the_mean_of_a_power_of_shifts_is_that_of_a_quadrature_and_never_below(d
 @pytest.mark.parametrize(("d", "n_pairs"), [(2, 3), (3, 1)])
 def test_no_bound_is_below_the_quadrature_of_many_pairs(noise, notion, d, n_pairs):
     assert_none_unsound(noise, notion, 1, d, n_pairs)
+
+
+def test_no_tighter_loss_is_missed_where_no_noise_is_added():
+    p = GaussianMixture([1.0], [[0.0, 0.0]], [np.array([[1.0, 0.3], [0.3, 2.0]])])
+    q = GaussianMixture([1.0], [[0.5, 0.2]], [np.array([[1.2, 0.1], [0.1, 1.5]])])
+    assert calibrate([(p, q)], RenyiPufferfish(1.0, 2.0)).scale == 0.0
+    with pytest.warns(PufferfishWarning, match="tightest joint bound takes more noise"):
+        assert calibrate([(p, q)], RenyiPufferfish(0.2, 4.0)).scale > 0.0
 
 
 def test_the_quadrature_finds_a_distribution_that_is_known():
