@@ -22,7 +22,14 @@ import pyarrow.parquet
 import pytest
 from claims import half
 
-from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, audit, plan
+from sklearn_puffer import (
+    Ledger,
+    PufferfishMicroaggregator,
+    PufferfishNoiser,
+    PufferfishRelease,
+    audit,
+    plan,
+)
 from sklearn_puffer._base import progress
 from sklearn_puffer._release import store
 from sklearn_puffer._review.report import _templates
@@ -145,10 +152,66 @@ def test_it_runs_as_a_module():
 def test_fit_takes_every_parameter_of_the_noiser_and_no_other(capsys):
     main(["fit", "--help"])
     text = capsys.readouterr().out
-    group = text.partition("parameters of PufferfishNoiser")[2]
-    options = {line.split()[0] for line in group.splitlines() if line.startswith("  --")}
+    both = text.partition("parameters of PufferfishNoiser")[2]
+    of_noise, _, of_others = both.partition("parameters of PufferfishMicroaggregator")
     names = inspect.signature(PufferfishNoiser).parameters
-    assert options == {f"--{name.replace('_', '-')}" for name in names}
+    assert options_in(of_noise) == {f"--{name.replace('_', '-')}" for name in names}
+    others = set(inspect.signature(PufferfishMicroaggregator).parameters) - set(names)
+    assert options_in(of_others) == {f"--{name.replace('_', '-')}" for name in others}
+
+
+def options_in(text):
+    return {line.split()[0] for line in text.splitlines() if line.startswith("  --")}
+
+
+TYPICAL = [*FIT, "--mechanism", "microaggregation", "--n-prototypes", "6"]
+
+
+def test_typical_rows_are_fitted_released_and_reported_by_the_same_commands(folder, capsys):
+    saved = ["--noiser", "rows.joblib", "--min-size", "40", "--level", "0.9"]
+    assert main(["fit", "in.csv", "rows.json", *TYPICAL, *saved]) == 0
+    assert "A new row: whoever knows" in capsys.readouterr().out
+    rows = joblib.load("rows.joblib")
+    assert isinstance(rows, PufferfishMicroaggregator)
+    assert (rows.n_prototypes, rows.min_size, rows.level) == (6, 40, 0.9)
+    for artifact, out in (("rows.json", "one.csv"), ("rows.joblib", "two.csv")):
+        assert main(["release", artifact, "in.csv", out, *KEYED]) == 0
+    released = pd.read_csv("one.csv", dtype={"zip": "string"})
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+    assert (len(released), list(released)) == (600, ["cars", "zip", "owner"])
+    typical = {tuple(row) for row in rows.prototypes_.to_numpy().tolist()}
+    assert {tuple(row) for row in released.to_numpy().tolist()} <= typical
+
+
+def test_settings_for_typical_rows_have_a_section_of_their_own(folder, capsys):
+    Path("s.toml").write_text(
+        '[microaggregator]\nsensitive = "loan"\npublic = ["cars", "owner"]\nn_prototypes = 6\n'
+    )
+    assert main(["fit", "in.csv", "rows.json", "--settings", "s.toml", "--epsilon", "2"]) == 0
+    release = PufferfishRelease.from_json(Path("rows.json"))
+    assert (release.certificate_.epsilon, release.certificate_.facts.level) == (2.0, 0.95)
+    counted = ["fit", "in.csv", "counted.json", "--settings", "s.toml", "--level", "none"]
+    assert main(counted) == 0
+    counts = PufferfishRelease.from_json(Path("counted.json")).certificate_
+    assert counts.facts.level is None
+    assert release.certificate_.prototypes.n_prototypes <= 6
+    capsys.readouterr()
+    asked = ["fit", "in.csv", "other.json", "--settings", "s.toml", "--mechanism", "noise"]
+    assert main(asked) == 2
+    assert "the settings have [microaggregator], and noise is fitted" in told(capsys)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ([*TYPICAL, "--noise", "swap"], "--noise is no parameter of microaggregation"),
+        ([*FIT, "--n-prototypes", "6"], "--n-prototypes is no parameter of noise"),
+    ],
+)
+def test_a_parameter_of_another_mechanism_is_refused_by_name(folder, capsys, typed, message):
+    assert main(["fit", "in.csv", "r.json", *typed]) == 2
+    assert message in told(capsys)
+    assert not Path("r.json").exists()
 
 
 def test_plan_takes_every_parameter_of_the_function_but_the_table(capsys):

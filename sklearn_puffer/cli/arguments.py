@@ -124,7 +124,9 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         parser = _command(commands, name, inspect.getdoc(add) or "", name)
         add(parser)
         if name in words and name in _FUNCTIONS:
-            _add_parameters(parser, name)
+            _add_parameters(parser, _FUNCTIONS[name], parameters_of(name))
+            if name == "fit":
+                _add_parameters(parser, "PufferfishMicroaggregator", parameters_of_others())
     for several in (_ledger, _persons):
         about, _, text = (inspect.getdoc(several) or "").partition("\n\n")
         name = several.__name__.removeprefix("_")
@@ -172,14 +174,16 @@ def _command(commands: Any, name: str, doc: str, run: str) -> argparse.ArgumentP
     return parser
 
 
-def _add_parameters(parser: argparse.ArgumentParser, command: str) -> None:
-    """Add the parameters of the function behind a command, with names and texts of their own."""
+def _add_parameters(
+    parser: argparse.ArgumentParser, function: str, parameters: Mapping[str, str]
+) -> None:
+    """Add parameters of the function behind a command, with names and texts of their own."""
     group = parser.add_argument_group(
-        f"parameters of {_FUNCTIONS[command]}",
-        "VALUE is one of TOML (0.5, true, [1, 2], {age = 20}), or a plain word; NAME is a column, "
-        "and the option is repeated for several.",
+        f"parameters of {function}",
+        "VALUE is one of TOML (0.5, true, [1, 2], {age = 20}), or a plain word, of which none is "
+        "None; NAME is a column, and the option is repeated for several.",
     )
-    for name, about in parameters_of(command).items():
+    for name, about in parameters.items():
         kind: dict[str, Any] = {"type": value_of, "metavar": "VALUE"}
         if name in NAMES:
             kind = {"action": "append", "metavar": "NAME"}
@@ -195,13 +199,15 @@ def _option(name: str) -> str:
 
 
 def _fit(parser: argparse.ArgumentParser) -> None:
-    """Learn the noise from a table, and write the release artifact.
+    """Learn noise or typical rows from a table, and write the release artifact.
 
     Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write
-    the release artifact: all that a release needs, without the distributions of the table.
+    the release artifact: all that a release needs, without the distributions of the table. With
+    --mechanism microaggregation find typical rows and the channel between them.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
       puffer fit adult.parquet release.json --settings release.toml
+      puffer fit adult.csv rows.json --mechanism microaggregation --sensitive sex
 
     Settings file (TOML), of which arguments win:
 
@@ -213,6 +219,8 @@ def _fit(parser: argparse.ArgumentParser) -> None:
       sensitive = "race"
       epsilon = 0.5
       n_bins = { age = 20 }
+      [microaggregator]            # or, in its place, any of PufferfishMicroaggregator
+      sensitive = "race"
       [release]
       row_id = "client"            # keyed noise; with key_file or key_env
       key_env = "PUFFER_KEY"
@@ -225,6 +233,8 @@ def _fit(parser: argparse.ArgumentParser) -> None:
         "save the whole noiser, too (joblib); it holds the table's distributions: keep it as safe"
     )
     parser.add_argument("--noiser", metavar="FILE", help=text)
+    text = "what changes the rows: noise (or a swap), the default, or microaggregation"
+    parser.add_argument("--mechanism", choices=list(MECHANISMS), help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
 
@@ -439,7 +449,13 @@ def _artifact(parser: argparse.ArgumentParser) -> None:
 PREFIX = "noiser_"
 
 #: Parameters that name columns: "1" is a name there, and no number.
-NAMES = {"sensitive", "public", "known", "knows", "groups"}
+NAMES = {"sensitive", "public", "known", "joined", "knows", "groups"}
+
+#: What `puffer fit` may fit, and the section of its settings, by the mechanism.
+MECHANISMS = {
+    "noise": ("PufferfishNoiser", "noiser"),
+    "microaggregation": ("PufferfishMicroaggregator", "microaggregator"),
+}
 
 #: The functions whose parameters can be typed, but for these.
 _FUNCTIONS = {"fit": "PufferfishNoiser", "plan": "plan", "audit": "audit"}
@@ -449,10 +465,25 @@ _NOT_TYPED["audit"] = {"noiser", "table", "attackers", "sensitive_features", "pe
 
 def parameters_of(command: str) -> dict[str, str]:
     """Return the parameters that can be typed, with what the function's docstring says of each."""
-    function = getattr(import_module("sklearn_puffer"), _FUNCTIONS[command])
+    told = _told(_FUNCTIONS[command])
+    return {name: text for name, text in told.items() if name not in _NOT_TYPED[command]}
+
+
+def parameters_of_mechanism(mechanism: str) -> dict[str, str]:
+    """Return the parameters of what fits a mechanism, with what its docstring says of each."""
+    return _told(MECHANISMS[mechanism][0])
+
+
+def parameters_of_others() -> dict[str, str]:
+    """Return the parameters of typical rows that noise does not have."""
+    noise, others = map(parameters_of_mechanism, MECHANISMS)
+    return {name: text for name, text in others.items() if name not in noise}
+
+
+def _told(name: str) -> dict[str, str]:
+    function = getattr(import_module("sklearn_puffer"), name)
     texts = _said(inspect.getdoc(function) or "")
-    names = inspect.signature(function).parameters
-    return {name: texts.get(name, "") for name in names if name not in _NOT_TYPED[command]}
+    return {name: texts.get(name, "") for name in inspect.signature(function).parameters}
 
 
 def _said(doc: str) -> dict[str, str]:
@@ -471,7 +502,7 @@ def _said(doc: str) -> dict[str, str]:
 
 
 def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
-    """Return the sections of a settings file: table, noiser and release.
+    """Return the sections of a settings file: table, noiser, microaggregator and release.
 
     Raises
     ------
@@ -480,13 +511,16 @@ def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
     OSError
         If it cannot be read.
     """
+    fits = {
+        section: set(parameters_of_mechanism(name)) for name, (_, section) in MECHANISMS.items()
+    }
+    known = {**_SECTIONS, **fits}
     if path is None:
-        return {"table": {}, "noiser": {}, "release": {}}
+        return {name: {} for name in known}
     try:
         sections = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"the settings {path!r} are no TOML: {error}.") from error
-    known = {**_SECTIONS, "noiser": set(parameters_of("fit"))}
     _check_keys(sections, known, f"the settings {path!r}")
     for name, keys in known.items():
         section = sections.setdefault(name, {})
@@ -557,6 +591,14 @@ def unlisted(parameters: dict[str, Any]) -> dict[str, Any]:
         n: v[0] for n, v in parameters.items() if n in NAMES and isinstance(v, list) and len(v) == 1
     }
     return {**parameters, **alone}
+
+
+def without_none(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with None, which TOML does not have, in place of the word none."""
+    return {
+        name: None if value == "none" and name not in NAMES else value
+        for name, value in parameters.items()
+    }
 
 
 def say(text: str) -> None:

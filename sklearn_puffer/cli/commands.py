@@ -21,7 +21,6 @@ import sklearn_puffer
 from sklearn_puffer import (
     Ledger,
     PersonLedger,
-    PufferfishNoiser,
     PufferfishRelease,
     PufferfishWarning,
     UncertifiedError,
@@ -40,15 +39,19 @@ from sklearn_puffer._review import WAYS, check_renders
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.arguments import (
     FINE,
+    MECHANISMS,
     NO_PROMISE,
     PREFIX,
     RELEASE,
     merged,
     parameters_of,
+    parameters_of_mechanism,
+    parameters_of_others,
     read_settings,
     say,
     tell,
     unlisted,
+    without_none,
 )
 from sklearn_puffer.noise import record_swap
 
@@ -56,8 +59,10 @@ from sklearn_puffer.noise import record_swap
 def fit(args: Any) -> None:
     """Fit on a table, write the release artifact, and say what is guaranteed."""
     settings = read_settings(args.settings)
-    noiser = PufferfishNoiser(**_parameters(settings["noiser"], args))
-    swap = record_swap(noiser.noise) is not None
+    mechanism = _mechanism(settings, args)
+    name, section = MECHANISMS[mechanism]
+    noiser = getattr(sklearn_puffer, name)(**_parameters(settings[section], args, mechanism))
+    swap = mechanism == "noise" and record_swap(noiser.noise) is not None
     paths = _places(args, swap)
     file = TableFile(args.table, layout_of(settings["table"], args))
     _learn(noiser, file)
@@ -74,7 +79,21 @@ def fit(args: Any) -> None:
     tell(f"wrote {', '.join(map(str, paths))}; puffer report {args.artifact} shows all of it")
 
 
-def _learn(noiser: PufferfishNoiser, file: TableFile) -> None:
+def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
+    """Return the mechanism that is typed, or whose section the settings have."""
+    there = [name for name, (_, section) in MECHANISMS.items() if settings[section]]
+    mechanism = args.mechanism or (there[0] if there else "noise")
+    other = [name for name in there if name != mechanism]
+    if other:
+        section = MECHANISMS[other[0]][1]
+        raise ValueError(
+            f"the settings have [{section}], and {mechanism} is fitted; remove that section, or "
+            f"fit with --mechanism {other[0]}."
+        )
+    return str(mechanism)
+
+
+def _learn(noiser: Any, file: TableFile) -> None:
     """Fit in the engine that reads the rows, or in memory, which is the same fit.
 
     Engines raise errors of their own where they cannot do something; in memory it can be done, or
@@ -112,9 +131,18 @@ def _places(args: Any, swap: bool) -> list[Path]:
     return paths
 
 
-def _parameters(section: dict[str, Any], args: Any) -> dict[str, Any]:
-    """Return the noiser's parameters: those of the settings, and those typed, which win."""
-    parameters = unlisted(merged(section, args, parameters_of("fit"), PREFIX))
+def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str, Any]:
+    """Return the estimator's parameters: those of the settings, and those typed, which win."""
+    names = parameters_of_mechanism(mechanism)
+    typed = [name.removeprefix(PREFIX) for name, value in vars(args).items() if value is not None]
+    known = {**parameters_of("fit"), **parameters_of_others()}
+    strange = [name for name in known if name in typed and name not in names]
+    if strange:
+        raise ValueError(
+            f"--{strange[0].replace('_', '-')} is no parameter of {mechanism}; leave it out, or "
+            "choose another --mechanism."
+        )
+    parameters = without_none(unlisted(merged(section, args, names, PREFIX)))
     if parameters.get("random_state") is not None:
         raise ValueError(
             f"random_state={parameters['random_state']!r} makes releases that can be undone, and a "
