@@ -121,6 +121,40 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
 
 
 @pytest.mark.slow
+def test_a_pipeline_learns_from_typical_rows_that_tell_less_of_sex(run):
+    printed = run("typical_rows_in_a_pipeline")
+    raw, typical = (float(re.search(rf"{kind} rows +([0-9.]+)", printed)[1]) for kind in KINDS)
+    assert raw - 0.1 < typical < raw
+    before, after = map(float, re.findall(r"sex from \w+ rows: AUC ([0-9.]+)", printed))
+    assert after < before
+
+
+KINDS = ("raw", "typical")
+
+
+@pytest.mark.slow
+def test_a_service_of_typical_rows_answers_a_person_alike_each_time(run):
+    printed = run("serve_typical_rows")
+    assert "asked twice, answered alike: True" in printed
+    assert "alike from the saved estimator: True" in printed
+
+
+@pytest.mark.slow
+def test_a_lazy_table_becomes_typical_rows_in_a_plan_and_in_batches_alike(run):
+    needs("polars")
+    printed = run("typical_rows_of_a_lazy_table")
+    assert "5 batches, 50,000 rows" in printed
+    assert "the same release: True" in printed
+
+
+@pytest.mark.slow
+def test_a_file_becomes_typical_rows_on_the_command_line(run):
+    printed = run("typical_rows_of_files")
+    assert "A new row: whoever knows" in printed
+    assert "569 rows of 4 columns" in printed
+
+
+@pytest.mark.slow
 @pytest.mark.tables
 def test_a_service_answers_single_people_of_adult_and_tells_little_of_their_sex(table, run):
     table("adult", nrows=1)

@@ -1,0 +1,69 @@
+"""Typical rows of a lazy table, in batches
+========================================
+
+Release a table that is never in memory as a whole: a lazy plan of polars, and a stream of batches::
+
+    python examples/typical_rows_of_a_lazy_table.py
+
+Each computation of a lazy plan would be another release of the same rows. So a plan asks for a
+column of ids and a key, under which every computation is the same release.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from sklearn_puffer import PufferfishMicroaggregator
+
+folder = Path(tempfile.mkdtemp(prefix="typical-rows-"))
+KEY = bytes(range(32))  # of a real one only its file is named
+
+
+def visits(n, seed):
+    """Return made-up visits, one of each patient."""
+    random = np.random.default_rng(seed)
+    ill = random.random(n) < 0.3
+    columns = {
+        "patient": np.arange(n),
+        "ill": ill,
+        "minutes": random.integers(5, 30, n) + 6 * ill,
+        "tests": random.poisson(1 + ill),
+        "ward": random.choice(["A", "B", "C"], n),
+    }
+    return pl.DataFrame(columns)
+
+
+# %%
+# Fit on a sample in memory
+# -------------------------
+
+rows = PufferfishMicroaggregator(
+    1.0, sensitive="ill", public=["minutes", "tests", "ward"], n_prototypes=12
+)
+rows.fit(visits(3000, seed=0))
+print(rows.certificate_.promise())
+
+# %%
+# A lazy plan
+# -----------
+#
+# Nothing is computed before it is written.
+
+visits(50_000, seed=1).drop("ill").write_parquet(folder / "visits.parquet")
+plan = rows.transform(pl.scan_parquet(folder / "visits.parquet"), row_id="patient", key=KEY)
+plan.sink_parquet(folder / "released.parquet")
+released = pl.read_parquet(folder / "released.parquet")
+print(released.head(3))
+
+# %%
+# Batches
+# -------
+#
+# Whatever yields batches of Arrow is released batch by batch, in the memory of one.
+
+stream = pl.read_parquet(folder / "visits.parquet").to_arrow().to_batches(max_chunksize=10_000)
+batches = list(rows.transform_batches(stream, row_id="patient", key=KEY))
+print(f"{len(batches)} batches, {sum(batch.num_rows for batch in batches):,} rows")
+print(f"the same release: {pl.from_arrow(batches).equals(released)}")
