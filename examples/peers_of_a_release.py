@@ -17,9 +17,10 @@ Laplace noise are audited beside other methods (`pip install "sklearn-puffer[plo
   same rank in the barycentre of both sexes (M. Feldman et al., 2015; P. Gordaliza et al., 2019).
 
 The same attackers learn from each of them, on the same rows. Only the swap and the noise guarantee
-the column "allowed"; randomised response guarantees more. The correlation remover leaves whole
-numbers on one lattice for each secret, which trees tell apart. A repair of single columns leaves
-what two of them tell together.
+the column "allowed" (the swap not against readers with a better model of the rows, or with the list
+of secrets: its `fit` warns of that); randomised response guarantees more. The correlation remover
+leaves whole numbers on one lattice for each secret, which trees tell apart. A repair of single
+columns leaves what two of them tell together.
 
 anonymeter needs numpy before 1.27, and so another environment: --anonymeter names its interpreter.
 Its attacks look for *persons* in the released rows, and compare with rows that were not released.

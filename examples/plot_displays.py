@@ -127,7 +127,8 @@ draw("moves", MovesDisplay.from_noiser, noiser, table, column="job")
 # `SwapDisplay.from_noiser` draws a swap. Bars are rows: on the left by how probable a secret is of
 # whoever has a row of their cell, on the right of whoever holds it in the released table. Lines are
 # rows that go from cell to cell, as wide as they are many. Rows outside the band, which is what the
-# budget allows, are spread until they lie inside it, and all others may stay.
+# budget allows, are spread until they lie inside it, and all others may stay. Each `fit` of a swap
+# warns that readers with a better model of the rows, or with the list of secrets, are not covered.
 
 north = people(4_000).assign(north=lambda rows: rows["region"] == "north")
 swap = PufferfishNoiser(0.3, sensitive="north", public=["age", "income", "job"], noise="swap")

@@ -32,7 +32,8 @@ print(f"{len(labelled)} rows with their sex, {len(table)} to publish")
 # ---------------------------
 #
 # A reader may know how old somebody is, in tens of years: people swap within these, and the
-# guarantee holds for who knows it.
+# guarantee holds for who knows it. It does not hold for readers with a better model of the rows, or
+# with the list of secrets: each `fit` of a swap warns of that.
 
 
 def prepared(rows):

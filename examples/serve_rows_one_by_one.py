@@ -36,7 +36,8 @@ print(f"{len(table)} fitted rows, {len(donors)} donors, {len(asking)} people who
 # ------------------------------------
 #
 # In `fit` the pipeline swaps the table as a whole, and its model learns from that. In `predict`
-# each row is released by itself: it stays as it is, or becomes a donor's.
+# each row is released by itself: it stays as it is, or becomes a donor's. `fit` warns that readers
+# with a better model of the rows, or with the list of secrets, are not covered.
 
 
 def classifier():
