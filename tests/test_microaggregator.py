@@ -261,6 +261,18 @@ def test_passed_columns_are_told_of():
     rows.fit(table)
     assert list(rows.transform(table).columns) == ["label", "place"]
     assert rows.certificate_.facts.beyond > 0.5
+    assert first_risk(rows).startswith("Risk: 'label' are passed through and NOT protected")
+
+
+def first_risk(rows):
+    return next(x for x in str(rows.certificate_).splitlines() if x.startswith("Risk"))
+
+
+def test_draws_that_can_be_repeated_are_the_first_risk(rows):
+    seeded = PufferfishMicroaggregator(sensitive="ill", n_prototypes=8, random_state=3).fit(TABLE)
+    assert "random_state=3 makes the draws reproducible" in first_risk(seeded)
+    assert first_risk(seeded).endswith("NOTHING is guaranteed outside tests.")
+    assert not any("random_state" in said for said in rows.certificate_.assumptions)
 
 
 def test_several_sensitive_columns_are_all_protected():

@@ -17,6 +17,7 @@ from sklearn_puffer._base import (
     check_choice,
     check_count,
     check_positive,
+    check_seed,
     digest,
     fitting,
     quoted,
@@ -280,6 +281,7 @@ class PufferfishMicroaggregator(TableRelease):
             label_weight=_checked_weight(self.label_weight),
             weights=_checked_units(self.weights),
             remainder=check_choice(self.remainder, "remainder", ["drop", "passthrough"]),
+            seed=check_seed(self.random_state),
         )
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:

@@ -56,6 +56,7 @@ from sklearn_puffer._release import (
     order_told,
     rows_of,
     secret_of,
+    sentences,
 )
 from sklearn_puffer._tables import (
     Faults,
@@ -100,6 +101,7 @@ class Settings:
     weights : mapping
         The unit of distance of columns.
     remainder : {"drop", "passthrough"}
+    seed : int or None
     """
 
     guarantee: Guarantee
@@ -112,6 +114,7 @@ class Settings:
     label_weight: float
     weights: Mapping[Any, Any]
     remainder: str
+    seed: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,7 +423,7 @@ class LearntRows(LearntMechanism):
             loss=self.best.problem.loss(self.best.channel),
             pairs=tuple(pairs),
             columns=(),
-            assumptions=[*_TAKEN, *not_covered(facts)],
+            assumptions=[*_TAKEN, *not_covered(facts), *self._beside()],
             strategy="least change",
             noise="microaggregation",
             dependence="joint",
@@ -435,6 +438,14 @@ class LearntRows(LearntMechanism):
             ),
             prototypes=facts,
         )
+
+    def _beside(self) -> list[str]:
+        """Return what comes out as it is, and who can repeat the draws."""
+        passed, seed = self.read.passed, self.settings.seed
+        return [
+            *([sentences.about_passed(passed)] if passed else []),
+            *([] if seed is None else [sentences.about_seed(seed, "draws", "undo them")]),
+        ]
 
     def warnings(self) -> list[str]:
         """Return that a constant would do as well, with the secret that costs most."""
