@@ -912,7 +912,10 @@ def test_two_fits_draw_different_noise_unless_seeded(estimator, place):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_seed_warns(estimator):
     with pytest.warns(UserWarning, match="random_state=0 is for tests only"):
-        fitted(estimator(random_state=0))
+        seeded = fitted(estimator(random_state=0))
+    first = next(x for x in str(seeded.certificate_).splitlines() if x.startswith("Risk"))
+    assert first.endswith("can remove it. NOTHING is guaranteed outside tests.")
+    assert "random_state" not in " ".join(fitted(estimator()).certificate_.assumptions)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -194,9 +194,10 @@ class NoisyDescent(CertifiedEstimator):
         dependence = self._dependence(descent, n_records)
         at_every_step = self._at_every_step(dependence.correlation)
         iteration = descent.iteration(n_records, n_features, at_every_step=at_every_step)
-        certificate = calibrate_descent(
-            iteration, dependence, notion, self._sentences(dependence), n_features + 1
-        )
+        sentences = self._sentences(dependence)
+        if seed is not None:
+            sentences.append(say.about_seed(seed, "noise", "remove it"))
+        certificate = calibrate_descent(iteration, dependence, notion, sentences, n_features + 1)
         self._warn_of_bounds(rows, targets, descent)
         if seed is not None:
             warnings.warn(say.seed_sentence(seed), PufferfishWarning, stacklevel=3)
