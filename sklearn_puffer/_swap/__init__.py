@@ -1,0 +1,1 @@
+"""What stands behind the swap by secrets: people of different secrets exchange rows."""
