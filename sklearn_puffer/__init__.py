@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     )
     from sklearn_puffer._review import Audit, Plan, Report, audit, plan, report
     from sklearn_puffer._sums import PufferfishSum
+    from sklearn_puffer._swap import PufferfishSwap
 
 __all__ = ["PufferfishWarning", "UnseenValuesWarning", "UtilityWarning", "__version__"]
 # to release
 __all__ += ["Certificate", "PufferfishMicroaggregator", "PufferfishNoiser", "PufferfishRelease"]
-__all__ += ["PufferfishSum"]
+__all__ += ["PufferfishSum", "PufferfishSwap"]
 __all__ += ["PufferfishSGDClassifier", "PufferfishSGDRegressor", "UncertifiedError"]
 # to keep account
 __all__ += ["Ledger", "LedgerError", "OverspentError", "PersonLedger"]
@@ -48,6 +49,7 @@ _HOMES = {
     ],
     "_review": ["Audit", "Plan", "Report", "audit", "plan", "report"],
     "_sums": ["PufferfishSum"],
+    "_swap": ["PufferfishSwap"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # what is released by: an artifact may be that of any

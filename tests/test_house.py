@@ -25,7 +25,7 @@ README = PYPROJECT.with_name("README.md")
 # What a stranger has to read. Two estimators are coming, with a folder each.
 MOST_MODULES = 155
 MOST_LINES_OF_A_MODULE = 1_302  # the longest of today
-MOST_NAMES = 22  # at the front door
+MOST_NAMES = 23  # at the front door: a third estimator, and the class of a warning to filter by
 MOST_WORDS = 700  # of the README
 
 # A rank, and what lies there: a folder, or public modules that may know each other. An import goes
@@ -45,6 +45,7 @@ HOUSE = (
     (6, {"_microaggregator"}),
     (6, {"_sums"}),
     (6, {"_descent"}),
+    (6, {"_swap"}),
     (7, {"users", "iteration", "closed_forms", "couplings", "datasets"}),
     (8, {"_review"}),
     (9, {"displays"}),
@@ -197,7 +198,7 @@ OF_MECHANISMS = {"noise", "channel", "swap", "theta", "theta_", "scale", "protot
 
 
 def test_no_mechanism_imports_another():
-    assert {"_noiser", "_sums", "_descent"} <= MECHANISMS
+    assert {"_noiser", "_sums", "_descent", "_swap"} <= MECHANISMS
     for unit in MECHANISMS:
         assert _units_behind(unit) & MECHANISMS <= {unit}
 

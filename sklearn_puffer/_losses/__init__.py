@@ -24,3 +24,9 @@ from sklearn_puffer._losses.loss_table import LossTable
 from sklearn_puffer._losses.mixed_planes import plane_divergences
 from sklearn_puffer._losses.pair_losses import bare_ratios
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
+from sklearn_puffer._losses.swap_odds import (
+    Exchange,
+    insider_loss,
+    outsider_delta,
+    outsider_loss,
+)

@@ -85,6 +85,7 @@ from sklearn_puffer._release.parameters import (
     Guarantee,
     Output,
     RowGroups,
+    about_bins,
     check_groups,
     check_one_column,
     check_one_secret,

@@ -27,8 +27,7 @@ from sklearn_puffer._tables import Name
 NOT_BETTER = "; NOT for readers with a better model of the rows or the list of secrets"
 SWAP_WARNING = (
     'noise="swap" bounds what readers learn who know of a row only its cell, not readers with a '
-    "better model of the rows or the list of secrets; against those use noise with "
-    'strategy="sensitivity".'
+    "better model of the rows or the list of secrets; take PufferfishSwap, which bounds those."
 )
 """The warning of every fit of a swap."""
 SWAP_READERS = (

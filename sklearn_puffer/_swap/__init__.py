@@ -1,1 +1,3 @@
-"""What stands behind the swap by secrets: people of different secrets exchange rows."""
+"""`PufferfishSwap`: people of different secrets exchange rows."""
+
+from sklearn_puffer._swap.estimator import PufferfishSwap

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._losses.swap_odds import (
+from sklearn_puffer._losses import (
     Exchange,
     insider_loss,
     outsider_delta,

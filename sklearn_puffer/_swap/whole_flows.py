@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._losses.swap_odds import Exchange
+from sklearn_puffer._losses import Exchange
 
 _BITS = 62  # of the chance of each number of exchanged rows
 
@@ -60,7 +60,7 @@ def response(first: int, second: int, mean: float) -> tuple[int, IntArray]:
 
     >>> start, parts = response(3, 2, 1.0)
     >>> start, (parts / 2**62).round(3).tolist()
-    (0, [0.22, 0.56, 0.22])
+    (0, [0.183, 0.634, 0.183])
     """
     numbers = np.arange(min(first, second) + 1)
     if mean in (0.0, float(numbers[-1])):

@@ -225,6 +225,17 @@ def label_ranks(table: Any, rows: Array) -> list[Array]:
     return ranks
 
 
+def has_row_labels(table: Any) -> bool:
+    """Return whether a table has an index that does more than number its rows.
+
+    >>> has_row_labels(frame_table(pd.DataFrame({"a": [1, 2]}, index=["Ann", "Bob"])))
+    True
+    """
+    index = table.frame.index if isinstance(table, _PandasTable) else pd.RangeIndex(0)
+    plain = isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)
+    return not plain
+
+
 def as_pandas(X: Any) -> Any:
     """Return a DataFrame of any kind as a pandas one; arrays as they are.
 

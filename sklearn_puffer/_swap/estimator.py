@@ -1,0 +1,676 @@
+"""`PufferfishSwap`: people of different secrets exchange whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from sklearn import get_config
+
+from sklearn_puffer._base import (
+    Array,
+    check_choice,
+    check_jobs,
+    check_positive,
+    check_verbose,
+    fitting,
+    listed,
+    listening,
+    quoted,
+)
+from sklearn_puffer._release import (
+    Columns,
+    FitRows,
+    FittedMechanism,
+    Guarantee,
+    LearntMechanism,
+    OverspentError,
+    RowOrder,
+    TableRelease,
+    about_bins,
+    check_keying,
+    column_of,
+    next_table,
+    order_told,
+    rows_of,
+)
+from sklearn_puffer._swap.certificate import ExchangeCertificate, Figures
+from sklearn_puffer._swap.program import Budget
+from sklearn_puffer._swap.release import (
+    MOST_COMBINATIONS,
+    RowExchange,
+    SecretRule,
+    SwapRows,
+    Units,
+)
+from sklearn_puffer._tables import (
+    Faults,
+    Name,
+    Pair,
+    Secret,
+    Values,
+    as_pandas,
+    bins_of,
+    edges_of,
+    first_values,
+    has_row_labels,
+    identifier_kind,
+    is_lazy,
+    named_frame,
+    readable,
+    resolve,
+    secret_columns,
+    secret_pairs_of,
+    series,
+    way_to_rows,
+)
+
+
+@dataclass
+class _Released:
+    """What one object has exchanged: marks of rows, and the seeds of keyed choices."""
+
+    marks: Array
+    seeds: set[str]
+
+
+# beside the estimators, so that it is in no copy and no file
+_released: WeakKeyDictionary[PufferfishSwap, _Released] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The parameters of a swap, as far as they are checked without data."""
+
+    guarantee: Guarantee
+    columns: Columns
+    ids: Any
+    insiders: float | None
+    matching: str
+    weights: Mapping[Any, float]
+
+    @property
+    def budget(self) -> Budget:
+        """What outsiders and insiders may learn."""
+        notion = self.guarantee.notion
+        return Budget(float(notion.epsilon), float(notion.delta), self.insiders)
+
+
+class PufferfishSwap(TableRelease):
+    r"""Exchange whole rows between people of different secrets, so that no row tells whose it is.
+
+    Of the :math:`n_s` people of each secret s, F(s, b) receive a row of secret b, on average, with
+
+    .. math:: \frac{F(s, b) / n_s}{F(t, b) / n_t} \le e^{\varepsilon}
+
+    for every b and protected pair (s, t), so that rows change least. Who leaves and which places
+    are dealt to whom is uniformly random; then near rows are matched. The released table has
+    exactly the rows of the original one: all statistics of the columns that are exchanged are
+    those of before. Columns in ``ids`` and ``known``, and passed ones, stay with their people.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget in nats: what a row may add to or take from the log odds about its holder.
+    delta : float, default=0.0
+        What an event may be more probable besides.
+    sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
+        The sensitive columns of X; of several their combinations are protected. Without them, pass
+        ``sensitive_features``.
+    public : str, int, list of these, or None, default=None
+        The columns that are exchanged; by default all that are nothing else. A sensitive column
+        that is named here travels with its row, and is released.
+    ids : str, int or list of these, default=None
+        Columns that stay with people and say nothing of them, such as a customer number.
+    known : str, int or list of these, default=None
+        Columns that stay with people and that readers may know, such as an age or a label. Rows are
+        exchanged among people of equal values, and the guarantee is against the shares there.
+    secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
+        The protected pairs of secrets; of several columns they are pairs of tuples.
+    insiders : "double", float or None, default="double"
+        The budget of people in the table who find their own row with somebody: twice epsilon, or a
+        number. None leaves them out.
+    matching : {"nearest", "random"}, default="nearest"
+        "nearest" matches at the least total distance in random parts of 300. "random" changes more,
+        and tells people in the table less about third parties.
+    secret_groups, metric, groups, max_group : None
+        Not built: merge secrets, or make one row of a household, beforehand.
+    missing : {"error", "category"}, default="error"
+        "category" takes missing secrets for a secret of their own.
+    weights : dict, default=None
+        The unit of distance of columns, in the place of their standard deviation (of 1 for a change
+        of anything else).
+    remainder : {"drop", "passthrough"}, default="drop"
+        What is done with other columns. Passed ones are treated as ``known``.
+    random_state : int or None, default=None
+        None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
+    n_jobs : int or None, default=None
+        Not used yet.
+    verbose : int, default=0
+        1 shows after two seconds on standard error what is done, and how much is left.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What is guaranteed, for which reader, and what is not covered; of the last rows.
+    flows_ : pandas.DataFrame of shape (n_secrets, n_secrets)
+        The mean share of people of a secret (row) who receive rows of a secret (column). Realised
+        flows are told nowhere.
+    stays_ : pandas.Series of shape (n_secrets,)
+        The mean share of people of each secret who keep their own row.
+    utility_ : pandas.DataFrame of shape (n_public, 8)
+        How much of each column survives with its people, estimated from samples.
+    secret_pairs_ : dict
+        The protected pairs.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where `fit` saw string column names.
+
+    Raises
+    ------
+    UncertifiedError
+        If no whole flows are within the budget.
+
+    See Also
+    --------
+    PufferfishMicroaggregator : When nobody's secret is known at release.
+    PufferfishNoiser : For few columns.
+
+    Notes
+    -----
+    *Formal guarantees.* Let people be exchangeable within their stratum (of equal ``known`` values)
+    given the list of all rows with their secrets. Whoever has this list, F and this procedure, and
+    sees the whole released table, finds that the holder of a row of secret b has secret s with
+    chance F(s, b) / n_b: owners are uniform given the list, leavers and places are uniform, and the
+    matching sees neither ids nor the order of the table. So for every row the odds move by at most
+    epsilon from the shares in the stratum, whatever model of the rows the reader has. F is checked
+    in whole numbers, by code that shares nothing with the linear program. A second swap of the same
+    people is not covered, and refused as far as this object knows of the first.
+
+    References
+    ----------
+    Dalenius and Reiss 1982 (swapping); Warner 1965 (randomised response).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishSwap
+    >>> rng = np.random.default_rng(0)
+    >>> ill = rng.random(500) < 0.3
+    >>> pulse = 60 + 9 * ill + rng.integers(0, 20, 500)
+    >>> table = pd.DataFrame({"client": range(500), "ill": ill, "pulse": pulse})
+    >>> swap = PufferfishSwap(epsilon=1.0, sensitive="ill", ids="client")
+    >>> released = swap.fit_transform(table)
+    >>> swap.certificate_.holds, bool(0.99 < swap.certificate_.loss <= 1.0)
+    (True, True)
+    >>> sorted(released["pulse"]) == sorted(pulse), released["client"].equals(table["client"])
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 0.0,
+        sensitive: Any = None,
+        public: Any = None,
+        ids: Any = None,
+        known: Any = None,
+        secret_pairs: Any = "all",
+        insiders: Any = "double",
+        matching: str = "nearest",
+        secret_groups: None = None,
+        metric: None = None,
+        missing: str = "error",
+        groups: None = None,
+        max_group: None = None,
+        weights: Any = None,
+        remainder: str = "drop",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.sensitive = sensitive
+        self.public = public
+        self.ids = ids
+        self.known = known
+        self.secret_pairs = secret_pairs
+        self.insiders = insiders
+        self.matching = matching
+        self.secret_groups = secret_groups
+        self.metric = metric
+        self.missing = missing
+        self.groups = groups
+        self.max_group = max_group
+        self.weights = weights
+        self.remainder = remainder
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Learn the secrets and the units of distance, and solve the flows of these rows.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+        y : object, default=None
+            Not used. A label that stays with people belongs in ``known``.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            The secrets, where they are not columns of X; aligned by position.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter or column, and the way out.
+        """
+        _refuse_lazy(X)
+        with fitting(self):
+            self._fit(X, None, sensitive_features, None)
+        return self
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+    ) -> Any:
+        """Fit, and exchange the rows of the same table.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+        y : object, default=None
+            Not used.
+        sensitive_features, row_id, key, dataset, release
+            As in `fit` and `transform`.
+
+        Returns
+        -------
+        DataFrame or ndarray
+            As `transform` returns it.
+        """
+        self.fit(X, y, sensitive_features=sensitive_features)
+        beside = {"sensitive_features": sensitive_features}
+        keyed = {"row_id": row_id, "key": key, "dataset": dataset, "release": release}
+        return self.transform(X, **beside, **keyed)
+
+    def transform(  # type: ignore[override]  # the secrets of the rows are needed
+        self,
+        X: Any,
+        *,
+        sensitive_features: Any = None,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+    ) -> Any:
+        """Exchange the rows of a table, and set ``certificate_``, ``flows_`` and ``stays_`` anew.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            Found by name, as in `fit`; with its sensitive columns.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            The secrets, where they are not columns of X.
+        row_id : str, int or array-like of n_rows, default=None
+            Asks for keyed choices: the column of X, or the column beside it, that holds an id of
+            each row, present and unique. The same table and key are the same release, in any order
+            of the rows.
+        key : bytes, Path or "env:NAME", default=None
+            As in `PufferfishNoiser`. Whoever has it undoes the swap.
+        dataset, release
+            As in `PufferfishNoiser`. Names of tables do not count, and there is one release.
+
+        Returns
+        -------
+        DataFrame or ndarray
+            The released columns, with the index, order and types of X.
+
+        Raises
+        ------
+        UncertifiedError
+            If no whole flows are within the budget.
+        OverspentError
+            If this object has exchanged some of these people before, other than by the same key
+            and table. Without ``ids`` that is asked of half of the rows, by their values.
+        TypeError, ValueError
+            If secrets are not there or were not seen in `fit`, or the table does not fit.
+        """
+        keying = check_keying(row_id, key, dataset, release, self.random_state)
+        loud = check_verbose(self.verbose)
+        self._check_ready(keying)
+        _refuse_lazy(X)
+        fitted = self._fitted
+        mechanism: RowExchange = fitted.mechanism  # type: ignore[assignment]
+        with listening(loud, "release"):
+            table = next_table(self, X)
+            beside = None
+            if sensitive_features is not None:
+                beside = secret_columns(sensitive_features, table.n_rows, readable(X))
+            rows = mechanism.read(table, beside)
+            self._check_first(rows, keyed=keying is not None)
+            keyed = None if keying is None else keying.rows(table, X, fitted.context(keying))
+            draw = replace(self._draw(), entropy=self._entropies()(), keyed=keyed)
+            solved = mechanism.solved(rows)
+            draws, order, seed = mechanism.choices(rows, solved, draw)
+            self._check_first(rows, keyed=False, seed=seed)
+            figures = Figures(mechanism, rows, solved)
+            secret = mechanism.secret.read(mechanism.secret.columns(table, beside))
+            told = _told(self.sensitive, order_told(rows_of(table, None), [secret]))
+            received = mechanism.permutation(rows, solved, draws, order)
+            whole = mechanism.written(table, fitted.rules, received)
+            self._show(figures, told)
+        self._note(rows, seed)
+        container = getattr(self, "_container", None) or get_config()["transform_output"]
+        return as_pandas(whole) if container == "pandas" else whole
+
+    def _show(self, figures: Figures, told: Sequence[str]) -> None:
+        """Set what is said of the rows that were exchanged last."""
+        before = self._fitted.certificate
+        name = next(iter(self.secret_pairs_))
+        certificate = figures.certificate(name, before.n_columns, told)
+        fitted = FittedMechanism(self._fitted.rules, self._fitted.mechanism, certificate)
+        self._fitted = replace(
+            fitted, certificate=replace(certificate, fingerprint=fitted.fingerprint())
+        )
+        for attribute, value in _shown(figures).items():
+            setattr(self, attribute, value)
+
+    def _check_first(self, rows: SwapRows, *, keyed: bool, seed: str = "") -> None:
+        """Refuse rows that were exchanged before; under a key that is known once it was used."""
+        before = _released.get(self)
+        if before is None or keyed or (seed and seed in before.seeds):
+            return
+        share = float(np.isin(rows.marks, before.marks).mean())
+        if share >= 0.5 or (share and self.ids is not None):
+            raise OverspentError(
+                f"this {type(self).__name__} has exchanged {share:.0%} of these rows before, and "
+                "two swaps of the same people undo each other; hand out the first one (row_id= and "
+                "a key give it again), or name ids= or take a clone for other people."
+            )
+
+    def _note(self, rows: SwapRows, seed: str) -> None:
+        before = _released.setdefault(self, _Released(np.zeros(0, dtype=np.int64), set()))
+        before.marks = np.union1d(before.marks, rows.marks)
+        if seed:
+            before.seeds.add(seed)
+
+    def _check_streamed(self) -> None:
+        raise ValueError(
+            "a swap exchanges the rows of a whole table, and a stream comes in pieces; call "
+            "transform on the table."
+        )
+
+    def _checked_parameters(self) -> Settings:
+        params = self.get_params(deep=False)
+        for name, way_out in _NOT_BUILT.items():
+            if params.pop(name) is not None:
+                raise ValueError(f"{name}={quoted(getattr(self, name))} is not built; {way_out}.")
+        check_choice(self.missing, "missing", ["error", "category"])
+        check_jobs(self.n_jobs)
+        guarantee = Guarantee.of(params)
+        if isinstance(self.known, Mapping):
+            raise TypeError(
+                "known= takes a list of columns; add a column of the bins to X, name that one, and "
+                "leave the exact one out."
+            )
+        if isinstance(self.matching, str) and self.matching == "parts":
+            raise ValueError('matching="parts" is not built; take "nearest" or "random".')
+        return Settings(
+            guarantee=guarantee,
+            columns=Columns.of(params),
+            ids=self.ids,
+            insiders=_checked_insiders(self.insiders, float(guarantee.notion.epsilon)),
+            matching=check_choice(self.matching, "matching", ["nearest", "random"]),
+            weights=_checked_weights(self.weights),
+        )
+
+    def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
+        return learn(parameters, rows)
+
+
+_NOT_BUILT = {
+    "secret_groups": "merge the values of the sensitive column before fit",
+    "metric": "all pairs have the same budget; choose them with secret_pairs=",
+    "groups": "exchange one row for each group, or take PufferfishNoiser(groups=)",
+    "max_group": "exchange one row for each group, or take PufferfishNoiser(groups=)",
+}
+
+
+def _refuse_lazy(X: Any) -> None:
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a lazy table ({type(X).__name__}), and PufferfishSwap exchanges rows in memory; "
+            f"pass {way_to_rows(X)}."
+        )
+
+
+def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
+    if insiders is None:
+        return None
+    if isinstance(insiders, str):
+        check_choice(insiders, "insiders", ["double"])
+        return 2.0 * epsilon
+    return check_positive(insiders, "insiders", 'take "double", or None to leave insiders out')
+
+
+def _checked_weights(weights: Any) -> Mapping[Any, float]:
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            f"weights must map columns to units of distance, got {quoted(weights)}; leave it out "
+            "for standard deviations."
+        )
+    return {name: check_positive(unit, f"weights[{name!r}]") for name, unit in weights.items()}
+
+
+# ---------------------------------------------------------------------------------- what is learnt
+
+
+@dataclass(frozen=True, eq=False)
+class TableRead:
+    """Which columns of a table are what; see `ReadColumns`."""
+
+    hidden: list[Name]
+    public: list[Name]
+    ids: list[Name]
+    strata: list[Name]
+    pairs: dict[Name, list[Pair]]
+
+    @property
+    def passed(self) -> list[Name]:
+        """The columns that stay with people."""
+        return [*self.ids, *self.strata]
+
+
+@dataclass(frozen=True, eq=False)
+class LearntSwap(LearntMechanism):
+    """What a fit has learnt; see `LearntMechanism`."""
+
+    read: TableRead
+    figures: Figures
+    told_by_order: RowOrder
+    n_columns: int
+    labelled: bool
+
+    def table_read(self) -> TableRead:
+        """Return the columns of the table, and the pairs of secrets."""
+        return self.read
+
+    def mechanism(self) -> RowExchange:
+        """Return what exchanges rows."""
+        return self.figures.mechanism
+
+    @property
+    def missing(self) -> Any:
+        """How missing secrets are read."""
+        return self.figures.mechanism.secret.missing
+
+    @property
+    def order(self) -> RowOrder:
+        """What the order of the rows tells about the secrets."""
+        return self.told_by_order
+
+    def certificate(self) -> ExchangeCertificate:
+        """Return the certificate of the fitted rows, without a fingerprint yet."""
+        return self.figures.certificate(next(iter(self.read.pairs)), self.n_columns, [])
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the mean flows."""
+        return _shown(self.figures)
+
+    def warnings(self) -> list[str]:
+        """Return that nothing says whose row is whose, where nothing does."""
+        if self.read.passed or self.labelled:
+            return []
+        name = str(next(iter(self.read.pairs)))[:40]
+        return [
+            f"nothing here says whose row is whose: leaving {name!r} out and shuffling is the same "
+            "release; name ids= or known=, or take PufferfishMicroaggregator."
+        ]
+
+
+def _shown(figures: Figures) -> dict[str, Any]:
+    labels = figures.mechanism.secret.labels
+    shares = figures.flows() / np.maximum(figures.sizes(), 1)[:, None]
+    flows = {
+        label: dict(zip(labels, row, strict=True))
+        for label, row in zip(labels, shares, strict=True)
+    }
+    stays = dict(zip(labels, figures.stays(), strict=True))
+    return {"flows_": named_frame(flows, labels), "stays_": series(stays, "stays")}
+
+
+def _told(sensitive: Any, order: RowOrder) -> list[str]:
+    return [*about_bins(sensitive), *order.sentences()]
+
+
+def learn(settings: Settings, given: FitRows) -> LearntSwap:
+    """Learn secrets and units, and solve the flows of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming every column that is at fault.
+    """
+    table: Any = given.table
+    rule, secret = _secret_of(settings, given)
+    read = _columns_of(settings, given, secret)
+    faults = Faults()
+    named = settings.columns.public is not None
+    values = faults.of(lambda name: _moving(table, name, named), read.public)
+    faults.refuse()
+    columns = dict(zip(read.public, values, strict=True))
+    weights = {
+        resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
+    }
+    find = secret.find
+    mechanism = RowExchange(
+        columns=[column_of(name, values) for name, values in columns.items()],
+        ids=tuple(read.ids),
+        strata=tuple(read.strata),
+        secret=rule,
+        pairs=tuple((find(s), find(t)) for s, t in read.pairs[secret.name]),
+        measure=Units.learnt(columns, weights),
+        budget=settings.budget,
+        matching=settings.matching,
+    )
+    rows = mechanism.read_columns(columns, table, secret.codes(table.n_rows))
+    figures = Figures(mechanism, rows, mechanism.solved(rows))
+    order = order_told(rows_of(table, None), [secret])
+    n_columns = len({*table.names, *rule.names})
+    return LearntSwap(read, figures, order, n_columns, has_row_labels(table))
+
+
+def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
+    table, columns = given.table, given.secrets
+    if columns is None:
+        names = resolve(given.sensitive, table.names, "sensitive")
+        columns = {name: table.values(name) for name in names}
+    bins = bins_of(given.sensitive, table.names)
+    edges = {name: edges_of(name, columns[name], bins[name], None) for name in bins}
+    rule = SecretRule(tuple(columns), edges, settings.columns.missing)
+    secret = rule.read(columns)
+    if len(secret.labels) < 2:
+        raise ValueError(
+            f"sensitive column {secret.name!r} has one value only ({listed(secret.labels)}); "
+            "nothing can be told apart, so choose a column with at least two."
+        )
+    if len(secret.labels) > MOST_COMBINATIONS:
+        raise ValueError(
+            f"sensitive {secret.name!r} has {len(secret.labels)} secrets, and rows are exchanged "
+            f"between at most {MOST_COMBINATIONS}; merge values, or read numbers in bins "
+            "(sensitive={column: 5})."
+        )
+    return replace(rule, labels=secret.labels), secret
+
+
+def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead:
+    """Return which columns are exchanged, which stay with people, and the protected pairs."""
+    names = given.table.names
+    hidden = list(resolve(given.sensitive, names, "sensitive") if given.secrets is None else [])
+    ids = [] if settings.ids is None else resolve(settings.ids, names, "ids")
+    known = settings.columns.known
+    known = [] if known is None else resolve(known, names, "known")
+    public = settings.columns.public
+    if public is None:
+        moving = [name for name in names if name not in {*hidden, *ids, *known}]
+    else:
+        moving = resolve(public, names, "public")
+    _refuse_twice({"public": moving, "ids": ids, "known": known})
+    _refuse_twice({"sensitive": hidden, "ids": ids, "known": known})
+    if not moving:
+        raise ValueError(
+            f"no public column is left to exchange: X has {len(names)} feature(s), a minimum of "
+            f"{len({*hidden, *ids, *known}) + 1} is required; add a column to X."
+        )
+    passed = settings.columns.passed(names, {*hidden, *ids, *known, *moving})
+    return TableRead(
+        hidden=hidden,
+        public=[name for name in names if name in moving],
+        ids=ids,
+        strata=[*known, *passed],
+        pairs=secret_pairs_of(settings.guarantee.pairs, [secret]),
+    )
+
+
+def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
+    seen: dict[Name, str] = {}
+    for argument, names in of.items():
+        for name in names:
+            if name in seen:
+                raise ValueError(
+                    f"column {name!r} is named in {seen[name]}= and in {argument}=; name it in one."
+                )
+            seen[name] = argument
+
+
+def _moving(table: Any, name: Name, named: bool) -> Values:
+    """Return a column that is exchanged, and refuse it where it looks like an identifier."""
+    values = first_values(table, name)
+    kind = identifier_kind(values)
+    if kind == "text" or (kind == "number" and not named):
+        way = "" if kind == "text" else ", or in public= if it is none"
+        raise ValueError(
+            f"column {name!r} looks like an identifier, as nearly every value is different; name "
+            f"it in ids=, or leave it out{way}."
+        )
+    return values

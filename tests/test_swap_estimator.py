@@ -1,0 +1,555 @@
+"""`PufferfishSwap`: true secrets of whoever holds a row, and all else that a release is."""
+
+import copy
+import math
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from sklearn_puffer import OverspentError, PufferfishSwap, PufferfishWarning
+from sklearn_puffer._losses import insider_loss, outsider_loss
+
+KEY = b"blake2b:" + bytes(range(32))
+
+
+def people(n=400, seed=0, secrets=("no", "yes"), shares=(0.7, 0.3)):
+    rng = np.random.default_rng(seed)
+    ill = rng.choice(len(secrets), n, p=shares)
+    return pd.DataFrame(
+        {
+            "client": np.arange(n) + 1000,
+            "ill": np.array(secrets)[ill],
+            "age": 40 + 9 * ill + rng.integers(0, 20, n),
+            "pay": rng.normal(size=n) + ill,
+            "town": rng.choice(list("ABC"), n),
+        }
+    )
+
+
+TABLE = people()
+
+
+def swap_of(**params):
+    return PufferfishSwap(**{"sensitive": "ill", "ids": "client"} | params)
+
+
+def released_often(table, params, times):
+    """Return a fitted swap, and fresh releases of a table with the secret of each row."""
+    fitted = swap_of(**{"public": ["ill", "pay", "age"]} | params).fit(table)
+    # a copy is another object, which has released nothing
+    return fitted, [copy.copy(fitted).transform(table) for _ in range(times)]
+
+
+# ------------------------------------------------------------------------- what a reader finds out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("matching", ["nearest", "random"])
+def test_holders_of_rows_of_a_secret_have_a_secret_as_often_as_mean_flows_say(matching):
+    """The reader has the list with the secrets; three secrets tell transposed flows apart."""
+    secrets = ("cold", "flu", "none")
+    table, times = people(300, 0, secrets, (0.1, 0.3, 0.6)), 120
+    counts = np.zeros((3, 3))
+    params = {"matching": matching, "secret_pairs": PAIRS}
+    fitted, releases = released_often(table, params, times)
+    for released in releases:
+        counts += pd.crosstab(table["ill"], released["ill"]).to_numpy() / times
+    sizes = table["ill"].value_counts()[list(secrets)].to_numpy()
+    wanted = fitted.flows_.loc[list(secrets), list(secrets)].to_numpy() * sizes[:, None]
+    assert np.abs(wanted - wanted.T).max() > 3.0  # transposed flows would be found out
+    assert (np.abs(counts - wanted) < 4.5 * np.sqrt(wanted / times) + 0.05).all()
+
+
+PAIRS = [("cold", "flu"), ("flu", "none")]  # so that flows are not symmetric
+
+
+@pytest.fixture
+def adult(table):
+    columns = ["age", "relationship", "education-num", "hours-per-week", "income"]
+    rows = table("adult")[["sex", *columns]].sample(1200, random_state=5).reset_index(drop=True)
+    return rows.assign(client=rows.index)
+
+
+def odds_of(people_of, others_of, shares):
+    return abs(math.log(people_of / others_of * shares[1] / shares[0]))
+
+
+@pytest.mark.slow
+def test_readers_who_know_that_a_column_tells_the_sex_do_not_shift_true_odds_of_adults(adult):
+    """A husband's row says male at 99 to 1, a wife's female: the best model of any cell."""
+    params = {"sensitive": "sex", "public": [c for c in adult.columns if c != "client"]}
+    fitted, releases = released_often(adult, params, 40)
+    held = pd.concat(releases, ignore_index=True)
+    own = pd.concat([adult["sex"]] * len(releases), ignore_index=True)
+    male = (adult["sex"] == "Male").mean()
+    flows, sizes = fitted.flows_, adult["sex"].value_counts()
+    for picked in (
+        held["relationship"] == "Husband",
+        held["relationship"] == "Wife",
+        held["relationship"].isin(["Not-in-family", "Own-child"]) & (held["age"] < 30),
+        held["hours-per-week"] > 45,
+    ):
+        for b in ("Male", "Female"):
+            rows = picked & (held["sex"] == b)
+            n = int(rows.sum())
+            if n < 800:
+                continue
+            share = float((own[rows] == "Male").mean())
+            wanted = flows.loc["Male", b] * sizes["Male"] / sizes[b]
+            # releases of one table are independent, rows of one release nearly
+            assert abs(share - wanted) < 5.0 * math.sqrt(wanted * (1 - wanted) / n) + 0.002
+            assert odds_of(share, 1.0 - share, (male, 1.0 - male)) < 1.0 + 0.15
+
+
+@pytest.mark.slow
+def test_insiders_find_true_secrets_within_their_budget():
+    """Over releases: who holds the row of somebody else, by the row's secret and the holder's."""
+    table, times = people(120, 1), 150
+    table["pay"] = np.arange(120) + 0.25  # whose row it is
+    foreign = np.zeros((2, 2))
+    fitted, releases = released_often(table, {}, times)
+    for released in releases:
+        moved = released["pay"].to_numpy() != table["pay"].to_numpy()
+        for a, own in enumerate(("no", "yes")):
+            for b, held in enumerate(("no", "yes")):
+                here = moved & (table["ill"] == own) & (released["ill"] == held)
+                foreign[a, b] += here.sum()
+    sizes = table["ill"].value_counts()[["no", "yes"]].to_numpy()
+    for b in (0, 1):
+        left = sizes - (np.arange(2) == b)
+        odds = abs(math.log(foreign[0, b] / left[0] / (foreign[1, b] / left[1])))
+        assert odds < fitted.certificate_.facts.insiders + 0.25
+        assert fitted.certificate_.facts.insiders == 2.0
+
+
+def test_the_certificate_states_what_own_arithmetic_finds_of_the_flows_shown():
+    for params in ({}, {"insiders": None}, {"epsilon": 0.4, "insiders": 0.5}):
+        swap = swap_of(**params).fit(TABLE)
+        epsilon = params.get("epsilon", 1.0)
+        flows = swap.flows_.to_numpy()
+        odds = np.abs(np.log(flows[0] / flows[1])).max()  # F(s, b) / n_s are the shares shown
+        assert odds == pytest.approx(swap.certificate_.loss, abs=1e-6)
+        assert odds <= swap.certificate_.loss <= epsilon
+        np.testing.assert_allclose(flows.sum(axis=1), 1.0)
+        assert (swap.stays_.to_numpy() <= np.diag(flows) + 1e-12).all()
+        assert swap.certificate_.holds
+        assert swap.certificate_.table["upper"].max() == swap.certificate_.loss
+
+
+def test_a_delta_is_spent_and_proven():
+    swap = swap_of(epsilon=0.5, delta=0.05).fit(TABLE)
+    flows = swap.flows_.to_numpy()
+    spent = max(
+        np.maximum(flows[s] - math.exp(0.5) * flows[t], 0.0).sum() for s, t in ((0, 1), (1, 0))
+    )
+    assert spent == pytest.approx(0.05, rel=1e-4)
+    assert swap.certificate_.loss == pytest.approx(spent, rel=1e-6)
+    assert "delta = 0.05" in swap.certificate_.promise()
+
+
+def test_realised_flows_leave_no_trace_in_what_is_shown_or_saved():
+    fitted = swap_of().fit(TABLE)
+    told_of, tables = [], []
+    for _ in range(3):
+        again = copy.copy(fitted)
+        tables.append(again.transform(TABLE))
+        record = again.certificate_.to_dict() | {"date": ""}
+        told_of.append((record, again.flows_.to_dict(), again.stays_.to_dict()))
+    assert told_of[0] == told_of[1] == told_of[2]
+    assert not tables[0].equals(tables[1])
+
+
+# ------------------------------------------------------------------------------- what is exchanged
+
+
+def as_rows(frame):
+    """Return the rows of a table in an order of their own, with one zero and one missing value."""
+    cells = frame.astype(object).where(frame.notna(), "gone")
+    return sorted(tuple(repr(0.0 if x == 0 else x) for x in row) for row in cells.to_numpy())
+
+
+def test_rows_stay_whole_and_people_stay_where_they_were():
+    table = TABLE.set_index(pd.Index([f"p{k}" for k in range(len(TABLE))], name="person"))
+    swap = swap_of(public=["pay", "ill", "age"], known="town")
+    released = swap.fit_transform(table)
+    assert list(released.columns) == ["client", "ill", "age", "pay", "town"]
+    assert list(swap.get_feature_names_out()) == list(released.columns)
+    assert released.index.equals(table.index)
+    assert released.dtypes.equals(table.dtypes)
+    assert (released[["client", "town"]] == table[["client", "town"]]).all(axis=None)
+    for town in "ABC":
+        both = [t.loc[t["town"] == town, ["ill", "age", "pay"]] for t in (table, released)]
+        assert as_rows(both[0]) == as_rows(both[1])
+    own = (released["pay"] == table["pay"]).mean()
+    assert 0.4 < own < 0.95
+
+
+def test_the_secret_is_released_only_where_public_names_it():
+    assert "ill" not in swap_of().fit_transform(TABLE)
+    assert "ill" in swap_of(public=["ill", "pay"]).fit_transform(TABLE)
+
+
+def test_passed_columns_are_strata_too():
+    swap = swap_of(public=["pay"], remainder="passthrough")
+    rows = TABLE.assign(age=TABLE["age"] // 20)
+    released = swap.fit_transform(rows)
+    for both in rows.groupby(["age", "town"]).groups.values():
+        assert sorted(released.loc[both, "pay"]) == sorted(rows.loc[both, "pay"])
+    assert swap.certificate_.facts.strata == ("age", "town")
+
+
+def typed():
+    rng = np.random.default_rng(7)
+    n = 300
+    zeros = rng.choice([0.0, -0.0, 1.5, np.nan], n)
+    return pd.DataFrame(
+        {
+            "ill": rng.random(n) < 0.4,
+            "zero": zeros,
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 50, n), "D"),
+            "visits": pd.Series(rng.integers(0, 9, n), dtype="Int64").mask(rng.random(n) < 0.2),
+            "word": pd.Series(rng.choice(["a", "b", None, np.nan], n), dtype=object),
+            "grade": pd.Categorical.from_codes(rng.integers(0, 3, n), list("xyz"), ordered=True),
+            "few": rng.integers(0, 5, n).astype(np.int8),
+            "client": [f"c{k}" for k in range(n)],
+        }
+    )
+
+
+def test_every_type_goes_out_as_it_came_in_and_equal_values_look_alike():
+    table = typed()
+    released = swap_of(public=[c for c in table if c not in ("client",)]).fit_transform(table)
+    assert released.dtypes.equals(table.dtypes)
+    assert as_rows(released.drop(columns="client")) == as_rows(table.drop(columns="client"))
+    zeros = released["zero"].to_numpy()
+    assert not np.signbit(zeros[zeros == 0.0]).any()
+    gone = {repr(value) for value in released["word"] if value is None or value != value}
+    assert len(gone) == 1
+
+
+def test_polars_and_arrays_come_out_as_what_they_were():
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame(TABLE)
+    released = swap_of().fit_transform(table)
+    assert isinstance(released, pl.DataFrame)
+    assert released.columns == ["client", "age", "pay", "town"]
+    assert sorted(released["pay"]) == sorted(table["pay"])
+    X = TABLE[["client", "age", "pay"]].to_numpy()
+    swap = PufferfishSwap(ids=0)
+    out = swap.fit_transform(X, sensitive_features=TABLE["ill"])
+    assert isinstance(out, np.ndarray)
+    assert (out[:, 0] == X[:, 0]).all()
+    assert as_rows(pd.DataFrame(out[:, 1:])) == as_rows(pd.DataFrame(X[:, 1:]))
+    assert (out[:, 2] != X[:, 2]).any()
+    beside = swap_of(sensitive=None).set_output(transform="pandas")
+    out = beside.fit_transform(TABLE.drop(columns="ill"), sensitive_features=TABLE["ill"])
+    assert isinstance(out, pd.DataFrame)
+
+
+# ------------------------------------------------------------------------------------------- keyed
+
+
+def test_the_same_table_and_key_are_the_same_release_in_any_order_of_the_rows():
+    shuffled = TABLE.sample(frac=1.0, random_state=2)
+    first = swap_of(known="town").fit_transform(TABLE, row_id="client", key=KEY)
+    second = swap_of(known="town").fit_transform(shuffled, row_id="client", key=KEY)
+    assert second.sort_index().equals(first)
+    other = swap_of(known="town").fit_transform(TABLE, row_id="client", key=KEY[:-1] + b"x")
+    assert not other.equals(first)
+    assert (first["pay"] != TABLE["pay"]).mean() > 0.1
+    named = swap_of(known="town").fit_transform(TABLE, row_id="client", key=KEY, dataset="b")
+    assert named.equals(first)  # another name would be a second swap of the same people
+
+
+def test_any_other_row_is_another_swap_under_the_same_key():
+    later = TABLE.copy()
+    later.loc[0, "pay"] += 1e-9
+    swap = swap_of().fit(TABLE)
+    first = swap.transform(TABLE, row_id="client", key=KEY)
+    second = copy.copy(swap).transform(later, row_id="client", key=KEY)
+    gets = [dict(zip(t["pay"].round(6), t["client"], strict=True)) for t in (first, second)]
+    assert sum(gets[0][pay] != gets[1][pay] for pay in gets[0]) > 40
+
+
+def test_a_second_swap_of_the_same_people_is_refused():
+    swap = swap_of().fit(TABLE)
+    swap.transform(TABLE)
+    for again in (TABLE, TABLE.iloc[:50], TABLE.assign(pay=TABLE["pay"] + 1.0)):
+        with pytest.raises(OverspentError, match="undo each other"):
+            swap.transform(again)
+    with pytest.raises(OverspentError, match="undo each other"):
+        swap.transform(TABLE, row_id="client", key=KEY)
+    newcomers = people(200, 9).assign(client=range(200))
+    assert len(swap.transform(newcomers)) == 200
+
+
+def test_clones_and_copies_from_files_start_anew():
+    swap = swap_of().fit(TABLE)
+    swap.transform(TABLE)
+    for other in (clone(swap).fit(TABLE), pickle.loads(pickle.dumps(swap))):
+        assert len(other.transform(TABLE)) == len(TABLE)
+
+
+def test_a_keyed_release_is_given_again_and_no_other_one():
+    swap = swap_of().fit(TABLE)
+    first = swap.transform(TABLE, row_id="client", key=KEY)
+    assert swap.transform(TABLE[::-1], row_id="client", key=KEY)[::-1].equals(first)
+    with pytest.raises(OverspentError, match="undo each other"):
+        swap.transform(TABLE, row_id="client", key=KEY[:-1] + b"x")
+    with pytest.raises(OverspentError, match="undo each other"):
+        swap.transform(TABLE)
+    with pytest.raises(OverspentError, match="beyond the releases=1"):
+        swap.transform(TABLE, row_id="client", key=KEY, release=1)
+
+
+def test_without_ids_the_same_rows_are_known_by_their_values():
+    swap = swap_of(ids=None, known="town", public=["age", "pay"]).fit(TABLE)
+    swap.transform(TABLE)
+    with pytest.raises(OverspentError, match="100% of these rows"):
+        swap.transform(TABLE.sample(frac=1.0, random_state=0))
+
+
+# ----------------------------------------------------------------------------- secrets as they are
+
+
+def test_combinations_of_several_sensitive_columns_are_protected():
+    table = TABLE.assign(poor=np.random.default_rng(2).random(len(TABLE)) < 0.4)
+    swap = swap_of(sensitive=["ill", "poor"]).fit(table)
+    assert swap.flows_.shape == (4, 4)
+    assert list(swap.stays_.index) == [("no", False), ("no", True), ("yes", False), ("yes", True)]
+    flows = swap.flows_.to_numpy()
+    worst = max(np.abs(np.log(flows[s] / flows[t])).max() for s in range(4) for t in range(s))
+    assert worst == pytest.approx(1.0, abs=1e-6)
+    assert len(swap.certificate_.pairs) == 12
+    one = swap_of(sensitive=["ill", "poor"], secret_pairs=[(("no", True), ("yes", True))])
+    assert len(one.fit(table).certificate_.pairs) == 2
+
+
+def test_missing_secrets_are_refused_or_a_group():
+    table = TABLE.assign(ill=TABLE["ill"].mask(np.arange(len(TABLE)) % 9 == 0))
+    with pytest.raises(ValueError, match="missing"):
+        swap_of().fit(table)
+    swap = swap_of(missing="category").fit(table)
+    assert set(swap.flows_.index) == {"no", "yes", "missing"}
+    assert len(swap.transform(table)) == len(table)
+
+
+def test_numbers_are_secrets_in_bins():
+    swap = swap_of(sensitive={"age": 4}).fit(TABLE)
+    assert len(swap.flows_) == 4
+    released = swap.transform(TABLE)
+    assert "age" not in released
+    edges = swap_of(sensitive={"age": [50, 60]}).fit(TABLE)
+    assert len(edges.flows_) == 3
+
+
+def test_pairs_that_are_not_protected_may_be_told():
+    table = people(300, 3, ("cold", "flu", "none"), (0.15, 0.35, 0.5))
+    swap = swap_of(secret_pairs=[("cold", "flu")], insiders=None).fit(table)
+    assert swap.stays_["none"] == 1.0
+    assert swap.stays_["flu"] < 0.9
+
+
+def test_a_rare_secret_is_told_of_by_its_share():
+    table = TABLE.assign(ill=["rare", "rare", *TABLE["ill"][2:]])
+    swap = swap_of().fit(table)
+    assert swap.certificate_.facts.rare == 2 / len(table)
+    assert "fewer than three have" in str(swap.certificate_)
+    assert swap.stays_["rare"] < 0.1
+    assert len(swap.transform(table)) == len(table)
+
+
+# ------------------------------------------------------------------------------------ what is said
+
+
+def test_the_first_screen_has_a_dozen_lines_with_reader_insiders_and_what_is_not_covered():
+    text = str(swap_of(known="town").fit(TABLE).certificate_)
+    assert len(text.splitlines()) <= 12
+    assert "holds the list of all rows with their secrets" in text
+    assert "An insider" in text
+    assert text.count("Not covered: ") == 3
+    for part in ("third parties", "second swap", "not named in known="):
+        assert part in text
+    assert "in the stratum, which is given by 'town'" in text
+    alone = str(swap_of(insiders=None, matching="random").fit(TABLE).certificate_)
+    assert "Not covered: insiders." in alone
+    assert "third parties" not in alone
+
+
+def test_strata_of_one_secret_are_in_the_headline_and_tell_by_themselves():
+    table = TABLE.assign(town=np.where(TABLE["ill"] == "yes", "A", "B"))
+    swap = swap_of(known="town")
+    released = swap.fit_transform(table)
+    assert released.equals(table[released.columns])
+    first = str(swap.certificate_).splitlines()[0]
+    assert "nothing was changed" in first
+    assert "100% of the people are in strata of one secret" in first
+    facts = swap.certificate_.facts
+    assert (facts.one_secret, facts.alone, facts.beyond, facts.stay) == (1.0, 0.0, 1.0, 1.0)
+
+
+def test_a_table_of_equal_rows_says_that_nothing_was_changed():
+    text = str(swap_of(public=["pay"]).fit(TABLE.assign(pay=3.5)).certificate_)
+    assert "nothing was changed" in text.splitlines()[0]
+    assert "nothing was changed" not in str(swap_of().fit(TABLE).certificate_)
+
+
+def test_what_is_said_of_known_columns_is_counted():
+    table = pd.concat([TABLE, TABLE.iloc[[0]].assign(town="alone", client=1)], ignore_index=True)
+    facts = swap_of(known="town").fit(table).certificate_.facts
+    assert facts.alone == facts.one_secret == facts.below_ten == 1 / len(table)
+    assert facts.beyond == facts.alone
+    assert facts.n_strata == 4
+
+
+@pytest.mark.slow
+def test_utility_is_near_to_what_releases_change():
+    fitted = swap_of(public=["age", "pay", "town"]).fit(TABLE)
+    changes = []
+    for _ in range(30):
+        released = copy.copy(fitted).transform(TABLE)
+        changes.append(
+            [
+                (released["age"] - TABLE["age"]).abs().mean(),
+                (released["pay"] - TABLE["pay"]).abs().mean(),
+                (released["town"] != TABLE["town"]).mean(),
+            ]
+        )
+    found = np.mean(changes, axis=0)
+    np.testing.assert_allclose(fitted.utility_["change"], found, rtol=0.25)
+    assert (fitted.utility_["change"] < fitted.utility_["constant"]).all()
+
+
+def test_the_nearest_are_matched_and_units_weigh_columns():
+    rng = np.random.default_rng(4)
+    table = TABLE[["client", "ill"]].assign(u=rng.normal(size=400), v=rng.normal(size=400))
+
+    def change(**params):
+        return swap_of(insiders=None, **params).fit(table).utility_["change_sd"]
+
+    assert change().sum() < 0.5 * change(matching="random").sum()
+    for first, second in ("uv", "vu"):
+        by_one = change(weights={first: 0.01})
+        assert by_one[first] < 0.5 * by_one[second]
+
+
+def test_a_table_without_a_link_to_people_is_warned_of():
+    with pytest.warns(PufferfishWarning, match="nothing here says whose row is whose") as caught:
+        swap_of(ids=None, public=["pay"]).fit(TABLE)
+    assert len(str(caught[0].message)) <= 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        swap_of(ids=None, known="town", public=["pay"]).fit(TABLE)
+        named = TABLE.set_index("client")
+        swap_of(ids=None, public=["pay"]).fit(named)
+
+
+def test_a_table_sorted_by_its_secret_is_warned_of():
+    with pytest.warns(PufferfishWarning, match="order"):
+        swap_of().fit(TABLE.sort_values("ill"))
+
+
+# ---------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"secret_groups": [["a"]]}, "merge the values"),
+        ({"metric": "l1"}, "same budget"),
+        ({"groups": "town"}, "one row for each group"),
+        ({"max_group": 3}, "one row for each group"),
+        ({"matching": "parts"}, '"parts" is not built'),
+        ({"matching": "near"}, "matching"),
+        ({"insiders": "thrice"}, "insiders"),
+        ({"insiders": -1.0}, "insiders"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"known": {"age": 10}}, "known="),
+        ({"known": "client"}, "named in ids= and in known="),
+        ({"known": "ill"}, "named in sensitive= and in known="),
+        ({"public": ["client", "pay"]}, "named in public= and in ids="),
+        ({"ids": None}, "looks like an identifier"),
+        ({"weights": {"pay": 0.0}}, "weights"),
+        ({"missing": "propagate"}, "missing"),
+        ({"sensitive": "age"}, "at most 20"),
+    ],
+)
+def test_what_is_not_built_or_wrong_is_refused_in_a_sentence(params, message):
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        swap_of(**params).fit(TABLE)
+    assert str(caught.value).rstrip().endswith(".")
+
+
+def test_text_that_looks_like_an_identifier_is_refused_even_if_named():
+    table = TABLE.assign(name=[f"n{k}" for k in range(len(TABLE))])
+    with pytest.raises(ValueError, match="'name' looks like an identifier"):
+        swap_of(public=["pay", "name"]).fit(table)
+
+
+def test_rows_without_secrets_are_refused():
+    swap = swap_of().fit(TABLE)
+    with pytest.raises(ValueError, match="exchanges people of different secrets: give the"):
+        swap.transform(TABLE.drop(columns="ill"))
+    with pytest.raises(ValueError, match="fit has not seen"):
+        swap.transform(TABLE.assign(ill="other"))
+    beside = swap.transform(TABLE.drop(columns="ill"), sensitive_features=TABLE["ill"])
+    assert len(beside) == len(TABLE)
+
+
+def test_lazy_tables_streams_and_artifacts_are_refused(tmp_path):
+    pl = pytest.importorskip("polars")
+    swap = swap_of().fit(TABLE)
+    for call in (swap_of().fit, swap.transform):
+        with pytest.raises(TypeError, match="exchanges rows in memory"):
+            call(pl.LazyFrame(TABLE))
+    with pytest.raises(ValueError, match="whole table"):
+        swap.transform_batches([TABLE])
+    with pytest.raises(ValueError, match="joblib"):
+        swap.to_json()
+    joblib.dump(swap, tmp_path / "swap.joblib")
+    assert len(joblib.load(tmp_path / "swap.joblib").transform(TABLE)) == len(TABLE)
+
+
+def test_a_swap_that_was_changed_after_fit_releases_nothing():
+    swap = swap_of().fit(TABLE)
+    swap.epsilon = 0.5
+    with pytest.raises(ValueError, match="set after fit"):
+        swap.transform(TABLE)
+
+
+def test_flows_beyond_the_budget_are_never_released(monkeypatch):
+    """The solver is not believed: the checker alone says what is within the budget."""
+    from sklearn_puffer import UncertifiedError
+    from sklearn_puffer._swap import release
+
+    swap = swap_of().fit(TABLE)
+    least = release.least_exchange
+
+    def careless(problem):
+        budget = problem.budget._replace(epsilon=3.0, insiders=None)
+        return least(
+            release.ExchangeProblem(
+                problem.sizes, problem.cost, problem.within, problem.pairs, budget
+            )
+        )
+
+    monkeypatch.setattr(release, "least_exchange", careless)
+    with pytest.raises(UncertifiedError, match="within the budget"):
+        swap.transform(TABLE)
+
+
+def test_each_stratum_keeps_both_budgets_by_itself():
+    swap = swap_of(known="town").fit(TABLE)
+    mechanism = swap._fitted.mechanism
+    from sklearn_puffer._tables import frame_table
+
+    rows = mechanism.read(frame_table(TABLE))
+    for each in mechanism.solved(rows):
+        assert outsider_loss(each.exchange, each.problem.pairs) <= 1.0
+        assert insider_loss(each.exchange, each.problem.pairs) <= 2.0
+        assert 3 > len(each.secrets) > 1
