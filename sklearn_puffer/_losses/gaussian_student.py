@@ -36,7 +36,7 @@ with s.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import cos, exp, gamma, inf, lgamma, log, pi
+from math import comb, cos, exp, factorial, gamma, inf, lgamma, log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +47,10 @@ from sklearn_puffer.noise import ROUNDING, Cauchy, GeneralizedCauchy
 
 _DEGREE = 20
 _CHUNK = 48
+_WAYS = np.array([[float(comb(n, order)) for n in range(_DEGREE + 1)] for order in range(3)])
 # ends of the scales, in deviations, and of the exponents that are tabulated
 NARROWEST, WIDEST, STEEPEST = 1e-100, 1e100, 1024.0
+_FACTORIALS = np.array([[float(factorial(n))] for n in range(_DEGREE + 1)])
 _FAR = 2.0**57
 _NODES, _WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(9))
 _RULE = 1e-14  # numpy's nodes and weights together: a test looks
@@ -89,6 +91,7 @@ class GaussianStudent:
         self.crossing = _crossing(self)
         self._edges = _cells(self)
         self._series = _tabulate(self, self._edges)
+        self._log_left = self._log_at_left_ends()
         self._roots = np.sqrt(self._edges)
         self.end = float(self._roots[-1])  # from here on the noise alone is enough
         self._tails, self._tail_error = self._tail_masses()
@@ -133,27 +136,28 @@ class GaussianStudent:
         """Return the cells' widths, and Taylor coefficients at the points, shape (count, m)."""
         right = self._edges[cell + 1]
         width = right - self._edges[cell]
-        x = (right - s) / width
+        powers = _powers((right - s) / width)
         rows = self._series.coefficients[:, cell]
-        q = np.zeros((count, s.size))
-        q[0] = rows[-1]
-        for row in rows[-2::-1]:
-            for order in range(count - 1, 0, -1):
-                q[order] *= x
-                q[order] += q[order - 1]
-            q[0] *= x
-            q[0] += row
+        q = np.empty((count, s.size))
+        for order in range(count):  # the sum of binom(n, order) c_n x^(n - order)
+            left = powers[: _DEGREE + 1 - order]
+            q[order] = np.einsum("n,nm,nm->m", _WAYS[order, order:], rows[order:], left)
         return width, q
 
     def _density(self, t: FloatArray, cell: IntArray) -> FloatArray:
-        """Return h at distances of shape (m, points) that lie within the cells, shape (m,)."""
+        """Return h at distances that lie within the cells, both of shape (m, points)."""
         right = self._edges[cell + 1]
         x = ((right[:, None] - np.square(t)) / (right - self._edges[cell])[:, None]).T
         q = np.zeros(x.shape)
-        for row in self._series.coefficients[::-1]:
+        for row in self._series.coefficients[:, cell][::-1]:
             q *= x
-            q += row[cell]
+            q += row
         return np.asarray((np.exp(self._series.log[cell]) * q).T)
+
+    def _log_at_left_ends(self) -> FloatArray:
+        """Return log h at the left ends of cells: each is the right end of the cell before."""
+        first = np.log(self._series.coefficients[:, :1].sum(axis=0))  # all x^n are 1 there
+        return np.append(self._series.log[:1] + first, self._series.log[:-1])
 
     def _cell(self, s: FloatArray) -> IntArray:
         """Return in which cell s lies, the last one for all that is farther out."""
@@ -191,8 +195,12 @@ class GaussianStudent:
         """Return what a distance that is off by rounding gains and loses at an end."""
         finite = np.isfinite(t)
         point = np.where(finite, t, 0.0)
+        far = point >= self.end
+        # h falls: within a cell it is at most what it is at the cell's left end
+        log = np.append(self._log_left, 0.0)[np.where(far, -1, self._cell(np.square(point)))]
+        log[far] = self.log_noise(point[far])
         with np.errstate(under="ignore"):
-            moved: FloatArray = 16.0 * UNIT * point * np.exp(self.moments(point).log + 1e-9)
+            moved: FloatArray = 16.0 * UNIT * point * np.exp(log + 1e-9)
         return np.where(finite, moved, 0.0)
 
     def _near_masses(self, left: FloatArray, right: FloatArray, width: FloatArray) -> WithError:
@@ -268,6 +276,18 @@ def gaussian_student(a: float, k: float) -> GaussianStudent:
     """Return the convolution for a scale and an exponent; the last ones are kept."""
     with np.errstate(under="ignore"):
         return GaussianStudent(a, k)
+
+
+def _powers(x: FloatArray) -> FloatArray:
+    """Return x^n for n of 0 to the degree, shape (degree + 1, m)."""
+    powers = np.empty((_DEGREE + 1, x.size))
+    powers[0], powers[1] = 1.0, x
+    done = 2
+    while done <= _DEGREE:
+        more = powers[1 : min(done, _DEGREE + 2 - done)]
+        np.multiply(more, powers[done - 1], out=powers[done : done + len(more)])
+        done += len(more)
+    return powers
 
 
 def _crossing(density: GaussianStudent) -> float:
@@ -356,22 +376,23 @@ def _part(density: GaussianStudent, rule: _Rule, edges: FloatArray) -> _Series:
     term = np.exp(logs - top[:, None])
     sums = term.sum(axis=1)
     value = top + np.log(sums)
-    moves = np.diff(edges)[:, None] * theta
     term /= sums[:, None]
-    at_left = np.exp(logs - value[:, None] + moves)  # the same at the left end of each cell
-    table = np.empty((_DEGREE + 1, len(sums)))
+    # moves are widths times thetas: all sums over nodes are of powers of theta
+    largest = float(theta.max())
+    moves, powers = np.diff(edges) * largest, _powers(theta / largest)
+    table = np.ascontiguousarray((term @ powers.T).T)
+    table *= _powers(moves) / _FACTORIALS
     table[0] = 1.0
-    for n in range(1, _DEGREE + 1):
-        term *= moves
-        term /= n
-        table[n] = term.sum(axis=1)
-    square = at_left * np.square(moves)
-    spread = (square * theta).sum(axis=1) / square.sum(axis=1)  # E[theta^3]/E[theta^2] falls
-    rest = (square * moves ** (_DEGREE - 1)).sum(axis=1) / gamma(_DEGREE)
+    # the same at the left end of each cell, in one exponent: the weights alone may underflow
+    at_left = np.exp(logs - value[:, None] + np.diff(edges)[:, None] * theta)
+    second, third, last = (at_left @ np.stack([powers[2], powers[3], powers[-1] * powers[1]]).T).T
+    spread = largest * third / second  # E[theta^3]/E[theta^2] falls
+    rest = last * moves ** (_DEGREE + 1) / gamma(_DEGREE)
     error = rule.error + rest / np.minimum(2.0 * table[2], np.minimum(table[1], 1.0))
     error += _left_out(density, rule, int(start), int(stop), edges, value, table)
     shape = 0.5 * (density.k - 1.0)
     size = shape * float(np.abs(v).max()) + abs(lgamma(shape)) + density.k + edges[1:] * spread
+    size += 0.25 * len(theta)  # sums of so many products, in any order
     return _Series(value, table, error + 8.0 * UNIT * (40.0 + size))
 
 

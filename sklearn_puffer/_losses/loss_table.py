@@ -152,8 +152,9 @@ class LossTable:
         """Return proven lower and upper ends of the losses of one pair.
 
         Where a budget is given, and the larger loss is well on one side of it, they may be farther
-        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, and in two as
-        far as leaves them on that side. The former are remembered for the same noise.
+        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, 1e-2 of Renyi
+        divergences a tenth away from it, and in two columns as far as leaves them on that side.
+        The first are remembered for the same noise.
 
         Parameters
         ----------
@@ -179,7 +180,7 @@ class LossTable:
             return self._last[k][1]
         line = self._line(k, noise.mixings)
         ends = line.interval(noise, self.notion, budget)
-        if budget is None or not isinstance(line, DiscreteBoxes):
+        if budget is None or not (isinstance(line, DiscreteBoxes) or _is_rough(ends, budget)):
             self._last[k] = noise, ends
         return ends
 
@@ -412,6 +413,11 @@ def _check_spans(layout: Layout) -> None:
             raise ValueError(
                 f"atoms from {atoms[0]} to {atoms[-1]} lie too far apart; use another unit."
             )
+
+
+def _is_rough(ends: Ends, budget: float) -> bool:
+    """Return whether ends tell little but the side of the budget."""
+    return bool((ends[1] - ends[0]).max() > 1e-5 * max(budget, float(ends[1].max())))
 
 
 def _linked(numbers: IntArray) -> list[IntArray]:
