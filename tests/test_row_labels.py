@@ -140,6 +140,13 @@ _OTHERS = {
     *((f"fits.{x}", "counts") for x in ("GaussianFit.fit", "MixtureFit.fit", "bootstrap")),
     *((f"fits.{x}.fit_all", "groups") for x in ("GaussianFit", "MixtureFit")),
 }
+# its fit and transform have tests of their own
+_OTHERS |= {
+    (f"PufferfishSwap.{method}", argument)
+    for method in ("fit", "transform", "fit_transform", "transform_batches")
+    for argument in ("y", "sensitive_features", "row_id")
+}
+_OTHERS |= {("PufferfishSwap", "groups")}
 _NAMES = {"sensitive_features", "sample_weight", "y", "row_id", "groups", "peers", "task"}
 _NAMES |= {"counts", "weights_of_rows", "labels", "row_ids", "sample_weights"}
 

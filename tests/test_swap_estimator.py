@@ -232,6 +232,12 @@ def test_every_type_goes_out_as_it_came_in_and_equal_values_look_alike():
     assert len(gone) == 1
 
 
+def test_infinite_numbers_change_hands_as_any_other():
+    table = TABLE.assign(pay=TABLE["pay"].mask(TABLE["pay"] > 0.0, np.inf))
+    released = swap_of(public=["pay"]).fit_transform(table)
+    assert sorted(released["pay"]) == sorted(table["pay"])
+
+
 def test_polars_and_arrays_come_out_as_what_they_were():
     pl = pytest.importorskip("polars")
     table = pl.DataFrame(TABLE)
@@ -499,6 +505,20 @@ def test_rows_without_secrets_are_refused():
         swap.transform(TABLE.assign(ill="other"))
     beside = swap.transform(TABLE.drop(columns="ill"), sensitive_features=TABLE["ill"])
     assert len(beside) == len(TABLE)
+
+
+def test_columns_beside_rows_have_the_row_labels_of_these():
+    rows, other = TABLE.drop(columns="ill"), TABLE["ill"][::-1]
+    swap = swap_of().fit(TABLE)
+    calls = [
+        lambda: swap_of(sensitive=None).fit(rows, sensitive_features=other),
+        lambda: swap_of(sensitive=None).fit_transform(rows, sensitive_features=other),
+        lambda: swap.transform(rows, sensitive_features=other),
+        lambda: swap.transform(TABLE, row_id=TABLE["client"][::-1], key=KEY),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="has an index that differs from"):
+            call()
 
 
 def test_lazy_tables_streams_and_artifacts_are_refused(tmp_path):

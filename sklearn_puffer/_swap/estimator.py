@@ -666,7 +666,8 @@ def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
 def _moving(table: Any, name: Name, named: bool) -> Values:
     """Return a column that is exchanged, and refuse it where it looks like an identifier."""
     values = first_values(table, name)
-    kind = identifier_kind(values)
+    with np.errstate(invalid="ignore"):  # infinite numbers are no identifiers
+        kind = identifier_kind(values)
     if kind == "text" or (kind == "number" and not named):
         way = "" if kind == "text" else ", or in public= if it is none"
         raise ValueError(
