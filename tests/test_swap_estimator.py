@@ -455,6 +455,18 @@ def test_a_table_without_a_link_to_people_is_warned_of():
         swap_of(ids=None, public=["pay"]).fit(named)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
+def test_what_takes_something_out_of_the_guarantee_is_on_the_first_screen():
+    seeded, ordered, plain = swap_of(random_state=3), swap_of(), swap_of()
+    seeded.fit_transform(TABLE)
+    ordered.fit_transform(TABLE.sort_values("ill").reset_index(drop=True))
+    plain.fit_transform(TABLE)
+    assert "Risk: random_state=3 makes the swap reproducible" in str(seeded.certificate_)
+    assert "does NOT cover that: shuffle the rows" in str(ordered.certificate_)
+    assert "Risk" not in str(plain.certificate_)
+    assert max(len(str(x.certificate_).splitlines()) for x in (seeded, ordered)) <= 12
+
+
 def test_a_table_sorted_by_its_secret_is_warned_of():
     with pytest.warns(PufferfishWarning, match="order"):
         swap_of().fit(TABLE.sort_values("ill"))

@@ -36,6 +36,7 @@ from sklearn_puffer._release import (
     next_table,
     order_told,
     rows_of,
+    sentences,
 )
 from sklearn_puffer._swap.certificate import ExchangeCertificate, Figures
 from sklearn_puffer._swap.program import Budget
@@ -376,6 +377,8 @@ class PufferfishSwap(TableRelease):
             told = _told(self.sensitive, order_told(rows_of(table, None), [secret]))
             received = mechanism.permutation(rows, solved, draws, order)
             whole = mechanism.written(table, fitted.rules, received)
+            if self.random_state is not None:
+                told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
             self._show(figures, told)
         self._note(rows, seed)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
