@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import sklearn_puffer
 from sklearn_puffer import (
+    PufferfishMicroaggregator,
     PufferfishNoiser,
     PufferfishSGDClassifier,
     PufferfishSGDRegressor,
@@ -42,6 +43,10 @@ def fitted(**params):
     return PufferfishNoiser(8.0, sensitive="secret", public=["cars", "dogs"], **params).fit(TABLE)
 
 
+def grouped():
+    return PufferfishMicroaggregator(sensitive="secret", public=["cars", "dogs"])
+
+
 def beside_secrets():
     return PufferfishNoiser(8.0).fit(ROWS, sensitive_features=SECRETS)
 
@@ -63,6 +68,22 @@ ALIGNED = {
     ("PufferfishNoiser.transform", "row_id"): (
         IDS,
         lambda x: fitted().transform(TABLE, row_id=x, key=b"blake2b:" + bytes(32)),
+    ),
+    ("PufferfishMicroaggregator.fit", "y"): (
+        TABLE["label"],
+        lambda x: grouped().fit(TABLE, x),
+    ),
+    ("PufferfishMicroaggregator.fit", "sensitive_features"): (
+        SECRETS,
+        lambda x: PufferfishMicroaggregator().fit(ROWS, sensitive_features=x),
+    ),
+    ("PufferfishMicroaggregator.fit", "sample_weight"): (
+        NUMBERS,
+        lambda x: grouped().fit(TABLE, sample_weight=x),
+    ),
+    ("PufferfishMicroaggregator.transform", "row_id"): (
+        IDS,
+        lambda x: grouped().fit(TABLE).transform(TABLE, row_id=x, key=b"blake2b:" + bytes(32)),
     ),
     ("Certificate.check", "sensitive"): (
         SECRETS,
@@ -131,7 +152,10 @@ def test_a_column_with_other_row_labels_than_the_rows_is_refused(column, call):
 _OTHERS = {
     *(("PufferfishNoiser.fit", "y"), ("PufferfishSum.fit", "y")),  # ignored
     *(("PufferfishNoiser", "groups"), ("audit", "groups"), ("plan", "task")),  # names of columns
-    *((f"Pufferfish{x}.transform_batches", "row_id") for x in ("Noiser", "Release")),
+    *(
+        (f"Pufferfish{x}.transform_batches", "row_id")
+        for x in ("Noiser", "Release", "Microaggregator")
+    ),
     *((name, "row_id") for name in ("PufferfishRelease.transform", "PersonLedger.transform")),
     *(("PufferfishRelease.fit", x) for x in ("y", "sensitive_features", "sample_weight")),
     *(("Audit", "peers"), ("Plan", "task"), ("Certificate", "groups")),  # fields of results
