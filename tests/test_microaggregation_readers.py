@@ -187,7 +187,7 @@ def check_bounds(monkeypatch, n_tables):
 
 @pytest.mark.slow
 def test_all_bounds_of_all_numbers_of_prototypes_hold_at_once_in_95_of_100_tables(monkeypatch):
-    check_bounds(monkeypatch, 60)
+    check_bounds(monkeypatch, 40)
 
 
 # ---------------------------------------------------------------------------------- a rare code
@@ -233,9 +233,9 @@ _MOST = 1.05
 _ROWS = 6000
 
 
-def halves(table, name, seed=0):
+def halves(table, name, seed=0, most=_ROWS):
     file, secret, label = TABLES[name]
-    rows = table(file).sample(frac=1.0, random_state=seed)[:_ROWS].reset_index(drop=True)
+    rows = table(file).sample(frac=1.0, random_state=seed)[:most].reset_index(drop=True)
     rows[label] = rows[label].astype(str)
     half = len(rows) // 2
     return rows[:half], rows[half:], secret, label
@@ -266,7 +266,9 @@ def claims_of(release, chances):
 
 def readers(release, fitted_rows, rows, secret):
     """Yield who reads the released rows, and which rows he takes together without their secrets."""
-    released = release.transform(rows, on_drift="ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PufferfishWarning)  # of values that fit has not seen
+        released = release.transform(rows, on_drift="ignore")
     cells = cells_of(release, released)
     yield "of the released row", cells
     for name in released.columns:
@@ -482,7 +484,7 @@ def test_other_draws_are_noticed(release, monkeypatch, broken, check):
 @pytest.mark.slow
 def test_masses_as_counted_are_noticed():
     with pytest.raises(AssertionError):
-        check_coverage("at the boundary", 8, level=None)
+        check_coverage("at the boundary", 6, level=None)
 
 
 @pytest.mark.slow
@@ -494,7 +496,7 @@ def test_a_level_that_is_not_shared_is_noticed(monkeypatch):
     whole = SecretCounts.boxes
     monkeypatch.setattr(SecretCounts, "boxes", boxes)
     with pytest.raises(AssertionError):
-        check_bounds(monkeypatch, 60)
+        check_bounds(monkeypatch, 40)
 
 
 @pytest.mark.slow
@@ -509,10 +511,10 @@ def test_a_rare_code_without_a_channel_is_noticed(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.tables
 def test_real_rows_without_a_channel_are_noticed(table, monkeypatch):
-    first, second, secret, _ = halves(table, "adult sex")
+    first, second, secret, _ = halves(table, "adult sex", most=16_000)
     release = of_all_columns(first, secret)
     monkeypatch.setattr(RowSampler, "draw", DRAWS["no channel"])
-    with pytest.raises(AssertionError, match="of the released row"):
+    with pytest.raises(AssertionError):
         check_readers(release, first, second, secret)
 
 

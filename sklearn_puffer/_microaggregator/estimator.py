@@ -33,9 +33,16 @@ from sklearn_puffer._release import (
     TableRelease,
     Watch,
     next_table,
-    refuse_lazy,
 )
-from sklearn_puffer._tables import Table, named_frame, readable, readable_column, row_digests
+from sklearn_puffer._tables import (
+    Table,
+    is_lazy,
+    named_frame,
+    readable,
+    readable_column,
+    row_digests,
+    way_to_rows,
+)
 from sklearn_puffer._tables import beside as columns_beside
 
 # digests of the tables that each has released: they are in no copy and no file
@@ -285,7 +292,11 @@ class PufferfishMicroaggregator(TableRelease):
         )
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
-        refuse_lazy(X)
+        if is_lazy(X):
+            raise TypeError(
+                f"X is a lazy table ({type(X).__name__}), and typical rows are learnt of rows in "
+                f"memory; fit on {way_to_rows(X)}."
+            )
         rows = super()._rows_to_fit(X, y, sensitive_features, sample_weight)
         if y is None or self.label_weight == 0.0:
             return replace(rows, y=None)

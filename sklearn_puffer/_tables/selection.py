@@ -628,11 +628,16 @@ _LEAST_KEYS = 20
 
 def _may_be_key(numbers: Array, counts: Array | None) -> bool:
     """Return whether numbers are whole, and their range has room for so many different ones."""
-    if len(numbers) < _LEAST_KEYS or not (np.remainder(numbers[:_LEAST_KEYS], 1) == 0).all():
+    if len(numbers) < _LEAST_KEYS or not _are_whole(numbers[:_LEAST_KEYS]):
         return False
     low, high = float(numbers.min()), float(numbers.max())
     room = counts is not None or 20.0 * (high - low + 1.0) > 19.0 * len(numbers)
-    return room and bool((np.remainder(numbers, 1) == 0).all())
+    return room and _are_whole(numbers)
+
+
+def _are_whole(numbers: Array) -> bool:
+    with np.errstate(invalid="ignore"):  # infinite ones are none, and refused by others
+        return bool((np.remainder(numbers, 1) == 0).all())
 
 
 def _n_different(values: Values, weights: Array | None) -> tuple[int, int]:
