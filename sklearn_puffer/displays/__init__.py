@@ -6,6 +6,8 @@ Use this module to show what a release costs and tells: in a notebook, or to tho
 from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDisplay, SwapDisplay
 from sklearn_puffer.displays.reviews import (
     AuditDisplay,
+    PrototypeDisplay,
+    PrototypesTriedDisplay,
     SpendDisplay,
     TradeoffDisplay,
     UtilityDisplay,
@@ -15,6 +17,8 @@ __all__ = [
     "AuditDisplay",
     "LossDisplay",
     "MovesDisplay",
+    "PrototypeDisplay",
+    "PrototypesTriedDisplay",
     "ReleaseDisplay",
     "SpendDisplay",
     "SwapDisplay",

@@ -1,4 +1,4 @@
-"""Pictures of what people decide by: plans, audits, and what a ledger has on record."""
+"""Pictures of what people decide by: plans, audits, typical rows, and what a ledger recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from sklearn_puffer.displays.noisers import (
     COLOURS,
     DARK,
     LIGHT,
+    MAP,
     MARKERS,
+    MIDDLE,
     WARM,
     Display,
     are_long,
@@ -35,6 +37,7 @@ FIGURES = {
 }
 _WIDE = 8.0  # budgets further apart lie on a scale of powers
 _ROOM = 1.4  # for the legend above the lines
+_BUDGETS = 3.0  # of log odds that the colours of typical rows tell apart
 
 
 @dataclass(eq=False)
@@ -650,3 +653,228 @@ def _name_entries(ax: Any, names: Sequence[str]) -> None:
         ax.set_xticks(range(1, len(names) + 1), texts, **turned)
     else:
         ax.xaxis.get_major_locator().set_params(integer=True)
+
+
+@dataclass(eq=False)
+class PrototypeDisplay(Display):
+    """What each typical row tells before its rows move and after it, in two principal components.
+
+    Typical rows are circles, larger where more rows are released as them. Their colour is the
+    largest log odds between two secrets, as counted: on the left of rows that became typical alone,
+    on the right of rows as they are released.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n_prototypes, 2)
+        Of the typical rows, in the two directions in which they differ most.
+    explained : tuple of float
+        The share of their variance in either direction.
+    sizes : ndarray of shape (n_prototypes,)
+        Fitted rows.
+    before, after : ndarray of shape (n_prototypes,)
+        The largest log odds of a protected pair, as counted.
+    budget : float
+        What no released row tells more than.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_puffer import PufferfishMicroaggregator
+    >>> from sklearn_puffer.displays import PrototypeDisplay
+    >>> X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], 100, axis=0)
+    >>> secrets = np.repeat([0, 1, 0, 1], [90, 60, 75, 75])
+    >>> rows = PufferfishMicroaggregator(0.5, level=None).fit(X, sensitive_features=secrets)
+    >>> display = PrototypeDisplay.from_microaggregator(rows)
+    >>> bool((display.after <= 0.5 + 1e-9).all() and display.before.max() > 0.5)
+    True
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    places: FloatArray
+    explained: tuple[float, float]
+    sizes: FloatArray
+    before: FloatArray
+    after: FloatArray
+    budget: float
+
+    @classmethod
+    def from_microaggregator(cls, rows: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Compute places and log odds of a fitted microaggregator.
+
+        Parameters
+        ----------
+        rows : fitted PufferfishMicroaggregator
+            Whose typical rows, counts and channel are drawn.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        PrototypeDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If it is not fitted.
+        """
+        check_axes(ax)
+        _check_microaggregator(rows)
+        points = rows._mechanism().prototypes.coordinates.rows(rows._mechanism().prototypes.rows)
+        places, explained = _principal(points.dense())
+        sizes = np.bincount(rows.labels_, minlength=len(places)).astype(float)
+        channel = rows.channel_.toarray()
+        tables = list(_by_column(rows))
+        before, after = (_largest(tables, flows) for flows in (np.eye(len(channel)), channel))
+        budget = float(rows.certificate_.epsilon)
+        return cls(places, explained, sizes, before, after, budget).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        wide = 1.2 * max(float(np.ptp(self.places[:, 0])), 1e-9)
+        area = 20.0 + 280.0 * self.sizes / self.sizes.max()
+        most = self.before[np.isfinite(self.before)].max(initial=self.budget)
+        top = min(float(most), _BUDGETS * self.budget)
+        for k, told in enumerate((self.before, self.after)):
+            look = {"s": area, "cmap": MAP, "vmin": 0.0, "vmax": top, "edgecolor": "0.3", **options}
+            x, y = (self.places + np.array([k * wide, 0.0])).T
+            drawn = ax.scatter(x, y, c=np.minimum(told, top), linewidth=0.6, **look)
+            over = told > self.budget * (1.0 + 1e-9)
+            ax.scatter(x[over], y[over], marker="x", color=WARM, s=30, linewidth=1.5)
+        middle = self.places[:, 0].mean()
+        ax.set_xticks([middle, middle + wide], ["typical", "released"])
+        parts = ", ".join(f"{share:.0%}" for share in self.explained)
+        ax.set(xlabel=f"first principal component ({parts} of the variance in two)")
+        ax.set(ylabel="second principal component")
+        bar = ax.figure.colorbar(drawn, ax=ax)
+        bar.set_label(f"log odds; crosses: beyond {self.budget:g}")
+
+
+def _check_microaggregator(rows: Any) -> None:
+    if not (hasattr(rows, "channel_") and hasattr(rows, "prototypes_")):
+        raise TypeError(
+            f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit first."
+        )
+
+
+def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
+    """Return points in the two directions in which they differ most, and what these explain."""
+    centred = points - points.mean(axis=0)
+    left, spread, _ = np.linalg.svd(centred, full_matrices=False)
+    two = np.zeros((len(points), 2))
+    two[:, : min(2, len(spread))] = (left * spread)[:, :2]
+    total = max(float((spread**2).sum()), np.finfo(float).tiny)
+    shares = np.append(spread**2, 0.0)[:2] / total
+    return two, (float(shares[0]), float(shares[1]))
+
+
+def _by_column(rows: Any) -> Iterator[tuple[FloatArray, list[tuple[int, int]]]]:
+    """Yield the counts of each sensitive column and its protected pairs, as their places."""
+    for name, pairs in rows.secret_pairs_.items():
+        counts = rows.counts_ if rows.counts_.columns.nlevels == 1 else rows.counts_[name]
+        first: dict[Any, int] = {}
+        for k, secret in enumerate(counts.columns):  # those of joined labels come behind
+            first.setdefault(secret, k)
+        yield counts.to_numpy(float), [(first[s], first[t]) for s, t in pairs]
+
+
+def _largest(tables: Any, flows: FloatArray) -> FloatArray:
+    """Return the largest log odds of any pair at each released prototype, as counted."""
+    worst = np.zeros(len(flows))
+    for counts, pairs in tables:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told = np.log((counts / counts.sum(axis=0)).T @ flows)
+            for s, t in pairs:
+                apart = np.abs(told[s] - told[t])
+                worst = np.maximum(worst, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
+    return worst
+
+
+@dataclass(eq=False)
+class PrototypesTriedDisplay(Display):
+    """How much a column changes with each number of typical rows that `fit` tried.
+
+    Parameters
+    ----------
+    numbers : ndarray of int
+        Of typical rows, ascending.
+    changes : ndarray
+        The mean change of a column with each, in standard deviations.
+    taken : int
+        The number that was taken.
+    grouping, moving : float
+        The parts of its change: by becoming typical, and by the channel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_puffer import PufferfishMicroaggregator
+    >>> from sklearn_puffer.displays import PrototypesTriedDisplay
+    >>> X = np.repeat([[0.0], [1.0], [2.0]], 100, axis=0)
+    >>> secrets = np.repeat([0, 1, 0, 1], [90, 60, 75, 75])
+    >>> rows = PufferfishMicroaggregator(0.5).fit(X, sensitive_features=secrets)
+    >>> display = PrototypesTriedDisplay.from_microaggregator(rows)
+    >>> display.taken in display.numbers
+    True
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    numbers: FloatArray
+    changes: FloatArray
+    taken: int
+    grouping: float
+    moving: float
+
+    @classmethod
+    def from_microaggregator(cls, rows: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Take what a fitted microaggregator, or its certificate, tried.
+
+        Parameters
+        ----------
+        rows : fitted PufferfishMicroaggregator or PufferfishRelease, or its certificate
+            Whose certificate says what was tried.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        PrototypesTriedDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If it is no certificate of typical rows.
+        """
+        check_axes(ax)
+        facts: Any = getattr(getattr(rows, "certificate_", rows), "prototypes", None)
+        if not hasattr(facts, "tried"):
+            raise TypeError(
+                f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit "
+                "first."
+            )
+        numbers, changes = np.array(sorted(facts.tried), dtype=float).T
+        parts = float(facts.grouping), float(facts.moving)
+        display = cls(numbers.astype(int), changes, int(facts.n_prototypes), *parts)
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        look = {"color": MIDDLE, "marker": "o", "label": "tried", **options}
+        ax.plot(self.numbers, self.changes, **look)
+        parts = {"bottom": 0.0, "width": 0.08 * self.taken, "edgecolor": DARK, "linewidth": 0.8}
+        ax.bar(self.taken, self.grouping, color=LIGHT, label="taken: grouping", **parts)
+        parts["bottom"] = self.grouping
+        ax.bar(self.taken, self.moving, color=WARM, label="taken: moving", **parts)
+        ax.set_xscale("log")
+        ax.set_xticks(self.numbers, [f"{number}" for number in self.numbers])
+        ax.minorticks_off()
+        ax.set(xlabel="number of typical rows", ylabel="mean change of a column (sd)")
+        ax.set_ylim(bottom=0.0)
+        ax.legend(fontsize="small")
