@@ -22,8 +22,9 @@ PACKAGE = Path(sklearn_puffer.__file__).parent
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 README = PYPROJECT.with_name("README.md")
 
-# What a stranger has to read. Two estimators are coming, with a folder each.
-MOST_MODULES = 155
+# What a stranger has to read. Two swaps stand side by side until the one by cells goes, with its
+# nine modules (`_swaps`, `_noiser/*swap*`); then 150 are enough.
+MOST_MODULES = 163
 MOST_LINES_OF_A_MODULE = 1_302  # the longest of today
 MOST_NAMES = 23  # at the front door: a third estimator, and the class of a warning to filter by
 MOST_WORDS = 700  # of the README
