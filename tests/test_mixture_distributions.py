@@ -456,3 +456,47 @@ def test_few_losses_are_computed_to_calibrate_mixtures_under_an_alpha(monkeypatc
     found = calibrate([(p, q)], RenyiPufferfish(0.02, 2.0), noise="cauchy")
     assert found.bound <= 0.02
     assert 0 < len(calls) <= 12
+
+
+class Broken:
+    """A pair of distributions of which something cannot be computed left of 0."""
+
+    def __init__(self, pair, field):
+        self._pair, self._field = pair, field
+
+    def __getattr__(self, name):
+        return getattr(self._pair, name)
+
+    def closed_form(self, notion, budget=None):
+        return None
+
+    def look(self, low, high):
+        view = self._pair.look(low, high)
+        if self._field not in view._fields:
+            return view
+        broken = np.where(high <= 0.0, np.nan, getattr(view, self._field))
+        return view._replace(**{self._field: broken})
+
+    def masses(self, low, high):
+        masses = np.array(self._pair.masses(low, high))
+        return np.where(high <= 0.0, np.nan, masses) if self._field == "masses" else masses
+
+    def slopes(self, low, high):
+        slopes = self._pair.slopes(low, high)
+        if self._field != "slopes" or slopes is None:
+            return slopes
+        return type(slopes)(*(np.where(high <= 0.0, np.nan, each) for each in slopes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", ["log_low", "log_high", "p_most", "q_least", "masses", "slopes"])
+@pytest.mark.parametrize(
+    "notion", [Pufferfish(1.0), Pufferfish(0.2, 0.1), RenyiPufferfish(1.0, 2.0)]
+)
+def test_what_cannot_be_computed_is_never_taken_for_no_loss(notion, field):
+    p = GaussianMixture([0.4, 0.6], [-3.0, 3.0], [1.0, 0.5])
+    q = GaussianMixture([0.7, 0.3], [-3.0, 3.0], [1.0, 0.5])
+    pair = DistributionPair(*(distribution_of(each, Laplace(1.0)) for each in (p, q)), 1 << 18)
+    whole = loss_interval(pair, notion)
+    upper = loss_interval(Broken(pair, field), notion)[1]
+    assert not (upper < whole[0]).any()  # NaN is within no budget

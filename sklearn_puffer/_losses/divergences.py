@@ -252,7 +252,8 @@ def renyi_terms(panels: Panels, alpha: float) -> tuple[FloatArray, FloatArray]:
         roof = log_p_high + order * panels.log_high
         chord = order * panels.log_low + np.log(_chord(panels, alpha))
     low = np.where(panels.p_low > 0.0, np.fmax(processed, floor), -np.inf)
-    high = np.where(panels.p_high > 0.0, np.fmin(roof, chord), -np.inf)
+    # asked this way, a mass that could not be computed (NaN) counts as infinite, and not as none
+    high = np.where(panels.p_high <= 0.0, -np.inf, np.fmin(roof, chord))
     return np.minimum(low, high), high
 
 

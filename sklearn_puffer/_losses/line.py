@@ -89,6 +89,19 @@ class View(NamedTuple):
         return View(*(np.concatenate(fields) for fields in zip(self, *others, strict=True)))
 
 
+_NOTHING = (-inf, inf, inf, -inf, 0.0, 0.0, 1.0, 0.0, 1.0)  # what is true of any panel
+
+
+def certain(view: View) -> View:
+    """Return a view in which a bound that could not be computed says nothing.
+
+    A comparison with NaN is false, so that a panel would be passed over, and a loss with it.
+    """
+    if not any(np.isnan(field).any() for field in view):
+        return view
+    return View(*(np.where(np.isnan(f), none, f) for f, none in zip(view, _NOTHING, strict=True)))
+
+
 def tail_panel(edge: float, side: int) -> Ends:
     """Return y >= edge (side 1) or y <= edge (side -1) as the ends of one panel."""
     ends = (edge, inf) if side == 1 else (-inf, edge)
@@ -207,6 +220,7 @@ class _Cover:
         view = pair.tail(float(points[0]), -1).joined(pair.tail(float(points[-1]), 1))
         if len(low):
             view = view.joined(pair.look(low, high))
+        view = certain(view)
         low = np.concatenate(([-inf, points[-1]], low))
         high = np.concatenate(([points[0], inf], high))
         masses = np.array(pair.masses(low, high)) if weighed else None
@@ -236,7 +250,8 @@ class _Cover:
         if runs is not None:
             runs = np.hstack((runs, cast(FloatArray, _runs(pair, low, high))))
         low, high = np.append(rest.low, low), np.append(rest.high, high)
-        return _Cover(pair, low, high, rest.view.joined(*views), masses, runs)
+        view = rest.view.joined(*map(certain, views))
+        return _Cover(pair, low, high, view, masses, runs)
 
     @property
     def tails(self) -> BoolArray:
@@ -522,7 +537,7 @@ def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
         runs = Slopes(*cover.runs[:, inner])
         runs = runs if direction == 0 else runs.swapped()
         least, most = sharper_terms(panels.taken(inner), runs, alpha)
-        low[inner], high[inner] = np.maximum(low[inner], least), np.minimum(high[inner], most)
+        low[inner], high[inner] = np.fmax(low[inner], least), np.fmin(high[inner], most)
         low = np.minimum(low, high)
     for k in np.flatnonzero(cover.tails).tolist():
         side, edge = cover.tail_of(k)
