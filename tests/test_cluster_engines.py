@@ -106,7 +106,7 @@ def test_what_is_fetched_are_groups_and_never_rows(lazy, monkeypatch):
 def test_strings_that_spark_takes_for_equal_are_two_values(spark):
     words = ["Ab", "ab", "\u00e9", "e", "a\\x41", "", "a "]
     frame = TABLE.assign(s=["U", "u", "u "] * 80, job=[words[k % 7] for k in range(len(TABLE))])
-    frame = frame.sample(frac=1.0, random_state=0)  # rows of an engine have no order
+    frame = frame.sample(frac=1.0, random_state=0, ignore_index=True)  # as of an engine
     folded = spark(frame).selectExpr(
         "s collate UTF8_LCASE_RTRIM as s", "job collate UNICODE_CI as job"
     )
@@ -211,7 +211,8 @@ def test_ibis_on_polars_and_under_a_collation_of_duckdb_is_pandas(ibis):
     options = {"sensitive": "s", "public": ["job", "x"], "n_bins": 3, "missing": "propagate"}
     connection = module.polars.connect({"rows": in_polars(GAPS)})
     assert outcome(connection.table("rows"), **options) == in_pandas(GAPS, options)
-    frame = TABLE.assign(s=["U", "u", "v"] * 80).sample(frac=1.0, random_state=0)
+    frame = TABLE.assign(s=["U", "u", "v"] * 80)
+    frame = frame.sample(frac=1.0, random_state=0, ignore_index=True)
     connection = duckdb.connect()
     connection.register("frame", in_polars(frame).to_arrow())
     connection.execute("pragma default_collation=nocase; create table rows as from frame")

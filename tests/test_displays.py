@@ -15,7 +15,9 @@ from sklearn_puffer import (
     Certificate,
     Ledger,
     PersonLedger,
+    PufferfishMicroaggregator,
     PufferfishNoiser,
+    PufferfishWarning,
     displays,
     plan,
 )
@@ -26,6 +28,8 @@ from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,
     MovesDisplay,
+    PrototypeDisplay,
+    PrototypesTriedDisplay,
     ReleaseDisplay,
     SpendDisplay,
     SwapDisplay,
@@ -355,6 +359,8 @@ MAKERS = {
     TradeoffDisplay: ("from_audits", 1),
     SpendDisplay: ("from_ledger", 1),
     SwapDisplay: ("from_noiser", 1),
+    PrototypeDisplay: ("from_microaggregator", 1),
+    PrototypesTriedDisplay: ("from_microaggregator", 1),
 }
 
 
@@ -364,7 +370,10 @@ def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     ledger = Ledger.create(tmp_path / "cars", noiser)
     swap = PufferfishNoiser(sensitive="loan", public=["cars"], noise=RecordSwap(cells="values"))
     given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
-    given = *given, [swap.fit(TABLE)]
+    rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
+    with pytest.warns(PufferfishWarning, match="hardly more than a constant"):
+        rows.fit(TABLE)
+    given = *given, [swap.fit(TABLE)], [rows], [rows]
     assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}

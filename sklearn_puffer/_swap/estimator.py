@@ -137,10 +137,12 @@ class PufferfishSwap(TableRelease):
     matching : {"nearest", "random"}, default="nearest"
         "nearest" matches at the least total distance in random parts of 300. "random" changes more,
         and tells people in the table less about third parties.
-    secret_groups, metric, groups, max_group : None
-        Not built: merge secrets, or make one row of a household, beforehand.
+    secret_groups, metric : None
+        Not built: merge secrets beforehand.
     missing : {"error", "category"}, default="error"
         "category" takes missing secrets for a secret of their own.
+    groups, max_group : None
+        Not built: make one row of a household beforehand.
     weights : dict, default=None
         The unit of distance of columns, in the place of their standard deviation (of 1 for a change
         of anything else).
@@ -261,6 +263,7 @@ class PufferfishSwap(TableRelease):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
+            The people of the table, a row each, with their secrets.
         y : object, default=None
             Not used. A label that stays with people belongs in ``known``.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -297,10 +300,19 @@ class PufferfishSwap(TableRelease):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
+            The people of the table, a row each, with their secrets.
         y : object, default=None
             Not used.
-        sensitive_features, row_id, key, dataset, release
-            As in `fit` and `transform`.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            As in `fit`.
+        row_id : str, int or array-like of n_rows, default=None
+            As in `transform`.
+        key : bytes, Path or "env:NAME", default=None
+            As in `transform`.
+        dataset : str, default=""
+            As in `transform`.
+        release : int, default=0
+            As in `transform`.
 
         Returns
         -------
@@ -336,8 +348,11 @@ class PufferfishSwap(TableRelease):
             of the rows.
         key : bytes, Path or "env:NAME", default=None
             As in `PufferfishNoiser`. Whoever has it undoes the swap.
-        dataset, release
-            As in `PufferfishNoiser`. Names of tables do not count, and there is one release.
+        dataset : str, default=""
+            Name of the table. It does not count here: under another name the same people would be
+            exchanged anew.
+        release : int, default=0
+            Number of the release: there is one.
 
         Returns
         -------
