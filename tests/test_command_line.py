@@ -167,13 +167,14 @@ def options_in(text):
 TYPICAL = [*FIT, "--mechanism", "microaggregation", "--n-prototypes", "6"]
 
 
-def test_typical_rows_are_fitted_released_and_reported_by_the_same_commands(folder, capsys):
+def test_typical_rows_are_fitted_and_released_by_the_same_commands(folder, capsys):
     saved = ["--noiser", "rows.joblib", "--min-size", "40", "--level", "0.9"]
     assert main(["fit", "in.csv", "rows.json", *TYPICAL, *saved]) == 0
     assert "A new row: whoever knows" in capsys.readouterr().out
     rows = joblib.load("rows.joblib")
     assert isinstance(rows, PufferfishMicroaggregator)
     assert (rows.n_prototypes, rows.min_size, rows.level) == (6, 40, 0.9)
+    assert Path("rows.json").stat().st_mode & 0o077 == 0  # it holds counts and the channel
     for artifact, out in (("rows.json", "one.csv"), ("rows.joblib", "two.csv")):
         assert main(["release", artifact, "in.csv", out, *KEYED]) == 0
     released = pd.read_csv("one.csv", dtype={"zip": "string"})

@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from sklearn_puffer import PufferfishMicroaggregator
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishSwap, audit, report
 
 KEY = b"blake2b:" + bytes(range(24))
 
@@ -142,3 +142,13 @@ def test_a_lazy_table_is_not_fitted_and_the_way_out_is_one_of_fit():
     with pytest.raises(TypeError, match=r"fit on X\.collect\(\)") as caught:
         PufferfishMicroaggregator(sensitive="ill").fit(lazy)
     assert "row_id" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [PufferfishMicroaggregator, PufferfishSwap])
+@pytest.mark.parametrize("page", [report, audit])
+def test_pages_that_have_no_words_for_a_mechanism_yet_refuse_it_by_name(page, kind):
+    table = patients()[["ill", "age"]].assign(id=range(600))
+    options = {"ids": "id"} if kind is PufferfishSwap else {}
+    release = kind(sensitive="ill", public=["age"], **options).fit(table)
+    with pytest.raises(TypeError, match=f"PufferfishNoiser fits, and {kind.__name__} releases"):
+        page(release, table) if page is audit else page(release)

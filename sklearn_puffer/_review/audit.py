@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, short_number, shown
+from sklearn_puffer._noiser import noise_of, swap_of
 from sklearn_puffer._release import counted_loss, jsonable
 from sklearn_puffer._review.attack import Attack
 from sklearn_puffer._review.exact_tests import POWER
@@ -425,3 +426,13 @@ def pair_names(pairs: Iterable[tuple[Any, Any, Any, int, int]]) -> tuple[str, ..
     return tuple(
         f"{shown(name)}: {listed([a, b])} ({n} and {m} test rows)" for name, a, b, n, m in pairs
     )
+
+
+def check_told_of(noiser: Any, page: str) -> None:
+    """Refuse a fitted estimator of whose mechanism these pages have no sentences yet."""
+    fitted = noiser._fitted
+    if noise_of(fitted) is None and swap_of(fitted) is None:
+        raise TypeError(
+            f"{page} takes what PufferfishNoiser fits, and {type(noiser).__name__} releases by "
+            f"{fitted.certificate.noise}; print its certificate_ with details(), and its utility_."
+        )

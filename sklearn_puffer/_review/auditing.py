@@ -53,7 +53,14 @@ from sklearn_puffer._review.attack import (
     enough_rows,
     seen,
 )
-from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, Peer, pair_names
+from sklearn_puffer._review.audit import (
+    CONTROL,
+    RELEASED,
+    Audit,
+    Peer,
+    check_told_of,
+    pair_names,
+)
 from sklearn_puffer._review.exact_tests import Budget, Exchanged, findable, rows_needed
 from sklearn_puffer._review.measured import (
     Secrets,
@@ -609,6 +616,7 @@ def _check_noiser(noiser: Any) -> None:
             "there."
         )
     check_is_fitted(noiser)
+    check_told_of(noiser, "audit")
     if getattr(noiser.certificate_, "reserve", None) is not None:
         raise ValueError(
             "noiser releases rows one by one, and an audit would use up its donors; audit one with "

@@ -25,7 +25,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._release import Ledger, PersonLedger, TableRelease
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
-from sklearn_puffer._review.audit import Audit
+from sklearn_puffer._review.audit import Audit, check_told_of
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._review.report import (
@@ -137,6 +137,7 @@ def _check_noiser(noiser: Any) -> None:
             f"noiser must be a fitted PufferfishNoiser or PufferfishRelease, got {quoted(noiser)}."
         )
     noiser._check_as_certified()
+    check_told_of(noiser, "report")
 
 
 def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:

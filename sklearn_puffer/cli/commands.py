@@ -74,9 +74,12 @@ def fit(args: Any) -> None:
         with growing_file(saved, force=args.force, private=True) as out:
             joblib.dump(noiser, out)
     if not swap:
-        with growing_file(args.artifact, force=args.force) as out:
+        # that of typical rows holds counts and the channel: it is for its owner alone
+        own = mechanism != "noise"
+        with growing_file(args.artifact, force=args.force, private=own) as out:
             out.write(artifact)
-    tell(f"wrote {', '.join(map(str, paths))}; puffer report {args.artifact} shows all of it")
+    more = f"; puffer report {args.artifact} shows all of it" if mechanism == "noise" else ""
+    tell(f"wrote {', '.join(map(str, paths))}{more}")
 
 
 def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
