@@ -185,7 +185,7 @@ def test_continuous_priors_lose_what_is_accounted_for(noise):
     x = {"u": rng.normal(5.0, 1.0, N), "v": rng.normal(6.0, 1.3, N)}
     few = pd.DataFrame({"s": ["u", "v"] * 10, "x": np.arange(20.0)})
     noiser = PufferfishNoiser(
-        EPSILON, delta=DELTA, sensitive="s", prior=prior, noise=noise, random_state=5
+        EPSILON, delta=DELTA, sensitive="s", public="x", prior=prior, noise=noise, random_state=5
     ).fit(few)
     theta = float(noiser.theta_["x"])
     nodes = np.linspace(-9.0, 9.0, 401)

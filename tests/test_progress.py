@@ -239,7 +239,7 @@ import numpy as np, pandas as pd, sys
 from sklearn_puffer import PufferfishNoiser
 
 rng = np.random.default_rng(0)
-table = pd.DataFrame({"s": np.arange(3000) % 51, "a": rng.integers(0, 80, 3000)})
+table = pd.DataFrame({"s": np.arange(3000) % 50, "a": rng.integers(0, 80, 3000)})
 noiser = PufferfishNoiser(epsilon=0.05, alpha=8.0, noise="gaussian", sensitive="s", verbose=1)
 print("fitting", flush=True)
 try:

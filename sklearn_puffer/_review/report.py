@@ -274,12 +274,15 @@ _ONE_ROW = (
 _GROUPS = (
     "Groups of rows are taken as independent: what one group tells about another is not covered."
 )
+_OTHER_READERS = (
+    "Readers with other knowledge than that named above are not covered: who knows another "
+    "distribution of the columns, or more about a row, may learn more."
+)
 _NOT_PROMISED = (
     "What the released columns tell of the population is not covered: that people who work long "
     "hours are often of one department can still be learnt.",
     "Other columns are not covered, nor whether a person is in the table at all.",
-    "Readers with other knowledge than that named above are not covered: who knows another "
-    "distribution of the columns, or more about a row, may learn more.",
+    _OTHER_READERS,
     "Combinations of several sensitive columns are not secrets; each is protected by itself.",
     "Further releases of the same rows tell more, unless the guarantee or a ledger counts them.",
     "The number of rows, their order, their index and the types of columns are released unchanged. "
@@ -512,11 +515,11 @@ def _about_groups(groups: RowsTogether) -> list[str]:
 
 def _sections(noiser: Any) -> list[Section]:
     settings = ", ".join(f"{key}: {shown(value)}" for key, value in settings_of(noiser).items())
+    left_out = [*caveats(noiser), *not_promised(noiser.certificate_)]
+    if swap_of(noiser._fitted) is not None:  # the front of the page says which readers, by name
+        left_out.remove(_OTHER_READERS)
     return [
-        Section(
-            "What is not guaranteed",
-            sentences=[*caveats(noiser), *not_promised(noiser.certificate_)],
-        ),
+        Section("What is not guaranteed", sentences=left_out),
         _columns(noiser),
         _secrets(noiser),
         Section("Settings", sentences=[f"{settings}."]),
