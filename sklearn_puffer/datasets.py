@@ -1,6 +1,7 @@
-"""The counts, priors and printed figures behind the examples of papers 000, 001, 003 and 004.
+"""Invented people to try a release on, and the counts behind the figures of the four papers.
 
-Use this module to reproduce the papers' figures; it needs no file.
+Use this module for sample data (`make_people`: ids, dates and missing values) or to
+reproduce the papers' figures. No function needs a file.
 
 Counts are facts about public tables of the UCI Machine Learning Repository (CC BY 4.0); the tables
 themselves are not part of the package. The five contingencies are those of paper 000, Section 6
@@ -25,6 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sklearn_puffer._base import check_count
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "load_simulation_2b",
     "load_simulation_3b",
     "load_student",
+    "make_people",
     "published_table1",
     "published_table4",
     "removed_classes",
@@ -43,6 +46,69 @@ __all__ = [
     "table1_priors",
     "table4_contingencies",
 ]
+
+
+def make_people(n: int = 3000, random_state: int | None = None) -> pd.DataFrame:
+    """Draw a table of invented people, with a secret, a label, ids, dates and missing values.
+
+    Nobody of the table exists, and no figure is estimated from real people. A third of them are
+    ill, which their other columns give away; ``attrs["note"]`` says that they are invented.
+
+    Parameters
+    ----------
+    n : int, default=3000
+        Rows.
+    random_state : int or None, default=None
+        An integer draws the same people each time.
+
+    Returns
+    -------
+    pandas.DataFrame of shape (n, 11)
+        ``client`` and ``mail``, which identify a person; ``since``, a date; ``age``, ``region``,
+        ``visits``, ``weight`` in kilograms, ``pulse`` (missing for a tenth), ``smoker`` (missing
+        for a twentieth); the secret ``ill``; the label ``renewed``, which hangs on visits and age.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n`` is no positive integer.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.datasets import make_people
+    >>> people = make_people(5, random_state=0)
+    >>> people.attrs["note"]
+    'Invented people: nobody of this table exists.'
+    >>> people[["client", "age", "region", "visits", "ill"]].shape
+    (5, 5)
+    """
+    n = check_count(n, "n")
+    rng = np.random.default_rng(random_state)
+    ill = rng.random(n) < 1 / 3
+    age = np.clip(rng.normal(44, 14, n) + 9 * ill, 18, 95).astype(int)
+    smoker = rng.random(n) < 0.2 + 0.2 * ill
+    visits = rng.poisson(2 + 2.5 * ill + smoker)
+    client = rng.choice(9 * n, n, replace=False) + 100_000
+    since = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 3650, n), unit="D")
+    people = pd.DataFrame(
+        {
+            "client": client,
+            "mail": [f"person{number}@example.org" for number in client],
+            "since": since,
+            "age": age,
+            "region": pd.Categorical(rng.choice(["north", "south", "east", "west"], n)),
+            "visits": visits,
+            "weight": (70 + 0.15 * (age - 44) + 6 * ill + rng.normal(0, 12, n)).round(1),
+            "pulse": np.where(rng.random(n) < 0.1, np.nan, 68 + 8 * ill + rng.normal(0, 9, n)),
+            "smoker": pd.array(smoker, dtype="boolean"),
+            "ill": ill,
+            "renewed": rng.random(n) < 1 / (1 + np.exp(1.5 - 0.4 * visits - 0.02 * (age - 44))),
+        }
+    )
+    people["pulse"] = people["pulse"].round()
+    people.loc[rng.random(n) < 0.05, "smoker"] = pd.NA
+    people.attrs["note"] = "Invented people: nobody of this table exists."
+    return people
 
 
 @dataclass(frozen=True)

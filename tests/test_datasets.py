@@ -128,3 +128,36 @@ def _assert_counts_of(contingency, rows):
     found = pd.crosstab(rows[contingency.sensitive], rows[contingency.public])
     counts = found.reindex(index=contingency.secrets, columns=contingency.values, fill_value=0)
     assert counts.to_numpy().tolist() == [list(row) for row in contingency.counts]
+
+
+def test_invented_people_have_what_real_tables_have_and_say_that_they_are_invented():
+    people = datasets.make_people(2000, random_state=3)
+    assert people.attrs["note"].startswith("Invented people")
+    assert people["client"].is_unique
+    assert people["mail"].is_unique
+    assert people["since"].dtype.kind == "M"
+    assert 0.05 < people["pulse"].isna().mean() < 0.15
+    assert 0.02 < people["smoker"].isna().mean() < 0.1
+    assert not people[["client", "age", "visits", "weight", "ill", "renewed"]].isna().any().any()
+
+
+def test_the_same_number_draws_the_same_people():
+    pd.testing.assert_frame_equal(datasets.make_people(50, 1), datasets.make_people(50, 1))
+    assert not datasets.make_people(50, 1).equals(datasets.make_people(50, 2))
+
+
+def test_columns_of_invented_people_give_their_secret_away():
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    people = datasets.make_people(1500, 0)
+    public = people[["age", "visits", "weight", "pulse"]]
+    model = HistGradientBoostingClassifier(max_iter=30).fit(public[:1000], people["ill"][:1000])
+    chances = model.predict_proba(public[1000:])[:, 1]
+    assert roc_auc_score(people["ill"][1000:], chances) > 0.75
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5, True, "many"])
+def test_a_table_of_no_people_is_refused_by_name(n):
+    with pytest.raises((TypeError, ValueError), match="n"):
+        datasets.make_people(n)
