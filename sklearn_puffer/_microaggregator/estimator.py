@@ -25,13 +25,13 @@ from sklearn_puffer._base import (
 from sklearn_puffer._microaggregator.fit import Settings, learn
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._release import (
+    Draw,
     FitRows,
     Guarantee,
     Keying,
     LearntMechanism,
     Released,
     TableRelease,
-    Watch,
     next_table,
 )
 from sklearn_puffer._tables import (
@@ -311,10 +311,8 @@ class PufferfishMicroaggregator(TableRelease):
     def _taken(self, learnt: LearntMechanism) -> None:
         _marks[self] = set()
 
-    def _released(
-        self, table: Table, X: Any, keying: Keying | None, watch: Watch | None
-    ) -> Released:
-        released = super()._released(table, X, keying, watch)
+    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
+        released = super()._released(table, X, keying, draw)
         if keying is None:
             self._note_release(table)
         return released

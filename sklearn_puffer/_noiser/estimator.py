@@ -34,7 +34,6 @@ from sklearn_puffer._release import (
     Released,
     TableRelease,
     UtilityWarning,
-    Watch,
     next_table,
     refuse_lazy,
     refuse_weights,
@@ -460,11 +459,9 @@ class PufferfishNoiser(TableRelease):
         draw = Draw(self._entropies()())
         return release.released(table, self._fitted.rules, draw, strata_and_cells)[0]
 
-    def _released(
-        self, table: Table, X: Any, keying: Keying | None, watch: Watch | None
-    ) -> Released:
+    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         if not gives_donors(self.noise):
-            return super()._released(table, X, keying, watch)
+            return super()._released(table, X, keying, draw)
         check_keyless(keying)
         if self not in _services:
             raise ValueError(NO_RESERVE)

@@ -32,7 +32,6 @@ from sklearn_puffer._release.drift import (
     Margin,
     RowsOfSecrets,
     Seen,
-    Watch,
     compared_rows,
     counted_loss,
     margin_of,

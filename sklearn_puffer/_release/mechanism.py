@@ -19,7 +19,7 @@ from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.records import Fields, certificate_from_dict
 from sklearn_puffer._release.rows import RowOrder
-from sklearn_puffer._tables import Column, Missing, Name, Pair, Table
+from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
@@ -89,6 +89,8 @@ class Draw:
         Gives the bits of each row, in the place of ``entropy``.
     watch : Watch or None
         Counts the values.
+    secrets : mapping of Values, or None
+        The sensitive columns of the rows, where they stand beside the table.
     n_jobs : int or None
     """
 
@@ -96,6 +98,7 @@ class Draw:
     unknown: Any = "error"
     keyed: KeyedRows | None = None
     watch: Watch | None = None
+    secrets: Mapping[Name, Values] | None = None
     n_jobs: int | None = None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 from weakref import WeakKeyDictionary
@@ -37,7 +37,7 @@ from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.artifact import MOST_CHARACTERS, artifact_text, read_artifact
 from sklearn_puffer._release.certificate import CertifiedEstimator, UncertifiedError
-from sklearn_puffer._release.drift import Watch, check_on_drift, drift_warning, watch_of
+from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
 from sklearn_puffer._release.evidence import UtilityWarning, utility_frame
 from sklearn_puffer._release.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._release.ledger import OverspentError
@@ -52,7 +52,9 @@ from sklearn_puffer._release.parameters import about_bins, check_groups, check_u
 from sklearn_puffer._release.rows import FitRows, check_beside, first_table, next_table
 from sklearn_puffer._release.store import explained, located, write_new
 from sklearn_puffer._tables import (
+    Name,
     Table,
+    Values,
     arrow,
     as_pandas,
     is_lazy,
@@ -267,31 +269,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         True
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
-        loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        fitted, groups = self._fitted, self._fitted.rules.groups
-        margins = [] if groups is not None else fitted.rules.margins
-        untested = fitted.mechanism.untested
-        check_on_drift(on_drift, margins, untested, grouped=groups is not None)
-        container = getattr(self, "_container", None) or get_config()["transform_output"]
-        if is_lazy(X) and keying is not None:
-            refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
-            check_lazily(container, on_drift)
-            with listening(loud, "release"):
-                return self._planned(X, keying)
-        with listening(loud, "release"):
-            table = next_table(self, X)
-            check_groups(groups, table)
-            watch = watch_of(margins, on_drift, table.n_rows)
-            whole, moved = self._released(table, X, keying, watch)
-            drift = drift_warning(watch, on_drift)
-        if drift:
-            warnings.warn(drift, PufferfishWarning, stacklevel=3)
-        if moved:
-            self._warn(
-                [moved.sentence()], "moved", UnseenValuesWarning, share=moved.share(), stacklevel=3
-            )
-        return as_pandas(whole) if container == "pandas" else whole
+        return self._transformed(X, keying, on_drift)
 
     def transform_batches(
         self,
@@ -555,19 +534,55 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         first = itertools.count()
         _calls[self] = first if other is None else _calls.setdefault(other, first)
 
+    def _transformed(
+        self, X: Any, keying: Keying | None, on_drift: str = "warn", sensitive_features: Any = None
+    ) -> Any:
+        """Release X, called by `transform`; the secrets may stand beside it."""
+        loud = check_verbose(self.verbose)
+        fitted, groups = self._fitted, self._fitted.rules.groups
+        margins = [] if groups is not None else fitted.rules.margins
+        untested = fitted.mechanism.untested
+        check_on_drift(on_drift, margins, untested, grouped=groups is not None)
+        container = getattr(self, "_container", None) or get_config()["transform_output"]
+        if is_lazy(X) and keying is not None:
+            refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
+            check_lazily(container, on_drift)
+            with listening(loud, "release"):
+                return self._planned(X, keying)
+        with listening(loud, "release"):
+            table = next_table(self, X)
+            check_groups(groups, table)
+            watch = watch_of(margins, on_drift, table.n_rows)
+            secrets = self._secrets_of(table, X, sensitive_features)
+            draw = replace(self._draw(), watch=watch, secrets=secrets)
+            whole, moved = self._released(table, X, keying, draw)
+            drift = drift_warning(watch, on_drift)
+        if drift:
+            warnings.warn(drift, PufferfishWarning, stacklevel=4)
+        if moved:
+            self._warn(
+                [moved.sentence()], "moved", UnseenValuesWarning, share=moved.share(), stacklevel=4
+            )
+        return as_pandas(whole) if container == "pandas" else whole
+
+    def _secrets_of(
+        self, table: Table, X: Any, sensitive_features: Any
+    ) -> Mapping[Name, Values] | None:
+        """Return the sensitive columns that stand beside a table, if any do."""
+        if sensitive_features is None:
+            return None
+        return secret_columns(sensitive_features, table.n_rows, readable(X))
+
     def _draw(self) -> Draw:
         """Return how tables are drawn, with fresh bits."""
         check_unknown(self.unknown)
         n_jobs = check_jobs(self.n_jobs)
         return Draw(lambda column: system_entropy(), self.unknown, n_jobs=n_jobs)
 
-    def _released(
-        self, table: Table, X: Any, keying: Keying | None, watch: Watch | None
-    ) -> Released:
+    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         """Return the released table, and which values or rows were moved, if any."""
         keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
-        draw = replace(self._draw(), entropy=self._entropies()(), keyed=keyed, watch=watch)
-        return self._fitted.released(table, draw)
+        return self._fitted.released(table, replace(draw, entropy=self._entropies()(), keyed=keyed))
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         """Return the plan of the release of a lazy table."""
@@ -617,7 +632,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         seed = check_seed(self.random_state)
         if seed is None:
             return lambda: lambda column: system_entropy()
-        self._warn([say.seed_sentence(seed)], "seed", stacklevel=5)
+        self._warn([say.seed_sentence(seed)], "seed", stacklevel=6)
         calls = _calls.setdefault(self, itertools.count())
 
         def of_next() -> Callable[[int], Entropy]:

@@ -8,32 +8,31 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from sklearn import get_config
 
 from sklearn_puffer._base import (
     Array,
     check_choice,
     check_jobs,
     check_positive,
-    check_verbose,
     fitting,
     listed,
-    listening,
     quoted,
 )
 from sklearn_puffer._release import (
     Columns,
+    Draw,
     FitRows,
     FittedMechanism,
     Guarantee,
+    Keying,
     LearntMechanism,
     OverspentError,
+    Released,
     RowOrder,
     TableRelease,
     about_bins,
     check_keying,
     column_of,
-    next_table,
     order_told,
     rows_of,
     sentences,
@@ -52,8 +51,8 @@ from sklearn_puffer._tables import (
     Name,
     Pair,
     Secret,
+    Table,
     Values,
-    as_pandas,
     bins_of,
     edges_of,
     first_values,
@@ -61,9 +60,7 @@ from sklearn_puffer._tables import (
     identifier_kind,
     is_lazy,
     named_frame,
-    readable,
     resolve,
-    secret_columns,
     secret_pairs_of,
     series,
     way_to_rows,
@@ -324,7 +321,7 @@ class PufferfishSwap(TableRelease):
         keyed = {"row_id": row_id, "key": key, "dataset": dataset, "release": release}
         return self.transform(X, **beside, **keyed)
 
-    def transform(  # type: ignore[override]  # the secrets of the rows are needed
+    def transform(
         self,
         X: Any,
         *,
@@ -333,6 +330,7 @@ class PufferfishSwap(TableRelease):
         key: Any = None,
         dataset: str = "",
         release: int = 0,
+        on_drift: str = "warn",
     ) -> Any:
         """Exchange the rows of a table, and set ``certificate_``, ``flows_`` and ``stays_`` anew.
 
@@ -353,6 +351,8 @@ class PufferfishSwap(TableRelease):
             exchanged anew.
         release : int, default=0
             Number of the release: there is one.
+        on_drift : {"warn", "ignore"}, default="warn"
+            As in `PufferfishNoiser`; nothing is said of drift, and "raise" is refused.
 
         Returns
         -------
@@ -370,34 +370,33 @@ class PufferfishSwap(TableRelease):
             If secrets are not there or were not seen in `fit`, or the table does not fit.
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
-        loud = check_verbose(self.verbose)
         self._check_ready(keying)
         _refuse_lazy(X)
-        fitted = self._fitted
-        mechanism: RowExchange = fitted.mechanism  # type: ignore[assignment]
-        with listening(loud, "release"):
-            table = next_table(self, X)
-            beside = None
-            if sensitive_features is not None:
-                beside = secret_columns(sensitive_features, table.n_rows, readable(X))
-            rows = mechanism.read(table, beside)
-            self._check_first(rows, keyed=keying is not None)
-            keyed = None if keying is None else keying.rows(table, X, fitted.context(keying))
-            draw = replace(self._draw(), entropy=self._entropies()(), keyed=keyed)
-            solved = mechanism.solved(rows)
-            draws, order, seed = mechanism.choices(rows, solved, draw)
-            self._check_first(rows, keyed=False, seed=seed)
-            figures = Figures(mechanism, rows, solved)
-            secret = mechanism.secret.read(mechanism.secret.columns(table, beside))
-            told = _told(self.sensitive, order_told(rows_of(table, None), [secret]))
-            received = mechanism.permutation(rows, solved, draws, order)
-            whole = mechanism.written(table, fitted.rules, received)
-            if self.random_state is not None:
-                told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
-            self._show(figures, told)
+        return self._transformed(X, keying, on_drift, sensitive_features)
+
+    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
+        mechanism = self._mechanism()
+        rows = mechanism.read(table, draw.secrets)
+        self._check_first(rows, keyed=keying is not None)
+        keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
+        draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
+        solved = mechanism.solved(rows)
+        draws, order, seed = mechanism.choices(rows, solved, draw)
+        self._check_first(rows, keyed=False, seed=seed)
+        secret = mechanism.secret.read(mechanism.secret.columns(table, draw.secrets))
+        told = _told(self.sensitive, order_told(rows_of(table, None), [secret]))
+        received = mechanism.permutation(rows, solved, draws, order)
+        whole = mechanism.written(table, self._fitted.rules, received)
+        if self.random_state is not None:
+            told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
+        self._show(Figures(mechanism, rows, solved), told)
         self._note(rows, seed)
-        container = getattr(self, "_container", None) or get_config()["transform_output"]
-        return as_pandas(whole) if container == "pandas" else whole
+        return whole, None
+
+    def _mechanism(self) -> RowExchange:
+        mechanism = self._fitted.mechanism
+        assert isinstance(mechanism, RowExchange)
+        return mechanism
 
     def _show(self, figures: Figures, told: Sequence[str]) -> None:
         """Set what is said of the rows that were exchanged last."""
