@@ -368,7 +368,7 @@ def test_dates_stay_dates():
     days = pd.to_timedelta(rng.integers(0, 400, 600), "D")
     table = pd.DataFrame({"ill": rng.random(600) < 0.4, "day": pd.Timestamp("2020-01-01") + days})
     table.loc[::50, "day"] = pd.NaT
-    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6).fit(table)
+    rows = PufferfishMicroaggregator(sensitive="ill", public="day", n_prototypes=6).fit(table)
     released = rows.transform(table)["day"]
     assert released.dtype == table["day"].dtype
     assert released.dropna().isin(table["day"]).all()

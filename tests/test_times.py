@@ -1,6 +1,7 @@
 """Dates, times and durations: noise in whole units, and a release in their own type."""
 
 import datetime as dt
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -9,7 +10,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
+from sklearn_puffer import (
+    PufferfishMicroaggregator,
+    PufferfishNoiser,
+    PufferfishRelease,
+    PufferfishSwap,
+    audit,
+    plan,
+)
+from sklearn_puffer.cli import main
 
 N_ROWS = 400
 RNG = np.random.default_rng(5)
@@ -80,6 +89,7 @@ TABLES = {
     "arrow zone": in_arrow(pa.timestamp("us", ZONE), list),
     "arrow duration": in_arrow(pa.duration("us"), spans),
 }
+DAY_LABELS = pd.Categorical(pd.to_datetime(DATES))
 COMPLETE = np.zeros(N_ROWS, dtype=bool)
 
 
@@ -125,6 +135,7 @@ def test_days_are_released_as_whole_numbers_are_and_in_their_own_type(kind, gaps
     assert type_of(artifact.transform(table)) == type_of(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("noise", ["laplace", "cauchy"])
 def test_noise_of_any_size_ends_at_the_ends_of_the_type(kind, noise):
@@ -151,7 +162,7 @@ def test_the_unit_is_the_finest_that_occurs(size, kind):
 
 def test_an_array_of_times_stays_one():
     times = DAYS.astype("datetime64[D]").astype("datetime64[s]")[:, None]
-    fitted = PufferfishNoiser(1.0, random_state=1).fit(times, sensitive_features=SECRET)
+    fitted = PufferfishNoiser(1.0, public=0, random_state=1).fit(times, sensitive_features=SECRET)
     released = fitted.transform(times)
     assert released.dtype == times.dtype
     assert (released.astype("int64") % 86_400 == 0).all()
@@ -221,12 +232,54 @@ def test_a_lazy_table_of_times_is_refused_by_name():
         noiser().fit(lazy)
 
 
-def test_times_that_do_not_repeat_look_like_identifiers():
+DURATIONS = {"pandas durations", "timedeltas", "polars duration", "arrow duration"}
+MECHANISMS = {
+    "noise": PufferfishNoiser(3.0, sensitive="s"),
+    "bins": PufferfishNoiser(3.0, sensitive="s", n_bins=3),
+    "mixture": PufferfishNoiser(3.0, sensitive="s", prior="gaussian"),
+    "typical rows": PufferfishMicroaggregator(3.0, sensitive="s"),
+    "exchange": PufferfishSwap(3.0, sensitive="s"),
+}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("kind", [kind for kind in TABLES if kind not in DURATIONS])
+def test_dates_are_refused_unless_they_are_named(kind, mechanism):
+    table = TABLES[kind](COMPLETE)
+    told = r"column 'x' holds dates, by which others may know people; .*, or (name it )?in public="
+    with pytest.raises(ValueError, match=told):
+        MECHANISMS[mechanism].fit(table)
+
+
+def test_categories_that_are_dates_are_refused_and_all_faults_are_told_at_once():
+    table = TABLES["pandas s"](COMPLETE).assign(y=DAY_LABELS, z=[str(k) for k in DAYS])
+    for estimator in (MECHANISMS[kind] for kind in MECHANISMS if kind != "mixture"):
+        with pytest.raises(ValueError, match="2 faults") as told:
+            estimator.fit(table)
+        assert re.findall("'(.)' holds dates", str(told.value)) == ["x", "y"]
+
+
+def test_a_plan_leaves_out_categories_that_are_dates():
+    table = pd.DataFrame({"s": SECRET, "x": DAY_LABELS, "z": DAYS % 3})
+    told = plan(table, "s", public=["x", "z"], epsilon=3.0, noise="laplace").facts
+    assert [fact.use for fact in told] == ["sensitive", "leave out", "release"]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_durations_are_measurements_even_if_none_repeats(mechanism):
     seconds = np.arange(N_ROWS) * 61 + 1_577_836_800
-    table = pd.DataFrame({"s": SECRET, "x": seconds.astype("datetime64[s]"), "y": SECRET})
-    with pytest.raises(ValueError, match="'x'"):
-        PufferfishNoiser(1.0, sensitive="s").fit(table)
-    noiser().fit(table)
+    table = pd.DataFrame({"s": SECRET, "x": seconds.astype("timedelta64[s]")})
+    fitted = MECHANISMS[mechanism].fit(table)
+    assert "x" in fitted.utility_.index
+
+
+def test_the_command_line_refuses_dates_by_name(tmp_path, capsys):
+    path, made = tmp_path / "rows.parquet", tmp_path / "n.json"
+    TABLES["dates"](COMPLETE).assign(z=SECRET).to_parquet(path)
+    asked = ["fit", str(path), str(made), "--sensitive", "s", "--epsilon", "1"]
+    assert main(asked) != 0
+    assert "column 'x' holds dates" in capsys.readouterr().err
+    assert main([*asked, "--public", "x"]) == 0
 
 
 def test_nanoseconds_that_floats_cannot_tell_apart_are_refused():

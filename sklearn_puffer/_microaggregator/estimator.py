@@ -72,7 +72,7 @@ class PufferfishMicroaggregator(TableRelease):
         The sensitive columns of X, which are never released. Without them, pass
         ``sensitive_features`` to `fit`.
     public : str, int, list of these, or None, default=None
-        The columns that are released; by default all others.
+        The columns that are released; by default all others. Dates must be named here.
     joined : str, int or list of these, default=None
         Columns of X that readers may join later: the budget is kept for who knows them, too. They
         are not released. At most 20 combinations of their values.

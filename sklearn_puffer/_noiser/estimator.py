@@ -76,8 +76,8 @@ class PufferfishNoiser(TableRelease):
         ``sensitive_features`` to `fit`.
     public : str, int or list of these, default=None
         The columns to release; None for every column that is not sensitive. Text most of whose
-        values differ looks like an identifier and is refused; so are whole numbers that nearly all
-        differ, unless they are named here or binned.
+        values differ looks like an identifier and is refused; so are dates, and whole numbers that
+        nearly all differ, unless they are named here (or, numbers, binned).
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The pairs (s_i, s_j) to protect, always in both directions; "all" is for 50 values at most.
     prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"

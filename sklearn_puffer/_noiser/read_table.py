@@ -241,9 +241,8 @@ def _learn_column(
     column = spec.learnt(values, rows.weights)
     column = column.with_any_number() if continuous else column
     column = _with_given_atoms(column, settings.knowledge, position)
-    named = (
-        settings.columns.public is not None or column.edges is not None
-    )  # bins tell no single rows
+    binned = column.edges is not None and values.unit is None  # bins of numbers tell no single rows
+    named = settings.columns.public is not None or binned
     check_no_identifier(spec.name, values, rows.weights, named=named)
     return column, spec.reader(column, values)
 

@@ -167,7 +167,7 @@ def _read(
         remark = f"{_BINS}: its values have few rows each" if _many(atoms, values) else ""
         return ColumnFacts(name, "sensitive", kind, **counts, remark=remark)
     kind, remark, out = _judged(values, data, atoms, ordered=ordered)
-    possible = kind not in ("nothing", "unreadable", "text")
+    possible = kind not in ("nothing", "unreadable", "text", "date")
     use: Use = "leave out" if out and not (named and possible) else "release"
     return ColumnFacts(name, use, kind, **counts, remark=remark)
 
@@ -192,7 +192,9 @@ def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[st
     if values.kind == "float" and not np.isfinite(atoms).all():
         return "unreadable", "it contains infinity; drop or replace such values", True
     what = identifier_kind(values)
-    if what == "text" or (what == "number" and not ordered):
+    if what == "date":
+        return "date", 'its categories are dates; make dates of them, and pass dates="days"', True
+    if what == "text" or (what and not ordered):
         remark = f"{len(atoms)} different values in {len(data)} rows look like an identifier"
         way = "" if what == "text" else "; name it in public= if it is to be released"
         return ("identifier" if way else "text"), remark + way, True

@@ -120,7 +120,7 @@ class PufferfishSwap(TableRelease):
         ``sensitive_features``.
     public : str, int, list of these, or None, default=None
         The columns that are exchanged; by default all that are nothing else. A sensitive column
-        that is named here travels with its row, and is released.
+        that is named here travels with its row, and is released. Dates must be named here.
     ids : str, int or list of these, default=None
         Columns that stay with people and say nothing of them, such as a customer number.
     known : str, int or list of these, default=None
@@ -685,10 +685,9 @@ def _moving(table: Any, name: Name, named: bool) -> Values:
     values = first_values(table, name)
     with np.errstate(invalid="ignore"):  # infinite numbers are no identifiers
         kind = identifier_kind(values)
-    if kind == "text" or (kind == "number" and not named):
+    if kind == "text" or (kind and not named):
         way = "" if kind == "text" else ", or in public= if it is none"
-        raise ValueError(
-            f"column {name!r} looks like an identifier, as nearly every value is different; name "
-            f"it in ids=, or leave it out{way}."
-        )
+        what = "looks like an identifier, as nearly every value is different"
+        what = "holds dates, by which others may know people" if kind == "date" else what
+        raise ValueError(f"column {name!r} {what}; name it in ids=, or leave it out{way}.")
     return values

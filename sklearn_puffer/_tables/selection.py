@@ -6,6 +6,7 @@ distinct values and their counts.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -575,8 +576,8 @@ def check_no_identifier(
     """Refuse to release a column that looks like an identifier of the rows.
 
     Text and categories whose values hardly repeat are refused in any case, whole numbers that
-    nearly all differ unless they are ``named``, measured numbers never. Missing values count as no
-    rows.
+    nearly all differ, and dates, unless they are ``named``, measured numbers and durations never.
+    Missing values count as no rows.
 
     Parameters
     ----------
@@ -603,10 +604,17 @@ def check_no_identifier(
             f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
             "different; leave it out of X, or name it in public= if it is to be released."
         )
+    if what == "date" and not named:
+        raise ValueError(
+            f"column {name!r} holds dates, by which others may know people; leave it out of X, or "
+            "name it in public= if it is to be released."
+        )
 
 
 def identifier_kind(values: Values, weights: Array | None = None) -> str:
-    """Return "text" or "number" if a column looks like an identifier, and an empty text if not.
+    """Return "text", "number" or "date" if a column may identify rows, and an empty text if not.
+
+    Dates are one whether they repeat or not: others know them from elsewhere.
 
     >>> identifier_kind(Values("integer", np.arange(1000)))
     'number'
@@ -615,15 +623,26 @@ def identifier_kind(values: Values, weights: Array | None = None) -> str:
     >>> identifier_kind(Values("float", np.arange(1000) / 3))
     ''
     """
-    if values.kind == "category":
-        return "text" if hardly_repeats(*_n_different(values, weights)) else ""
-    if values.kind == "boolean" or not _may_be_key(present(values), values.counts):
+    if values.kind == "category" and hardly_repeats(*_n_different(values, weights)):
+        return "text"
+    if _are_dates(values):
+        return "date"
+    if values.unit is not None or values.kind in ("boolean", "category"):
+        return ""
+    if not _may_be_key(present(values), values.counts):
         return ""
     n_different, n_rows = _n_different(values, weights)
     return "number" if n_different >= _LEAST_KEYS and 20 * n_different > 19 * n_rows else ""
 
 
 _LEAST_KEYS = 20
+
+
+def _are_dates(values: Values) -> bool:
+    """Return whether a column holds dates or times, or is a categorical one of them."""
+    if values.levels is not None:
+        return any(isinstance(level, dt.date) for level in values.levels)
+    return values.unit is not None and values.unit.startswith("datetime")
 
 
 def _may_be_key(numbers: Array, counts: Array | None) -> bool:

@@ -298,7 +298,7 @@ def check_type(dtype: Any, name: Name) -> None:
     if not (dtype in LABEL_TYPES or (numbers and not unread)):
         raise TypeError(
             f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
-            "other types to numbers of at most 64 bits, or to strings."
+            "other types to numbers of at most 64 bits, or to strings, or leave it out."
         )
 
 
