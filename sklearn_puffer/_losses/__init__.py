@@ -4,7 +4,6 @@ from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import coarse_lower
 from sklearn_puffer._losses.channel_losses import (
     SwapDistributions,
-    channel_losses,
     swap_losses,
 )
 from sklearn_puffer._losses.divergences import Panels, compose

@@ -1,15 +1,13 @@
-r"""Losses of released cells: of channels in whole numbers, and of swaps.
+r"""Losses of released cells of swaps.
 
-They are recomputed from whole numbers; nothing here knows how channels and flows were found.
+They are recomputed from whole numbers; nothing here knows how flows were found.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_puffer._base import (
     ULP,
@@ -20,168 +18,6 @@ from sklearn_puffer._base import (
     Notion,
     Supremum,
 )
-from sklearn_puffer._losses.divergences import apart
-from sklearn_puffer._noise import WHOLE, IntegerRows
-
-_SUM_MARGIN = 2.0**-44  # of a sum of terms of one sign, which numpy adds up in pairs
-_HALF = 2**32
-
-
-def channel_losses(rows: IntegerRows, masses: IntArray, pairs: Array, notion: Notion) -> FloatArray:
-    r"""Return proven ends of the loss of each pair of distributions through a channel.
-
-    .. math:: q_s(y) = \sum_x p_s(x) W(y|x), \qquad
-              \max_y \log \frac{q_s(y)}{q_{s'}(y)}
-              \quad\text{or}\quad \sum_y (q_s(y) - e^{\varepsilon} q_{s'}(y))_+
-
-    Parameters
-    ----------
-    rows : IntegerRows
-        W.
-    masses : ndarray of int64 or of Python's int of shape (k, n_cells)
-        Distribution s is masses[s] / masses[s].sum().
-    pairs : ndarray of shape (n_pairs, 2)
-        Which distributions to compare.
-    notion : Notion
-        Pure, or with a delta.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs, 2, 2)
-        For each pair and direction (from the first to the second, and back) the lower and the
-        upper end: in nats, infinite where only one distribution releases a cell; or delta.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the masses are no distributions in whole numbers over all cells, or the notion is
-        another one.
-
-    Notes
-    -----
-    *Formal guarantees.* The loss of the distributions and the channel as they are written, in whole
-    numbers, lies between the ends: all roundings are counted.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> rows = IntegerRows([0, 2, 4], [0, 1, 0, 1], [WHOLE // 4, 3 * WHOLE // 4] * 2)
-    >>> masses = np.array([[1, 0], [0, 1]])  # two secrets, told apart by their cells
-    >>> channel_losses(rows, masses, [[0, 1]], Pufferfish(1.0)).round(9).tolist()
-    [[[0.0, 0.0], [0.0, 0.0]]]
-    """
-    masses = _checked(rows, masses)
-    return _losses(_released(_outcomes(rows, np.arange(rows.n_cells)), masses), pairs, notion)
-
-
-class _Outcomes(NamedTuple):
-    """What comes of each cell: entries of (index of a cell, number of an outcome, chance).
-
-    ``roundings`` says how often a chance was rounded, at most.
-    """
-
-    cells: IntArray
-    numbers: IntArray
-    chances: FloatArray
-    roundings: int
-
-
-class _Released(NamedTuple):
-    """Probabilities of outcomes by distribution, shape (k, n), and their errors (n,)."""
-
-    distributions: FloatArray
-    off: FloatArray
-
-
-def _checked(rows: IntegerRows, masses: Any) -> IntArray:
-    """Return masses that are distributions over the cells."""
-    masses = np.asarray(masses)
-    large = masses.dtype == object and all(isinstance(mass, int) for mass in masses.flat)
-    if masses.dtype.kind not in "iu" and not large:
-        raise TypeError(f"masses must be whole numbers, got {masses.dtype}; count, or round them.")
-    if masses.ndim != 2 or masses.shape[1] != rows.n_cells:
-        raise ValueError(
-            f"masses must have a line for each distribution and a column for each of "
-            f"{rows.n_cells} cells, got shape {masses.shape}; put 0 for a cell without mass."
-        )
-    if (masses < 0).any() or not (masses > 0).any(axis=1).all():
-        raise ValueError(
-            "masses must not be negative, and not all of them 0; leave that distribution out."
-        )
-    return np.asarray(masses)
-
-
-def _entries_of(rows: IntegerRows, cells: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the entries of the rows of some cells, in order, and which cell each belongs to."""
-    first, lengths = rows.starts[cells], np.diff(rows.starts)[cells]
-    owners = np.repeat(np.arange(len(cells)), lengths)
-    within = np.arange(owners.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return within + np.repeat(first, lengths), owners
-
-
-def _outcomes(rows: IntegerRows, cells: IntArray) -> _Outcomes:
-    """Return what one draw makes of each cell."""
-    entries, owners = _entries_of(rows, cells)
-    numbers = np.unique(rows.targets[entries], return_inverse=True)[1]
-    return _Outcomes(owners, numbers, rows.shares[entries] / WHOLE, 1)
-
-
-def _released(drawn: _Outcomes, masses: IntArray) -> _Released:
-    """Return the probability of each outcome given each distribution."""
-    sums = [
-        np.bincount(drawn.numbers, weights=distribution.astype(float)[drawn.cells] * drawn.chances)
-        / _total(distribution)
-        for distribution in masses
-    ]
-    terms = np.bincount(drawn.numbers).astype(float)
-    return _Released(np.array(sums), (terms + drawn.roundings + 7.0) * ULP)
-
-
-def _total(distribution: NDArray[Any]) -> float:
-    """Return the sum of whole numbers, which may be beyond 64 bits, rounded once."""
-    if distribution.dtype == object:
-        return float(sum(distribution.tolist()))
-    high, low = np.divmod(distribution, _HALF)
-    return float(int(high.sum()) * _HALF + int(low.sum()))
-
-
-def _losses(released: _Released, pairs: Array, notion: Notion) -> FloatArray:
-    """Return ends of the loss of each pair, both ways, shape (n_pairs, 2, 2)."""
-    p, off = released
-    ends = [
-        [_ends(p[s], p[t], off, notion), _ends(p[t], p[s], off, notion)]
-        for s, t in np.asarray(pairs, dtype=np.intp).reshape(-1, 2).tolist()
-    ]
-    return np.array(ends, dtype=float).reshape(-1, 2, 2)
-
-
-def _ends(p: FloatArray, q: FloatArray, off: FloatArray, notion: Notion) -> tuple[float, float]:
-    divergence = notion.divergence
-    if isinstance(divergence, Supremum):
-        low, high = _log_ratios(p, q, off)
-        return float(low.max(initial=0.0)), float(high.max(initial=0.0))
-    if isinstance(divergence, HockeyStick):
-        return _excess(p, q, off, divergence.epsilon)
-    raise ValueError(
-        f"notion must be pure or have a delta for a channel, got {notion!r}; use "
-        "Pufferfish(epsilon) or Pufferfish(epsilon, delta)."
-    )
-
-
-def _log_ratios(p: FloatArray, q: FloatArray, off: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on log p / q of each outcome; -inf where p is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(p > 0.0, np.log(p / q), -np.inf)  # inf where q alone is 0
-    slack = 2.5 * off + 4.0 * ULP * (1.0 + np.abs(np.where(np.isfinite(logs), logs, 0.0)))
-    return logs - slack, logs + slack
-
-
-def _excess(p: FloatArray, q: FloatArray, off: FloatArray, epsilon: float) -> tuple[float, float]:
-    """Return bounds on the sum of (p - e^epsilon q)_+."""
-    least = apart(p * (1.0 - off), q * (1.0 + off), epsilon, -1.0).sum()
-    most = apart(p * (1.0 + off), q * (1.0 - off), epsilon, 1.0).sum()
-    return float(least * (1.0 - _SUM_MARGIN)), min(float(most * (1.0 + _SUM_MARGIN)), 1.0)
-
 
 # Rounding, u = 2^-53. Flows below 2^63 and counts below 2^53 are off by u as floats. All terms are
 # non-negative, so errors are relative: a share, a product and a quotient add u each, and a sum of n
