@@ -89,7 +89,9 @@ def worst(boxes, pairs, channel):
         for sign in (1.0, -1.0)
     )
     both = [pair for s, t in pairs for pair in ((s, t), (t, s))]
-    return max(np.log(u / v) for s, t in both for u, v in zip(most[s], least[t], strict=True))
+    return max(
+        np.log(u / max(v, 1e-99)) for s, t in both for u, v in zip(most[s], least[t], strict=True)
+    )
 
 
 def corners(boxes, secret):

@@ -19,7 +19,7 @@ from sklearn_puffer._microaggregator.drawn import (
     fitted_row_loss,
     learnt_bins,
 )
-from sklearn_puffer._microaggregator.prototype_records import read_drawn, written_drawn
+from sklearn_puffer._microaggregator.release import read_drawn, written_drawn
 from sklearn_puffer._noise import CheckedEntropy, KeyedBits, integer_ids, seeded_entropy
 from sklearn_puffer._tables import frame_table
 

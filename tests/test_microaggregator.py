@@ -259,7 +259,7 @@ def test_passed_columns_are_told_of():
     table = joined_people()
     rows = PufferfishMicroaggregator(sensitive="ill", public="place", remainder="passthrough")
     rows.fit(table)
-    assert list(rows.transform(table).columns) == ["label", "place"]
+    assert list(rows.transform(table).columns) == ["place", "label"]
     assert rows.certificate_.facts.beyond > 0.5
     assert first_risk(rows).startswith("Risk: 'label' are passed through and NOT protected")
 

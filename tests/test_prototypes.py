@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn_puffer._base import FieldError
 from sklearn_puffer._microaggregator import coordinates
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
-from sklearn_puffer._microaggregator.prototype_records import read, written
 from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
+from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import array_table, first_values, frame_table
 
 MIN_SIZE = 5

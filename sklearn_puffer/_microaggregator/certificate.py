@@ -33,6 +33,28 @@ class PrototypeUtility(ColumnUtility):
 
 
 @dataclass(frozen=True)
+class StrataFacts:
+    """What known columns part people into, and tell by themselves.
+
+    Attributes
+    ----------
+    known : tuple of str
+    n_strata : int
+    constant : float
+        The share of people in strata whose channel leaves hardly more than a constant.
+    one_secret, alone, below_ten : float
+        Of people in strata of one secret, of one person, of fewer than ten.
+    """
+
+    known: tuple[str, ...]
+    n_strata: int
+    constant: float
+    one_secret: float
+    alone: float
+    below_ten: float
+
+
+@dataclass(frozen=True)
 class PrototypeFacts:
     """What typical rows and the channel between them are, as far as a certificate says it.
 
@@ -61,6 +83,8 @@ class PrototypeFacts:
         Whether a y chose the prototypes.
     beyond : float or None
         The share of people beyond the budget for who knows their label, as counted.
+    strata : StrataFacts or None
+        With known columns; all figures are then about the odds within a stratum.
     """
 
     n_prototypes: int
@@ -79,6 +103,7 @@ class PrototypeFacts:
     joined: tuple[str, ...]
     labels: bool
     beyond: float | None
+    strata: StrataFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -115,13 +140,18 @@ class PrototypeCertificate(Certificate):
             return super().promise()
         sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
         shift = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        if self.facts.strata is not None:
+            shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
         return f"{_new_row(self.facts, shift)} {_fitted_row(shift)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
         facts = asdict(self.facts)
-        tried = [list(each) for each in facts.pop("tried")]
-        return {**super().to_dict(), "prototypes": {**plain_record(facts), "tried": tried}}
+        tried, strata = [list(each) for each in facts.pop("tried")], facts.pop("strata")
+        record = {**plain_record(facts), "tried": tried}
+        if strata is not None:
+            record["strata"] = plain_record(strata)
+        return {**super().to_dict(), "prototypes": record}
 
     def _risks(self) -> list[str]:
         """Return what endangers people most: a second release, and what readers know besides."""
@@ -147,6 +177,7 @@ class PrototypeCertificate(Certificate):
             f"Loss as counted {short_number(facts.counted)}{_joint(facts)}; at whole released "
             f"tables up to {short_number(facts.table)} (simulated, not proven).",
             _further(facts),
+            *([] if facts.strata is None else [_about_strata(facts.strata)]),
         ]
 
     def _sections(self) -> list[Section]:
@@ -179,6 +210,16 @@ def _fitted_row(shift: str) -> str:
     return (
         "A fitted row: whoever holds the list of fitted rows, with or without secrets, but not who "
         f"owns what, and sees one released row, can {shift}."
+    )
+
+
+def _about_strata(strata: StrataFacts) -> str:
+    """Return what known values tell by themselves."""
+    return (
+        f"Known values part the people into {strata.n_strata} strata, and what they tell by "
+        f"themselves is not protected: {strata.one_secret:.1%} of the people are in strata of one "
+        f"secret, {strata.alone:.1%} alone in theirs, {strata.below_ten:.1%} in strata below 10; "
+        f"{strata.constant:.1%} are released as hardly more than a constant."
     )
 
 

@@ -78,6 +78,8 @@ class Sample:
         By name.
     labels : Values or None
         The y of each row, where there is one; rows of another y are other rows.
+    strata : ndarray of int64 of shape (n,)
+        The combination of known values of each row; rows of another one are other rows.
     counts : ndarray of int64 of shape (n,)
         How many rows of the table are equal to each.
     weights : ndarray of int64 of shape (n,)
@@ -91,6 +93,7 @@ class Sample:
 
     columns: Mapping[Name, Values]
     labels: Values | None
+    strata: IntArray
     counts: IntArray
     weights: IntArray
     fewest: int
@@ -105,6 +108,7 @@ def sample_rows(
     labels: Values | None = None,
     weights: Array | None = None,
     most: int = MOST_ROWS,
+    strata: IntArray | None = None,
 ) -> Sample:
     """Return at most ``most`` distinct rows, the same whatever the order of the rows.
 
@@ -118,6 +122,8 @@ def sample_rows(
         How many rows each row stands for.
     most : int, default=50,000
         Fewer are taken of tables that have more than some hundred coordinates.
+    strata : ndarray of int of shape (n_rows,), optional
+        The combination of known values of each row.
 
     Examples
     --------
@@ -129,6 +135,8 @@ def sample_rows(
     digests = row_digests(columns)
     if labels is not None:
         digests = row_hashes(digests, row_digests({"y": labels})) & LARGEST_DIGEST
+    if strata is not None:
+        digests = row_hashes(digests, strata) & LARGEST_DIGEST
     there = None if weights is None else np.flatnonzero(weights)
     digests = digests if there is None else digests[there]
     distinct, firsts, counts = np.unique(digests, return_index=True, return_counts=True)
@@ -142,6 +150,7 @@ def sample_rows(
     return Sample(
         {name: values.taken(rows) for name, values in columns.items()},
         None if labels is None else labels.taken(rows),
+        np.zeros(len(rows), dtype=np.int64) if strata is None else strata[rows],
         counts[chosen],
         stood_for,
         int(counts.min()),

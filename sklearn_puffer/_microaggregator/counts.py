@@ -13,6 +13,7 @@ c = 1 or c = n - 1 the part e is lowered for it, to :math:`2 (1 - e^{-e/2})`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,16 @@ class SecretCounts:
     def as_counted(self) -> MassBoxes:
         """Return the counts, as if all people had been counted."""
         return MassBoxes.as_counted(self.counts)
+
+    def occurring(self) -> SecretCounts:
+        """Return the counts of the secrets that occur, and the pairs of which both do."""
+        there = np.flatnonzero(self.counts.sum(axis=0))
+        pairs = self.pairs[np.isin(self.pairs, there).all(axis=1)]
+        return SecretCounts(self.counts[:, there], self.sizes, np.searchsorted(there, pairs))
+
+    def some(self, prototypes: IntArray) -> SecretCounts:
+        """Return the counts in some prototypes."""
+        return SecretCounts(self.counts[prototypes], self.sizes[prototypes], self.pairs)
 
     def boxes(self, error: float) -> MassBoxes:
         r"""Return bounds that hold at once for the people of whom these rows are a sample.
@@ -131,3 +142,39 @@ def _down(masses: FloatArray) -> IntArray:
 
 def _up(masses: FloatArray) -> IntArray:
     return np.ceil(masses * (1.0 + _OUTWARDS) * ONE).astype(np.int64)
+
+
+class Tally:
+    """How often each secret occurs in each prototype, within parts of the rows that are added.
+
+    Parameters
+    ----------
+    groups : sequence of tuple
+        Of each sensitive column how many secrets there are, which of these are protected, and the
+        pairs of them.
+    n_prototypes, n_parts : int
+    """
+
+    def __init__(
+        self, groups: Sequence[tuple[int, list[int], Array]], n_prototypes: int, n_parts: int
+    ) -> None:
+        self._groups = groups
+        self._counts = [np.zeros((n_parts, n_prototypes, n), dtype=np.int64) for n, *_ in groups]
+
+    def add(
+        self, secrets: Sequence[IntArray], codes: IntArray, parts: IntArray, weights: Array | None
+    ) -> None:
+        """Add some rows: their secret in each sensitive column, prototype, part, and weight."""
+        for each, counts in zip(secrets, self._counts, strict=True):
+            cells = (parts * counts.shape[1] + codes) * counts.shape[2] + each
+            counts += (
+                np.bincount(cells, weights, counts.size).astype(np.int64).reshape(counts.shape)
+            )
+
+    def of(self, parts: slice) -> list[SecretCounts]:
+        """Return the counts of each sensitive column in some of the parts together."""
+        found = []
+        for (_, used, pairs), counts in zip(self._groups, self._counts, strict=True):
+            both = counts[parts].sum(axis=0)
+            found.append(SecretCounts(both[:, used], both.sum(axis=1), pairs))
+        return found

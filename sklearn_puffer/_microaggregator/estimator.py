@@ -73,6 +73,11 @@ class PufferfishMicroaggregator(TableRelease):
         ``sensitive_features`` to `fit`.
     public : str, int, list of these, or None, default=None
         The columns that are released; by default all others. Dates must be named here.
+    known : str, int, list of these, or {column: bins or None}, default=None
+        The columns that readers know of a row, all of them together. They are there at `transform`
+        and are released as they are, or as one of so many quantile bins, by its median. Each
+        combination of their values, a stratum, has a channel of its own, and the budget is for what
+        a released row adds to them. At most 1,000 strata.
     joined : str, int or list of these, default=None
         Columns of X that readers may join later: the budget is kept for who knows them, too. They
         are not released. At most 20 combinations of their values.
@@ -95,8 +100,8 @@ class PufferfishMicroaggregator(TableRelease):
         The unit of distance of columns, in the place of their standard deviation (of 1 for a change
         of category).
     remainder : {"drop", "passthrough"}, default="drop"
-        What is done with columns that are neither sensitive, public nor joined. Passed ones are not
-        protected, nor what they add to a typical row.
+        What is done with columns that are neither sensitive, public, known nor joined. Passed ones
+        are not protected, nor what they add to a typical row.
     random_state : int or None, default=None
         None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
     n_jobs : int or None, default=None
@@ -114,9 +119,10 @@ class PufferfishMicroaggregator(TableRelease):
     prototypes_ : pandas.DataFrame of shape (n_prototypes, n_public)
         The typical rows.
     counts_ : pandas.DataFrame of shape (n_prototypes, n_secrets)
-        Fitted rows of each protected secret. Keep it, and ``channel_``, where the table is.
-    channel_ : scipy.sparse.csr_array of shape (n_prototypes, n_prototypes)
-        K, whose rows sum to 1.
+        Fitted rows of each protected secret. With known columns these are in the index, before the
+        prototype. Keep it, and ``channel_``, where the table is.
+    channel_ : scipy.sparse.csr_array of shape (n_prototypes, n_prototypes), or dict of these
+        K, whose rows sum to 1; with known columns by stratum, its value or the tuple of its values.
     labels_ : ndarray of shape (n_rows,)
         The typical row that each fitted row is nearest to; of those with a positive weight.
     secret_pairs_ : dict
@@ -171,6 +177,7 @@ class PufferfishMicroaggregator(TableRelease):
         *,
         sensitive: Any = None,
         public: Any = None,
+        known: Any = None,
         joined: Any = None,
         secret_pairs: Any = "all",
         n_prototypes: Any = "auto",
@@ -187,6 +194,7 @@ class PufferfishMicroaggregator(TableRelease):
         self.epsilon = epsilon
         self.sensitive = sensitive
         self.public = public
+        self.known = known
         self.joined = joined
         self.secret_pairs = secret_pairs
         self.n_prototypes = n_prototypes
@@ -280,6 +288,7 @@ class PufferfishMicroaggregator(TableRelease):
         return Settings(
             guarantee=guarantee,
             public=self.public,
+            known=self.known,
             joined=self.joined,
             n_prototypes=None if n_prototypes == "auto" else int(n_prototypes),
             min_size=check_count(self.min_size, "min_size", minimum=2),

@@ -9,7 +9,7 @@ that goes is simulated on drawn tables: a figure, and no proof.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.certificate import PrototypeUtility
-from sklearn_puffer._microaggregator.coordinates import Axis, NumberAxis
+from sklearn_puffer._microaggregator.coordinates import Axis, NumberAxis, Sample
 from sklearn_puffer._microaggregator.counts import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 from sklearn_puffer._tables import Name, Values
@@ -28,13 +28,17 @@ _MOST_ROWS = 2_000_000  # drawn in all tables together
 _LEAST_TABLES = 5
 _MOST_STEPS = 1_000
 _CLOSE = 1e-6
-_MOST_MEASURED = 100_000  # of which a drawn release is measured
 
 
 def as_matrix(rows: IntegerRows) -> Any:
     """Return a channel as a sparse matrix of probabilities, whose rows sum to 1."""
     shape = (rows.n_cells, rows.n_cells)
     return csr_array((rows.shares / WHOLE, rows.targets.copy(), rows.starts.copy()), shape=shape)
+
+
+def as_rows(matrix: FloatArray) -> Any:
+    """Return a matrix of probabilities as a sparse one."""
+    return csr_array(matrix)
 
 
 def further_odds(rows: IntegerRows, boxes: MassBoxes, pairs: Array) -> float:
@@ -73,8 +77,12 @@ def odds_of(counts: FloatArray, flows: FloatArray, pairs: Array) -> FloatArray:
     return np.asarray(np.nan_to_num(apart, nan=0.0, posinf=np.inf).max(axis=0))
 
 
-def table_loss(rows: IntegerRows, sizes: IntArray, groups: Sequence[SecretCounts]) -> float:
+def table_loss(
+    rows: IntegerRows, sizes: IntArray, groups: Sequence[SecretCounts], most: int = MOST_TABLES
+) -> float:
     """Return the largest log odds at a prototype that readers of whole drawn tables reach.
+
+    At most so many tables are drawn, but five at least.
 
     Examples
     --------
@@ -84,7 +92,7 @@ def table_loss(rows: IntegerRows, sizes: IntArray, groups: Sequence[SecretCounts
     >>> 0.5 < table_loss(rows, group.sizes, [group]) < 0.8  # a single row: .511
     True
     """
-    n_tables = int(np.clip(_MOST_ROWS // sizes.sum(), _LEAST_TABLES, MOST_TABLES))
+    n_tables = int(max(min(_MOST_ROWS // sizes.sum(), most), _LEAST_TABLES))
     channel, cells = as_matrix(rows).toarray(), np.repeat(np.arange(len(sizes)), sizes)
     worst = 0.0
     for number in range(n_tables):
@@ -143,86 +151,79 @@ def share_beyond(rows: IntegerRows, groups: Sequence[SecretCounts], epsilon: flo
 # --------------------------------------------------------------------------------------- utility
 
 
-def utilities(
-    columns: Mapping[Name, Values], weights: Array | None, best: Any, mechanism: Any
-) -> list[PrototypeUtility]:
+def utilities(sample: Sample, best: Any, mechanism: Any) -> list[PrototypeUtility]:
     """Return what survives of each column.
 
     Typical rows change values by what is expected; drawn ones, and medians of changes, by what was
-    measured of one drawn release of some fitted rows.
+    measured of one drawn release of the sampled rows.
 
     Parameters
     ----------
-    columns : dict of Values
-    weights : ndarray or None
+    sample : Sample
     best : Tried
     mechanism : TypicalRows
     """
-    axes = {axis.name: axis for axis in best.prototypes.coordinates.axes}
-    fitted = {name: axis.fitted(columns[name]) for name, axis in axes.items()}
-    released = _released(best, mechanism, best.matrix)
-    grouped = _released(best, mechanism, np.eye(len(best.matrix)))
-    is_drawn = mechanism.drawn is not None
-    by_column, same = best.changes.by_column(), best.changes.unchanged()
-    flows = best.problem.shares[:, None] * best.matrix
+    axes, weights = best.prototypes.coordinates.axes, sample.weights
+    moved, alone, same = best.expected(sample)
+    released = _released(sample, best, mechanism, moves=True)
+    grouped = _released(sample, best, mechanism, moves=False)
     found = []
-    for name, axis in axes.items():
-        n = len(released[name])
-        changes = _apart(axis, fitted[name], released[name])
-        alone = _apart(axis, fitted[name], grouped[name])
-        of_rows = None if weights is None else weights[:n]
-        moved = float((flows * by_column[name]).sum()) / axis.factor
-        typical = float(best.problem.shares @ np.diag(by_column[name])) / axis.factor
-        if is_drawn:
-            spread = _spread(axis)
-            moved = float(np.average(changes, weights=of_rows)) / spread
-            typical = float(np.average(alone, weights=of_rows)) / spread
-        unchanged = float((flows * same[name]).sum())
-        if is_drawn:
-            unchanged = float(np.average(changes == 0.0, weights=of_rows))
-        constant = _apart(axis, fitted[name], _constant(fitted[name], weights))
+    for axis in axes:
+        name, spread = axis.name, _spread(axis)
+        fitted = axis.fitted(sample.columns[name])
+        changes = _apart(axis, fitted, released[name])
+        change, typical, unchanged = moved[name], alone[name], same[name]
+        if mechanism.drawn is not None:
+            change = _mean(changes, weights) / spread
+            typical = _mean(_apart(axis, fitted, grouped[name]), weights) / spread
+            unchanged = _mean(changes == 0.0, weights)
+        constant = _apart(axis, fitted, _constant(fitted, weights))
         found.append(
             PrototypeUtility(
                 name=name,
-                change=moved * _spread(axis),
-                change_sd=moved,
-                median_change=_median(changes, of_rows),
+                change=change * spread,
+                change_sd=change,
+                median_change=_median(changes, weights),
                 unchanged=unchanged,
-                constant=float(np.average(constant, weights=weights)),
-                constant_sd=float(np.average(constant, weights=weights)) / _spread(axis),
+                constant=_mean(constant, weights),
+                constant_sd=_mean(constant, weights) / spread,
                 constant_median=_median(constant, weights),
-                constant_unchanged=float(np.average(constant == 0.0, weights=weights)),
+                constant_unchanged=_mean(constant == 0.0, weights),
                 grouping=typical,
-                moving=moved - typical,
+                moving=change - typical,
             )
         )
     return found
+
+
+def _mean(values: Array, weights: Array) -> float:
+    return float(np.average(values, weights=weights))
 
 
 def _spread(axis: Axis) -> float:
     return axis.scale if isinstance(axis, NumberAxis) else 1.0
 
 
-def _released(best: Any, mechanism: Any, matrix: FloatArray) -> dict[Name, Values]:
-    """Return the columns of some fitted rows in one release, by bits that are no secret."""
-    codes = best.codes[:_MOST_MEASURED]
-    moves = not np.array_equal(matrix, np.eye(len(matrix)))
-    drawn = best.channel.sampler(seeded_entropy(0, 1)).draw(codes) if moves else codes
+def _released(sample: Sample, best: Any, mechanism: Any, *, moves: bool) -> dict[Name, Values]:
+    """Return the columns of the sampled rows in one release, by bits that are no secret."""
+    codes = best.sample_codes
+    if moves:
+        cells = mechanism.cells(sample.strata, codes)
+        codes = mechanism.channel.sampler(seeded_entropy(0, 1)).draw(cells)
     if mechanism.drawn is None:
-        return {name: values.taken(drawn) for name, values in best.prototypes.rows.items()}
-    bins = mechanism.drawn.draw(drawn, seeded_entropy(0, 2))
+        return {name: values.taken(codes) for name, values in best.prototypes.rows.items()}
+    bins = mechanism.drawn.draw(codes, seeded_entropy(0, 2))
     return {name: mechanism.drawn.values[name].taken(which) for name, which in bins.items()}
 
 
 def _apart(axis: Axis, originals: Values, released: Values) -> FloatArray:
     """Return how far values are from others; without an order, or if one is missing, one unit."""
-    n = len(released)
     if isinstance(axis, NumberAxis):
-        gone, other = _gone(originals)[:n], _gone(released)
+        gone, other = _gone(originals), _gone(released)
         with np.errstate(invalid="ignore"):
-            apart = np.abs(originals.data[:n].astype(float) - released.data.astype(float))
+            apart = np.abs(originals.data.astype(float) - released.data.astype(float))
         return np.where(gone | other, np.where(gone == other, 0.0, axis.scale), apart)
-    return np.asarray(_levels(originals)[:n] != _levels(released), dtype=float)
+    return np.asarray(_levels(originals) != _levels(released), dtype=float)
 
 
 def _gone(values: Values) -> Array:
@@ -236,12 +237,12 @@ def _levels(values: Values) -> Array:
     return table[values.filled(-1).astype(np.intp)]
 
 
-def _constant(values: Values, weights: Array | None) -> Values:
+def _constant(values: Values, weights: Array) -> Values:
     """Return the best constant in the place of each value: the median, or most frequent one."""
     if values.kind in ("float", "integer"):
         there = np.flatnonzero(~_gone(values))
         order = there[np.argsort(values.data[there], kind="stable")]
-        counts = np.ones(len(order)) if weights is None else weights[order]
+        counts = weights[order]
         at = np.searchsorted(np.cumsum(counts), counts.sum() / 2.0) if len(order) else 0
         best = order[at] if len(order) else 0
     else:
@@ -251,8 +252,8 @@ def _constant(values: Values, weights: Array | None) -> Values:
     return values.taken(np.full(len(values), best))
 
 
-def _median(changes: FloatArray, weights: Array | None) -> float:
+def _median(changes: FloatArray, weights: Array) -> float:
     order = np.argsort(changes, kind="stable")
-    counts = np.ones(len(changes)) if weights is None else weights[order].astype(float)
+    counts = weights[order].astype(float)
     at = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2.0))
     return float(changes[order[min(at, len(order) - 1)]])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,27 +24,36 @@ from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.certificate import (
     PrototypeCertificate,
     PrototypeFacts,
+    StrataFacts,
     not_covered,
 )
 from sklearn_puffer._microaggregator.coordinates import (
     Coordinates,
-    Rows,
+    Points,
     Sample,
     sample_rows,
 )
-from sklearn_puffer._microaggregator.counts import SecretCounts
+from sklearn_puffer._microaggregator.counts import SecretCounts, Tally
 from sklearn_puffer._microaggregator.drawn import DrawnCounts, fitted_row_loss, learnt_bins
 from sklearn_puffer._microaggregator.figures import (
+    MOST_TABLES,
     as_matrix,
+    as_rows,
     further_odds,
     share_beyond,
     table_loss,
     utilities,
 )
 from sklearn_puffer._microaggregator.labels import with_scores
-from sklearn_puffer._microaggregator.program import Bounded, ChannelProblem, least_change
+from sklearn_puffer._microaggregator.program import (
+    Bounded,
+    ChannelProblem,
+    least_change,
+    whole_rows,
+)
 from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
 from sklearn_puffer._microaggregator.release import TypicalRows
+from sklearn_puffer._microaggregator.strata import Known, KnownColumn, Strata, known_bins
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._release import (
     CountedTable,
@@ -90,7 +100,7 @@ class Settings:
     Attributes
     ----------
     guarantee : Guarantee
-    public, joined
+    public, known, joined
         As the caller gave them.
     n_prototypes : int or None
         None for "auto".
@@ -106,6 +116,7 @@ class Settings:
 
     guarantee: Guarantee
     public: Any
+    known: Any
     joined: Any
     n_prototypes: int | None
     min_size: int
@@ -118,20 +129,62 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class TableRead:
-    """A table as it was read."""
+class Batch:
+    """Some rows of a table, as they are counted.
 
-    rows: CountedTable
+    Attributes
+    ----------
+    columns : dict of Values
+        The public ones.
+    secrets : list of ndarray
+        The code of each row's secret in each sensitive column.
+    strata : ndarray of int
+    joined : ndarray of int
+        The combination of joined labels; 0 without any.
+    named : list of ndarray
+        The codes of labels that readers may know, y or a passed column.
+    weights : ndarray of int or None
+    """
+
+    columns: dict[Name, Values]
+    secrets: list[IntArray]
+    strata: IntArray
+    joined: IntArray
+    named: list[IntArray]
+    weights: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class TableRead:
+    """A table as it was read: which columns are what, and its rows, to be counted."""
+
     hidden: list[Name]
     public: list[Name]
-    passed: list[Name]
+    known: list[Name]
+    handed: list[Name]
     joined: list[Name]
-    columns: dict[Name, Values]
     secrets: list[Secret]
     pairs: dict[Name, list[Pair]]
-    label: Values | None
+    strata: Strata | None
+    sample: Sample
+    batch: Batch
+    total: int
     order: RowOrder
     n_columns: int
+
+    @property
+    def passed(self) -> list[Name]:
+        """The columns that come out untouched: those known as they are, and those handed through.
+
+        Known ones in bins are released ones.
+        """
+        binned = [] if self.strata is None else [c.name for c in self.strata.columns if c.is_binned]
+        return [name for name in [*self.known, *self.handed] if name not in binned]
+
+    @property
+    def n_strata(self) -> int:
+        """How many combinations of known values there are."""
+        return 1 if self.strata is None else len(self.strata)
 
     @cached_property
     def groups(self) -> list[tuple[Secret, list[int], Array]]:
@@ -143,20 +196,19 @@ class TableRead:
             groups.append((secret, used.tolist(), np.searchsorted(used, pairs)))
         return groups
 
-    @cached_property
-    def joined_codes(self) -> IntArray | None:
-        """The combination of joined labels of each row, where there are any."""
-        if not self.joined:
-            return None
-        codes = [codes_of(name, self.rows.values(name), self.rows) for name in self.joined]
-        kinds = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
-        if kinds.max() >= MOST_JOINED:
-            raise ValueError(
-                f"joined={listed(self.joined)} has {int(kinds.max()) + 1} combinations of values, "
-                f"and at most {MOST_JOINED} labels are constraints; merge values, or join fewer "
-                "columns."
-            )
-        return np.asarray(kinds)
+
+def _joined_codes(names: Sequence[Name], rows: CountedTable) -> IntArray:
+    """Return the combination of joined labels of each row."""
+    if not names:
+        return np.zeros(rows.n_rows, dtype=np.int64)
+    codes = [codes_of(name, rows.values(name), rows) for name in names]
+    kinds = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+    if kinds.max() >= MOST_JOINED:
+        raise ValueError(
+            f"joined={listed(names)} has {int(kinds.max()) + 1} combinations of values, and at "
+            f"most {MOST_JOINED} labels are constraints; merge values, or join fewer columns."
+        )
+    return np.asarray(kinds)
 
 
 def codes_of(name: Name, values: Values, rows: CountedTable) -> IntArray:
@@ -177,43 +229,80 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     """
     table, rows = given.table, rows_of(given.table, given.sample_weight)
     names, secrets = table.names, given.secrets
-    if given.sensitive is not None:
-        hidden = resolve(given.sensitive, names, "sensitive")
-    else:
-        hidden = [name for name in secrets or () if isinstance(name, str) and name in names]
+    hidden = given.hidden()
     joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
-    both = [name for name in joined if name in hidden]
-    if both:
-        raise ValueError(
-            f"column {both[0]!r} is both sensitive and joined; name it in one of them."
-        )
-    public = public_columns(settings.public, names, [*hidden, *joined])
+    known = known_bins(settings.known, names)
+    chosen = [] if settings.public is None else resolve(settings.public, names, "public")
+    _refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
+    public = public_columns(settings.public, names, [*hidden, *known, *joined])
     faults = Faults()
     read = faults.of(
         lambda name: secret_of(given, rows, name, "category"),
         hidden if secrets is None else list(secrets),
     )
     columns = faults.of(lambda name: _public(rows, name, settings.public is not None), public)
+    facts = faults.of(
+        lambda name: _known(rows, name, known[name]),
+        list(known),
+    )
     faults.refuse()
     label = None if given.y is None else rows.kept(given.y)
     if label is not None:
         for secret in read:
             check_label(label, secret, _raw(given, rows, secret.name), rows)
-    used = {*hidden, *public, *joined}
+    used = {*hidden, *public, *known, *joined}
     passing = settings.remainder == "passthrough"
+    handed = [name for name in names if passing and name not in used]
+    told = [rows.values(name) for name in handed]
+    codes = [column.codes(values) for column, values in facts]
+    strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
+    batch = Batch(
+        columns=dict(zip(public, columns, strict=True)),
+        secrets=[secret.codes(rows.n_rows) for secret in read],
+        strata=np.zeros(rows.n_rows, dtype=np.int64) if strata is None else strata.of(codes),
+        joined=_joined_codes(joined, rows),
+        named=_few([values for values in [label, *told] if values is not None], rows),
+        weights=rows.weights,
+    )
+    of_rows = None if strata is None else batch.strata
     return TableRead(
-        rows=rows,
         hidden=hidden,
         public=public,
-        passed=[name for name in names if passing and name not in used],
+        known=list(known),
+        handed=handed,
         joined=joined,
-        columns=dict(zip(public, columns, strict=True)),
         secrets=read,
         pairs=secret_pairs_of(settings.guarantee.pairs, read),
-        label=label,
+        strata=strata,
+        sample=sample_rows(batch.columns, label, rows.weights, strata=of_rows),
+        batch=batch,
+        total=rows.total,
         order=order_told(rows, read),
         n_columns=len({*names, *(secrets or ())}),
     )
+
+
+def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
+    seen: dict[Name, str] = {}
+    for argument, names in of.items():
+        for name in names:
+            if name in seen:
+                raise ValueError(
+                    f"column {name!r} is both {seen[name]} and {argument}; name it in one of them."
+                )
+            seen[name] = argument
+
+
+def _few(columns: Sequence[Values], rows: CountedTable) -> list[IntArray]:
+    """Return the codes of those columns that have few values, from 0 on."""
+    codes = [np.unique(codes_of("", values, rows), return_inverse=True)[1] for values in columns]
+    return [each.ravel() for each in codes if each.max() < _MOST_LABELS]
+
+
+def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownColumn, Values]:
+    values = rows.public_values(name)
+    column = KnownColumn.learnt(name, values, n_bins, rows.weights)
+    return column, column.axis.fitted(values)
 
 
 def check_label(label: Values, secret: Secret, raw: Values, rows: CountedTable) -> None:
@@ -245,97 +334,265 @@ def _public(rows: CountedTable, name: Name, named: bool) -> Values:
 # ------------------------------------------------------------------------------ one number of them
 
 
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """Prototypes, what was counted of them, and the channel of least change between them."""
+class Candidate:
+    """One number of prototypes, and what is counted of all rows, which are added."""
 
-    prototypes: Prototypes
-    codes: IntArray
+    def __init__(self, settings: Settings, read: TableRead, prototypes: Prototypes) -> None:
+        self.prototypes, self.read = prototypes, read
+        groups = [(len(secret.labels), used, pairs) for secret, used, pairs in read.groups]
+        self.sizes = [int(each.max()) + 1 for each in (read.batch.joined, *read.batch.named)]
+        n = len(prototypes)
+        self.tallies = [Tally(groups, n, read.n_strata * size) for size in self.sizes]
+        self.drawn = None
+        if settings.values == "drawn":
+            self.drawn = DrawnCounts(learnt_bins(read.sample, settings.min_size), n)
+        self.codes = np.zeros(0, dtype=np.intp)
+
+    def add(self, batch: Batch) -> None:
+        """Add some rows."""
+        codes = self.prototypes.assign(self.prototypes.coordinates.rows(batch.columns))
+        labels = [batch.joined, *batch.named]
+        for tally, size, each in zip(self.tallies, self.sizes, labels, strict=True):
+            tally.add(batch.secrets, codes, batch.strata * size + each, batch.weights)
+        if self.drawn is not None:
+            self.drawn.add(batch.columns, codes, batch.weights)
+        self.codes = np.concatenate([self.codes, codes])
+
+    def counts(self, stratum: int) -> list[SecretCounts]:
+        """Return the counts of each sensitive column in a stratum."""
+        return self.labelled(stratum, 0, together=True)[0]
+
+    def labelled(
+        self, stratum: int, which: int, *, together: bool = False
+    ) -> list[list[SecretCounts]]:
+        """Return the counts of a stratum by label: of the joined ones, or of others."""
+        size = self.sizes[which]
+        start, width = stratum * size, size if together else 1
+        steps = range(start, start + size, width)
+        return [self.tallies[which].of(slice(first, first + width)) for first in steps]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One stratum: its counts, and the channel of least change.
+
+    Attributes
+    ----------
+    there : ndarray of int of shape (n,)
+        The prototypes that its rows have.
+    groups, joined : list of SecretCounts
+        Of these prototypes, for each sensitive column; and of each joined label that occurs.
+    shares : ndarray of shape (n_prototypes,)
+    problem, channel : ChannelProblem, IntegerRows, or None
+        Between these prototypes; None where the rows are too few for a program.
+    """
+
+    there: IntArray
     groups: list[SecretCounts]
     joined: list[SecretCounts]
-    changes: Changes
-    problem: ChannelProblem
-    channel: IntegerRows
+    shares: FloatArray
+    problem: ChannelProblem | None
+    channel: IntegerRows | None
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return int(self.groups[0].sizes.sum())
+
+    def matrix(self, constant: FloatArray) -> FloatArray:
+        """Return K between all prototypes; rows of no channel are released in constant shares."""
+        if self.channel is None:
+            return np.broadcast_to(constant, (len(constant), len(constant)))
+        matrix = np.tile(self.shares, (len(constant), 1))
+        matrix[np.ix_(self.there, self.there)] = as_matrix(self.channel).toarray()
+        return matrix
 
     @cached_property
-    def matrix(self) -> FloatArray:
-        """K, shape (n, n)."""
-        return np.asarray(as_matrix(self.channel).toarray())
+    def tells_nothing(self) -> bool:
+        """Whether the channel leaves hardly more than a constant, and typical rows alone do."""
+        if self.problem is None or self.channel is None:
+            return True
+        n, cost = self.problem.n, self.problem.cost
+        little = 0.95 * cost(np.broadcast_to(self.problem.shares, (n, n)))
+        return cost(as_matrix(self.channel).toarray()) >= little > cost(np.eye(n))
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Prototypes, and the channels of least change between them, one a stratum.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    parts : list of Part
+    sample_codes : ndarray of int
+        The prototype of each sampled row.
+    error : float or None
+        Of the set of each stratum, sensitive column and joined label; None: as counted.
+    change, grouping : float
+        The change a column, in standard deviations; and if every row became its own typical row.
+    """
+
+    candidate: Candidate
+    parts: list[Part]
+    sample_codes: IntArray
+    error: float | None
+    change: float
+    grouping: float
+
+    @property
+    def prototypes(self) -> Prototypes:
+        """The typical rows."""
+        return self.candidate.prototypes
 
     @property
     def n_columns(self) -> int:
-        """How many columns are released."""
+        """How many columns are released as typical ones."""
         return len(self.prototypes.rows)
 
-    @property
-    def change(self) -> float:
-        """The change a column, in standard deviations."""
-        return self.problem.cost(self.matrix) / self.n_columns
+    @cached_property
+    def shares(self) -> FloatArray:
+        """The share of each prototype among all rows."""
+        total = sum(part.total for part in self.parts)
+        return np.asarray(sum(part.shares * (part.total / total) for part in self.parts))
 
-    @property
-    def grouping(self) -> float:
-        """The same, if every row became its own typical row."""
-        return self.problem.cost(np.eye(self.problem.n)) / self.n_columns
+    def flows(self) -> Iterator[FloatArray]:
+        """Yield for each stratum the shares of all rows that are of a and released as b."""
+        total = sum(part.total for part in self.parts)
+        for part in self.parts:
+            yield (part.total / total * part.shares)[:, None] * part.matrix(self.shares)
 
+    def expected(self, sample: Sample) -> tuple[dict[Name, float], ...]:
+        """Return the change of each column, that by typical rows alone, and what is unchanged."""
+        axes = self.prototypes.coordinates.axes
+        sums = np.zeros((len(axes), 3))
+        changes = _changes(self.prototypes, sample, self.sample_codes, self.parts)
+        for flows, change in zip(self.flows(), changes, strict=True):
+            by_column, same = change.by_column(), change.unchanged()
+            stay = flows.sum(axis=1)
+            for total, axis in zip(sums, axes, strict=True):
+                apart = by_column[axis.name] / axis.factor
+                total += (
+                    (flows * apart).sum(),
+                    stay @ np.diag(apart),
+                    (flows * same[axis.name]).sum(),
+                )
+        names = [axis.name for axis in axes]
+        first, second, third = (dict(zip(names, of.tolist(), strict=True)) for of in sums.T)
+        return first, second, third
 
-def _tried(
-    settings: Settings, read: TableRead, sample: Sample, space: Coordinates, n: int, error: float
-) -> Tried:
-    prototypes = Prototypes.learnt(space, sample, n, settings.min_size)
-    rows = space.rows(read.columns)
-    codes, changes = prototypes.assign(rows), Changes(prototypes)
-    _add(changes, rows, codes, read.rows.weights)
-    groups = [_counts(read, group, codes, len(prototypes)) for group in read.groups]
-    joined = [
-        _counts(read, group, codes, len(prototypes), read.joined_codes == label)
-        for group in read.groups
-        for label in ([] if read.joined_codes is None else np.unique(read.joined_codes))
-    ]
-    each = [*groups, *joined]
-    bounded = [_bounded(group, settings.level, error / len(each)) for group in each]
-    problem = ChannelProblem(
-        [one for one in bounded if one is not None],
-        changes.sizes,
-        changes.mean(),
-        settings.guarantee.notion.epsilon,
-    )
-    return Tried(prototypes, codes, groups, joined, changes, problem, least_change(problem))
+    def released_by(self) -> tuple[IntegerRows, IntArray]:
+        """Return the channels of all strata as rows of one, and which of them are whose.
 
-
-def _add(changes: Changes, rows: Rows, codes: IntArray, weights: Array | None) -> None:
-    for block in rows.blocks():
-        part = None if weights is None else weights[block]
-        changes.add(rows.points(block), codes[block], part)
-
-
-def _counts(
-    read: TableRead,
-    group: tuple[Secret, list[int], Array],
-    codes: IntArray,
-    n: int,
-    chosen: Array | None = None,
-) -> SecretCounts:
-    """Return the rows of each protected secret in each prototype, perhaps of some rows only."""
-    secret, used, pairs = group
-    weights = read.rows.weights
-    if chosen is not None:
-        weights = chosen * (1 if weights is None else weights)
-    n_secrets = len(secret.labels)
-    cells = codes * n_secrets + secret.codes(read.rows.n_rows)
-    counts = np.bincount(cells, weights, n * n_secrets).reshape(n, n_secrets).astype(np.int64)
-    return SecretCounts(counts[:, used], counts.sum(axis=1), pairs)
+        The rows of a stratum are those of its prototypes, and one for others: its shares. The last
+        row is the constant one.
+        """
+        n, rows = len(self.shares), _RowList()
+        of_strata = np.empty((len(self.parts) + 1, n), dtype=np.int64)
+        for k, part in enumerate(self.parts):
+            if part.channel is None:
+                of_strata[k] = -1
+                continue
+            if len(part.there) < n:
+                of_strata[k] = rows.constant(part.shares)
+            of_strata[k, part.there] = rows.channel(part.channel, part.there)
+        of_strata[-1] = -1
+        of_strata[of_strata < 0] = rows.constant(self.shares)
+        return rows.stacked(n), of_strata
 
 
-def _bounded(group: SecretCounts, level: float | None, error: float) -> Bounded | None:
+class _RowList:
+    """Rows of a channel, which are added."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[IntArray, IntArray]] = []
+
+    def constant(self, shares: FloatArray) -> int:
+        """Add a row of shares, and return its number."""
+        targets = np.flatnonzero(shares)
+        row = whole_rows(np.tile(shares[targets], (len(targets), 1)))
+        self._rows.append((targets[row.targets[: row.starts[1]]], row.shares[: row.starts[1]]))
+        return len(self._rows) - 1
+
+    def channel(self, rows: IntegerRows, prototypes: IntArray) -> IntArray:
+        """Add a channel between some prototypes, and return the numbers of its rows."""
+        first = len(self._rows)
+        for start, end in pairwise(rows.starts.tolist()):
+            self._rows.append((prototypes[rows.targets[start:end]], rows.shares[start:end]))
+        return np.arange(first, len(self._rows))
+
+    def stacked(self, n_targets: int) -> IntegerRows:
+        """Return all rows; there are as many as targets, the last of them for nobody."""
+        while len(self._rows) < n_targets:
+            self._rows.append(self._rows[-1])
+        targets, shares = (np.concatenate(each) for each in zip(*self._rows, strict=True))
+        return IntegerRows(np.cumsum([0, *(len(each) for each, _ in self._rows)]), targets, shares)
+
+
+def _changes(
+    prototypes: Prototypes, sample: Sample, codes: IntArray, parts: Sequence[Part]
+) -> Iterator[Changes]:
+    """Yield the changes of each stratum, over its sampled rows.
+
+    Of a prototype of which no row of the stratum was sampled, over those of all strata.
+    """
+    rows = prototypes.coordinates.rows(sample.columns)
+    points = rows.points(slice(0, len(rows)))
+    for k, part in enumerate(parts):
+        own = sample.strata == k
+        lacking = np.setdiff1d(part.there, codes[own])
+        which = np.flatnonzero(own | np.isin(codes, lacking))
+        changes = Changes(prototypes)
+        some = Points(points.numbers[which], [places[which] for places in points.places])
+        changes.add(some, codes[which], sample.weights[which])
+        yield changes
+
+
+def _tried(settings: Settings, candidate: Candidate, error: float) -> Tried:
+    """Return the channels between the prototypes of a candidate, whose rows were counted."""
+    read, prototypes = candidate.read, candidate.prototypes
+    sample, n_columns = read.sample, len(read.public)
+    codes = prototypes.assign(prototypes.coordinates.rows(sample.columns))
+    least = settings.min_size if read.strata is not None else 0
+    parts = [_counted_part(candidate, k, least) for k in range(read.n_strata)]
+    n_families = sum(len(p.groups) + len(p.joined) for p in parts if p.total >= least)
+    share = None if settings.level is None else error / max(n_families, 1)
+    constant = np.asarray(sum(part.shares * part.total for part in parts)) / read.total
+    change, grouping = 0.0, 0.0
+    for k, changes in enumerate(_changes(prototypes, sample, codes, parts)):
+        part, distances = parts[k], changes.mean()
+        if part.total >= least:
+            inner = distances[np.ix_(part.there, part.there)]
+            epsilon = settings.guarantee.notion.epsilon
+            problem = ChannelProblem(_bounded(part, share), part.groups[0].sizes, inner, epsilon)
+            parts[k] = part = replace(part, problem=problem, channel=least_change(problem))
+        weight = part.total / read.total / n_columns
+        flows = part.shares[:, None] * part.matrix(constant)
+        change += weight * float((flows * distances).sum())
+        grouping += weight * float(part.shares @ np.diag(distances))
+    return Tried(candidate, parts, codes, share, change, grouping)
+
+
+def _counted_part(candidate: Candidate, stratum: int, least: int) -> Part:
+    """Return a stratum as it was counted, without a channel yet."""
+    groups = candidate.counts(stratum)
+    sizes = groups[0].sizes
+    there = np.flatnonzero(sizes)
+    joined: list[SecretCounts] = []
+    if candidate.read.joined and sizes.sum() >= least:
+        labels = candidate.labelled(stratum, 0)
+        joined = [g.some(there) for of in labels for g in of if g.sizes.any()]
+    some = [group.some(there) for group in groups]
+    return Part(there, some, joined, sizes / sizes.sum(), None, None)
+
+
+def _bounded(part: Part, error: float | None) -> list[Bounded]:
     """Return the masses over which the budget is kept; as counted, of secrets that occur."""
-    if level is not None:
-        return Bounded(group.boxes(error), group.pairs)
-    there = np.flatnonzero(group.counts.sum(axis=0))
-    pairs = group.pairs[np.isin(group.pairs, there).all(axis=1)]
-    if not len(pairs):
-        return None
-    counts = SecretCounts(group.counts[:, there], group.sizes, np.searchsorted(there, pairs))
-    return Bounded(counts.as_counted(), counts.pairs)
+    each = [*part.groups, *part.joined]
+    if error is not None:
+        return [Bounded(group.boxes(error), group.pairs) for group in each]
+    there = [group.occurring() for group in each]
+    return [Bounded(group.as_counted(), group.pairs) for group in there if len(group.pairs)]
 
 
 def numbers_of(settings: Settings, n_rows: int) -> list[int]:
@@ -347,32 +604,61 @@ def numbers_of(settings: Settings, n_rows: int) -> list[int]:
 
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:
-    """Learn typical rows and the channel between them, and compute what is said of them."""
+    """Learn typical rows and the channels between them, and compute what is said of them."""
     read = read_table(settings, given)
-    sample = sample_rows(read.columns, read.label, read.rows.weights)
+    sample = read.sample
     units = {
         resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
     }
     space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
-    numbers = numbers_of(settings, read.rows.total)
+    numbers = numbers_of(settings, read.total)
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
-    tried = [
-        _tried(settings, read, sample, space, n, error)
-        for n in counted(numbers, "numbers of prototypes")
-    ]
-    best = min(tried, key=lambda each: each.change)
-    drawn = _drawn(settings, read, sample, best) if settings.values == "drawn" else None
-    mechanism = TypicalRows(best.prototypes, best.channel, drawn)
-    return LearntRows(settings, read, tried, best, mechanism, error)
-
-
-def _drawn(settings: Settings, read: TableRead, sample: Sample, best: Tried) -> Any:
-    counts = DrawnCounts(learnt_bins(sample, settings.min_size), len(best.prototypes))
-    counts.add(read.columns, best.codes, read.rows.weights)
-    return counts.drawn()
+    tried = []
+    for n in counted(numbers, "numbers of prototypes"):
+        prototypes = Prototypes.learnt(space, sample, n, settings.min_size)
+        candidate = Candidate(settings, read, prototypes)
+        candidate.add(read.batch)
+        tried.append(_tried(settings, candidate, error))
+    return LearntRows(settings, read, tried, min(tried, key=lambda each: each.change))
 
 
 # ------------------------------------------------------------------------------------ what is said
+
+
+@dataclass(frozen=True, eq=False)
+class _Losses:
+    """What a stratum loses about one sensitive column, of each pair either way, at least 0.
+
+    Attributes
+    ----------
+    counted, proven : ndarray of shape (n_pairs, 2)
+        As counted, and over the set.
+    joint, further : float
+    """
+
+    counted: FloatArray
+    proven: FloatArray
+    joint: float
+    further: float
+
+
+def _losses_of(part: Part, group: SecretCounts, error: float | None) -> _Losses:
+    """Return the losses of a stratum with a channel, each computed once, and exactly."""
+    assert part.channel is not None
+    there = group.occurring()
+    both = np.isin(group.pairs, np.flatnonzero(group.counts.sum(axis=0))).all(axis=1)
+    as_counted, further = np.zeros((len(group.pairs), 2)), 0.0
+    if len(there.pairs):
+        found = prototype_losses(part.channel, there.as_counted(), there.pairs)
+        as_counted[both] = np.maximum(found.max(axis=2), 0.0)
+        further = further_odds(part.channel, there.as_counted(), there.pairs)
+    if error is None:
+        return _Losses(as_counted, as_counted, 0.0, further)
+    boxes = group.boxes(error)
+    proven = prototype_losses(part.channel, boxes, group.pairs).max(axis=2)
+    joint = prototype_losses(part.channel, group.joint_boxes(error), group.pairs).max()
+    further = further_odds(part.channel, boxes, group.pairs)
+    return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0), further)
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,12 +669,23 @@ class LearntRows(LearntMechanism):
     read: TableRead
     tried: Sequence[Tried]
     best: Tried
-    typical: TypicalRows
-    error: float
 
     def table_read(self) -> TableRead:
         """Return the columns of the table, and the pairs of secrets."""
         return self.read
+
+    @cached_property
+    def typical(self) -> TypicalRows:
+        """What releases rows."""
+        best, strata = self.best, self.read.strata
+        counts = best.candidate.drawn
+        drawn = None if counts is None else counts.drawn()
+        if strata is None:
+            channel = best.parts[0].channel
+            assert channel is not None
+            return TypicalRows(best.prototypes, channel, drawn)
+        channel, rows = best.released_by()
+        return TypicalRows(best.prototypes, channel, drawn, Known(strata, rows))
 
     def mechanism(self) -> TypicalRows:
         """Return what releases rows."""
@@ -399,63 +696,93 @@ class LearntRows(LearntMechanism):
         """What the order of the rows tells about the secrets."""
         return self.read.order
 
+    def released_order(self, names: Sequence[Name]) -> list[Name]:
+        """Return the released columns: public ones, known ones, those handed through."""
+        return [*self.read.public, *self.read.known, *self.read.handed]
+
     def attributes(self) -> dict[str, Any]:
         """Return what a fitted estimator shows: prototypes, counts, channel and labels."""
-        best = self.best
+        best, strata = self.best, self.read.strata
         columns = [
             (secret.name, secret.labels[code])
             for secret, used, _ in self.read.groups
             for code in used
         ]
-        counts = np.hstack([group.counts for group in best.groups])
+        counts = [
+            np.hstack([group.counts for group in best.candidate.counts(k)])
+            for k in range(self.read.n_strata)
+        ]
+        channels = [as_rows(part.matrix(best.shares)) for part in best.parts]
+        labels = None if strata is None else (strata.names, strata.labels)
         return {
             "prototypes_": values_frame(best.prototypes.rows),
-            "counts_": counts_frame(counts, columns),
-            "channel_": as_matrix(best.channel),
-            "labels_": best.codes,
+            "counts_": counts_frame(np.vstack(counts), columns, labels),
+            "channel_": channels[0]
+            if strata is None
+            else dict(zip(strata.labels, channels, strict=True)),
+            "labels_": best.candidate.codes,
         }
+
+    @cached_property
+    def _losses(self) -> list[list[_Losses]]:
+        """The losses of each sensitive column, in each stratum with a channel."""
+        best = self.best
+        parts = [part for part in best.parts if part.channel is not None]
+        return [
+            [_losses_of(part, part.groups[k], best.error) for part in parts]
+            for k in range(len(self.read.groups))
+        ]
 
     def certificate(self) -> PrototypeCertificate:
         """Return the certificate, without a fingerprint yet."""
-        facts, pairs = self._facts(), self._pairs()
+        facts, pairs, best = self._facts(), self._pairs(), self.best
+        losses = [pair.upper for pair in pairs]
+        if self.read.joined:
+            losses += [p.problem.loss(p.channel) for p in best.parts if p.problem and p.channel]
         return PrototypeCertificate(
             epsilon=self.settings.guarantee.notion.epsilon,
-            loss=self.best.problem.loss(self.best.channel),
+            loss=max(losses),
             pairs=tuple(pairs),
             columns=(),
             assumptions=[*_TAKEN, *not_covered(facts), *self._beside()],
             strategy="least change",
             noise="microaggregation",
             dependence="joint",
-            n_rows=self.read.rows.total,
+            n_rows=self.read.total,
             rule=Refused(_NO_MORE),
             prior=_prior(self.settings.level),
             n_columns=self.read.n_columns,
             version=__version__,
             date=utc_now(),
-            utility=tuple(
-                utilities(self.read.columns, self.read.rows.weights, self.best, self.typical)
-            ),
+            utility=tuple(utilities(self.read.sample, best, self.typical)),
             prototypes=facts,
         )
 
     def _beside(self) -> list[str]:
         """Return what comes out as it is, and who can repeat the draws."""
-        passed, seed = self.read.passed, self.settings.seed
+        passed, seed = self.read.handed, self.settings.seed
         return [
             *([sentences.about_passed(passed)] if passed else []),
             *([] if seed is None else [sentences.about_seed(seed, "draws", "undo them")]),
         ]
 
     def warnings(self) -> list[str]:
-        """Return that a constant would do as well, with the secret that costs most."""
-        best = self.best
-        constant = np.broadcast_to(best.problem.shares, best.matrix.shape)
-        if best.change < 0.95 * best.problem.cost(constant) / best.n_columns:
+        """Return that a constant would do as well: with what costs most, or in which strata."""
+        best, strata = self.best, self.read.strata
+        flat = [k for k, part in enumerate(best.parts) if part.tells_nothing]
+        if not flat:
             return []
+        if strata is not None:
+            share = sum(best.parts[k].total for k in flat) / self.read.total
+            most = max(flat, key=lambda k: best.parts[k].total)
+            return [
+                f"{len(flat)} of {len(strata)} strata ({share:.0%} of the rows), such as "
+                f"{quoted(strata.labels[most])[:40]}, are too small for more than a constant; "
+                "merge known values, or fit on more rows."
+            ]
         names = [
             (int(group.counts[:, k].sum()), secret.labels[code])
-            for (secret, used, _), group in zip(self.read.groups, best.groups, strict=True)
+            for (secret, used, _), group in zip(self.read.groups, best.parts[0].groups, strict=True)
             for k, code in enumerate(used)
         ]
         few, label = min(names, key=lambda each: each[0])
@@ -466,86 +793,94 @@ class LearntRows(LearntMechanism):
         ]
 
     def _pairs(self) -> list[PairLoss]:
-        losses = []
-        for number, (secret, used, pairs) in enumerate(self.read.groups):
-            group = self.best.groups[number]
-            counted_losses = prototype_losses(self.best.channel, group.as_counted(), pairs).max(
-                axis=2
-            )
-            proven = counted_losses
-            if self.settings.level is not None:
-                boxes = group.boxes(self.error / self._n_families)
-                proven = prototype_losses(self.best.channel, boxes, pairs).max(axis=2)
-            for pair, low, high in zip(pairs, counted_losses, proven, strict=True):
-                both = [secret.labels[used[k]] for k in pair]
-                for way, (s, t) in enumerate([both, both[::-1]]):
-                    lower, upper = max(float(low[way]), 0.0), max(float(high[way]), 0.0)
-                    bound = self.settings.guarantee.notion.epsilon
-                    losses.append(PairLoss(secret.name, s, t, 0, bound, lower, upper, "recomputed"))
-        return losses
-
-    @property
-    def _n_families(self) -> int:
-        return len(self.best.groups) + len(self.best.joined)
+        """Return the losses of each pair, the largest of any stratum."""
+        found, bound = [], self.settings.guarantee.notion.epsilon
+        for (secret, used, pairs), losses in zip(self.read.groups, self._losses, strict=True):
+            none = np.zeros((len(pairs), 2))
+            low = np.max([none, *(each.counted for each in losses)], axis=0)
+            high = np.max([none, *(each.proven for each in losses)], axis=0)
+            for pair, lower, upper in zip(pairs, low.tolist(), high.tolist(), strict=True):
+                s, t = (secret.labels[used[k]] for k in pair)
+                for way, (first, second) in enumerate([(s, t), (t, s)]):
+                    low_one, up_one = lower[way], upper[way]
+                    found.append(
+                        PairLoss(
+                            secret.name, first, second, 0, bound, low_one, up_one, "recomputed"
+                        )
+                    )
+        return found
 
     def _facts(self) -> PrototypeFacts:
         best, settings = self.best, self.settings
-        counted_losses, joint, further = [], [], []
-        for group in best.groups:
-            counts = group.as_counted()
-            counted_losses.append(prototype_losses(best.channel, counts, group.pairs).max())
-            boxes = counts
-            if settings.level is not None:
-                share = self.error / self._n_families
-                boxes = group.boxes(share)
-                joint_boxes = group.joint_boxes(share)
-                joint.append(prototype_losses(best.channel, joint_boxes, group.pairs).max())
-            further.append(further_odds(best.channel, boxes, group.pairs))
+        losses = [each for of_column in self._losses for each in of_column]
+        most = max(MOST_TABLES // len(best.parts), 1)
+        tables = [
+            table_loss(part.channel, part.groups[0].sizes, there, most)
+            for part in best.parts
+            if part.channel is not None
+            if (there := [g for g in (g.occurring() for g in part.groups) if len(g.pairs)])
+        ]
+        joint = max((each.joint for each in losses), default=0.0)
         return PrototypeFacts(
             n_prototypes=len(best.prototypes),
-            smallest=int(best.problem.sizes.min()),
+            smallest=int(np.rint(best.shares * self.read.total).min()),
             tried=tuple((len(each.prototypes), each.change) for each in self.tried),
             level=settings.level,
             grouping=best.grouping,
             moving=best.change - best.grouping,
-            counted=max(float(max(counted_losses)), 0.0),
-            joint=max(float(max(joint)), 0.0) if joint else None,
-            table=table_loss(best.channel, best.problem.sizes, best.groups),
-            further=max(further),
+            counted=max((float(each.counted.max()) for each in losses), default=0.0),
+            joint=None if settings.level is None else joint,
+            table=max(tables, default=0.0),
+            further=max((each.further for each in losses), default=0.0),
             values=settings.values,
             drawn=self._drawn_loss(1),
             drawn_row=self._drawn_loss(best.n_columns),
             joined=tuple(map(str, self.read.joined)),
-            labels=self.read.label is not None and settings.label_weight > 0.0,
+            labels=self.read.sample.labels is not None and settings.label_weight > 0.0,
             beyond=self._beyond(),
+            strata=None if self.read.strata is None else self._strata_facts(self.read.strata),
+        )
+
+    def _strata_facts(self, strata: Strata) -> StrataFacts:
+        """Return what known values tell by themselves, as shares of the people."""
+        parts, total = self.best.parts, self.read.total
+        sizes = np.array([part.total for part in parts])
+        alike = [
+            any((g.counts.sum(axis=0) == g.sizes.sum()).any() for g in part.groups)
+            for part in parts
+        ]
+        return StrataFacts(
+            known=tuple(map(str, strata.names)),
+            n_strata=len(strata),
+            constant=float(sizes[[part.tells_nothing for part in parts]].sum() / total),
+            one_secret=float(sizes[alike].sum() / total),
+            alone=float(sizes[sizes == 1].sum() / total),
+            below_ten=float(sizes[sizes < 10].sum() / total),
         )
 
     def _drawn_loss(self, n_columns: int) -> float | None:
         """Return what so many drawn columns of a fitted row may lose besides."""
         best = self.best
-        if self.typical.drawn is None:
+        if best.candidate.drawn is None:
             return None
+        sizes = np.rint(best.shares * self.read.total).astype(np.int64)
         return max(
-            fitted_row_loss(group.counts, group.sizes, best.matrix, n_columns)
-            for group in best.groups
+            fitted_row_loss(group.counts, sizes, part.matrix(best.shares), n_columns)
+            for k, part in enumerate(best.parts)
+            for group in (each.occurring() for each in best.candidate.counts(k))
         )
 
     def _beyond(self) -> float | None:
         """Return the share of people beyond the budget within values of y, or of passed columns."""
-        read, best, epsilon = self.read, self.best, self.settings.guarantee.notion.epsilon
-        named = [] if read.label is None else [("y", read.label)]
-        named += [(str(name), read.rows.values(name)) for name in read.passed]
-        shares = []
-        for name, values in named:
-            codes = codes_of(name, values, read.rows)
-            labels = np.unique(codes)
-            if len(labels) <= _MOST_LABELS:
-                groups = [
-                    _counts(read, group, best.codes, len(best.prototypes), codes == label)
-                    for group in read.groups
-                    for label in labels
-                ]
-                shares.append(share_beyond(best.channel, groups, epsilon))
+        best, epsilon, shares = self.best, self.settings.guarantee.notion.epsilon, []
+        for which in range(1, len(best.candidate.sizes)):
+            share = 0.0
+            for k, part in enumerate(best.parts):
+                if part.channel is not None:
+                    labels = best.candidate.labelled(k, which)
+                    groups = [group.some(part.there) for of in labels for group in of]
+                    share += part.total * share_beyond(part.channel, groups, epsilon)
+            shares.append(share / self.read.total)
         return max(shares) if shares else None
 
 

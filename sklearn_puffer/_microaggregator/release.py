@@ -1,23 +1,32 @@
-"""How rows are released: each becomes its prototype, and then the typical row of the drawn one."""
+"""How rows are released: each becomes its prototype, and then the typical row of the drawn one.
+
+And how what releases them is written as plain values, of which JSON is made, and read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._base import Array, IntArray, digest, task
-from sklearn_puffer._microaggregator.certificate import PrototypeCertificate
-from sklearn_puffer._microaggregator.drawn import Drawn
-from sklearn_puffer._microaggregator.prototype_records import (
-    read,
-    read_drawn,
-    written,
-    written_drawn,
+from sklearn_puffer._base import (
+    LARGEST_INTEGER,
+    Array,
+    FieldError,
+    IntArray,
+    digest,
+    plain,
+    quoted,
+    read_as,
+    task,
 )
+from sklearn_puffer._microaggregator.certificate import PrototypeCertificate
+from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
+from sklearn_puffer._microaggregator.drawn import Drawn
 from sklearn_puffer._microaggregator.prototypes import Prototypes
+from sklearn_puffer._microaggregator.strata import Known, KnownColumn, Strata
 from sklearn_puffer._noise import CheckedEntropy, IntegerRows
 from sklearn_puffer._release import (
     Draw,
@@ -32,7 +41,7 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._tables import Column, Finished, Name, Table, row_blocks
+from sklearn_puffer._tables import UNITS, Column, Finished, Kind, Name, Table, Values, row_blocks
 
 _UNTESTED = (
     'on_drift="raise" is for columns that noise releases, and rows become typical rows, whatever '
@@ -41,14 +50,14 @@ _UNTESTED = (
 
 
 class Unseen(Moved):
-    """Values that `fit` has not seen, of rows that became the nearest typical row all the same."""
+    """Values that `fit` has not seen, of rows that became a typical row all the same."""
 
     def sentence(self) -> str:
         """Return the warning."""
         worst = max(self.counts, key=lambda name: self.counts[name])
         return (
             f"{sum(self.counts.values()):,} values were not seen in fit, most of them in column "
-            f"{str(worst)[:40]!r}; their rows became the nearest typical row: fit on rows that "
+            f"{str(worst)[:40]!r}; their rows became typical rows all the same: fit on rows that "
             "have them."
         )
 
@@ -62,13 +71,17 @@ class TypicalRows(Mechanism):
     prototypes : Prototypes
     channel : IntegerRows
         K(b|a), as shares of 2^62.
+        Of each prototype a; with known columns those of all strata, one after the other.
     drawn : Drawn or None
         How the columns of a released row are drawn, where not its typical row is released.
+    known : Known or None
+        How known columns are read and released, and whose row of the channel is which.
     """
 
     prototypes: Prototypes
     channel: IntegerRows
     drawn: Drawn | None = None
+    known: Known | None = None
 
     kind: ClassVar[str | None] = "microaggregation"
     is_key_material: ClassVar[bool] = True
@@ -76,8 +89,21 @@ class TypicalRows(Mechanism):
 
     @property
     def released_columns(self) -> list[Column]:
-        """The public columns, in the order of the table that was fitted."""
-        return [column_of(name, values) for name, values in self.prototypes.rows.items()]
+        """The public columns, in the order of the table that was fitted, and known ones in bins."""
+        columns = {**self.prototypes.rows}
+        for each in [] if self.known is None else self.known.binned:
+            assert each.numbers is not None
+            columns[each.name] = each.numbers
+        return [column_of(name, values) for name, values in columns.items()]
+
+    @property
+    def known_columns(self) -> list[Column]:
+        """The known columns that are released as they are."""
+        return [] if self.known is None else [column.as_column() for column in self.known.as_are]
+
+    def cells(self, strata: IntArray, codes: IntArray) -> IntArray:
+        """Return the row of the channel of each row, by its stratum and prototype."""
+        return codes if self.known is None else np.asarray(self.known.rows[strata, codes])
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table of typical rows, in the caller's own type, and what fit had not seen.
@@ -90,7 +116,13 @@ class TypicalRows(Mechanism):
         rows = self.prototypes.coordinates.read(table)
         with task("rows assigned"):
             codes = self.prototypes.assign(rows)
-        finished = self._finished(table, codes, draw)
+        finished, unseen = {}, rows.unseen()
+        if self.known is not None:
+            strata = self.known.read(table)
+            codes = self.cells(strata, codes)
+            finished = {column.name: column.finished(table) for column in self.known.binned}
+            unseen |= self.known.unseen(strata)
+        finished |= self._finished(table, codes, draw)
         passed = {
             name: Finished(table.original(name), passed=True)
             for name in rules.order
@@ -99,7 +131,7 @@ class TypicalRows(Mechanism):
         columns = {**finished, **passed}
         return (
             table.build({name: columns[name] for name in rules.order}),
-            Unseen(rows.unseen(), len(codes)),
+            Unseen(unseen, len(codes)),
         )
 
     def _finished(self, table: Table, codes: IntArray, draw: Draw) -> dict[Name, Finished]:
@@ -125,7 +157,8 @@ class TypicalRows(Mechanism):
         ]
         channel = (self.channel.starts, self.channel.targets, self.channel.shares)
         drawn = None if self.drawn is None else _told(self.drawn)
-        parts = (self.prototypes.coordinates, told, self.prototypes.sizes, channel, drawn)
+        more = [] if self.known is None else list(self.known.told())
+        parts = (self.prototypes.coordinates, told, self.prototypes.sizes, channel, drawn, *more)
         return digest("sklearn_puffer.microaggregation/1", parts, *about)
 
     def to_record(self) -> dict[str, Any]:
@@ -140,6 +173,8 @@ class TypicalRows(Mechanism):
         }
         if self.drawn is not None:
             record["drawn"] = written_drawn(self.drawn)
+        if self.known is not None:
+            record["known"] = written_known(self.known)
         return record
 
     @classmethod
@@ -156,12 +191,16 @@ class TypicalRows(Mechanism):
             rows = IntegerRows(*parts)
         except (TypeError, ValueError, IndexError):
             rows = None
-        record.check(rows is not None and rows.n_cells == len(prototypes), "numerators")
+        n, known, drawn = len(prototypes), None, None
+        if record.has("known"):
+            known = read_known(record.read("known", dict), n, record.named("known"))
+        n_cells = n if known is None else max(int(known.rows.max()) + 1, n)
+        record.check(rows is not None and rows.n_cells == n_cells, "numerators")
         assert rows is not None
-        drawn = None
+        record.check(int(rows.targets.max()) < n, "numerators")
         if record.has("drawn"):
-            drawn = read_drawn(record.read("drawn", list), len(prototypes), record.named("drawn"))
-        return cls(prototypes, rows, drawn)
+            drawn = read_drawn(record.read("drawn", list), n, record.named("drawn"))
+        return cls(prototypes, rows, drawn, known)
 
     @classmethod
     def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
@@ -196,3 +235,236 @@ class _Keyed:
     def of(self, rows: slice) -> Any:
         """Return the source of bits of some rows."""
         return self._keyed.columns(rows, [self._codes[rows]], [self._codes[rows]])[0]
+
+
+# ---------------------------------------------------------------------------------- as plain values
+
+_PLAIN = {str, int, float, bool, type(None)}
+
+
+@dataclass(frozen=True)
+class _ColumnRecord:
+    """The typical values of a column; None where they are missing."""
+
+    name: Name
+    kind: Kind
+    dtype: str
+    data: tuple[Any, ...]
+    levels: tuple[Any, ...] | None
+    declared: bool
+    ordered: bool
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class _Record:
+    axes: tuple[NumberAxis | LevelAxis, ...]
+    scores: Scores | None
+    columns: tuple[_ColumnRecord, ...]
+    sizes: tuple[int, ...]
+
+
+def written(prototypes: Prototypes) -> dict[str, Any]:
+    """Return prototypes as plain values.
+
+    Raises
+    ------
+    ValueError
+        If a category is no string, number or boolean.
+    """
+    for axis in prototypes.coordinates.axes:
+        if isinstance(axis, LevelAxis):
+            _check_plain([*axis.levels, *axis.rarer], axis.name)
+    scores = prototypes.coordinates.scores
+    return {
+        "axes": [_listed(asdict(axis)) for axis in prototypes.coordinates.axes],
+        "scores": scores and _listed(asdict(scores)),
+        "columns": [_written(name, values) for name, values in prototypes.rows.items()],
+        "sizes": prototypes.sizes.tolist(),
+    }
+
+
+def read(record: Any, field: str = "prototypes") -> Prototypes:
+    """Return the prototypes that were written.
+
+    Raises
+    ------
+    FieldError
+        If they are no such record, naming the field.
+    """
+    parts = read_as(_Record, record, field)
+    names = [axis.name for axis in parts.axes]
+    _check(len(names) > 0 and len(set(names)) == len(names), f"{field}.axes")
+    _check([column.name for column in parts.columns] == names, f"{field}.columns")
+    _check(all(axis.is_sound() for axis in parts.axes), f"{field}.axes")
+    coordinates = Coordinates(parts.axes, parts.scores)
+    _check(parts.scores is None or coordinates.fit_together(), f"{field}.scores")
+    n = len(parts.sizes)
+    _check(n > 0 and min(parts.sizes) > 0, f"{field}.sizes")
+    rows = {c.name: _read(c, n, f"{field}.columns.{c.name}") for c in parts.columns}
+    return Prototypes(coordinates, rows, np.array(parts.sizes, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class _DrawnRecord:
+    values: _ColumnRecord
+    counts: tuple[tuple[int, ...], ...]
+
+
+def written_drawn(drawn: Drawn) -> list[dict[str, Any]]:
+    """Return how columns are drawn as plain values; see `written`."""
+    return [
+        {"values": _written(name, values), "counts": drawn.counts[name].tolist()}
+        for name, values in drawn.values.items()
+    ]
+
+
+def read_drawn(record: Any, n_prototypes: int, field: str = "drawn") -> Drawn:
+    """Return how columns are drawn in each of the prototypes, as it was written; see `read`."""
+    parts = read_as(tuple[_DrawnRecord, ...], record, field)
+    values, counts = {}, {}
+    for k, part in enumerate(parts):
+        here = f"{field}[{k}].counts"
+        widths = {len(row) for row in part.counts}
+        _check(len(part.counts) == n_prototypes and len(widths) == 1 and 0 not in widths, here)
+        _check(min(map(min, part.counts)) >= 0 < min(map(sum, part.counts)), here)
+        _check(max(map(sum, part.counts)) <= LARGEST_INTEGER, here)
+        name = part.values.name
+        values[name] = _read(part.values, len(part.counts[0]), f"{field}[{k}].values")
+        counts[name] = np.array(part.counts, dtype=np.int64)
+    _check(len(values) == len(parts) > 0, field)
+    return Drawn(values, counts)
+
+
+@dataclass(frozen=True)
+class _KnownColumnRecord:
+    axis: NumberAxis | LevelAxis
+    numbers: _ColumnRecord | None
+    edges: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class _KnownRecord:
+    columns: tuple[_KnownColumnRecord, ...]
+    codes: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+def written_known(known: Known) -> dict[str, Any]:
+    """Return known columns, their strata and the rows of these as plain values; see `written`."""
+    for axis in (column.axis for column in known.strata.columns):
+        if isinstance(axis, LevelAxis):
+            _check_plain(axis.levels, axis.name)
+    columns = [
+        {
+            "axis": _listed(asdict(column.axis)),
+            "numbers": column.numbers and _written(column.name, column.numbers),
+            "edges": None if column.edges is None else column.edges.tolist(),
+        }
+        for column in known.strata.columns
+    ]
+    return {
+        "columns": columns,
+        "codes": known.strata.codes.tolist(),
+        "rows": known.rows.tolist(),
+    }
+
+
+def read_known(record: Any, n_prototypes: int, field: str = "known") -> Known:
+    """Return what `written_known` has written; see `read`."""
+    parts = read_as(_KnownRecord, record, field)
+    columns = []
+    for k, part in enumerate(parts.columns):
+        here = f"{field}.columns[{k}]"
+        _check(part.axis.is_sound(), f"{here}.axis")
+        _check(isinstance(part.axis, NumberAxis) == (part.numbers is not None), here)
+        numbers = None
+        if part.numbers is not None:
+            numbers = _read(part.numbers, len(part.numbers.data), f"{here}.numbers")
+            ascending = numbers.missing is None and bool((np.diff(numbers.data) > 0).all())
+            _check(ascending and numbers.kind == part.axis.kind, f"{here}.numbers")
+        edges = None if part.edges is None else np.array(part.edges, dtype=np.float64)
+        fits = edges is None or (numbers is not None and len(edges) == len(numbers) - 1)
+        _check(fits and (edges is None or bool((np.diff(edges) > 0).all())), f"{here}.edges")
+        columns.append(KnownColumn(part.axis, numbers, edges))
+    codes, rows = (np.array(each, dtype=np.int64) for each in (parts.codes, parts.rows))
+    _check(codes.ndim == 2 and codes.shape[1] == len(columns) > 0, f"{field}.codes")
+    sizes = np.array([len(column) for column in columns])
+    _check(bool(((codes >= 0) & (codes < sizes)).all()), f"{field}.codes")
+    ascends = len(np.unique(codes, axis=0)) == len(codes)
+    _check(ascends and np.array_equal(np.unique(codes, axis=0), codes), f"{field}.codes")
+    _check(rows.shape == (len(codes) + 1, n_prototypes) and rows.min() >= 0, f"{field}.rows")
+    return Known(Strata(tuple(columns), codes), rows)
+
+
+def _check(holds: bool, field: str) -> None:
+    if not holds:
+        raise FieldError(f"field {field} does not fit the others")
+
+
+def _check_plain(levels: Sequence[Any], name: Name) -> None:
+    for level in levels:
+        if type(plain(level)) not in _PLAIN:
+            raise ValueError(
+                f"column {quoted(name)} has the value {quoted(level)} of type "
+                f"{type(level).__name__}, and JSON holds categories that are strings, numbers, "
+                "booleans or missing; convert the column with astype(str), or save with joblib."
+            )
+
+
+def _listed(value: Any) -> Any:
+    """Return tuples as lists, as JSON has them, and numbers as those of Python."""
+    if isinstance(value, Mapping):
+        return {key: _listed(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_listed(part) for part in value]
+    return plain(value)
+
+
+def _written(name: Name, values: Values) -> dict[str, Any]:
+    data: list[Any] = values.data.tolist()
+    if values.missing is not None:
+        data = [None if gone else x for x, gone in zip(data, values.missing, strict=True)]
+    levels = None if values.levels is None else _listed(values.levels)
+    _check_plain(levels or (), name)
+    return {
+        "name": plain(name),
+        "kind": values.kind,
+        "dtype": values.data.dtype.str,
+        "data": data,
+        "levels": levels,
+        "declared": values.declared,
+        "ordered": values.ordered,
+        "unit": values.unit,
+    }
+
+
+def _read(record: _ColumnRecord, n: int, field: str) -> Values:
+    levels = record.levels
+    _check(len(record.data) == n, f"{field}.data")
+    _check((levels is None) == (record.kind != "category"), f"{field}.levels")
+    timed = record.unit is None or (record.unit in UNITS and record.kind == "integer")
+    _check(timed, f"{field}.unit")
+    gone: Array = np.array([value is None for value in record.data])
+    stand_in: Any = {"float": np.nan, "category": -1, "boolean": False}.get(record.kind, 0)
+    bare = [stand_in if value is None else value for value in record.data]
+    data = _as_array(bare, record, f"{field}.data")
+    if levels is not None:
+        _check(bool(((data >= 0) & (data < len(levels)) | gone).all()), f"{field}.data")
+    missing = gone if gone.any() else None
+    values = Values(record.kind, data, missing, levels, record.declared, record.ordered)
+    return replace(values, unit=record.unit)
+
+
+def _as_array(bare: list[Any], record: _ColumnRecord, field: str) -> Array:
+    """Return values in their type, if that holds them."""
+    kinds = {"float": "f", "integer": "iu", "boolean": "b", "category": "iu"}
+    try:
+        dtype = np.dtype(record.dtype)
+        _check(dtype.kind in kinds[record.kind], f"{field}: dtype")
+        number: Any = {"f": float, "b": bool}.get(dtype.kind, int)
+        wanted = [read_as(number, value, field) for value in bare]
+        data: Array = np.array(wanted, dtype=dtype)
+    except (TypeError, OverflowError):
+        raise FieldError(f"field {field} does not fit its type {quoted(record.dtype)}") from None
+    return data

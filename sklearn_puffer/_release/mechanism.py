@@ -172,6 +172,11 @@ class Mechanism(ABC):
         Of one in which any value may occur, `column_of` returns it.
         """
 
+    @property
+    def known_columns(self) -> Sequence[Column]:
+        """The columns that come out as they are, and that the release of the others depends on."""
+        return ()
+
     @abstractmethod
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table released in the caller's own type, and what was moved, if anything.
@@ -355,6 +360,12 @@ class LearntMechanism(ABC):
         """Return the attributes of a fitted estimator that are this mechanism's own."""
         return {}
 
+    def released_order(self, names: Sequence[Name]) -> list[Name]:
+        """Return the columns of a release in their order, by default that of the table."""
+        read, grouped = self.table_read(), self.grouped
+        chosen = {*read.public, *read.passed, *([grouped.column] if grouped else [])}
+        return [name for name in names if name in chosen]
+
     def fitted(
         self, names: Sequence[Name], *, named: bool, told: Sequence[str] = ()
     ) -> FittedMechanism:
@@ -366,7 +377,7 @@ class LearntMechanism(ABC):
             named=named,
             sensitive=read.hidden,
             passed=passed,
-            order=[name for name in names if name in read.public or name in passed],
+            order=self.released_order(names),
             missing=self.missing,
             patterns=self.patterns(),
             margins=self.margins,

@@ -227,7 +227,8 @@ def types_of(noiser: Any) -> dict[str, str]:
     fitted = noiser._fitted
     # some releases depend on columns that they hand through
     stays = getattr(fitted.certificate.fitted, "stays", ())
-    columns = [*fitted.mechanism.released_columns, *stays]
+    mechanism = fitted.mechanism
+    columns = [*mechanism.released_columns, *mechanism.known_columns, *stays]
     return {str(column.name): type_of(column) for column in columns}
 
 

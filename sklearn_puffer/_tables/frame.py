@@ -318,11 +318,24 @@ def _bare_column(values: Values) -> Any:
     return column
 
 
-def counts_frame(counts: Array, columns: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
-    """Return counts, with columns named by a sensitive column and a secret, or by a secret."""
+def counts_frame(
+    counts: Array,
+    columns: Sequence[tuple[Any, ...]],
+    strata: tuple[Sequence[Name], Sequence[Any]] | None = None,
+) -> pd.DataFrame:
+    """Return counts, with columns named by a sensitive column and a secret, or by a secret.
+
+    With strata, the names of their columns and their values, equally many rows are of each.
+    """
+    index: Any = None
+    if strata is not None:
+        names, labels = strata
+        each = [label if len(names) > 1 else (label,) for label in labels]
+        rows = [(*label, k) for label in each for k in range(len(counts) // len(labels))]
+        index = pd.MultiIndex.from_tuples(rows, names=[*names, "prototype"])
     if len({column for column, _ in columns}) == 1:
-        return pd.DataFrame(counts, columns=pd.Index([secret for _, secret in columns]))
-    return pd.DataFrame(counts, columns=pd.MultiIndex.from_tuples(columns))
+        return pd.DataFrame(counts, index, pd.Index([secret for _, secret in columns]))
+    return pd.DataFrame(counts, index, pd.MultiIndex.from_tuples(columns))
 
 
 def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:

@@ -727,9 +727,11 @@ class PrototypeDisplay(Display):
         points = rows._mechanism().prototypes.coordinates.rows(rows._mechanism().prototypes.rows)
         places, explained = _principal(points.dense())
         sizes = np.bincount(rows.labels_, minlength=len(places)).astype(float)
-        channel = rows.channel_.toarray()
-        tables = list(_by_column(rows))
-        before, after = (_largest(tables, flows) for flows in (np.eye(len(channel)), channel))
+        told = [
+            [_largest(tables, flows) for flows in (np.eye(channel.shape[0]), channel.toarray())]
+            for channel, tables in _by_stratum(rows)
+        ]
+        before, after = np.max(told, axis=0)
         budget = float(rows.certificate_.epsilon)
         return cls(places, explained, sizes, before, after, budget).plot(ax=ax, **kwargs)
 
@@ -771,10 +773,18 @@ def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
     return two, (float(shares[0]), float(shares[1]))
 
 
-def _by_column(rows: Any) -> Iterator[tuple[FloatArray, list[tuple[int, int]]]]:
+def _by_stratum(rows: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield the channel of each stratum, and the counts of each sensitive column in it."""
+    channels = rows.channel_ if isinstance(rows.channel_, dict) else {None: rows.channel_}
+    n = len(rows.prototypes_)
+    for k, channel in enumerate(channels.values()):
+        yield channel, list(_by_column(rows, rows.counts_.iloc[k * n : (k + 1) * n]))
+
+
+def _by_column(rows: Any, table: Any) -> Iterator[tuple[FloatArray, list[tuple[int, int]]]]:
     """Yield the counts of each sensitive column and its protected pairs, as their places."""
     for name, pairs in rows.secret_pairs_.items():
-        counts = rows.counts_ if rows.counts_.columns.nlevels == 1 else rows.counts_[name]
+        counts = table if table.columns.nlevels == 1 else table[name]
         first: dict[Any, int] = {}
         for k, secret in enumerate(counts.columns):  # those of joined labels come behind
             first.setdefault(secret, k)
@@ -782,7 +792,10 @@ def _by_column(rows: Any) -> Iterator[tuple[FloatArray, list[tuple[int, int]]]]:
 
 
 def _largest(tables: Any, flows: FloatArray) -> FloatArray:
-    """Return the largest log odds of any pair at each released prototype, as counted."""
+    """Return the largest log odds of any pair at each released prototype, as counted.
+
+    Of secrets that do not occur there are none.
+    """
     worst = np.zeros(len(flows))
     for counts, pairs in tables:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,0 +1,284 @@
+"""What readers know of a row: the values of its known columns, whose combination is its stratum.
+
+Known values are released as they are, or as the representatives of bins. Every stratum has a
+channel of its own between the same prototypes; all of them are rows of one. A stratum that is too
+small, or that `fit` has not seen, has the constant channel of the whole table, which tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, IntArray, listed, quoted
+from sklearn_puffer._microaggregator.coordinates import Axis, LevelAxis, NumberAxis, of_two
+from sklearn_puffer._release import column_of
+from sklearn_puffer._tables import (
+    AnyTable,
+    Column,
+    Finished,
+    Name,
+    Table,
+    Values,
+    check_finite,
+    learn_column,
+    present,
+    resolve,
+    values_frame,
+)
+
+MOST_STRATA = 1_000
+
+
+def known_bins(known: Any, names: Sequence[Name]) -> dict[Name, int | None]:
+    """Return the known columns, and the number of bins of those that are released in bins.
+
+    >>> known_bins({"age": 10, "town": None}, ["town", "age"])
+    {'age': 10, 'town': None}
+    """
+    if known is None:
+        return {}
+    columns = resolve(list(known) if isinstance(known, Mapping) else known, names, "known")
+    bins = list(known.values()) if isinstance(known, Mapping) else [None] * len(columns)
+    for name, number in zip(columns, bins, strict=True):
+        is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if number is not None and not (is_whole and 2 <= int(number) <= MOST_STRATA):
+            raise ValueError(
+                f"known[{name!r}] must be from 2 to {MOST_STRATA} bins, or None for the values as "
+                f"they are, got {quoted(number)}."
+            )
+    return dict(zip(columns, bins, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class KnownColumn:
+    """The values of a known column, by which rows are told apart.
+
+    Attributes
+    ----------
+    axis : NumberAxis or LevelAxis
+        How the column is read; its levels are the values of categories.
+    numbers : Values or None
+        Of a column of numbers or dates those that `fit` saw, or the representatives of its bins,
+        ascending. What lacks a number is a value of its own, after them.
+    edges : ndarray or None
+        Upper ends of all bins but the last.
+    """
+
+    axis: Axis
+    numbers: Values | None = None
+    edges: Array | None = None
+
+    @classmethod
+    def learnt(
+        cls, name: Name, values: Values, n_bins: int | None, weights: Array | None
+    ) -> KnownColumn:
+        """Return the values of a column of the fitted rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If what is to be read in bins holds no numbers, or a number is infinite.
+        """
+        if values.kind not in ("float", "integer"):
+            if n_bins is not None:
+                raise TypeError(
+                    f"known[{name!r}] asks for bins, and column {name!r} is {values.kind}; pass "
+                    "None there for its values as they are."
+                )
+            coded = of_two(values) if values.kind == "boolean" else values
+            levels = (*(coded.levels or ()), None)
+            seen = np.unique(coded.filled(-1) % len(levels))
+            return cls(LevelAxis(name, values.kind, 1.0, tuple(levels[k] for k in seen), ()))
+        lacks = values.missing is not None
+        axis = NumberAxis(name, values.kind, 0.0, 1.0, 1.0, lacks, values.unit)
+        data = present(values)
+        if values.kind == "float":
+            check_finite(data, name)
+        if n_bins is None or not len(data):
+            return cls(axis, _numbers(values, np.unique(data)))
+        bins = learn_column(name, values, n_bins=n_bins, missing="propagate", weights=weights)
+        return cls(axis, _numbers(values, bins.atoms), bins.edges)
+
+    @property
+    def name(self) -> Name:
+        """The name of the column."""
+        return self.axis.name
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether the representatives of bins are released."""
+        return self.edges is not None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def labels(self) -> list[Any]:
+        """The values, None for a missing one."""
+        if isinstance(self.axis, LevelAxis):
+            return list(self.axis.levels)
+        assert self.numbers is not None
+        return [*values_frame({self.name: self.numbers})[self.name].tolist(), None]
+
+    def read(self, table: AnyTable) -> Values:
+        """Return the column of a table, as one of the kind that `fit` saw."""
+        return self.axis.fitted(self.axis.read(table))
+
+    def codes(self, values: Values) -> IntArray:
+        """Return which of the values each row has, -1 for none of them."""
+        if isinstance(self.axis, LevelAxis):
+            return self.axis.places(values, slice(0, len(values)))
+        assert self.numbers is not None
+        numbers = self.numbers.data
+        if self.edges is not None:
+            codes = np.searchsorted(self.edges, values.data)
+        elif len(numbers):
+            codes = np.searchsorted(numbers, values.data)
+            same = np.take(numbers, codes, mode="clip") == values.data
+            codes = np.where(same, codes, -1)
+        else:
+            codes = np.full(len(values), -1)
+        return codes if values.missing is None else np.where(values.missing, len(numbers), codes)
+
+    def as_column(self) -> Column:
+        """Return the column, without what is known of its values."""
+        if self.numbers is not None:
+            return column_of(self.name, self.numbers)
+        levels = tuple(level for level in self.labels if level is not None)
+        codes = np.arange(len(levels))
+        return column_of(self.name, Values(self.axis.kind, codes, levels=levels))
+
+    def finished(self, table: Table) -> Finished:
+        """Return the column as it is released, to be built: as it is, or its bins."""
+        if self.edges is None:
+            return Finished(table.original(self.name), passed=True)
+        assert self.numbers is not None
+        values = self.read(table)
+        bins = np.minimum(self.codes(values), len(self.numbers) - 1)
+        return Finished(self.numbers.data[bins], values.missing, unit=self.numbers.unit)
+
+
+def _numbers(values: Values, numbers: Array) -> Values:
+    """Return distinct numbers of the kind of a column."""
+    return Values(values.kind, numbers.astype(values.data.dtype), unit=values.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The combinations of known values that `fit` saw.
+
+    Attributes
+    ----------
+    columns : tuple of KnownColumn
+    codes : ndarray of int64 of shape (n_strata, n_columns)
+        Which value of each column, ascending.
+    """
+
+    columns: tuple[KnownColumn, ...]
+    codes: IntArray
+
+    @classmethod
+    def learnt(cls, columns: Sequence[KnownColumn], codes: Sequence[IntArray]) -> Strata:
+        """Return the strata that occur among rows, of which there are codes of each column.
+
+        Raises
+        ------
+        ValueError
+            If there are more than `MOST_STRATA`.
+        """
+        key = np.zeros(len(codes[0]), dtype=np.int64)
+        for column, each in zip(columns, codes, strict=True):
+            distinct, firsts, key = np.unique(
+                key * len(column) + each, return_index=True, return_inverse=True
+            )
+            if len(distinct) > MOST_STRATA:
+                most = max(columns, key=len)
+                raise ValueError(
+                    f"known={listed([c.name for c in columns])} has more than {MOST_STRATA:,} "
+                    "combinations of values, each of which is a stratum; merge values, or read "
+                    f"numbers in bins, such as known={{{most.name!r}: 10}}."
+                )
+        return cls(tuple(columns), np.stack([each[firsts] for each in codes], axis=1))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def names(self) -> list[Name]:
+        """The known columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def labels(self) -> list[Any]:
+        """What each stratum is called: its value, or the tuple of its values."""
+        rows = [
+            tuple(c.labels[k] for c, k in zip(self.columns, codes, strict=True))
+            for codes in self.codes.tolist()
+        ]
+        return [row[0] for row in rows] if len(self.columns) == 1 else rows
+
+    @cached_property
+    def _steps(self) -> list[IntArray]:
+        """For each column the number of a combination so far and a value, -1 if none has it."""
+        node, steps = np.zeros(len(self), dtype=np.int64), []
+        for column, codes in zip(self.columns, self.codes.T, strict=True):
+            table = np.full((int(node.max()) + 1) * len(column), -1)
+            pairs, node = np.unique(node * len(column) + codes, return_inverse=True)
+            table[pairs] = np.arange(len(pairs))
+            steps.append(table)
+        return steps
+
+    def of(self, codes: Sequence[IntArray]) -> IntArray:
+        """Return the stratum of each row by codes of its known columns, -1 if `fit` saw none."""
+        node = np.zeros(len(codes[0]), dtype=np.int64)
+        for column, each, step in zip(self.columns, codes, self._steps, strict=True):
+            there = (node >= 0) & (each >= 0)
+            node = np.where(there, step[np.where(there, node * len(column) + each, 0)], -1)
+        return node
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Which row of the channel a row is released by.
+
+    Attributes
+    ----------
+    strata : Strata
+    rows : ndarray of int64 of shape (n_strata + 1, n_prototypes)
+        The rows of the channel of each stratum; last, those of rows that are of none.
+    """
+
+    strata: Strata
+    rows: IntArray
+
+    @property
+    def as_are(self) -> list[KnownColumn]:
+        """The columns that are released as they are."""
+        return [column for column in self.strata.columns if not column.is_binned]
+
+    @property
+    def binned(self) -> list[KnownColumn]:
+        """The columns that are released in bins."""
+        return [column for column in self.strata.columns if column.is_binned]
+
+    def read(self, table: AnyTable) -> IntArray:
+        """Return the stratum of each row of a table, -1 for one that `fit` has not seen."""
+        return self.strata.of([c.codes(c.read(table)) for c in self.strata.columns])
+
+    def unseen(self, strata: IntArray) -> dict[Name, int]:
+        """Return how many rows are of none of the strata, by the first known column."""
+        count = int(np.count_nonzero(strata < 0))
+        return {self.strata.names[0]: count} if count else {}
+
+    def told(self) -> Iterator[Any]:
+        """Yield what a fingerprint is of."""
+        for column in self.strata.columns:
+            numbers = column.numbers
+            yield column.axis, None if numbers is None else numbers.data, column.edges
+        yield self.strata.codes, self.rows
