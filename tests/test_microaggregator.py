@@ -286,6 +286,40 @@ def test_several_sensitive_columns_are_all_protected():
     assert rows.certificate_.loss <= 1.0
 
 
+@pytest.mark.slow
+def test_a_tuple_of_sensitive_columns_is_a_combination():
+    """Neither column tells anything by itself, and both together tell the place."""
+    rng = np.random.default_rng(6)
+    table = pd.DataFrame(rng.integers(0, 2, (2000, 3)), columns=["race", "sex", "loan"])
+    place = 2.0 * ((table["race"] ^ table["sex"]) ^ (rng.random(2000) < 0.1))
+    table = table.assign(place=place).astype({"race": str})
+
+    def told(rows):
+        counts = table.groupby([rows.labels_, "race", "sex"]).size().unstack([1, 2], fill_value=0)
+        return max(
+            odds(counts.to_numpy()[:, [k, j]], rows.channel_.toarray()).max()
+            for k in range(4)
+            for j in range(k)
+        )
+
+    parameters = {"public": "place", "level": None}
+    both = PufferfishMicroaggregator(sensitive=[("race", "sex"), "loan"], **parameters).fit(table)
+    each = PufferfishMicroaggregator(sensitive=["race", "sex", "loan"], **parameters).fit(table)
+    assert told(each) > 1.5
+    assert told(both) == pytest.approx(both.certificate_.loss, abs=1e-6)
+    assert both.certificate_.loss <= 1.0
+    assert set(both.secret_pairs_) == {"race and sex", "loan"}
+    assert len(both.secret_pairs_["race and sex"]) == 6
+    assert set(both.certificate_.table["sensitive"]) == {"race and sex", "loan"}
+    assert PufferfishRelease.from_json(both.to_json()).certificate_ == both.certificate_
+    pairs = {("race", "sex"): [(("0", 0), ("1", 1))]}
+    few = PufferfishMicroaggregator(
+        sensitive=[("race", "sex"), "loan"], secret_pairs=pairs, **parameters
+    ).fit(table)
+    assert few.secret_pairs_["race and sex"] == [(("0", 0), ("1", 1))]
+    assert few.certificate_.facts.moving < both.certificate_.facts.moving
+
+
 def test_secrets_that_are_numbers_come_in_bins():
     rows = PufferfishMicroaggregator(sensitive={"pay": 3}, public=["age"], n_prototypes=6)
     rows.fit(TABLE)
@@ -396,6 +430,7 @@ def test_a_rare_secret_that_leaves_a_constant_is_named():
         ({"weights": "spread"}, "weights must map"),
         ({"weights": {"ill": 1.0}}, "weights"),
         ({"joined": "ill"}, "both sensitive and joined"),
+        ({"sensitive": [("ill", "job"), ("ill", "job")]}, "sensitive names ill and job twice"),
         ({"joined": "age"}, "20 labels"),
         ({"public": "ill"}, "both sensitive and public"),
         ({"min_size": 5000}, "fewer than min_size=5000"),

@@ -68,8 +68,9 @@ class PufferfishMicroaggregator(TableRelease):
     ----------
     epsilon : float, default=1.0
         Budget in nats: what a released row may add to or take from the log odds.
-    sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
-        The sensitive columns of X, which are never released. Without them, pass
+    sensitive : str, int, list of these and of tuples, or {column: bins or None}, default=None
+        The sensitive columns of X, which are never released. Each is protected by itself, and a
+        tuple in the list as a combination: ``[("race", "sex"), "income"]``. Without them, pass
         ``sensitive_features`` to `fit`.
     public : str, int, list of these, or None, default=None
         The columns that are released; by default all others. Dates must be named here.
@@ -82,7 +83,7 @@ class PufferfishMicroaggregator(TableRelease):
         Columns of X that readers may join later: the budget is kept for who knows them, too. They
         are not released. At most 20 combinations of their values.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
-        The protected pairs of secrets.
+        The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"
         How many typical rows there are at most. "auto" tries 8, 24, 60 and 150, and takes what
         changes least.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,7 @@ from sklearn_puffer._tables import (
     Secret,
     Values,
     check_no_identifier,
+    combined,
     counts_frame,
     first_values,
     public_columns,
@@ -229,17 +230,15 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     """
     table, rows = given.table, rows_of(given.table, given.sample_weight)
     names, secrets = table.names, given.secrets
-    hidden = given.hidden()
+    sets = sensitive_sets(given)
+    hidden = [name for name in dict.fromkeys(chain(*sets)) if secrets is None or name in names]
     joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
     known = known_bins(settings.known, names)
     chosen = [] if settings.public is None else resolve(settings.public, names, "public")
     _refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
     public = public_columns(settings.public, names, [*hidden, *known, *joined])
     faults = Faults()
-    read = faults.of(
-        lambda name: secret_of(given, rows, name, "category"),
-        hidden if secrets is None else list(secrets),
-    )
+    read = faults.of(lambda columns: _secret(given, rows, columns), sets)
     columns = faults.of(lambda name: _public(rows, name, settings.public is not None), public)
     facts = faults.of(
         lambda name: _known(rows, name, known[name]),
@@ -249,7 +248,9 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     label = None if given.y is None else rows.kept(given.y)
     if label is not None:
         for secret in read:
-            check_label(label, secret, _raw(given, rows, secret.name), rows)
+            check_label(label, secret, rows)
+        for name in dict.fromkeys(chain(*sets)):
+            check_not_same(label, name, _raw(given, rows, name))
     used = {*hidden, *public, *known, *joined}
     passing = settings.remainder == "passthrough"
     handed = [name for name in names if passing and name not in used]
@@ -272,7 +273,7 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         handed=handed,
         joined=joined,
         secrets=read,
-        pairs=secret_pairs_of(settings.guarantee.pairs, read),
+        pairs=secret_pairs_of(_named_pairs(settings.guarantee.pairs), read),
         strata=strata,
         sample=sample_rows(batch.columns, label, rows.weights, strata=of_rows),
         batch=batch,
@@ -305,7 +306,42 @@ def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownCol
     return column, column.axis.fitted(values)
 
 
-def check_label(label: Values, secret: Secret, raw: Values, rows: CountedTable) -> None:
+def sensitive_sets(given: FitRows) -> list[list[Name]]:
+    """Return the sensitive columns, those whose combination is protected in one list.
+
+    A tuple among the columns that are listed is a combination.
+    """
+    if given.secrets is not None:
+        return [[name] for name in given.secrets]
+    sensitive, names = given.sensitive, given.table.names
+    if not isinstance(sensitive, list) or not any(isinstance(each, tuple) for each in sensitive):
+        return [[name] for name in resolve(sensitive, names, "sensitive")]
+    sets = [resolve(each, names, "sensitive") for each in sensitive]
+    doubled = [each for each in sets if sets.count(each) > 1]
+    if doubled:
+        raise ValueError(
+            f"sensitive names {' and '.join(map(str, doubled[0]))} twice; name each once."
+        )
+    return sets
+
+
+def _secret(given: FitRows, rows: CountedTable, columns: Sequence[Name]) -> Secret:
+    """Return a sensitive column, or the combination of several."""
+    secrets = [secret_of(given, rows, name, "category") for name in columns]
+    return combined([(secret, rows.n_rows) for secret in secrets])
+
+
+def _named_pairs(pairs: Any) -> Any:
+    """Return pairs by sensitive column, whose combinations may be named by tuples."""
+    if not isinstance(pairs, Mapping):
+        return pairs
+    return {
+        " and ".join(map(str, name)) if isinstance(name, tuple) else name: of
+        for name, of in pairs.items()
+    }
+
+
+def check_label(label: Values, secret: Secret, rows: CountedTable) -> None:
     """Refuse a y that tells a secret, or is told by it: typical rows are not chosen by secrets.
 
     That this depends on secrets tells them to nobody but the steward, who passed them.
@@ -313,12 +349,21 @@ def check_label(label: Values, secret: Secret, raw: Values, rows: CountedTable) 
     y, own = codes_of("y", label, rows), secret.codes(rows.n_rows)
     n_both = len(np.unique(np.stack([y, own]), axis=1).T)
     n_each = len(np.unique(y)), len(np.unique(own))
-    told = n_each[0] > 1 and n_both in n_each and max(n_each) <= _MOST_LABELS
-    if told or np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
-        raise ValueError(
-            f"y and sensitive column {quoted(secret.name)} tell each other, and typical rows would "
-            "be chosen by secrets; pass another y, or label_weight=0 to leave it out."
-        )
+    if n_each[0] > 1 and n_both in n_each and max(n_each) <= _MOST_LABELS:
+        raise ValueError(_told_by_y(secret.name))
+
+
+def check_not_same(label: Values, name: Name, raw: Values) -> None:
+    """Refuse a y that is a sensitive column."""
+    if np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
+        raise ValueError(_told_by_y(name))
+
+
+def _told_by_y(name: Name) -> str:
+    return (
+        f"y and sensitive column {quoted(name)} tell each other, and typical rows would be chosen "
+        "by secrets; pass another y, or label_weight=0 to leave it out."
+    )
 
 
 def _raw(given: FitRows, rows: CountedTable, name: Name) -> Values:

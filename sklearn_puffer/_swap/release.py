@@ -33,7 +33,6 @@ from sklearn_puffer._swap.exchange import PART, exchanged
 from sklearn_puffer._swap.program import ROW, Budget, ExchangeProblem, least_exchange
 from sklearn_puffer._swap.whole_flows import Draws, drawn_flows
 from sklearn_puffer._tables import (
-    CodeArray,
     Column,
     Finished,
     Missing,
@@ -42,6 +41,7 @@ from sklearn_puffer._tables import (
     Table,
     Values,
     alike,
+    combined,
     first_values,
     in_intervals,
     present,
@@ -124,20 +124,6 @@ class SecretRule:
             )
         each = np.array([code_of[label] for label in secret.labels], dtype=np.int64)
         return np.asarray(each[secret.codes(n_rows)])
-
-
-def combined(secrets: Sequence[tuple[Secret, int]]) -> Secret:
-    """Return the combinations of secrets that occur; a single column stays as it is."""
-    if len(secrets) == 1:
-        return secrets[0][0]
-    codes = np.stack([secret.codes(n_rows) for secret, n_rows in secrets], axis=1)
-    kinds, which = np.unique(codes, axis=0, return_inverse=True)
-    labels = tuple(
-        tuple(secret.labels[code] for (secret, _), code in zip(secrets, kind, strict=True))
-        for kind in kinds.tolist()
-    )
-    name = " and ".join(str(secret.name) for secret, _ in secrets)
-    return Secret(name, labels, CodeArray(which.ravel()))
 
 
 def strata_of(columns: Sequence[Values], n_rows: int) -> IntArray:

@@ -79,6 +79,7 @@ from sklearn_puffer._tables.selection import (
     check_no_identifier,
     check_span,
     column_groups,
+    combined,
     hardly_repeats,
     identifier_kind,
     is_once,

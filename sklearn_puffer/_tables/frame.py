@@ -334,7 +334,8 @@ def counts_frame(
         rows = [(*label, k) for label in each for k in range(len(counts) // len(labels))]
         index = pd.MultiIndex.from_tuples(rows, names=[*names, "prototype"])
     if len({column for column, _ in columns}) == 1:
-        return pd.DataFrame(counts, index, pd.Index([secret for _, secret in columns]))
+        labels = pd.Index([secret for _, secret in columns], tupleize_cols=False)
+        return pd.DataFrame(counts, index, labels)
     return pd.DataFrame(counts, index, pd.MultiIndex.from_tuples(columns))
 
 

@@ -30,7 +30,7 @@ from sklearn_puffer._base import (
     sum_by_halves,
 )
 from sklearn_puffer._tables.columns import Column, Lookup, Other, TimeColumn, Unknown, with_other
-from sklearn_puffer._tables.counting import Coded, CodeSource, distinct, distinct_numbers
+from sklearn_puffer._tables.counting import CodeArray, Coded, CodeSource, distinct, distinct_numbers
 from sklearn_puffer._tables.values import (
     Missing,
     Name,
@@ -226,6 +226,20 @@ def read_secret(name: Name, values: Values, missing: Missing) -> Secret:
             'what missing="category" calls them; rename that value.'
         )
     return Secret(name, labels, source)
+
+
+def combined(secrets: Sequence[tuple[Secret, int]]) -> Secret:
+    """Return the combinations of secrets that occur; a single column stays as it is."""
+    if len(secrets) == 1:
+        return secrets[0][0]
+    codes = np.stack([secret.codes(n_rows) for secret, n_rows in secrets], axis=1)
+    kinds, which = np.unique(codes, axis=0, return_inverse=True)
+    labels = tuple(
+        tuple(secret.labels[code] for (secret, _), code in zip(secrets, kind, strict=True))
+        for kind in kinds.tolist()
+    )
+    name = " and ".join(str(secret.name) for secret, _ in secrets)
+    return Secret(name, labels, CodeArray(which.ravel()))
 
 
 def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None:
