@@ -22,6 +22,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UnseenValuesWarning,
 )
+from sklearn_puffer._microaggregator.estimator import ReleasedRows
 
 KEY = b"blake2b:" + bytes(32)
 
@@ -97,7 +98,7 @@ def test_the_certificate_states_what_own_arithmetic_finds(rows):
 def test_two_readers_and_what_is_not_covered_have_a_line_each(rows):
     assert "Risk: a second independent release" in str(rows.certificate_)
     text = rows.certificate_.details()
-    assert "A new row: whoever knows the distribution" in text
+    assert "A row that was not fitted: whoever knows the distribution" in text
     assert "A fitted row: whoever holds the list of fitted rows" in text
     assert text.count("Not covered: ") == 5
     assert "95% set" in text
@@ -167,18 +168,38 @@ def test_a_changed_artifact_is_refused(rows):
         PufferfishRelease.from_json(json.dumps(record))
 
 
-def test_a_second_unkeyed_release_of_the_same_rows_warns_once(rows):
+def test_a_second_unkeyed_release_of_some_rows_warns_once(rows):
     copy = pickle.loads(pickle.dumps(rows))
-    copy.transform(TABLE)
-    with pytest.warns(PufferfishWarning, match="released before"):
-        copy.transform(TABLE[::-1])
+    copy.transform(TABLE[:800])
+    with pytest.warns(PufferfishWarning, match="100 of 800 rows were released before"):
+        copy.transform(pd.concat([people(700, seed=5), TABLE[700:800]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         copy.transform(TABLE)
-        copy.transform(people(seed=5))
         again = pickle.loads(pickle.dumps(rows))
         for _ in range(2):
             again.transform(TABLE.assign(n=range(len(TABLE))), row_id="n", key=KEY)
+
+
+def test_people_who_are_alike_are_not_taken_for_rows_released_before():
+    rng, alike, unlike = np.random.default_rng(0), ReleasedRows(), ReleasedRows()
+    for _ in range(30):
+        alike.add(rng.integers(0, 500, 100))
+        unlike.add(rng.integers(0, 2**62, 100))
+    assert not alike.warned
+    assert not unlike.warned
+    assert unlike.add(np.concatenate([unlike._rows[::500], rng.integers(0, 2**62, 100)])) == 6
+    assert unlike.warned
+    table = rng.integers(0, 500, 100)
+    alike.add(table)
+    assert not alike.warned
+    alike.add(table[::-1])  # the same rows
+    assert alike.warned
+
+
+def test_a_certificate_of_typical_rows_says_what_to_compare(rows):
+    with pytest.raises(ValueError, match=r"rows\.assign\(table\)"):
+        rows.certificate_.check(TABLE)
 
 
 def test_a_ledger_of_persons_refuses_a_second_typical_row_and_repeats_the_first(rows, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, NoReturn
 
 from sklearn_puffer._base import Section, listed, short_number, shown
 from sklearn_puffer._release import (
@@ -144,6 +144,20 @@ class PrototypeCertificate(Certificate):
             shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
         return f"{_new_row(self.facts, shift)} {_fitted_row(shift)}"
 
+    def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> NoReturn:
+        """Refuse: a certificate of typical rows holds no distribution of the fitted rows.
+
+        Raises
+        ------
+        ValueError
+            Always, with what to compare.
+        """
+        raise ValueError(
+            "a certificate of typical rows holds no distribution of the fitted rows; compare how "
+            "often typical rows occur: numpy.bincount(rows.assign(table)) with the sums of "
+            "rows.counts_ of a fitted PufferfishMicroaggregator."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
         facts = asdict(self.facts)
@@ -156,7 +170,10 @@ class PrototypeCertificate(Certificate):
     def _risks(self) -> list[str]:
         """Return what endangers people most: a second release, and what readers know besides."""
         facts = self.facts
-        beyond = "readers who join a label, or know all other rows, are not covered"
+        beyond = (
+            "readers who join a label to a row are not covered, nor those who know the rows of all "
+            "other fitted people and look for the last one's"
+        )
         if facts.beyond:
             beyond = (
                 f"who knows their label moves the odds of {facts.beyond:.1%} of the people beyond "
@@ -200,9 +217,9 @@ class PrototypeCertificate(Certificate):
 def _new_row(facts: PrototypeFacts, shift: str) -> str:
     given = "as counted" if facts.level is None else f"in the {facts.level:.0%} set"
     return (
-        "A new row: whoever knows the distribution, the channel, the fitted table with its secrets "
-        f"and everything about all other people, and sees the released row, can {shift}, if the "
-        f"shares of secrets are {given} and prototypes occur as in fit."
+        "A row that was not fitted: whoever knows the distribution, the channel, the fitted table "
+        "with its secrets and everything about all other people, and sees the released row, can "
+        f"{shift}, if the shares of secrets are {given} and prototypes occur as in fit."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -20,7 +19,6 @@ from sklearn_puffer._base import (
     check_seed,
     digest,
     fitting,
-    quoted,
 )
 from sklearn_puffer._microaggregator.fit import Settings, learn
 from sklearn_puffer._microaggregator.release import TypicalRows
@@ -32,6 +30,7 @@ from sklearn_puffer._release import (
     LearntMechanism,
     Released,
     TableRelease,
+    check_units,
     next_table,
 )
 from sklearn_puffer._tables import (
@@ -40,13 +39,12 @@ from sklearn_puffer._tables import (
     named_frame,
     readable,
     readable_column,
-    row_digests,
     way_to_rows,
 )
 from sklearn_puffer._tables import beside as columns_beside
 
-# digests of the tables that each has released: they are in no copy and no file
-_marks: WeakKeyDictionary[PufferfishMicroaggregator, set[str]] = WeakKeyDictionary()
+# what each has released without a key: it is in no copy and no file
+_before: WeakKeyDictionary[PufferfishMicroaggregator, ReleasedRows] = WeakKeyDictionary()
 
 
 class PufferfishMicroaggregator(TableRelease):
@@ -143,13 +141,15 @@ class PufferfishMicroaggregator(TableRelease):
 
     Notes
     -----
-    *Formal guarantees.* A new row: who knows the distribution, K, the fitted table with its secrets
-    and everything about all other people, and sees the released row, shifts the odds between two
-    secrets by at most e^epsilon, if the masses lie in the set and prototypes occur as in `fit`. A
-    fitted row: who holds the list of fitted rows, with or without secrets, but not who owns what,
-    and sees one released row, shifts them by at most e^epsilon. The loss is recomputed exactly, in
-    whole numbers, by code that shares nothing with the linear program. A second independent release
-    of a row is not covered: with ``row_id`` and a key a row is released alike each time.
+    *Formal guarantees.* A new row, which was not fitted: who knows the distribution, K, the fitted
+    table with its secrets and everything about all other people, and sees the released row, shifts
+    the odds between two secrets by at most e^epsilon, if the masses lie in the set and prototypes
+    occur as in `fit`. A fitted row: who holds the list of fitted rows, with or without secrets, but
+    not who owns what, and sees one released row, shifts them by at most e^epsilon; who knows the
+    rows of all other fitted people finds the last by subtraction, and is not covered. The loss is
+    recomputed exactly, in whole numbers, by code that shares nothing with the linear program. A
+    second independent release of a row is not covered: with ``row_id`` and a key a row is released
+    alike each time.
 
     References
     ----------
@@ -296,7 +296,7 @@ class PufferfishMicroaggregator(TableRelease):
             level=None if self.level is None else _checked_level(self.level),
             values=check_choice(self.values, "values", ["typical", "drawn"]),
             label_weight=_checked_weight(self.label_weight),
-            weights=_checked_units(self.weights),
+            weights=check_units(self.weights),
             remainder=check_choice(self.remainder, "remainder", ["drop", "passthrough"]),
             seed=check_seed(self.random_state),
         )
@@ -319,7 +319,7 @@ class PufferfishMicroaggregator(TableRelease):
         return learn(parameters, rows)
 
     def _taken(self, learnt: LearntMechanism) -> None:
-        _marks[self] = set()
+        _before.pop(self, None)
 
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         released = super()._released(table, X, keying, draw)
@@ -328,20 +328,70 @@ class PufferfishMicroaggregator(TableRelease):
         return released
 
     def _note_release(self, table: Table) -> None:
-        """Warn, once, where the same rows are released a second time without a key."""
-        space = self._mechanism().prototypes.coordinates
-        rows = row_digests(space.read(table).columns)
-        mark, seen = digest(np.sort(rows)), _marks.setdefault(self, set())
-        if mark in seen and "" not in seen:
-            seen.add("")
-            warnings.warn(_AGAIN, PufferfishWarning, stacklevel=4)
-        seen.add(mark)
+        """Warn, once, where rows are released a second time without a key."""
+        before = _before.setdefault(self, ReleasedRows())
+        again, rows = before.warned, self._mechanism().digests(table)
+        count = before.add(rows)
+        if before.warned and not again:
+            warnings.warn(_AGAIN.format(count, len(rows)), PufferfishWarning, stacklevel=5)
 
 
 _AGAIN = (
-    "these rows were released before, and two independent releases may tell far more than one; "
-    "pass row_id= and a key to release rows alike each time."
+    "{:,} of {:,} rows were released before, and two independent releases of a row may tell far "
+    "more than one; pass row_id= and a key to release rows alike each time."
 )
+
+_MOST_REMEMBERED = 1 << 22  # digests of rows, the smallest
+
+
+class ReleasedRows:
+    """The rows that were released so far, by their digests; equal rows may be different people.
+
+    Of n rows, of which N are unlike all others, a further row of the same distribution is unlike
+    all of them with a probability of about N / n (Good 1953). So many rows are new, and more that
+    are not were released before.
+
+    Attributes
+    ----------
+    warned : bool
+        Whether there were such rows.
+    """
+
+    def __init__(self) -> None:
+        self.warned = False
+        self._tables: set[str] = set()
+        self._rows, self._counts = np.zeros((2, 0), dtype=np.int64)
+
+    def add(self, digests: Array) -> int:
+        """Add the rows of a release, and return how many of them were released before."""
+        rows, counts = np.unique(digests, return_counts=True)
+        mark, n_before = digest(rows, counts), int(self._counts.sum())
+        known = rows[: np.searchsorted(rows, self._farthest, side="right")]
+        at = np.searchsorted(self._rows, known)
+        there = np.zeros(len(known), dtype=bool)
+        if len(self._rows):
+            there = np.take(self._rows, at, mode="clip") == known
+        n_there = int(counts[: len(known)][there].sum())
+        alike = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
+        by_chance = alike * int(counts[: len(known)].sum())
+        many = n_there > by_chance + 3.0 * by_chance**0.5 + 2.0
+        self.warned = self.warned or many or mark in self._tables
+        self._tables.add(mark)
+        self._remember(known, counts[: len(known)])
+        return n_there
+
+    @property
+    def _farthest(self) -> int:
+        """The largest digest of a row that is remembered."""
+        full = len(self._rows) == _MOST_REMEMBERED
+        return int(self._rows[-1]) if full else np.iinfo(np.int64).max
+
+    def _remember(self, rows: Array, counts: Array) -> None:
+        every = np.concatenate([self._rows, rows])
+        self._rows, which = np.unique(every, return_inverse=True)
+        both = np.bincount(which, np.concatenate([self._counts, counts]), len(self._rows))
+        self._rows = self._rows[:_MOST_REMEMBERED]
+        self._counts = both.astype(np.int64)[:_MOST_REMEMBERED]
 
 
 def _checked_level(level: Any) -> float:
@@ -356,14 +406,3 @@ def _checked_weight(weight: Any) -> float:
     if weight == 0:
         return 0.0
     return check_positive(weight, "label_weight", "take 2.0, or 0 to leave y out")
-
-
-def _checked_units(weights: Any) -> Mapping[Any, Any]:
-    if weights is None:
-        return {}
-    if not isinstance(weights, Mapping):
-        raise TypeError(
-            f"weights must map columns to units of distance, got {quoted(weights)}; leave it out "
-            "for standard deviations."
-        )
-    return dict(weights)

@@ -41,7 +41,18 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._tables import UNITS, Column, Finished, Kind, Name, Table, Values, row_blocks
+from sklearn_puffer._tables import (
+    UNITS,
+    Column,
+    Finished,
+    Kind,
+    Name,
+    Table,
+    Values,
+    row_blocks,
+    row_digests,
+    row_hashes,
+)
 
 _UNTESTED = (
     'on_drift="raise" is for columns that noise releases, and rows become typical rows, whatever '
@@ -133,6 +144,11 @@ class TypicalRows(Mechanism):
             table.build({name: columns[name] for name in rules.order}),
             Unseen(unseen, len(codes)),
         )
+
+    def digests(self, table: Table) -> IntArray:
+        """Return the digest of all that a release of each row of a table depends on."""
+        rows = row_digests(self.prototypes.coordinates.read(table).columns)
+        return rows if self.known is None else row_hashes(rows, self.known.read(table))
 
     def _finished(self, table: Table, codes: IntArray, draw: Draw) -> dict[Name, Finished]:
         source = _Fresh(draw) if draw.keyed is None else _Keyed(draw.keyed, codes)

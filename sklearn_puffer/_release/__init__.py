@@ -89,6 +89,7 @@ from sklearn_puffer._release.parameters import (
     check_one_column,
     check_one_secret,
     check_sizes,
+    check_units,
     column_of,
     column_specs,
     fitted_groups,

@@ -281,6 +281,24 @@ def check_unknown(unknown: Any) -> Any:
     return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
 
 
+def check_units(weights: Any) -> Mapping[Any, float]:
+    """Return the units of distance of columns, as ``weights`` gives them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no mapping of columns to positive numbers.
+    """
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            f"weights must map columns to units of distance, got {quoted(weights)}; leave it out "
+            "for standard deviations."
+        )
+    return {name: check_positive(unit, f"weights[{name!r}]") for name, unit in weights.items()}
+
+
 def column_of(name: Name, values: Values) -> Column:
     """Return a column in which any value may occur, and which keeps no values but categories."""
     if values.kind in ("float", "integer"):

@@ -171,13 +171,13 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         release: int = 0,
         on_drift: str = "warn",
     ) -> Any:
-        r"""Release the public columns of X, each call with fresh noise, or with keyed noise.
+        r"""Release the public columns of X, each call by fresh draws (of noise), or by keyed ones.
 
         Keyed noise, of ``row_id=``, is a function of the key, what is drawn, the data set, the
         release number, the row's id and all its public values as they are drawn from (their bins,
-        their grid). So an unchanged row comes out the same every time, under any order and
-        partition of the rows, beside any other columns, on any machine, and nothing is gained by
-        asking again.
+        their grid; of a typical row which it is). So an unchanged row comes out the same every
+        time, under any order and partition of the rows, beside any other columns, on any machine,
+        and nothing is gained by asking again.
 
         Parameters
         ----------
@@ -365,7 +365,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         return released, noting.noted
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return what `transform` needs as JSON, without the priors, and write it to a file.
+        """Return what `transform` needs as JSON, without priors or counts, and write it to a file.
 
         `PufferfishRelease.from_json` makes a read-only transformer of it, in any process and beside
         other versions of Python, pandas and scikit-learn.
@@ -378,9 +378,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         Returns
         -------
         str
-            The release artifact: names and rules, and of each public column its values (or the
-            ends and medians of its bins, or its categories), noise and scale; the certificate; and
-            its fingerprint. It holds no distribution of a secret. But it still tells which values
+            The release artifact: names and rules, what rows are released by (typical rows and the
+            channel between them; or of each public column its values, or the ends and medians of
+            its bins, or its categories, noise and scale); the certificate; and its fingerprint. It
+            holds no distribution of a secret. But it still tells which values
             occur, and in how many thousandths of all rows (of fewer than a thousand rows, in how
             many), so that drift can be detected; the exact shares of categories without an order,
             from which they are drawn anew; and what the certificate tells.
@@ -397,9 +398,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
 
         Notes
         -----
-        The whole noiser is saved by joblib or pickle, and holds the priors: keep it where you keep
-        the table. `skops` saves a `PufferfishRelease`, but no noiser, whose priors lie under tuples
-        of columns.
+        The whole estimator is saved by joblib or pickle, and holds what it learnt of secrets
+        (priors or counts): keep it, and an artifact of typical rows, where you keep the table.
+        `skops` saves a `PufferfishRelease`, but no noiser, whose priors lie under tuples of
+        columns.
 
         Examples
         --------

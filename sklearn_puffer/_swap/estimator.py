@@ -32,6 +32,7 @@ from sklearn_puffer._release import (
     TableRelease,
     about_bins,
     check_keying,
+    check_units,
     column_of,
     order_told,
     rows_of,
@@ -456,7 +457,7 @@ class PufferfishSwap(TableRelease):
             ids=self.ids,
             insiders=_checked_insiders(self.insiders, float(guarantee.notion.epsilon)),
             matching=check_choice(self.matching, "matching", ["nearest", "random"]),
-            weights=_checked_weights(self.weights),
+            weights=check_units(self.weights),
         )
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
@@ -486,17 +487,6 @@ def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
         check_choice(insiders, "insiders", ["double"])
         return 2.0 * epsilon
     return check_positive(insiders, "insiders", 'take "double", or None to leave insiders out')
-
-
-def _checked_weights(weights: Any) -> Mapping[Any, float]:
-    if weights is None:
-        return {}
-    if not isinstance(weights, Mapping):
-        raise TypeError(
-            f"weights must map columns to units of distance, got {quoted(weights)}; leave it out "
-            "for standard deviations."
-        )
-    return {name: check_positive(unit, f"weights[{name!r}]") for name, unit in weights.items()}
 
 
 # ---------------------------------------------------------------------------------- what is learnt
