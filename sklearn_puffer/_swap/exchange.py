@@ -4,6 +4,10 @@ Of each secret a uniformly random set of people leaves, and the places they vaca
 uniformly at random to the secrets that receive them. Whatever rule then matches leavers with
 places, it cannot tell more of a holder than the flows do, as long as it sees rows, secrets and its
 own bits, and never ids or the order of the file: so everything is put in random order first.
+
+Who keeps his secret, and receives the row of another person of it, is of a random half of those
+who leave, and receives a place of the other half. So nobody receives his own row, near rows can be
+matched there, too, and what a person receives says nothing of who received his own row.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from sklearn_puffer._swap.whole_flows import Draws
 
 PART = 300
 """Leavers and places that are matched at once; more are cut into random parts."""
+
+Pair = tuple[Array, Array]
 
 Costs = Callable[[Array, Array], FloatArray]
 """The change for people with some rows who receive others, shape (n, m)."""
@@ -47,38 +53,57 @@ def exchanged(
         staying, going = np.split(going, [int(flows[secret, secret] - moved[secret])])
         received[staying] = staying
         targets, sources = flows[secret].copy(), flows[:, secret].copy()
-        targets[secret] = sources[secret] = moved[secret]
-        own, dealt = _foreign(going, targets, sources, secret, draws)
-        leavers.append(own)
-        places.append(dealt)
-    for a, b in np.argwhere(flows):
-        who, what = leavers[a][b], places[b][a]
-        if a == b:
-            received[who] = what
+        targets[secret] = sources[secret] = 0
+        if moved[secret] == len(going):
+            received[going] = _deranged(going, draws)
+            going = left = going[:0]
+        elif moved[secret]:
+            going, left, halves = _crossed(going, int(moved[secret]), draws)
+            for who, what in halves:
+                received[who] = what[_matched(who, what, costs)]
         else:
-            received[who] = what[_matched(who, what, costs, draws)]
+            left = going
+        leavers.append(_dealt(going, targets, draws))
+        places.append(_dealt(left, sources, draws))
+    for a, b in np.argwhere(flows):
+        if a != b:
+            who, what = leavers[a][b], places[b][a]
+            received[who] = what[_matched(who, what, costs)]
     return received
 
 
-def _foreign(
-    going: Array, targets: IntArray, sources: IntArray, secret: int, draws: Draws
-) -> tuple[list[Array], list[Array]]:
-    """Deal leavers to targets and their places to sources, until nobody would get his own row.
+def _crossed(going: Array, moved: int, draws: Draws) -> tuple[Array, Array, list[Pair]]:
+    """Return who leaves his secret, the places left to others, and whom to match within the secret.
 
-    Those who keep their secret are matched at random, as they are dealt.
+    The people come in random order. Of two random halves of them each takes places of the other,
+    so which places are left is independent of who leaves.
+    """
+    more, less = moved - moved // 2, moved // 2
+    first, second = np.split(going, [len(going) - len(going) // 2])
+    ones = first[draws.shuffled(len(first))]
+    others = second[draws.shuffled(len(second))]
+    leaving = np.concatenate([first[more:], second[less:]])
+    left = np.concatenate([ones[less:], others[more:]])
+    return leaving, left, [(first[:more], others[:more]), (second[:less], ones[:less])]
+
+
+def _deranged(people: Array, draws: Draws) -> Array:
+    """Return people in random order, none of them in his own place.
+
+    Where all who move keep their secret, halves may not be equal; and matching the nearest would
+    give people of a few rows their own ones.
     """
     while True:
-        own = _dealt(going, targets, draws)
-        dealt = _dealt(going, sources, draws)
-        if not (own[secret] == dealt[secret]).any():
-            return own, dealt
+        places = people[draws.shuffled(len(people))]
+        if not (places == people).any():
+            return places
 
 
 def _dealt(going: Array, counts: IntArray, draws: Draws) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
-def _matched(who: Array, what: Array, costs: Costs | None, draws: Draws) -> Array:
+def _matched(who: Array, what: Array, costs: Costs | None) -> Array:
     """Return for each leaver the index of his place; both are in random order already."""
     matched = np.arange(len(who))
     if costs is None:
