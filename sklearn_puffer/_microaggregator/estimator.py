@@ -374,7 +374,7 @@ class ReleasedRows:
         n_there = int(counts[: len(known)][there].sum())
         alike = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
         by_chance = alike * int(counts[: len(known)].sum())
-        many = n_there > by_chance + 3.0 * by_chance**0.5 + 2.0
+        many = bool(n_there > by_chance + 3.0 * by_chance**0.5 + 2.0)
         self.warned = self.warned or many or mark in self._tables
         self._tables.add(mark)
         self._remember(known, counts[: len(known)])
