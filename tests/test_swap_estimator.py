@@ -1,6 +1,7 @@
 """`PufferfishSwap`: true secrets of whoever holds a row, and all else that a release is."""
 
 import copy
+import dataclasses
 import math
 import pickle
 import warnings
@@ -13,6 +14,7 @@ from sklearn.base import clone
 
 from sklearn_puffer import OverspentError, PufferfishSwap, PufferfishWarning
 from sklearn_puffer._losses import insider_loss, outsider_loss
+from sklearn_puffer._tables import frame_table
 
 KEY = b"blake2b:" + bytes(range(32))
 
@@ -49,7 +51,7 @@ def released_often(table, params, times):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("matching", ["nearest", "random"])
+@pytest.mark.parametrize("matching", ["nearest", "parts", "random"])
 def test_holders_of_rows_of_a_secret_have_a_secret_as_often_as_mean_flows_say(matching):
     """The reader has the list with the secrets; three secrets tell transposed flows apart."""
     secrets = ("cold", "flu", "none")
@@ -192,6 +194,38 @@ def test_rows_stay_whole_and_people_stay_where_they_were():
 def test_the_secret_is_released_only_where_public_names_it():
     assert "ill" not in swap_of().fit_transform(TABLE)
     assert "ill" in swap_of(public=["ill", "pay"]).fit_transform(TABLE)
+
+
+def test_known_columns_are_released_in_bins_or_by_a_mapping_and_people_exchange_within_these():
+    towns = {"A": "north", "B": "north"}
+    table = TABLE.assign(day=pd.Timestamp("2020-01-01") + pd.to_timedelta(TABLE["age"], "D"))
+    swap = swap_of(known={"age": 3, "town": towns, "day": 2}, public=["pay", "ill"])
+    released = swap.fit_transform(table)
+    assert released["age"].dtype == table["age"].dtype
+    assert released["day"].dtype == table["day"].dtype
+    assert set(released["town"]) == {"north", "C"}
+    assert released["age"].nunique() == 3
+    cuts = pd.qcut(table["age"], 3, labels=False)
+    assert (released["age"] == table["age"].groupby(cuts).transform("median")).mean() > 0.6
+    medians = table["age"].groupby(released["age"]).median()
+    assert (np.abs(medians - medians.index) < 1).all()
+    for _, rows in table.groupby([released["age"], released["town"], released["day"]]):
+        assert sorted(released.loc[rows.index, "pay"]) == sorted(rows["pay"])
+    assert swap.certificate_.facts.n_strata == len(
+        released.groupby(["age", "town", "day"], observed=True)
+    )
+    later = people(50, 8).assign(client=range(50), day=table["day"].iloc[:50])
+    again = swap.transform(later)
+    assert set(again["age"]) <= set(released["age"])  # representatives are those of fit
+
+
+def test_known_numbers_may_lack_values_and_stand_beside_passed_columns():
+    table = TABLE.assign(pay=TABLE["pay"].mask(TABLE.index % 7 == 0))
+    swap = swap_of(known={"pay": 2}, public=["age"], remainder="passthrough")
+    released = swap.fit_transform(table)
+    assert released["pay"].isna().equals(table["pay"].isna())
+    assert released["pay"].nunique() == 2
+    assert released["town"].equals(table["town"])
 
 
 def test_passed_columns_are_strata_too():
@@ -354,6 +388,48 @@ def test_numbers_are_secrets_in_bins():
     assert len(edges.flows_) == 3
 
 
+def test_merged_secrets_are_exchanged_as_one_and_the_certificate_says_so():
+    table = people(600, 3, ("cold", "flu", "none"), (0.15, 0.35, 0.5))
+    swap = swap_of(secret_groups={"ill": ["cold", "flu"]}, public=["ill", "pay"])
+    released = swap.fit_transform(table)
+    assert list(swap.flows_.index) == ["ill", "none"]
+    assert sorted(released["ill"]) == sorted(table["ill"])  # values travel as they are
+    beside = table.assign(ill=np.where(table["ill"] == "none", "none", "ill"))
+    other = swap_of(public=["ill", "pay"]).fit(beside)
+    assert swap.certificate_.loss == pytest.approx(other.certificate_.loss, abs=1e-6)
+    assert any("merged values are not protected" in said for said in swap.certificate_.assumptions)
+    two = table.assign(poor=np.random.default_rng(2).random(len(table)) < 0.4)
+    named = swap_of(sensitive=["ill", "poor"], secret_groups={"ill": {"any": ["cold", "flu"]}})
+    assert list(named.fit(two).stays_.index)[:2] == [("any", False), ("any", True)]
+    with pytest.raises(ValueError, match="name the column"):
+        swap_of(sensitive=["ill", "poor"], secret_groups={"any": ["cold"]}).fit(two)
+
+
+@pytest.mark.parametrize("metric", ["steps", lambda a, b: 0.5 * abs(LABELS[a] - LABELS[b])])
+def test_each_pair_of_bins_has_a_budget_of_its_own_that_grows_with_their_distance(metric):
+    swap = swap_of(sensitive={"age": [45, 52, 60]}, metric=metric, insiders=None).fit(TABLE)
+    flows, scale = swap.flows_.to_numpy(), 1.0 if metric == "steps" else 0.5
+    odds = np.abs(np.log(flows[:, None] / flows[None])).max(axis=2)
+    steps = np.abs(np.arange(4)[:, None] - np.arange(4))
+    assert (odds <= scale * steps + 1e-9).all()
+    assert odds.max() > 1.5 * scale  # more than one budget for all pairs would allow
+    certificate = swap.certificate_
+    assert certificate.holds
+    assert certificate.loss <= 1.0
+    table = certificate.table
+    assert (table["upper"] <= table["bound"]).all()
+    assert table["bound"].max() == 3.0 * scale
+    assert "to the power of their distance" in certificate.promise()
+    assert any("exact numbers" in said for said in certificate.assumptions)
+    near = table[table["bound"] == scale].index[0]
+    pairs = list(certificate.pairs)
+    pairs[near] = dataclasses.replace(pairs[near], upper=1.2 * scale)  # within the widest budget
+    assert not dataclasses.replace(certificate, pairs=tuple(pairs)).holds
+
+
+LABELS = {"(-inf, 45]": 0, "(45, 52]": 1, "(52, 60]": 2, "(60, inf)": 3}
+
+
 def test_pairs_that_are_not_protected_may_be_told():
     table = people(300, 3, ("cold", "flu", "none"), (0.15, 0.35, 0.5))
     swap = swap_of(secret_pairs=[("cold", "flu")], insiders=None).fit(table)
@@ -368,6 +444,121 @@ def test_a_rare_secret_is_told_of_by_its_share():
     assert "fewer than three have" in str(swap.certificate_)
     assert swap.stays_["rare"] < 0.1
     assert len(swap.transform(table)) == len(table)
+
+
+# ------------------------------------------------------------------------------ groups of rows
+
+
+def homes(n=300, seed=0):
+    """Return people in homes of one to three, with one secret, whose rows tell home and person."""
+    rng = np.random.default_rng(seed)
+    home = np.repeat(np.arange(n), rng.integers(1, 4, n))
+    owns = (rng.random(n) < 0.4)[home]
+    table = pd.DataFrame({"home": home, "owns": owns, "child": rng.random(len(home)) < 0.3})
+    return table.assign(
+        row=np.arange(len(home)) + 1000, age=rng.integers(0, 80, len(home)) + 9 * owns
+    )
+
+
+HOMES = homes()
+
+
+def swapped_homes(table=HOMES, **params):
+    params = {"sensitive": "owns", "groups": "home", "known": "child", "public": ["age"]} | params
+    return PufferfishSwap(**params).fit(table)
+
+
+def test_whole_homes_are_exchanged_among_homes_of_equal_size_and_known_members():
+    swap = swapped_homes(public=["row", "age"])
+    released = swap.transform(HOMES)
+    assert list(released) == ["home", "child", "row", "age"]
+    origin = HOMES.set_index("row").loc[released["row"]].reset_index()
+    assert sorted(released["row"]) == sorted(HOMES["row"])
+    assert (origin["age"].to_numpy() == released["age"].to_numpy()).all()
+    assert (origin["child"].to_numpy() == HOMES["child"].to_numpy()).all()
+    by_home = origin["home"].groupby(HOMES["home"].to_numpy())
+    assert (by_home.nunique() == 1).all()  # all rows of a home are from one home, and of as many
+    sizes = HOMES["home"].value_counts()
+    assert (sizes.loc[by_home.first()].to_numpy() == sizes.sort_index().to_numpy()).all()
+    own = (by_home.first() == by_home.first().index).mean()
+    assert abs(own - swap.certificate_.facts.stay) < 0.12
+    assert 0.3 < own < 0.95
+    assert swap.certificate_.holds
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_home_go_to_its_members_in_any_order_and_homes_as_flows_say():
+    """Members of whom the same is known receive either row equally often; homes by mean flows."""
+    table = HOMES.assign(child=False)
+    fitted, times = swapped_homes(table, public=["row", "age"]), 30
+    secret = table.groupby("home")["owns"].first()
+    home, ordered, counts = table.set_index("row")["home"], [], np.zeros((2, 2))
+    for _ in range(times):
+        released = copy.copy(fitted).transform(table)["row"]
+        origin = home.loc[released].to_numpy()
+        pairs = table["home"].duplicated(keep=False).to_numpy() & (origin != table["home"])
+        first = pairs & ~table["home"].duplicated().to_numpy()
+        second = np.roll(first, 1)
+        ordered.append(released[first].to_numpy() < released[second].to_numpy())
+        one = ~table["home"].duplicated().to_numpy()
+        counts += (
+            np.bincount(
+                2 * table.loc[one, "owns"] + secret.loc[origin[one]].to_numpy(), minlength=4
+            ).reshape(2, 2)
+            / times
+        )
+    share = np.concatenate(ordered)
+    assert abs(share.mean() - 0.5) < 4 * 0.5 / math.sqrt(len(share))
+    wanted = fitted.flows_.to_numpy() * np.bincount(secret)[:, None]
+    assert (np.abs(counts - wanted) < 4.5 * np.sqrt(wanted / times) + 0.05).all()
+
+
+def test_the_certificate_of_groups_speaks_of_groups():
+    certificate = swapped_homes().certificate_
+    assert certificate.groups.max_group == 3
+    assert "the group that holds a row" in certificate.promise()
+    assert "of the groups keep their own rows" in str(certificate)
+    assert any("Sizes of groups" in said for said in certificate.assumptions)
+    assert certificate.n_rows == len(HOMES)
+
+
+def test_keyed_homes_are_the_same_in_any_order_and_larger_ones_are_refused():
+    swap = swapped_homes(ids="row", public=["age"])
+    first = swap.transform(HOMES, row_id="row", key=KEY)
+    shuffled = HOMES.sample(frac=1.0, random_state=1)
+    assert swap.transform(shuffled, row_id="row", key=KEY).sort_index().equals(first)
+    with pytest.raises(ValueError, match="more than max_group=3 rows"):
+        swap.transform(HOMES.assign(home=HOMES["home"] // 2))
+    with pytest.raises(ValueError, match="more than max_group=2 rows"):
+        swapped_homes(max_group=2)
+    torn = HOMES.assign(owns=HOMES.index % 2 == 0)
+    with pytest.raises(ValueError, match="have rows of different 'owns'"):
+        swap.transform(torn)
+
+
+@pytest.mark.slow
+def test_rows_that_are_exchanged_singly_would_tell_more_of_a_home_than_of_a_row():
+    """Whose home is it? With groups a majority of rows tells no more than one of them."""
+    table = homes(400, 3).assign(child=False)
+    table = table[table["home"].map(table["home"].value_counts()) == 3].reset_index(drop=True)
+    owns = table.groupby("home")["owns"].first().to_numpy()
+    base = owns.mean() / (1 - owns.mean())
+
+    def odds(fitted):
+        kept = np.zeros((2, 2))
+        for _ in range(30):
+            released = copy.copy(fitted).transform(table)
+            held = released.groupby(table["home"])["owns"].sum().to_numpy()
+            for whole in (0, 3):
+                kept[whole // 3] += [(owns[held == whole] == b).sum() for b in (False, True)]
+        return np.abs(np.log(kept[:, 1] / kept[:, 0] / base)).max()
+
+    grouped = swapped_homes(table, public=["owns", "row", "age"], known=None)
+    alone = PufferfishSwap(sensitive="owns", ids="row", public=["owns", "age"], known=None).fit(
+        table
+    )
+    assert odds(grouped) < 1.2
+    assert odds(alone) > 1.8
 
 
 # ------------------------------------------------------------------------------------ what is said
@@ -444,6 +635,38 @@ def test_the_nearest_are_matched_and_units_weigh_columns():
         assert by_one[first] < 0.5 * by_one[second]
 
 
+def test_parts_change_less_than_random_places_and_are_solved_against_the_shares_of_the_stratum():
+    table = people(3000, 5)
+    parts, apart = (swap_of(matching=m).fit(table) for m in ("parts", "random"))
+    assert parts.utility_["change_sd"].sum() < 0.75 * apart.utility_["change_sd"].sum()
+    rows = parts._fitted.mechanism.read(frame_table(table))
+    [solved] = parts._fitted.mechanism.solved(rows)
+    assert (solved.shards, solved.parts) == (1, 64)
+    assert len(solved.pieces) == 3  # as many sizes as there are secrets, and one more
+    for _, exchange, _ in solved.pieces:
+        assert exchange.stratum == solved.people.tolist()
+        assert outsider_loss(exchange, [(0, 1)]) <= 1.0
+    assert "third parties" not in str(parts.certificate_)
+
+
+def test_large_strata_are_cut_into_shards_by_lot_and_keep_their_statistics(monkeypatch):
+    from sklearn_puffer._swap import release
+
+    whole = swap_of().fit(TABLE)
+    monkeypatch.setattr(release, "SHARD", 100)
+    swap = swap_of().fit(TABLE)
+    rows = swap._fitted.mechanism.read(frame_table(TABLE))
+    [solved] = swap._fitted.mechanism.solved(rows)
+    assert solved.shards == 4
+    assert swap.certificate_.loss <= 1.0
+    assert swap.stays_["no"] == pytest.approx(whole.stays_["no"], abs=0.03)
+    shuffled = TABLE.sample(frac=1.0, random_state=2)
+    first = swap.transform(TABLE, row_id="client", key=KEY)
+    second = swap.transform(shuffled, row_id="client", key=KEY)
+    assert second.sort_index().equals(first)
+    assert sorted(first["pay"]) == sorted(TABLE["pay"])
+
+
 def test_a_table_without_a_link_to_people_is_warned_of():
     with pytest.warns(PufferfishWarning, match="nothing here says whose row is whose") as caught:
         swap_of(ids=None, public=["pay"]).fit(TABLE)
@@ -478,23 +701,32 @@ def test_a_table_sorted_by_its_secret_is_warned_of():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"secret_groups": [["a"]]}, "merge the values"),
-        ({"metric": "l1"}, "same budget"),
-        ({"groups": "town"}, "one row for each group"),
-        ({"max_group": 3}, "one row for each group"),
-        ({"matching": "parts"}, '"parts" is not built'),
+        ({"secret_groups": [["a"]]}, "secret_groups must be {name"),
+        ({"secret_groups": {"a": "yes"}}, "must be a list of values"),
+        ({"secret_groups": {"a": ["yes"], "b": ["yes"]}}, "twice"),
+        ({"secret_groups": {"a": ["flu"]}}, "does not have"),
+        ({"metric": "l1"}, "metric must be"),
+        ({"metric": "steps"}, "ask for bins"),
+        ({"metric": lambda a, b: float(a < b)}, "must be symmetric"),
+        ({"metric": lambda a, b: 0.0}, "positive"),
+        ({"groups": "town"}, "have rows of different 'ill'"),
+        ({"groups": "ill"}, "which is sensitive"),
+        ({"max_group": 3}, "max_group=3 is about groups of rows"),
+        ({"ids": "town", "public": ["pay"]}, "397 row.s. have the ids"),
         ({"matching": "near"}, "matching"),
         ({"insiders": "thrice"}, "insiders"),
         ({"insiders": -1.0}, "insiders"),
         ({"epsilon": 0.0}, "epsilon"),
-        ({"known": {"age": 10}}, "known="),
+        ({"known": {"age": 1}}, "from 2 to 1000 bins"),
+        ({"known": {"town": 3}}, "asks for bins"),
+        ({"known": {"town": {"Z": "A"}}}, "does not have"),
         ({"known": "client"}, "named in ids= and in known="),
         ({"known": "ill"}, "named in sensitive= and in known="),
         ({"public": ["client", "pay"]}, "named in public= and in ids="),
         ({"ids": None}, "looks like an identifier"),
         ({"weights": {"pay": 0.0}}, "weights"),
         ({"missing": "propagate"}, "missing"),
-        ({"sensitive": "age"}, "at most 20"),
+        ({"sensitive": "pay"}, "at most 50"),
     ],
 )
 def test_what_is_not_built_or_wrong_is_refused_in_a_sentence(params, message):
@@ -578,10 +810,9 @@ def test_flows_beyond_the_budget_are_never_released(monkeypatch):
 def test_each_stratum_keeps_both_budgets_by_itself():
     swap = swap_of(known="town").fit(TABLE)
     mechanism = swap._fitted.mechanism
-    from sklearn_puffer._tables import frame_table
-
     rows = mechanism.read(frame_table(TABLE))
     for each in mechanism.solved(rows):
-        assert outsider_loss(each.exchange, each.problem.pairs) <= 1.0
-        assert insider_loss(each.exchange, each.problem.pairs) <= 2.0
         assert 3 > len(each.secrets) > 1
+        for problem, exchange, _ in each.pieces:
+            assert outsider_loss(exchange, problem.pairs) <= 1.0
+            assert insider_loss(exchange, problem.pairs) <= 2.0

@@ -20,11 +20,19 @@ from sklearn_puffer._losses.swap_odds import (
     insider_loss,
     outsider_delta,
     outsider_loss,
+    together,
 )
 from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer._swap import exchange as exchange_module
-from sklearn_puffer._swap.exchange import exchanged
-from sklearn_puffer._swap.program import ROW, Budget, ExchangeProblem, least_exchange
+from sklearn_puffer._swap.exchange import cut, exchanged
+from sklearn_puffer._swap.program import (
+    ROW,
+    Budget,
+    ExchangeProblem,
+    least_exchange,
+    most_pieces,
+    sizes_of_piece,
+)
 from sklearn_puffer._swap.whole_flows import drawn_flows, response
 
 
@@ -140,7 +148,7 @@ def test_secrets_of_one_or_two_people_are_hidden_from_outsiders():
     problem = problem_of([1, 2, 40], 1.0, insiders=2.0)
     exchange = least_exchange(problem)
     assert outsider_loss(exchange, problem.pairs) <= 1.0
-    assert problem.insider_pairs == []
+    assert [p[:2] for p in problem.inside()] == []
 
 
 # ------------------------------------------------------------------------------------ whole flows
@@ -368,3 +376,116 @@ def test_places_that_are_not_dealt_uniformly_would_be_told(monkeypatch, dealt):
     monkeypatch.setattr(exchange_module, "_dealt", dealt)
     with pytest.raises(AssertionError):
         checked((2, 2, 2), None, [table])
+
+
+# ----------------------------------------------------------------------------------------- pieces
+
+
+def secrets_of_holders_in_pieces(height, groups, tables):
+    """Return P(holder of row k has secret s) over all orders of the rows and all draws."""
+    axes = [(height, None)]
+    held = np.full((len(height), len(groups)), Fraction(0))
+    orders = list(itertools.product(*(itertools.permutations(group) for group in groups)))
+    for order in orders:
+        for piece, flows in zip(cut([np.array(o) for o in order], axes, 2), tables, strict=True):
+            people, sizes = np.concatenate(piece), [len(group) for group in piece]
+            chances = shares_of(sizes, flows, np.zeros(len(sizes), dtype=int), None)[0]
+            # of the rows of a piece by their places in it
+            held[people] += np.array(chances, dtype=object) / len(orders)
+    return held
+
+
+TABLES = (np.array([[1, 1], [1, 0]]), np.array([[0, 1], [1, 0]]))  # of (2, 1) and (1, 1) people
+
+
+@pytest.mark.parametrize("height", [[1.0, 2.0, 9.0, 3.0, 5.0], [1.0, 1.0, 1.0, 3.0, 3.0]])
+def test_a_row_is_held_as_the_flows_of_its_piece_say_or_of_both_where_rows_are_equal(height):
+    groups = [np.arange(3), np.arange(3, 5)]
+    held = secrets_of_holders_in_pieces(np.array(height), groups, TABLES)
+    assert (held.sum(axis=1) == 1).all()
+    if height[0] == height[1]:  # all rows of a secret are equal: a mixture of both pieces
+        assert held[0].tolist() == [Fraction(1, 3), Fraction(2, 3)]
+        assert held[3].tolist() == [Fraction(1), Fraction(0)]
+    else:  # the cut is certain
+        assert held[0].tolist() == [Fraction(1, 2), Fraction(1, 2)]
+        assert held[2].tolist() == [Fraction(0), Fraction(1)]
+
+
+def test_the_shares_of_a_piece_in_the_place_of_those_of_the_stratum_would_tell():
+    """Flows that tell nothing within a piece of (2, 1) people tell log 4/3 against (3, 2)."""
+    flows, others = np.array([[4, 2], [2, 1]]), np.zeros(2, dtype=int)
+    alone = Exchange(np.array([2, 1]), flows, others, 3)
+    piece = Exchange(np.array([2, 1]), flows, others, 3, np.array([3, 2]))
+    assert outsider_loss(alone, [(0, 1)]) == 0.0
+    assert outsider_loss(piece, [(0, 1)]) == pytest.approx(math.log(4 / 3))
+    assert insider_loss(piece, [(0, 1)]) == math.inf
+    assert outsider_delta(piece, [(0, 1)], 0.0) == pytest.approx(2 / 3 - 1 / 2)
+
+
+@given(
+    st.lists(st.integers(1, 3000), min_size=2, max_size=4),
+    st.floats(0.05, 2.0),
+    st.floats(0.5, 3.0),
+)
+def test_flows_that_tell_nothing_are_within_every_piece_of_as_many_as_are_allowed(
+    sizes, epsilon, factor
+):
+    people, pairs = np.array(sizes), all_pairs(len(sizes))
+    budget = Budget(epsilon, 0.0, factor * epsilon)
+    n_pieces = most_pieces(people, budget)
+    if n_pieces == 1:
+        return
+    assert 10 * n_pieces <= people.min()
+    for number in {0, 1, n_pieces // 2, n_pieces - 1}:
+        own = sizes_of_piece(people, n_pieces, number).astype(float)
+        flows, others = (
+            np.outer(own, own) / own.sum() / people[:, None],
+            own * (own - 1) / own.sum(),
+        )
+        for b, (s, t) in itertools.product(range(len(sizes)), pairs):
+            assert abs(math.log(flows[s, b] / flows[t, b])) <= epsilon
+            left = [(others[b] if x == b else own[x] * own[b] / own.sum()) for x in (s, t)]
+            odds = left[0] / (people[s] - (s == b)) / left[1] * (people[t] - (t == b))
+            assert abs(math.log(odds)) <= budget.insiders
+
+
+def test_more_shards_than_the_rarest_secret_bears_would_tell_it():
+    assert most_pieces(np.array([4000, 19]), Budget(1.0, 0.0, 2.0)) == 1
+    people = np.array([40, 3])
+    tells_nothing = [
+        Exchange(own, np.outer(own, own), np.zeros(2, dtype=int), int(own.sum()), people)
+        for own in (sizes_of_piece(people, 8, number) for number in range(8))
+        if own.all()
+    ]
+    assert max(outsider_loss(each, [(0, 1)]) for each in tells_nothing) > 0.9
+
+
+@given(st.integers(0, 1000), st.integers(0, 3))
+def test_a_cut_has_the_sizes_that_are_solved_for_and_sees_nothing_but_values(seed, levels):
+    rng = np.random.default_rng(seed)
+    people = rng.integers(2**levels, 30, 2)
+    groups = np.split(rng.permutation(people.sum()), [people[0]])
+    axes = [(rng.normal(size=people.sum()), None), (rng.integers(0, 3, people.sum()), 0.5)]
+    pieces = cut(groups, axes, 2**levels)
+    sizes = [[len(group) for group in piece] for piece in pieces]
+    assert sizes == [sizes_of_piece(people, 2**levels, q).tolist() for q in range(2**levels)]
+    for secret, group in enumerate(groups):
+        there = np.concatenate([piece[secret] for piece in pieces])
+        assert sorted(there) == sorted(group)
+
+
+def test_flows_of_all_pieces_together_are_those_of_the_stratum_in_whole_numbers():
+    people, budget = np.array([45, 23]), Budget(1.0, 0.0, 2.0)
+    solved = []
+    for number in range(2):
+        sizes = sizes_of_piece(people, 2, number)
+        problem = ExchangeProblem(
+            sizes, 1.0 - np.eye(2), np.ones(2), [(0, 1)], budget, people=people
+        )
+        solved.append((least_exchange(problem), 1))
+        assert problem.holds(solved[-1][0])
+    whole = together(solved)
+    assert whole.flows.sum(axis=0).tolist() == (people * ROW).tolist()
+    assert outsider_loss(whole, [(0, 1)]) <= 1.0
+    with pytest.raises(ValueError, match="sizes of the secrets"):
+        together(solved[:1])

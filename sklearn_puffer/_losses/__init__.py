@@ -28,4 +28,5 @@ from sklearn_puffer._losses.swap_odds import (
     insider_loss,
     outsider_delta,
     outsider_loss,
+    together,
 )

@@ -4,6 +4,24 @@ People of each secret receive rows of each secret: :math:`F(s, b)` people of sec
 whose owner has secret b, on average. A reader who has the list of all rows with their secrets
 learns from row k of secret b that its holder has secret s with chance :math:`F(s, b) / n_b`. So
 all that a release tells stands in F, and is a ratio of whole numbers. (DESIGN: the swap.)
+
+*Pieces.* The rows of a stratum may be cut into pieces p, of :math:`n_{s,p}` rows of each secret, by
+any rule that sees rows, secrets and its own bits; people exchange rows within their piece.
+*Claim:* a row moves the odds against the shares :math:`n_s / n` of the stratum by at most epsilon
+if, in each piece, with the sizes of the stratum,
+
+.. math:: F_p(s, b) / n_s \le e^\varepsilon F_p(t, b) / n_t
+
+*Proof.* Owners are uniform given the list, also given the cut, which sees no owner; so within its
+piece a row of secret b is held by secret s with chance :math:`F_p(s, b) / n_{b,p}`, as in a whole
+stratum. Divided by the shares, :math:`n_{b,p}` and n cancel from the odds. A random cut is a
+mixture of cuts, and the inequality is linear in the chances. The same holds for insiders, with
+:math:`N_b(s)` of the stratum. Such flows exist if and only if
+:math:`n_{s,p} / n_s \le e^\varepsilon n_{t,p} / n_t`: sum over b; and
+:math:`F_p(s, b) = n_{s,p} n_{b,p} / n_p` is one. So pieces need not be exact parts. If sizes differ
+by one row at most and m is the least, that ratio is below :math:`(1 + 1/m)^2`: for outsiders
+:math:`2 / m \le \varepsilon` is enough, for insiders :math:`2 / m + 1 / (m - 1)` within their
+budget. A delta adds up over pieces.
 """
 
 from __future__ import annotations
@@ -20,24 +38,32 @@ from sklearn_puffer._base import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    r"""Mean flows of people between the secrets of one stratum.
+    r"""Mean flows of people between the secrets of a stratum, or of a piece of it.
 
     Attributes
     ----------
     sizes : ndarray of int64 of shape (n_secrets,)
-        :math:`n_s`: people of each secret, at least one.
+        People of each secret, at least one.
     flows : ndarray of int64 of shape (n_secrets, n_secrets)
         :math:`F(s, b)`: people of secret s who receive a row of secret b, in parts of a row.
     others : ndarray of int64 of shape (n_secrets,)
         :math:`S_s`: those of F(s, s) who receive a row of another person, in the same parts.
     unit : int
         The parts of one row.
+    people : ndarray of int64 of shape (n_secrets,), optional
+        :math:`n_s`: those of the whole stratum; ``sizes``, where this is all of it.
     """
 
     sizes: IntArray
     flows: IntArray
     others: IntArray
     unit: int
+    people: IntArray | None = None
+
+    @property
+    def stratum(self) -> list[int]:
+        """People of each secret in the stratum."""
+        return [int(size) for size in (self.sizes if self.people is None else self.people)]
 
     def __post_init__(self) -> None:
         wanted = [int(size) * self.unit for size in self.sizes]
@@ -46,6 +72,33 @@ class Exchange:
             raise ValueError("flows must be no less than 0 and have the sizes of the secrets.")
         if (self.others < 0).any() or (self.others > np.diag(self.flows)).any():
             raise ValueError("others must lie between 0 and the flows that keep their secret.")
+        if any(own > all_ for own, all_ in zip(self.sizes, self.stratum, strict=True)):
+            raise ValueError("a piece must have no more people than its stratum.")
+
+
+def together(pieces: Sequence[tuple[Exchange, int]]) -> Exchange:
+    """Return the flows of a stratum from those of its pieces, and how many there are of each.
+
+    Raises
+    ------
+    ValueError
+        If the pieces are not all of one stratum, in whole numbers.
+
+    Examples
+    --------
+    >>> flows, stratum = np.array([[1, 1], [1, 0]]), np.array([4, 2])
+    >>> piece = Exchange(np.array([2, 1]), flows, np.zeros(2, int), 1, stratum)
+    >>> together([(piece, 2)]).flows.tolist()
+    [[2, 2], [2, 0]]
+    """
+    first = pieces[0][0]
+    if any((each.stratum, each.unit) != (first.stratum, first.unit) for each, _ in pieces):
+        raise ValueError("pieces must be of one stratum.")
+    flows, others = (
+        sum((getattr(each, of) * count for each, count in pieces), np.zeros_like(first.sizes))
+        for of in ("flows", "others")
+    )
+    return Exchange(np.array(first.stratum), flows, others, first.unit)
 
 
 def outsider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
@@ -60,7 +113,7 @@ def outsider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float
     >>> round(outsider_loss(told, [(0, 1)]), 6)
     1.098612
     """
-    sizes = [int(size) for size in exchange.sizes]
+    sizes = exchange.stratum
     return max(
         (
             _log_odds(int(column[s]) * sizes[t], int(column[t]) * sizes[s])
@@ -85,7 +138,7 @@ def insider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
     for b, column in enumerate(exchange.flows.T):
         foreign = [int(flow) for flow in column]
         foreign[b] = int(exchange.others[b])
-        left = [int(size) - (s == b) for s, size in enumerate(exchange.sizes)]
+        left = [size - (s == b) for s, size in enumerate(exchange.stratum)]
         for s, t in pairs:
             if left[s] and left[t]:
                 loss = max(loss, _log_odds(foreign[s] * left[t], foreign[t] * left[s]))
@@ -107,7 +160,7 @@ def outsider_delta(exchange: Exchange, pairs: Sequence[tuple[int, int]], epsilon
 
 
 def _shares(exchange: Exchange, secret: int) -> list[Fraction]:
-    total = int(exchange.sizes[secret]) * exchange.unit
+    total = exchange.stratum[secret] * exchange.unit
     return [Fraction(int(flow), total) for flow in exchange.flows[secret]]
 
 

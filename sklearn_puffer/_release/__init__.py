@@ -49,13 +49,21 @@ from sklearn_puffer._release.evidence import (
     SetLoss,
     UtilityWarning,
     jsonable,
+    moved_utility,
     pair_cells,
     plain_record,
     utility_section,
     weak_warning,
 )
-from sklearn_puffer._release.keyed_rows import KeyedRows, Keying, Noted, check_keying, keyed_rows
-from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
+from sklearn_puffer._release.keyed_rows import (
+    KeyedRows,
+    Keying,
+    Lots,
+    Noted,
+    check_keying,
+    keyed_rows,
+)
+from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError, check_first, note
 from sklearn_puffer._release.mechanism import (
     Draw,
     FittedMechanism,
@@ -96,6 +104,7 @@ from sklearn_puffer._release.parameters import (
     group_codes,
     group_names,
     known_columns,
+    places_of,
     refuse_bins,
     refuse_weights,
     row_groups,

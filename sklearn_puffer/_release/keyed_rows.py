@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hmac
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import IntArray, check_count, quoted
+from sklearn_puffer._base import IntArray, check_count, digest, quoted
 from sklearn_puffer._noise import (
+    Choices,
+    Entropy,
     KeyedBits,
     PersonPseudonyms,
     RowWords,
+    Stream,
     fresh_key,
     integer_ids,
     read_key,
@@ -263,3 +267,62 @@ def check_unlike(n_distinct: int, n_rows: int, name: Name) -> None:
             "rows of one id would be two releases of it; give each row an id of its own, such as "
             "the person's id with the row's date."
         )
+
+
+class Lots:
+    """Where choices come from: fresh bits, or a key, an id and all that is seen of each row.
+
+    Under a key choices about some rows are a function of key, ids, and all that is seen of these
+    rows: the same table is the same release in any order, and other rows are drawn for anew.
+
+    Parameters
+    ----------
+    seen : sequence of ndarray of int64 of shape (n_rows,)
+        What keyed choices depend on.
+    places : ndarray of int of shape (n_units, width)
+        The rows that choices are about together, -1 behind them.
+    keyed : KeyedRows or None
+    entropy : callable
+        Gives fresh bits.
+
+    Attributes
+    ----------
+    order : ndarray of int of shape (n_units,)
+        A random order of what choices are about.
+    mark : str
+        Of keyed choices: equal for the same rows and key.
+    """
+
+    def __init__(
+        self,
+        seen: Sequence[IntArray],
+        places: IntArray,
+        keyed: KeyedRows | None,
+        entropy: Callable[[int], Entropy],
+    ) -> None:
+        self._keyed, self.mark = keyed, ""
+        if self._keyed is None:
+            self._choices = Choices(entropy(0))
+            self.order = self._choices.shuffled(len(places))
+            return
+        self._rows = self._keyed.columns(slice(None), seen)[0].tags
+        tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
+        self._tags = tags.sum(axis=1, dtype=np.uint64)
+        self.order = np.lexsort(self._tags.T)
+        self.mark = self._seed(self.order).hex()
+        self._keyed.note_together(digest("sklearn_puffer.exchanged/1", self.mark))
+
+    def ranks(self, n_rows: int) -> Any:
+        """Return numbers by which rows are in random order."""
+        return self._choices.shuffled(n_rows) if self._keyed is None else self._rows[:, 1]
+
+    def of(self, units: IntArray, *about: Any) -> Choices:
+        """Return the choices for some units, in their order."""
+        if self._keyed is None:
+            return self._choices
+        return Choices(Stream(self._seed(units, *about)))
+
+    def _seed(self, units: IntArray, *about: Any) -> bytes:
+        assert self._keyed is not None
+        told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self._tags[units], *about
+        return hmac.digest(self._keyed.key, digest(*told).encode(), "sha512")

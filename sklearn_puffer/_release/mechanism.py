@@ -91,6 +91,8 @@ class Draw:
         Counts the values.
     secrets : mapping of Values, or None
         The sensitive columns of the rows, where they stand beside the table.
+    by : object
+        What releases, where a mechanism remembers with it what was released.
     n_jobs : int or None
     """
 
@@ -99,6 +101,7 @@ class Draw:
     keyed: KeyedRows | None = None
     watch: Watch | None = None
     secrets: Mapping[Name, Values] | None = None
+    by: Any = None
     n_jobs: int | None = None
 
 

@@ -579,7 +579,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         """Return how tables are drawn, with fresh bits."""
         check_unknown(self.unknown)
         n_jobs = check_jobs(self.n_jobs)
-        return Draw(lambda column: system_entropy(), self.unknown, n_jobs=n_jobs)
+        return Draw(lambda column: system_entropy(), self.unknown, by=self, n_jobs=n_jobs)
 
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         """Return the released table, and which values or rows were moved, if any."""

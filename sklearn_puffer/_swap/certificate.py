@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ from sklearn_puffer._release import (
     Kept,
     PairLoss,
     Refused,
+    RowGroups,
     made_line,
     marked_risks,
+    moved_utility,
     pair_cells,
     plain_record,
     utility_section,
@@ -40,9 +43,9 @@ from sklearn_puffer._swap.release import (
     Solved,
     SwapRows,
     label_of,
-    matched_sample,
+    meeting,
 )
-from sklearn_puffer._tables import Name, Values
+from sklearn_puffer._tables import Name
 
 _MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells
 
@@ -64,7 +67,7 @@ class ExchangeFacts:
     rare : float
         The share of people whose secret fewer than three have, in their stratum: no insiders'
         budget holds for them.
-    matching : {"nearest", "random"}
+    matching : {"nearest", "parts", "random"}
     strata : tuple of str
         Columns that stay with people and that readers may know.
     n_strata : int
@@ -73,6 +76,11 @@ class ExchangeFacts:
         whose odds of two secrets are beyond e^epsilon times those of the table.
     travelling : tuple of str
         Sensitive columns that are released with their rows.
+    distances : tuple of float
+        By which the budget of each pair is multiplied; empty where it is one for all. Losses are
+        those of a unit of distance.
+    merged : bool
+        Whether values of a sensitive column are read as one secret.
     """
 
     stay: float
@@ -89,6 +97,8 @@ class ExchangeFacts:
     below_ten: float
     beyond: float
     travelling: tuple[str, ...]
+    distances: tuple[float, ...] = ()
+    merged: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,13 +127,25 @@ class ExchangeCertificate(Certificate):
         assert self.exchange is not None
         return self.exchange
 
+    @property
+    def holds(self) -> bool:
+        """Whether the proven loss of each pair is within its own budget."""
+        distances = self.facts.distances
+        if not distances or self.delta:
+            return super().holds
+        budgets = zip(self.pairs, distances, strict=True)
+        return all(pair.upper <= self.epsilon * d for pair, d in budgets)
+
     def promise(self) -> str:
         """Return the guarantee in one sentence."""
         if not self.holds:
             return super().promise()
         sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
-        whose = f"secrets of {' or of '.join(sensitive)} of whoever holds a row"
+        holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
+        whose = f"secrets of {' or of '.join(sensitive)} of {holder}"
         shift = self.notion.promise().replace("secrets", whose)
+        if self.facts.distances:
+            shift += ", to the power of their distance"
         shares = "the table"
         if self.facts.strata:
             shares = f"the stratum, which is given by {_every(self.facts.strata)}"
@@ -155,7 +177,8 @@ class ExchangeCertificate(Certificate):
         return Page(f"Certificate{of}: {self._kept()}", lines, [])
 
     def _what_changes(self) -> list[str]:
-        stay = f"{self.facts.stay:.1%} of the people keep their own row, on average"
+        who = "people keep their own row" if self.groups is None else "groups keep their own rows"
+        stay = f"{self.facts.stay:.1%} of the {who}, on average"
         if self.facts.unchanged:
             return [f"{stay}."]
         most = max(self.utility, key=lambda column: column.change_sd)
@@ -238,7 +261,7 @@ def not_covered(facts: ExchangeFacts) -> list[str]:
     """Return what the guarantee does not cover, a line each."""
     nearest = [
         "Not covered: what a person in the table infers about third parties, from the rows that "
-        'were not matched; matching="random" leaves only counts to tell.'
+        'were not matched; matching="parts" leaves only counts to tell.'
     ]
     return [
         *(nearest if facts.matching == "nearest" else []),
@@ -252,10 +275,21 @@ _TAKEN = [
     "known=).",
     "The released table has the rows of the original one, so it tells the shares of secrets with "
     "whatever its columns tell of them; the guarantee is against those shares.",
-    "A person is one row: rows of one person or household tell more together.",
     "Released whole flows are drawn anew around the mean flows that are certified here, and are "
     "told nowhere.",
 ]
+_ALONE = (
+    "A person is one row: rows of one person or household tell more together; groups= exchanges "
+    "them together."
+)
+_TOGETHER = (
+    "Sizes of groups, and which rows are in one, stay and are known. The rows of a group have one "
+    "secret, and go at random to members of the other group of whom the same is known."
+)
+_INSIDE = (
+    "Secrets are bins or merged values: within one of them rows may stay, and exact numbers or "
+    "merged values are not protected from each other."
+)
 _NO_MORE = "two swaps of the same people undo each other; keep the first one."
 
 
@@ -271,56 +305,69 @@ class Figures:
     solved: Sequence[Solved]
 
     def certificate(
-        self, sensitive: Name, n_columns: int, told: Sequence[str]
+        self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
     ) -> ExchangeCertificate:
         """Return the certificate, without a fingerprint yet."""
-        budget, n_rows = self.mechanism.budget, len(self.rows.codes)
-        pairs = self._pairs(sensitive)
+        budget, n_rows = self.mechanism.budget, len(self.rows.marks)
+        pairs, distances = self._pairs(sensitive), np.repeat(self._distances(), 2).tolist()
+        units = distances if not budget.delta else [1.0] * len(pairs)
         return ExchangeCertificate(
             epsilon=budget.epsilon,
             delta=budget.delta,
-            loss=max((pair.upper for pair in pairs), default=0.0),
+            loss=max((pair.upper / d for pair, d in zip(pairs, units, strict=True)), default=0.0),
             pairs=tuple(pairs),
             columns=(),
-            assumptions=[*_TAKEN, *told],
+            assumptions=[
+                *_TAKEN,
+                *self._about(groups),
+                *told,
+            ],
             strategy="least change",
             noise="exchange",
             dependence="joint",
             n_rows=n_rows,
             rule=Refused(_NO_MORE),
+            groups=None if groups is None else groups.for_certificate(),
             prior="the list of rows with their secrets",
             n_columns=n_columns,
             version=__version__,
             date=utc_now(),
             utility=tuple(self.utilities()),
-            exchange=self.facts(sensitive),
+            exchange=self.facts(sensitive, distances if self.mechanism.distances else []),
         )
 
+    def _about(self, groups: RowGroups | None) -> list[str]:
+        """Return what is said of groups, and of secrets in bins, or that were merged."""
+        secret, coarse = self.mechanism.secret, []
+        if secret.edges or secret.merged:
+            coarse.append(_INSIDE)
+        return [_ALONE if groups is None else _TOGETHER, *coarse]
+
     def _pairs(self, sensitive: Name) -> list[PairLoss]:
-        losses, budget = [], self.mechanism.budget
-        labels = self.mechanism.secret.labels
-        bound = budget.delta or budget.epsilon
-        worst = dict.fromkeys(self.mechanism.pairs, 0.0)
-        for each in self.solved:
-            for s, t in worst:
+        """Return the loss of each pair, both ways: the larger one stands for each."""
+        mechanism, losses = self.mechanism, []
+        labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
+        for (s, t), d in zip(mechanism.pairs, self._distances(), strict=True):
+            upper = 0.0
+            for each in self.solved:
                 if s in each.secrets and t in each.secrets:
-                    at = [(each.secrets.index(s), each.secrets.index(t))]
-                    loss = (
-                        outsider_delta(each.exchange, at, budget.epsilon)
-                        if budget.delta
-                        else outsider_loss(each.exchange, at)
-                    )
-                    worst[s, t] = max(worst[s, t], loss)
-        for (s, t), upper in worst.items():
+                    pair = each.secrets.index(s), each.secrets.index(t)
+                    upper = max(upper, self._loss(each, [pair], epsilon * d))
+            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-40), 0.0), upper
             for first, second in ((s, t), (t, s)):
-                # the larger of both ways stands for each
-                both = max(bound, upper), max(upper * (1.0 - 2.0**-40), 0.0)
-                losses.append(
-                    PairLoss(
-                        sensitive, labels[first], labels[second], 0, *both, upper, "recomputed"
-                    )
-                )
+                of = sensitive, labels[first], labels[second], 0
+                losses.append(PairLoss(*of, *ends, "recomputed"))
         return losses
+
+    def _distances(self) -> Sequence[float]:
+        return self.mechanism.distances or [1.0] * len(self.mechanism.pairs)
+
+    def _loss(self, solved: Solved, pair: Sequence[tuple[int, int]], epsilon: float) -> float:
+        """Return the loss of a pair in a stratum: the worst one of its pieces, or all delta."""
+        if not self.mechanism.budget.delta:
+            return max(outsider_loss(exchange, pair) for _, exchange, _ in solved.pieces)
+        parts = (n * outsider_delta(each, pair, epsilon) for _, each, n in solved.pieces)
+        return math.fsum(parts) * (1.0 + 2.0**-45)
 
     def flows(self) -> FloatArray:
         """Return how many people of each secret receive rows of each, on average."""
@@ -341,12 +388,17 @@ class Figures:
         """Return how many people have each secret."""
         return np.bincount(self.rows.codes, minlength=len(self.mechanism.secret.labels))
 
-    def facts(self, sensitive: Name) -> ExchangeFacts:
+    def facts(self, sensitive: Name, distances: Sequence[float]) -> ExchangeFacts:
         """Return what the swap does to rows."""
         mechanism, stays, sizes = self.mechanism, self.stays(), self.sizes()
         insiders = mechanism.budget.insiders
         labels = mechanism.secret.labels
-        losses = (insider_loss(s.exchange, s.problem.insider_pairs) for s in self.solved)
+        losses = (
+            insider_loss(exchange, [(s, t)]) / d
+            for each in self.solved
+            for problem, exchange, _ in each.pieces
+            for s, t, d in problem.inside()
+        )
         return ExchangeFacts(
             stay=float(stays @ sizes / sizes.sum()),
             kept=tuple(
@@ -367,6 +419,8 @@ class Figures:
             travelling=tuple(
                 str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
             ),
+            distances=tuple(distances),
+            merged=bool(mechanism.secret.merged),
         )
 
     def _changes(self, solved: Solved) -> bool:
@@ -403,91 +457,23 @@ class Figures:
         """Return what survives of each column, estimated from matched samples of the rows."""
         who, what, weight = self._sample()
         return [
-            _utility(name, values, who, what, weight) for name, values in self.rows.columns.items()
+            moved_utility(name, values, who, what, weight)
+            for name, values in self.rows.columns.items()
         ]
 
-    def _sample(self) -> tuple[Array, Array, FloatArray]:
+    def _sample(self) -> tuple[Array, ...]:
         """Return people, the rows that such people receive, and for how many of all they stand."""
-        grouped = self.rows.grouped()
         parts: list[tuple[Array, Array, FloatArray]] = []
+        nearest, n_rows = self.mechanism.matching == "nearest", len(self.rows.codes)
         for each in (each for each in self.solved if each.moves):
-            groups = each.groups(grouped)
             people = each.exchange.flows / ROW
             np.fill_diagonal(people, each.exchange.others / ROW)
-            for a, b in np.argwhere(people > 0.0):
-                pair = self._pair(groups[a], groups[b], float(people[a, b]), same=bool(a == b))
-                if len(pair[0]):
-                    share = people[a, b] / len(pair[0]) / len(self.rows.codes)
-                    parts.append((*pair, np.full(len(pair[0]), share)))
+            for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
+                most = min(max(round(people[a, b]), 1), PART)
+                met = meeting(sample, a, b, self.rows, most, nearest=nearest)
+                share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
+                parts.append((*met, np.full(len(met[0]), share)))
         if not parts:
             return np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0)
         who, what, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return who, what, weight
-
-    def _pair(self, some: Array, others: Array, people: float, *, same: bool) -> Any:
-        most = min(max(round(people), 1), PART)
-        sample = self.rows.some(some, PART if same else most)
-        if same:
-            return (sample, np.roll(sample, 1)) if len(sample) > 1 else (sample[:0], sample[:0])
-        sample_of_others = self.rows.some(others, most)
-        if self.mechanism.matching == "random":
-            size = min(len(sample), len(sample_of_others))
-            return sample[:size], sample_of_others[:size]
-        return matched_sample(sample, sample_of_others, self.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scale:
-    """A column as numbers, or as codes without an order; NaN where a number is missing."""
-
-    numbers: FloatArray
-    unit: float
-    ordered: bool
-
-    @classmethod
-    def of(cls, values: Values) -> _Scale:
-        """Return a column: of what is no number, or infinite, each change counts one unit."""
-        numbers = values.filled(-1 if values.levels is not None else 0).astype(np.float64)
-        ordered = values.kind in ("float", "integer")
-        if values.missing is not None:
-            numbers[values.missing] = np.nan if ordered else -1.0
-        numbers[np.isinf(numbers)] = np.nan
-        there = numbers[~np.isnan(numbers)]
-        return cls(numbers, (float(there.std()) if ordered and len(there) else 1.0) or 1.0, ordered)
-
-    def constant(self) -> float:
-        """Return the median of numbers, or the most frequent code."""
-        there = np.sort(self.numbers[~np.isnan(self.numbers)])
-        if self.ordered:
-            return float(there[len(there) // 2]) if len(there) else math.nan
-        kinds, counts = np.unique(there, return_counts=True)
-        return float(kinds[counts.argmax()])
-
-    def apart(self, some: Any, others: Any) -> FloatArray:
-        """Return how far values are from others."""
-        gone, other = np.isnan(some), np.isnan(others)
-        changes = np.abs(some - others) if self.ordered else (some != others).astype(float)
-        return np.where(gone | other, np.where(gone == other, 0.0, self.unit), changes)
-
-
-def _utility(
-    name: Name, values: Values, who: Array, what: Array, weight: FloatArray
-) -> ColumnUtility:
-    """Return what survives of one column, if some people receive some rows."""
-    scale = _Scale.of(values)
-    changes = scale.apart(scale.numbers[who], scale.numbers[what])
-    constant = scale.apart(scale.numbers, scale.constant())
-    order = np.argsort(changes, kind="stable")
-    at_most = 1.0 - weight.sum() + np.cumsum(weight[order])  # after those who keep their own
-    half = order[np.searchsorted(at_most[:-1], 0.5)] if weight.sum() > 0.5 else None
-    return ColumnUtility(
-        name=name,
-        change=float(changes @ weight),
-        change_sd=float(changes @ weight) / scale.unit,
-        median_change=0.0 if half is None else float(changes[half]),
-        unchanged=1.0 - float(weight[changes > 0.0].sum()),
-        constant=float(constant.mean()),
-        constant_sd=float(constant.mean()) / scale.unit,
-        constant_median=float(np.median(constant)),
-        constant_unchanged=float((constant == 0.0).mean()),
-    )
+        return self.rows.pairs_of_rows(who, what, weight)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from sklearn_puffer._base import (
-    Array,
     check_choice,
     check_jobs,
     check_positive,
     fitting,
     listed,
-    quoted,
 )
 from sklearn_puffer._release import (
     Columns,
@@ -26,14 +23,16 @@ from sklearn_puffer._release import (
     Guarantee,
     Keying,
     LearntMechanism,
-    OverspentError,
     Released,
+    RowGroups,
     RowOrder,
     TableRelease,
     about_bins,
     check_keying,
     check_units,
     column_of,
+    fitted_groups,
+    group_names,
     order_told,
     rows_of,
     sentences,
@@ -43,41 +42,32 @@ from sklearn_puffer._swap.program import Budget
 from sklearn_puffer._swap.release import (
     MOST_COMBINATIONS,
     RowExchange,
-    SecretRule,
-    SwapRows,
     Units,
 )
 from sklearn_puffer._tables import (
+    Coarse,
     Faults,
     Name,
     Pair,
     Secret,
+    SecretRule,
     Table,
     Values,
     bins_of,
+    check_merged,
+    distances_of,
     edges_of,
     first_values,
     has_row_labels,
     identifier_kind,
     is_lazy,
+    merges_of,
     named_frame,
     resolve,
     secret_pairs_of,
     series,
     way_to_rows,
 )
-
-
-@dataclass
-class _Released:
-    """What one object has exchanged: marks of rows, and the seeds of keyed choices."""
-
-    marks: Array
-    seeds: set[str]
-
-
-# beside the estimators, so that it is in no copy and no file
-_released: WeakKeyDictionary[PufferfishSwap, _Released] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +78,8 @@ class Settings:
     columns: Columns
     ids: Any
     insiders: float | None
+    secret_groups: Any
+    metric: Any
     matching: str
     weights: Mapping[Any, float]
 
@@ -124,23 +116,35 @@ class PufferfishSwap(TableRelease):
         that is named here travels with its row, and is released. Dates must be named here.
     ids : str, int or list of these, default=None
         Columns that stay with people and say nothing of them, such as a customer number.
-    known : str, int or list of these, default=None
+    known : str, int, list of these, or {column: bins, mapping or None}, default=None
         Columns that stay with people and that readers may know, such as an age or a label. Rows are
-        exchanged among people of equal values, and the guarantee is against the shares there.
+        exchanged among people of equal values, and the guarantee is against the shares there. A
+        number of quantile bins releases the median of each, ``{value: other}`` the other value.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; of several columns they are pairs of tuples.
     insiders : "double", float or None, default="double"
         The budget of people in the table who find their own row with somebody: twice epsilon, or a
         number. None leaves them out.
-    matching : {"nearest", "random"}, default="nearest"
-        "nearest" matches at the least total distance in random parts of 300. "random" changes more,
-        and tells people in the table less about third parties.
-    secret_groups, metric : None
-        Not built: merge secrets beforehand.
+    matching : {"nearest", "parts", "random"}, default="nearest"
+        "nearest" matches at the least total distance in random parts of 300. "parts" cuts the rows
+        of each secret at their own medians into parts of about 50 rows of all secrets (of ten of
+        each at least), and matches at random within them; it changes more than "nearest", and tells
+        people in the table only counts about third parties. So does "random", which changes most.
+    secret_groups : {name: list of values}, or {column: {name: list of values}}, default=None
+        Values of a sensitive column that are one secret: only which of these secrets people have
+        is protected, and rows stay within them.
+    metric : "steps", callable or None, default=None
+        The budget of a pair of secrets is epsilon times their distance: how many bins lie from one
+        to the other (``sensitive={"income": 10}``), or a function of two secrets, symmetric and
+        positive. Within a bin rows stay: exact numbers are not protected from each other.
     missing : {"error", "category"}, default="error"
         "category" takes missing secrets for a secret of their own.
-    groups, max_group : None
-        Not built: make one row of a household beforehand.
+    groups : str or int, default=None
+        The column of ids of rows that are exchanged together, such as those of a household, which
+        have one secret. Whole groups are exchanged among groups of as many rows with equal
+        ``known`` values, and their rows are dealt at random among members of equal ones.
+    max_group : int, default=None
+        The most rows of a group: larger ones are refused. None takes the largest group of `fit`.
     weights : dict, default=None
         The unit of distance of columns, in the place of their standard deviation (of 1 for a change
         of anything else).
@@ -224,11 +228,11 @@ class PufferfishSwap(TableRelease):
         secret_pairs: Any = "all",
         insiders: Any = "double",
         matching: str = "nearest",
-        secret_groups: None = None,
-        metric: None = None,
+        secret_groups: Any = None,
+        metric: Any = None,
         missing: str = "error",
-        groups: None = None,
-        max_group: None = None,
+        groups: Any = None,
+        max_group: Any = None,
         weights: Any = None,
         remainder: str = "drop",
         random_state: int | None = None,
@@ -376,22 +380,14 @@ class PufferfishSwap(TableRelease):
         return self._transformed(X, keying, on_drift, sensitive_features)
 
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
-        mechanism = self._mechanism()
-        rows = mechanism.read(table, draw.secrets)
-        self._check_first(rows, keyed=keying is not None)
+        mechanism, rules = self._mechanism(), self._fitted.rules
         keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
         draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
-        solved = mechanism.solved(rows)
-        draws, order, seed = mechanism.choices(rows, solved, draw)
-        self._check_first(rows, keyed=False, seed=seed)
-        secret = mechanism.secret.read(mechanism.secret.columns(table, draw.secrets))
-        told = _told(self.sensitive, order_told(rows_of(table, None), [secret]))
-        received = mechanism.permutation(rows, solved, draws, order)
-        whole = mechanism.written(table, self._fitted.rules, received)
+        whole, rows, solved = mechanism.exchanged(table, rules, draw)
+        told = _told(self.sensitive, order_told(rows_of(table, None), [mechanism.secret_of(rows)]))
         if self.random_state is not None:
             told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
         self._show(Figures(mechanism, rows, solved), told)
-        self._note(rows, seed)
         return whole, None
 
     def _mechanism(self) -> RowExchange:
@@ -403,32 +399,13 @@ class PufferfishSwap(TableRelease):
         """Set what is said of the rows that were exchanged last."""
         before = self._fitted.certificate
         name = next(iter(self.secret_pairs_))
-        certificate = figures.certificate(name, before.n_columns, told)
+        certificate = figures.certificate(name, before.n_columns, told, self._fitted.rules.groups)
         fitted = FittedMechanism(self._fitted.rules, self._fitted.mechanism, certificate)
         self._fitted = replace(
             fitted, certificate=replace(certificate, fingerprint=fitted.fingerprint())
         )
         for attribute, value in _shown(figures).items():
             setattr(self, attribute, value)
-
-    def _check_first(self, rows: SwapRows, *, keyed: bool, seed: str = "") -> None:
-        """Refuse rows that were exchanged before; under a key that is known once it was used."""
-        before = _released.get(self)
-        if before is None or keyed or (seed and seed in before.seeds):
-            return
-        share = float(np.isin(rows.marks, before.marks).mean())
-        if share >= 0.5 or (share and self.ids is not None):
-            raise OverspentError(
-                f"this {type(self).__name__} has exchanged {share:.0%} of these rows before, and "
-                "two swaps of the same people undo each other; hand out the first one (row_id= and "
-                "a key give it again), or name ids= or take a clone for other people."
-            )
-
-    def _note(self, rows: SwapRows, seed: str) -> None:
-        before = _released.setdefault(self, _Released(np.zeros(0, dtype=np.int64), set()))
-        before.marks = np.union1d(before.marks, rows.marks)
-        if seed:
-            before.seeds.add(seed)
 
     def _check_streamed(self) -> None:
         raise ValueError(
@@ -438,38 +415,26 @@ class PufferfishSwap(TableRelease):
 
     def _checked_parameters(self) -> Settings:
         params = self.get_params(deep=False)
-        for name, way_out in _NOT_BUILT.items():
-            if params.pop(name) is not None:
-                raise ValueError(f"{name}={quoted(getattr(self, name))} is not built; {way_out}.")
+        grouped = self.groups is not None
+        params["within_group"] = "any" if grouped else "independent"
+        if grouped and self.max_group is None:
+            params["max_group"] = "count"
         check_choice(self.missing, "missing", ["error", "category"])
         check_jobs(self.n_jobs)
         guarantee = Guarantee.of(params)
-        if isinstance(self.known, Mapping):
-            raise TypeError(
-                "known= takes a list of columns; add a column of the bins to X, name that one, and "
-                "leave the exact one out."
-            )
-        if isinstance(self.matching, str) and self.matching == "parts":
-            raise ValueError('matching="parts" is not built; take "nearest" or "random".')
         return Settings(
             guarantee=guarantee,
             columns=Columns.of(params),
             ids=self.ids,
             insiders=_checked_insiders(self.insiders, float(guarantee.notion.epsilon)),
-            matching=check_choice(self.matching, "matching", ["nearest", "random"]),
+            secret_groups=self.secret_groups,
+            metric=self.metric,
+            matching=check_choice(self.matching, "matching", ["nearest", "parts", "random"]),
             weights=check_units(self.weights),
         )
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
         return learn(parameters, rows)
-
-
-_NOT_BUILT = {
-    "secret_groups": "merge the values of the sensitive column before fit",
-    "metric": "all pairs have the same budget; choose them with secret_pairs=",
-    "groups": "exchange one row for each group, or take PufferfishNoiser(groups=)",
-    "max_group": "exchange one row for each group, or take PufferfishNoiser(groups=)",
-}
 
 
 def _refuse_lazy(X: Any) -> None:
@@ -517,6 +482,7 @@ class LearntSwap(LearntMechanism):
     told_by_order: RowOrder
     n_columns: int
     labelled: bool
+    together: RowGroups | None
 
     def table_read(self) -> TableRead:
         """Return the columns of the table, and the pairs of secrets."""
@@ -536,9 +502,15 @@ class LearntSwap(LearntMechanism):
         """What the order of the rows tells about the secrets."""
         return self.told_by_order
 
+    @property
+    def grouped(self) -> RowGroups | None:
+        """The groups that are exchanged, if there are any."""
+        return self.together
+
     def certificate(self) -> ExchangeCertificate:
         """Return the certificate of the fitted rows, without a fingerprint yet."""
-        return self.figures.certificate(next(iter(self.read.pairs)), self.n_columns, [])
+        name = next(iter(self.read.pairs))
+        return self.figures.certificate(name, self.n_columns, [], self.together)
 
     def attributes(self) -> dict[str, Any]:
         """Return the mean flows."""
@@ -589,13 +561,22 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
     weights = {
         resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
     }
-    find = secret.find
+    grouped, name = settings.columns.grouped, None
+    if grouped is not None:
+        [name] = group_names(grouped, table, read.hidden)
+        codes = {secret.name: secret.codes(table.n_rows)}
+        grouped, _ = fitted_groups(grouped, table, name, codes)
+    find, pairs = secret.find, read.pairs[secret.name]
+    known = {name: first_values(table, name) for name in read.strata}
     mechanism = RowExchange(
         columns=[column_of(name, values) for name, values in columns.items()],
         ids=tuple(read.ids),
         strata=tuple(read.strata),
+        coarse=Coarse.learnt(settings.columns.known, known),
         secret=rule,
-        pairs=tuple((find(s), find(t)) for s, t in read.pairs[secret.name]),
+        group=name,
+        pairs=tuple((find(s), find(t)) for s, t in pairs),
+        distances=distances_of(settings.metric, rule, pairs),
         measure=Units.learnt(columns, weights),
         budget=settings.budget,
         matching=settings.matching,
@@ -604,7 +585,7 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
     figures = Figures(mechanism, rows, mechanism.solved(rows))
     order = order_told(rows_of(table, None), [secret])
     n_columns = len({*table.names, *rule.names})
-    return LearntSwap(read, figures, order, n_columns, has_row_labels(table))
+    return LearntSwap(read, figures, order, n_columns, has_row_labels(table), grouped)
 
 
 def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
@@ -614,7 +595,10 @@ def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
         columns = {name: table.values(name) for name in names}
     bins = bins_of(given.sensitive, table.names)
     edges = {name: edges_of(name, columns[name], bins[name], None) for name in bins}
-    rule = SecretRule(tuple(columns), edges, settings.columns.missing)
+    merged = merges_of(settings.secret_groups, list(columns))
+    rule = SecretRule(tuple(columns), edges, settings.columns.missing, merged=merged)
+    for name in {*merged} - {*edges}:
+        check_merged(name, columns[name], merged[name], "secret_groups")
     secret = rule.read(columns)
     if len(secret.labels) < 2:
         raise ValueError(
@@ -635,8 +619,13 @@ def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead
     names = given.table.names
     hidden = list(resolve(given.sensitive, names, "sensitive") if given.secrets is None else [])
     ids = [] if settings.ids is None else resolve(settings.ids, names, "ids")
+    ids = [*dict.fromkeys([*ids, *group_names(settings.columns.grouped, given.table, hidden)])]
     known = settings.columns.known
-    known = [] if known is None else resolve(known, names, "known")
+    known = (
+        []
+        if known is None
+        else resolve([*known] if isinstance(known, Mapping) else known, names, "known")
+    )
     public = settings.columns.public
     if public is None:
         moving = [name for name in names if name not in {*hidden, *ids, *known}]

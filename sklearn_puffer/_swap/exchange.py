@@ -113,3 +113,52 @@ def _matched(who: Array, what: Array, costs: Costs | None) -> Array:
         rows, columns = linear_sum_assignment(costs(who[part], what[part]))
         matched[part[rows]] = part[columns]
     return matched
+
+
+def cut(
+    groups: Sequence[Array], axes: Sequence[tuple[Array, float | None]], n_pieces: int
+) -> list[list[Array]]:
+    """Cut the rows of each secret at their own medians, along axes that all of them share.
+
+    Each cut halves all pieces, along the axis on which it brings random rows of one secret nearest
+    to each other. Equal values are cut in the order of the rows, which has to be random. Piece
+    q has the sizes of `sizes_of_piece`.
+
+    Parameters
+    ----------
+    groups : sequence of ndarray of int
+        The rows of each secret, in random order.
+    axes : sequence of (ndarray of shape (n_rows,), float or None)
+        The coordinates of all rows; where there is a unit, only whether they are equal counts.
+    n_pieces : int
+        A power of two.
+
+    Examples
+    --------
+    >>> height = np.array([1.0, 5.0, 4.0, 2.0, 9.0])
+    >>> [[x.tolist() for x in piece] for piece in cut([np.arange(5)], [(height, None)], 2)]
+    [[[0, 2, 3]], [[1, 4]]]
+    """
+    if n_pieces == 1:
+        return [list(groups)]
+    values = max(axes, key=lambda axis: _gain(groups, *axis))[0]
+    halves = zip(*(_halves(group, values) for group in groups), strict=True)
+    lower, upper = (cut(half, axes, n_pieces // 2) for half in halves)
+    return [piece for both in zip(lower, upper, strict=True) for piece in both]
+
+
+def _halves(group: Array, values: Array) -> list[Array]:
+    """Return the rows of lower and of higher values, both in the order that they came in."""
+    order = np.argsort(values[group], kind="stable")
+    return [group[np.sort(half)] for half in np.split(order, [-(-len(order) // 2)])]
+
+
+def _gain(groups: Sequence[Array], values: Array, unit: float | None) -> float:
+    """Return by how much a cut along an axis shortens the distances along it, in all."""
+
+    def apart(rows: Array) -> float:
+        here = values[rows]
+        steps = here - np.roll(here, 1)  # rows are in random order
+        return float(np.abs(steps).sum() if unit is None else unit * (steps != 0).sum())
+
+    return sum(apart(group) - sum(map(apart, _halves(group, values))) for group in groups)

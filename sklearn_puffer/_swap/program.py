@@ -2,19 +2,21 @@ r"""How many people of each secret receive rows of each secret: a small linear p
 
 :math:`F(a, b)` people of secret a receive rows of secret b, and :math:`S_a` of those of
 :math:`F(a, a)` receive a row that is not their own. With k secrets there are :math:`k^2 + k`
-variables. The solution is not trusted: it is rounded to whole parts of a row, and the checker
-compares these with the budget.
+variables, for each piece of a stratum by itself. The solution is not trusted: it is rounded to
+whole parts of a row, and the checker compares these with the budget.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
 from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._losses import (
@@ -41,10 +43,14 @@ class Budget(NamedTuple):
     delta: float
     insiders: float | None
 
+    def share(self, n_pieces: int) -> Budget:
+        """Return the budget of one of so many pieces: a delta adds up over them."""
+        return self._replace(delta=self.delta / n_pieces * (1.0 - (n_pieces > 1) * 2.0**-40))
+
 
 @dataclass(frozen=True, eq=False)
 class ExchangeProblem:
-    """The people of one stratum, what exchanging their rows costs, and the budget.
+    """The people of a stratum or a piece of it, what exchanging their rows costs, and the budget.
 
     Attributes
     ----------
@@ -57,6 +63,10 @@ class ExchangeProblem:
     pairs : sequence of tuple of int
         The secrets that are protected from each other.
     budget : Budget
+    distances : sequence of float, optional
+        By which the budget of each pair is multiplied; 1 for all by default.
+    people : ndarray of int64 of shape (n_secrets,), optional
+        Of the whole stratum, where these are a piece of it.
     """
 
     sizes: IntArray
@@ -64,20 +74,55 @@ class ExchangeProblem:
     within: FloatArray
     pairs: Sequence[tuple[int, int]]
     budget: Budget
+    distances: Sequence[float] = ()
+    people: IntArray | None = None
 
     @property
-    def insider_pairs(self) -> list[tuple[int, int]]:
-        """The pairs whose insiders are held to their budget."""
-        return [(s, t) for s, t in self.pairs if min(self.sizes[[s, t]]) >= LEAST_PEOPLE]
+    def stratum(self) -> IntArray:
+        """People of each secret in the stratum."""
+        return self.sizes if self.people is None else self.people
+
+    def apart(self) -> list[tuple[int, int, float]]:
+        """Return the pairs, and by what their budget is multiplied."""
+        return [
+            (s, t, d)
+            for (s, t), d in zip(self.pairs, self.distances or [1.0] * len(self.pairs), strict=True)
+        ]
+
+    def inside(self) -> list[tuple[int, int, float]]:
+        """Return the pairs whose insiders are held to their budget."""
+        return [each for each in self.apart() if min(self.sizes[[*each[:2]]]) >= LEAST_PEOPLE]
 
     def holds(self, exchange: Exchange) -> bool:
-        """Return whether the checker finds flows within the budget."""
+        """Return whether the checker finds flows within the budget of each pair."""
         epsilon, delta, insiders = self.budget
-        if delta and outsider_delta(exchange, self.pairs, epsilon) > delta:
-            return False
-        if not delta and outsider_loss(exchange, self.pairs) > epsilon:
-            return False
-        return insiders is None or insider_loss(exchange, self.insider_pairs) <= insiders
+        for s, t, d in self.apart():
+            if delta and outsider_delta(exchange, [(s, t)], epsilon * d) > delta:
+                return False
+            if not delta and outsider_loss(exchange, [(s, t)]) > epsilon * d:
+                return False
+        return insiders is None or all(
+            insider_loss(exchange, [(s, t)]) <= insiders * d for s, t, d in self.inside()
+        )
+
+
+def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) -> int:
+    """Return into how many equal pieces a stratum may be cut.
+
+    A piece has ten people of each secret at least, and so many that one more or less of them is no
+    more than half of the budget (the proof is in the checker).
+    """
+    least = min(budget.epsilon, (budget.insiders or math.inf) / 2.0) * least_distance
+    return max(int(sizes.min() // max(10, math.ceil(4.0 / least))), 1)
+
+
+def sizes_of_piece(people: IntArray, n_pieces: int, piece: int) -> IntArray:
+    """Return how many people of each secret a piece has: one more in the first ones.
+
+    >>> [sizes_of_piece(np.array([7, 2]), 3, piece).tolist() for piece in range(3)]
+    [[3, 1], [2, 1], [2, 0]]
+    """
+    return np.asarray((people - piece + n_pieces - 1) // n_pieces)
 
 
 def least_exchange(problem: ExchangeProblem) -> Exchange:
@@ -102,84 +147,93 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
     solution = None
     for inside in _INSIDE:
         solution = _solved(problem, 1.0 - inside)
-        if solution is not None and problem.holds(whole := _whole(*solution, sizes)):
+        if solution is not None and problem.holds(
+            whole := _whole(*solution, sizes, problem.people)
+        ):
             return whole
     flows, others = apart if solution is None else solution
     for share in _MIXED:
         mixed = (1 - share) * flows + share * apart[0], (1 - share) * others + share * apart[1]
-        if problem.holds(whole := _whole(*mixed, sizes)):
+        if problem.holds(whole := _whole(*mixed, sizes, problem.people)):
             return whole
     raise RuntimeError("no flows in whole parts of a row are within the budget.")
 
 
 def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatArray] | None:
-    """Return the solver's flows for a share of the budget, in rows; None where it finds none."""
-    k = len(problem.sizes)
-    equal, right = _margins(problem.sizes)
+    """Return the solver's flows for a share of the budget, in rows; None where it finds none.
+
+    The variables are flows over those that tell nothing: F(a, b) n / (n_a n_b).
+    """
+    k, sizes = len(problem.sizes), problem.sizes.astype(float)
+    units = np.append(np.outer(sizes, sizes).ravel(), sizes**2) / sizes.sum()
     most, bound = _limits(problem, share)
     away = problem.cost * (1.0 - np.eye(k))
-    costs = np.concatenate([away.ravel(), problem.within, np.zeros(most.shape[1] - k * k - k)])
-    scale = max(np.abs(costs).max(), 1e-300)
+    costs = np.zeros(most.shape[1])
+    costs[: k * k + k] = np.append(away.ravel(), problem.within) * units
+    shares = sizes / sizes.sum()
+    margins = vstack([kron(eye_array(k), shares[None, :]), kron(shares[None, :], eye_array(k))])
+    none = csr_array((2 * k, most.shape[1] - k * k))
+    equal: Any = hstack([margins, none])
     answer = linprog(
-        costs / scale, A_ub=most, b_ub=bound, A_eq=_wide(equal, most.shape[1]), b_eq=right
+        costs / max(np.abs(costs).max(), 1e-300),
+        A_ub=most,
+        b_ub=bound,
+        A_eq=equal,
+        b_eq=np.ones(2 * k),
     )
     if answer.x is None:
         return None
-    variables = np.maximum(answer.x, 0.0)
-    return variables[: k * k].reshape(k, k), variables[k * k : k * k + k]
+    rows = np.maximum(answer.x[: k * k + k], 0.0) * units
+    return rows[: k * k].reshape(k, k), rows[k * k :]
 
 
-def _margins(sizes: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the equations: as many people of a secret receive rows as there are, and give them."""
-    k = len(sizes)
-    rows = np.kron(np.eye(k), np.ones(k))
-    columns = np.kron(np.ones(k), np.eye(k))
-    return np.vstack([rows, columns]), np.tile(sizes, 2).astype(float)
+def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
+    """Return the sparse matrix of what must not be positive, and the right-hand sides.
 
-
-def _wide(matrix: FloatArray, width: int) -> FloatArray:
-    return np.pad(matrix, ((0, 0), (0, width - matrix.shape[1])))
-
-
-def _limits(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatArray]:
-    """Return the rows of what must not be positive, and their right-hand sides."""
-    k, sizes = len(problem.sizes), problem.sizes.astype(float)
+    Each row says that one variable times a number is at most another one times a number. Where all
+    pairs have one budget, the least of each column is a variable, so that there is a row for each
+    secret, and not for each pair.
+    """
+    k, sizes, people = len(problem.sizes), problem.sizes[:, None], problem.stratum[:, None]
     epsilon, delta, insiders = problem.budget
-    both = [*problem.pairs, *((t, s) for s, t in problem.pairs)]
-    slack = len(both) * k if delta else 0
-    width = k * k + k + slack
-    rows: list[FloatArray] = []
-    right: list[float] = []
-
-    def add(entries: dict[int, float], most: float = 0.0) -> None:
-        row = np.zeros(width)
-        for place, value in entries.items():
-            row[place] += value
-        rows.append(row)
-        right.append(most)
-
-    for a in range(k):  # of those who keep their secret
-        add({k * k + a: 1.0, a * k + a: -1.0})
-    for pair, (s, t) in enumerate(both):
-        for b in range(k):
-            entries = {s * k + b: 1.0 / sizes[s], t * k + b: -exp(epsilon * share) / sizes[t]}
-            if delta:  # what is beyond e^epsilon, by which delta is spent
-                entries[k * k + k + pair * k + b] = -1.0
-            add(entries)
-        if delta:
-            start = k * k + k + pair * k
-            add(dict.fromkeys(range(start, start + k), 1.0), delta * share)
+    flows, own = np.arange(k * k).reshape(k, k), k * k + np.arange(k)
+    foreign = np.where(np.eye(k, dtype=bool), own, flows)
+    inside = sizes / np.maximum(people - np.eye(k), 1.0)
+    sets = [(flows, np.tile(sizes / people, k), problem.apart(), epsilon * share)]
     if insiders is not None:
-        protected = problem.insider_pairs
-        for s, t in [*protected, *((t, s) for s, t in protected)]:
-            for b in range(k):
-                first, second = (k * k + b if each == b else each * k + b for each in (s, t))
-                left, against = sizes[s] - (s == b), sizes[t] - (t == b)
-                add({first: 1.0 / left, second: -exp(insiders * share) / against})
-    return np.array(rows), np.array(right)
+        sets.append((foreign, inside, problem.inside(), insiders * share))
+    ones, width = np.ones(k), k * k + k
+    limits = [(own, ones, np.diag(flows), ones)]  # of those who keep their secret
+    for variables, weights, pairs, budget in sets:
+        there = sorted({each for pair in pairs for each in pair[:2]})
+        if not delta and not problem.distances and 2 * len(pairs) == len(there) * (len(there) - 1):
+            some, of = variables[there].ravel(), weights[there].ravel()
+            least, one = np.tile(width + np.arange(k), len(there)), np.ones(len(some))
+            limits += [(some, of, least, one * exp(budget)), (least, one, some, of)]
+            width += k
+        elif pairs:
+            s, t, d = np.array([*pairs, *((t, s, d) for s, t, d in pairs)]).T
+            s, t, factor = s.astype(int), t.astype(int), np.exp(budget * d)[:, None]
+            more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
+            limits.append(tuple(each.ravel() for each in (*more, *less)))
+    first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
+    at = np.arange(len(first))
+    entries = [(at, first, ahead), (at, second, -behind)]
+    bound = np.zeros(len(first))
+    if delta:  # what is beyond e^epsilon, by which delta is spent
+        both = 2 * len(problem.pairs)
+        slack = width + np.arange(both * k)
+        shares = np.tile(problem.sizes / problem.sizes.sum(), both)
+        entries.append((k + np.arange(both * k), slack, -np.ones(both * k)))
+        entries.append((len(first) + np.repeat(np.arange(both), k), slack, shares))
+        bound, width = np.append(bound, np.full(both, delta * share)), width + both * k
+    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return csr_array((values, (rows, columns)), shape=(len(bound), width)), bound
 
 
-def _whole(flows: FloatArray, others: FloatArray, sizes: IntArray) -> Exchange:
+def _whole(
+    flows: FloatArray, others: FloatArray, sizes: IntArray, people: IntArray | None
+) -> Exchange:
     """Return flows in whole parts of a row, with the sizes as margins, exactly.
 
     All entries are scaled down until no margin is too large, and rounded down; what is lacking, a
@@ -196,4 +250,4 @@ def _whole(flows: FloatArray, others: FloatArray, sizes: IntArray) -> Exchange:
     sources, targets = (np.searchsorted(lacks, cuts[amounts > 0]) for lacks in ends)
     np.add.at(whole, (sources, targets), amounts[amounts > 0])
     kept = np.minimum(np.rint(others * ROW).astype(np.int64), np.diag(whole))
-    return Exchange(sizes, whole, kept, ROW)
+    return Exchange(sizes, whole, kept, ROW, people)

@@ -6,141 +6,76 @@ flows are solved and held to the budget, whole flows are drawn, and rows change 
 
 from __future__ import annotations
 
-import hmac
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations_with_replacement, compress, product
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed, quoted
-from sklearn_puffer._losses import Exchange
-from sklearn_puffer._noise import Choices, Stream
+from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._release import (
     Draw,
     Fields,
-    KeyedRows,
     Keying,
+    Lots,
     Mechanism,
     Released,
     TableRules,
     UncertifiedError,
+    check_first,
+    check_one_secret,
+    group_codes,
+    note,
+    places_of,
 )
-from sklearn_puffer._swap.exchange import PART, exchanged
-from sklearn_puffer._swap.program import ROW, Budget, ExchangeProblem, least_exchange
-from sklearn_puffer._swap.whole_flows import Draws, drawn_flows
+from sklearn_puffer._swap.exchange import PART, cut, exchanged
+from sklearn_puffer._swap.program import (
+    ROW,
+    Budget,
+    ExchangeProblem,
+    least_exchange,
+    most_pieces,
+    sizes_of_piece,
+)
+from sklearn_puffer._swap.whole_flows import drawn_flows
 from sklearn_puffer._tables import (
+    Coarse,
+    CodeArray,
     Column,
     Finished,
-    Missing,
     Name,
     Secret,
+    SecretRule,
     Table,
     Values,
     alike,
-    combined,
     first_values,
-    in_intervals,
     present,
-    read_secret,
     row_digests,
     row_hashes,
+    strata_of,
+    value_codes,
 )
 
-MOST_COMBINATIONS = 20
+MOST_COMBINATIONS = 50
 """Secrets, or combinations of them, that rows are exchanged between."""
 
+SHARD = 1 << 16
+"""Rows of a stratum that are exchanged at once; more are cut at random."""
+
+PEERS = 50
+"""Rows of a part within which people exchange at random."""
+
+_PIECES = 16  # by which changes are estimated
+
 _FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
-_NO_SECRETS = (
-    "a swap exchanges people of different secrets: give the sensitive column, or take "
-    "PufferfishMicroaggregator."
-)
-
-
-# --------------------------------------------------------------------------------- whose secret
-
-
-@dataclass(frozen=True, eq=False)
-class SecretRule:
-    """How the secret of each row is read: the combination of the values of sensitive columns.
-
-    Attributes
-    ----------
-    names : tuple of names
-    edges : dict
-        The edges between the intervals of columns that are read in bins.
-    missing : {"error", "category"}
-    labels : tuple
-        The secrets of `fit`; of several columns tuples.
-    """
-
-    names: tuple[Name, ...]
-    edges: Mapping[Name, tuple[float, ...]]
-    missing: Missing
-    labels: tuple[Any, ...] = ()
-
-    def read(self, columns: Mapping[Name, Values]) -> Secret:
-        """Return the combination of secrets of each row.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a column is missing values, or does not hold numbers where it is read in bins.
-        """
-        return combined([self._one(name, columns[name]) for name in self.names])
-
-    def _one(self, name: Name, values: Values) -> tuple[Secret, int]:
-        if name in self.edges:
-            values = in_intervals(name, values, self.edges[name])
-        return read_secret(name, values, self.missing), len(values)
-
-    def columns(self, table: Table, beside: Mapping[Name, Values] | None) -> dict[Name, Values]:
-        """Return the sensitive columns of a table, or those that are given beside it."""
-        if beside is None:
-            if any(name not in table.names for name in self.names):
-                raise ValueError(_NO_SECRETS)
-            return {name: table.values(name) for name in self.names}
-        if {*beside} == {*self.names}:
-            return dict(beside)
-        if len(beside) == len(self.names) == 1:
-            return dict(zip(self.names, beside.values(), strict=True))
-        raise ValueError(
-            f"sensitive_features has the column(s) {listed(list(beside))}, and those of fit are "
-            f"{listed(list(self.names))}; give columns of those names."
-        )
-
-    def codes(self, columns: Mapping[Name, Values]) -> IntArray:
-        """Return the number of the secret of each row among those of `fit`."""
-        secret, n_rows = self.read(columns), len(next(iter(columns.values())))
-        code_of = {label: code for code, label in enumerate(self.labels)}
-        strange = [label for label in secret.labels if label not in code_of]
-        if strange:
-            raise ValueError(
-                f"X has {len(strange)} secret(s) that fit has not seen; fit on these rows "
-                f"(fit_transform), whose pairs of secrets are then protected, too."
-            )
-        each = np.array([code_of[label] for label in secret.labels], dtype=np.int64)
-        return np.asarray(each[secret.codes(n_rows)])
-
-
-def strata_of(columns: Sequence[Values], n_rows: int) -> IntArray:
-    """Return the stratum of each row: the combination of what stays with people."""
-    if not columns:
-        return np.zeros(n_rows, dtype=np.int64)
-    codes = np.stack([_codes_of(values) for values in columns], axis=1)
-    which = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
-    return np.asarray(which, dtype=np.int64)
-
-
-def _codes_of(values: Values) -> IntArray:
-    """Return codes of the values of a column, which do not depend on the order of the rows."""
-    if values.levels is not None:
-        return np.asarray(values.filled(-1), dtype=np.int64)
-    codes = np.unique(values.filled(0), return_inverse=True)[1].ravel()
-    return codes if values.missing is None else np.where(values.missing, -1, codes)
 
 
 # ---------------------------------------------------------------------------- how far rows are
@@ -183,7 +118,7 @@ class Units:
                 codes.append(values.missing.astype(np.int64))
                 units.append(factor)
             else:
-                codes.append(_codes_of(values))
+                codes.append(value_codes(values))
                 units.append(1.0 if unit is None else 1.0 / unit)
         n_rows = len(next(iter(columns.values())))
         wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1))
@@ -204,12 +139,45 @@ class Points:
     codes: Sequence[IntArray]
     units: Sequence[float]
 
+    def together(self, places: Array) -> Points:
+        """Return the rows of each group as one wide row."""
+        there = places >= 0
+        numbers = np.where(there[:, :, None], self.numbers[places], 0.0).reshape(len(places), -1)
+        codes = [_joined(each, places) for each in self.codes]
+        units = [unit for unit in self.units for _ in range(places.shape[1])]
+        return Points(numbers, [column for each in codes for column in each.T], units)
+
     def between(self, some: Array, others: Array) -> FloatArray:
         """Return the distances of some rows from others, summed over columns."""
         total: FloatArray = cdist(self.numbers[some], self.numbers[others], "cityblock")
         for codes, unit in zip(self.codes, self.units, strict=True):
             total += unit * (codes[some][:, None] != codes[others][None, :])
         return total
+
+    def apart(self, some: Array, others: Array) -> float:
+        """Return the mean distance of rows from as many others, each from its own one."""
+        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(axis=1)
+        for codes, unit in zip(self.codes, self.units, strict=True):
+            total += unit * (codes[some] != codes[others])
+        return float(total.mean()) if len(total) else 0.0
+
+    def axes(self) -> list[tuple[Array, float | None]]:
+        """Return what rows may be cut along; see `cut`."""
+        return [
+            *((axis, None) for axis in self.numbers.T),
+            *zip(self.codes, self.units, strict=True),
+        ]
+
+
+def _joined(values: Array, places: Array) -> Array:
+    """Return the values of the rows of each group, -1 where there are no more rows."""
+    return np.where(places >= 0, values[places], -1)
+
+
+def _by_frequency(codes: IntArray) -> IntArray:
+    """Return the rank of each code, the most frequent one first."""
+    _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    return np.argsort(np.argsort(-counts, kind="stable"))[which.ravel()]
 
 
 def _mean_and_spread(values: Values) -> tuple[float, float]:
@@ -228,25 +196,77 @@ def _mean_and_spread(values: Values) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class SwapRows:
-    """The rows of a table as they were read.
+    """The rows of a table as they were read, and what is exchanged: rows, or groups of them.
 
     Attributes
     ----------
     columns : dict of Values
-        What is exchanged.
+        The values of each row.
+    seen : list of ndarray of int64 of shape (n_rows,)
+        All of a row that keyed choices depend on; the secret comes last.
+    known : ndarray of int of shape (n_rows,)
+        What is known of it, as a code.
+    marks : ndarray of int64 of shape (n_rows,)
+        A digest of its ids, or of all of it.
+    group : ndarray of int of shape (n_rows,), or None
+        The group of each row, where whole groups are exchanged.
+    places : ndarray of int of shape (n_units, width)
+        The rows of what is exchanged together, in the order of what is known of them.
     points : Points
-    codes, strata : ndarray of int of shape (n_rows,)
-        The secret and the stratum of each.
-    digests, marks : ndarray of int64 of shape (n_rows,)
-        Of what is exchanged; and of all that is known of a row.
+        Of what is exchanged, as all below.
+    codes, strata, digests : ndarray of int of shape (n_units,)
     """
 
     columns: Mapping[Name, Values]
+    seen: Sequence[IntArray]
+    known: IntArray
+    marks: IntArray
+    group: IntArray | None
+    places: Array
     points: Points
     codes: IntArray
     strata: IntArray
     digests: IntArray
-    marks: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        columns: Mapping[Name, Values],
+        seen: Sequence[IntArray],
+        known: IntArray,
+        marks: IntArray,
+        group: IntArray | None,
+        points: Points,
+    ) -> SwapRows:
+        """Return rows, or groups of rows with one secret each."""
+        rows = columns, seen, known, marks, group
+        if group is None:
+            alone = np.arange(len(marks))[:, None]
+            return cls(*rows, alone, points, seen[-1], known, seen[0])
+        places = places_of(group, known, seen[0])
+        strata = np.unique(_joined(known, places), axis=0, return_inverse=True)[1].ravel()
+        digests = row_hashes(*_joined(seen[0], places).T)
+        codes = seen[-1][places[:, 0]]
+        return cls(*rows, places, points.together(places), codes, strata, digests)
+
+    def rows_of(self, received: Array, lots: Lots) -> Array:
+        """Return whose row each row is released with, from the groups that groups receive.
+
+        The rows of a group are dealt at random among those of whom the same is known.
+        """
+        if self.group is None:
+            return received
+        dealt = places_of(self.group, self.known, lots.ranks(len(self.group)))
+        moved = received != np.arange(len(received))
+        rows, there = np.arange(len(self.group)), dealt[moved] >= 0
+        rows[dealt[moved][there]] = self.places[received[moved]][there]
+        return rows
+
+    def pairs_of_rows(self, who: Array, what: Array, weight: FloatArray) -> tuple[Array, ...]:
+        """Return rows and those that they receive, and the share of all rows they stand for."""
+        there = self.places[who] >= 0
+        shares = np.broadcast_to(weight[:, None] * len(self.codes) / len(self.marks), there.shape)
+        return self.places[who][there], self.places[what][there], shares[there]
 
     @cached_property
     def spread(self) -> IntArray:
@@ -282,16 +302,45 @@ class Solved:
     stratum : int
     secrets : list of int
         The secrets that occur in it.
-    exchange : Exchange
-        Flows between them.
-    problem : ExchangeProblem
-        With the pairs that are protected, and the budget.
+    people : ndarray of int64 of shape (n_secrets,)
+        How many have each.
+    shards, parts : int
+        Into how many pieces its rows are cut: at random, and each of these again by medians.
+    solutions : dict
+        For the sizes of each piece what was to be solved, and the flows.
+    samples : list of list of Array
+        Rows of each secret of some pieces, by which changes are estimated.
     """
 
     stratum: int
     secrets: list[int]
-    exchange: Exchange
-    problem: ExchangeProblem
+    people: IntArray
+    shards: int
+    parts: int
+    solutions: Mapping[tuple[int, ...], tuple[ExchangeProblem, Exchange]]
+    samples: list[list[Array]]
+
+    def piece(self, number: int) -> tuple[ExchangeProblem, Exchange]:
+        """Return what was solved for a piece."""
+        sizes = sizes_of_piece(self.people, self.shards * self.parts, number)
+        return self.solutions[tuple(sizes.tolist())]
+
+    @cached_property
+    def pieces(self) -> list[tuple[ExchangeProblem, Exchange, int]]:
+        """What was solved, and how many pieces have it."""
+        counts = Counter(_sizes_of_pieces(self.people, self.shards * self.parts))
+        return [(*self.solutions[sizes], count) for sizes, count in counts.items()]
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """The flows of all pieces together."""
+        return together([(exchange, count) for _, exchange, count in self.pieces])
+
+    def holds(self) -> bool:
+        """Return whether the checker finds the flows of each piece within its budget."""
+        return self.exchange.stratum == self.people.tolist() and all(
+            problem.holds(exchange) for problem, exchange, _ in self.pieces
+        )
 
     @property
     def moves(self) -> bool:
@@ -304,36 +353,35 @@ class Solved:
         return [grouped[self.stratum, secret] for secret in self.secrets]
 
 
-def mean_costs(groups: Sequence[Array], rows: SwapRows) -> tuple[FloatArray, FloatArray]:
-    """Return what a row changes between secrets, and within each, from samples of them.
-
-    Between secrets it is the mean of the least assignment of as many rows of both.
-    """
-    most = PART if len(groups) <= 4 else PART // 3
-    samples = [rows.some(group, most) for group in groups]
-    cost = np.zeros((len(groups), len(groups)))
-    for a, b in combinations(range(len(groups)), 2):
-        who, what = matched_sample(samples[a], samples[b], rows)
-        cost[a, b] = cost[b, a] = _mean_distance(who, what, rows)
-    within = [rows.points.between(s, s).sum() / max(len(s) * (len(s) - 1), 1) for s in samples]
-    return cost, np.array(within)
+def _sizes_of_pieces(people: IntArray, n_pieces: int) -> list[tuple[int, ...]]:
+    each = (sizes_of_piece(people, n_pieces, number) for number in range(n_pieces))
+    return [tuple(sizes.tolist()) for sizes in each]
 
 
-def matched_sample(some: Array, others: Array, rows: SwapRows) -> tuple[Array, Array]:
-    """Return as many rows of both samples as the smaller has, matched at the least cost."""
-    from scipy.optimize import linear_sum_assignment
+def mean_costs(
+    samples: Sequence[Sequence[Array]], rows: SwapRows, *, nearest: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what a row changes between secrets, and within each, from samples of pieces."""
+    k = len(samples[0])
+    most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
+    for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
+        met = meeting(sample, a, b, rows, most, nearest=nearest)
+        cost[a, b] += rows.points.apart(*met) / len(samples)
+    return np.maximum(cost, cost.T), np.diag(cost)
 
-    size = min(len(some), len(others))
+
+def meeting(
+    sample: Sequence[Array], a: int, b: int, rows: SwapRows, most: int, *, nearest: bool
+) -> tuple[Array, Array]:
+    """Return people of secret a, and rows of secret b that they may receive, from a sample."""
+    half = len(sample[a]) // 2
+    some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
+    size = min(most, len(some), len(others))
     some, others = some[:size], others[:size]
+    if not nearest:
+        return some, others
     at, to = linear_sum_assignment(rows.points.between(some, others))
     return some[at], others[to]
-
-
-def _mean_distance(some: Array, others: Array, rows: SwapRows) -> float:
-    numbers = np.abs(rows.points.numbers[some] - rows.points.numbers[others]).sum()
-    for codes, unit in zip(rows.points.codes, rows.points.units, strict=True):
-        numbers += unit * (codes[some] != codes[others]).sum()
-    return float(numbers) / len(some)
 
 
 # --------------------------------------------------------------------------------- the mechanism
@@ -349,9 +397,15 @@ class RowExchange(Mechanism):
         What is exchanged: any value goes with its row, as it is.
     ids, strata : tuple of names
         What stays with people, and says nothing of them, or is known of them.
+    coarse : Coarse
+        What stands for known values.
     secret : SecretRule
+    group : str, int or None
+        The column of ids of rows that are exchanged together.
     pairs : tuple of tuple of int
         The protected pairs among its labels.
+    distances : tuple of float
+        By which the budget of each is multiplied; empty where it is one for all.
     measure : Units
     budget : Budget
     matching : {"nearest", "random"}
@@ -360,8 +414,11 @@ class RowExchange(Mechanism):
     columns: list[Column]
     ids: tuple[Name, ...]
     strata: tuple[Name, ...]
+    coarse: Coarse
     secret: SecretRule
+    group: Name | None
     pairs: tuple[tuple[int, int], ...]
+    distances: tuple[float, ...]
     measure: Units
     budget: Budget
     matching: str
@@ -390,14 +447,29 @@ class RowExchange(Mechanism):
         self, columns: Mapping[Name, Values], table: Table, codes: IntArray
     ) -> SwapRows:
         """Return the rows of a table, whose columns and secrets were read before."""
-        known = {name: first_values(table, name) for name in self.strata}
+        known = {name: self.coarse.of(name, first_values(table, name)) for name in self.strata}
         digests = row_digests(columns)
+        of_known = np.broadcast_to(row_digests(known), table.n_rows)
+        marks, group = row_hashes(digests, of_known, codes), None
         if self.ids:
             marks = row_digests({name: table.values(name) for name in self.ids})
-        else:
-            marks = row_hashes(row_digests({**columns, **known}), codes)
-        strata = strata_of(list(known.values()), table.n_rows)
-        return SwapRows(columns, self.measure.points(columns), codes, strata, digests, marks)
+        if self.group is not None:
+            group = group_codes(table, self.group)
+            check_one_secret(group, self.group, {" and ".join(map(str, self.secret.names)): codes})
+        elif self.ids and len(np.unique(marks)) < len(marks):
+            raise ValueError(
+                f"{len(marks) - len(np.unique(marks))} row(s) have the ids "
+                f"({listed(list(self.ids))}) of another one, and rows of one person tell more "
+                "together; exchange them together (groups=), or name ids that tell people apart."
+            )
+        strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
+        return SwapRows.of(columns, [digests, of_known, codes], strata, marks, group, points)
+
+    def secret_of(self, rows: SwapRows) -> Secret:
+        """Return the secret of each row."""
+        return Secret(
+            " and ".join(map(str, self.secret.names)), self.secret.labels, CodeArray(rows.seen[-1])
+        )
 
     def solved(self, rows: SwapRows) -> list[Solved]:
         """Return the mean flows of each stratum, proven to be within the budget.
@@ -415,7 +487,7 @@ class RowExchange(Mechanism):
             self._solved(stratum, there, grouped, rows)
             for stratum, there in counted(list(secrets.items()), "strata solved")
         ]
-        if not all(each.problem.holds(each.exchange) for each in solved):
+        if not all(each.holds() for each in solved):
             raise UncertifiedError(_NOT_WITHIN)
         return solved
 
@@ -427,76 +499,116 @@ class RowExchange(Mechanism):
         rows: SwapRows,
     ) -> Solved:
         groups = [grouped[stratum, secret] for secret in secrets]
-        sizes = np.array([len(group) for group in groups], dtype=np.int64)
+        people = np.array([len(group) for group in groups], dtype=np.int64)
         at = {secret: place for place, secret in enumerate(secrets)}
-        pairs = [(at[s], at[t]) for s, t in self.pairs if s in at and t in at]
+        there = [s in at and t in at for s, t in self.pairs]
+        pairs = [(at[s], at[t]) for s, t in compress(self.pairs, there)]
+        distances = [*compress(self.distances, there)]
         k = len(secrets)
         if not pairs:
-            nobody = Exchange(sizes, np.diag(sizes * ROW), np.zeros(k, dtype=np.int64), ROW)
-            problem = ExchangeProblem(sizes, np.zeros((k, k)), np.zeros(k), [], self.budget)
-            return Solved(stratum, secrets, nobody, problem)
-        problem = ExchangeProblem(sizes, *mean_costs(groups, rows), pairs, self.budget)
-        try:
-            return Solved(stratum, secrets, least_exchange(problem), problem)
-        except RuntimeError:
-            raise UncertifiedError(_NOT_WITHIN) from None
+            nobody = Exchange(people, np.diag(people * ROW), np.zeros(k, dtype=np.int64), ROW)
+            problem = ExchangeProblem(people, np.zeros((k, k)), np.zeros(k), [], self.budget)
+            solution = {tuple(people.tolist()): (problem, nobody)}
+            return Solved(stratum, secrets, people, 1, 1, solution, [])
+        shards, parts = self._cuts(people, min(distances, default=1.0))
+        samples = self._samples(groups, rows, shards, parts)
+        costs = mean_costs(samples, rows, nearest=self.matching == "nearest")
+        budget = self.budget.share(shards * parts)
+        solutions = {}
+        for sizes in {*_sizes_of_pieces(people, shards * parts)}:
+            problem = ExchangeProblem(np.array(sizes), *costs, pairs, budget, distances, people)
+            try:
+                solutions[sizes] = problem, least_exchange(problem)
+            except RuntimeError:
+                raise UncertifiedError(_NOT_WITHIN) from None
+        return Solved(stratum, secrets, people, shards, parts, solutions, samples)
+
+    def _cuts(self, people: IntArray, least: float) -> tuple[int, int]:
+        """Return into how many shards a stratum is cut, and into how many parts each of them."""
+        most, n_rows = most_pieces(people, self.budget, least), int(people.sum())
+        shards = min(max(n_rows // SHARD, 1), most)
+        wanted = n_rows / (shards * PEERS) if self.matching == "parts" else 1.0
+        parts = 1
+        while parts * 2 <= most // shards and parts * math.sqrt(2.0) <= wanted:
+            parts *= 2
+        return shards, parts
+
+    def _samples(
+        self, groups: Sequence[Array], rows: SwapRows, shards: int, parts: int
+    ) -> list[list[Array]]:
+        """Return rows of each secret of some pieces, by their content alone."""
+        if parts == 1:
+            return [[rows.some(group, PART) for group in groups]]
+        shard = [rows.some(group, len(group))[::shards] for group in groups]
+        return cut(shard, rows.points.axes(), parts)[:: parts // _PIECES | 1]  # of all halves
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
-        """Return a table in the caller's own type, whose secrets are columns of it."""
-        rows = self.read(table)
-        solved = self.solved(rows)
-        draws, order, _ = self.choices(rows, solved, draw)
-        return self.written(table, rules, self.permutation(rows, solved, draws, order)), None
+        """Return a table in the caller's own type; its secrets are columns of it, or beside it."""
+        return self.exchanged(table, rules, draw)[0], None
 
-    def choices(
-        self, rows: SwapRows, solved: Sequence[Solved], draw: Draw
-    ) -> tuple[Draws, Array | None, str]:
-        """Return what is drawn with, an order of the rows, and what identifies keyed choices.
+    def exchanged(
+        self, table: Table, rules: TableRules, draw: Draw
+    ) -> tuple[Any, SwapRows, list[Solved]]:
+        """Return the released table, its rows as they were read, and the mean flows.
 
-        Under a key all choices are a function of key, ids, rows and flows: the same table is the
-        same release in any order, and another one is exchanged anew altogether.
+        Raises
+        ------
+        OverspentError
+            If ``draw.by`` has released some of these people before.
         """
-        keyed = draw.keyed
-        if keyed is None:
-            return Choices(draw.entropy(0)), None, ""
-        order = np.lexsort(keyed.ids.T)
-        seed = hmac.digest(keyed.key, self._all_of(rows, solved, keyed, order), "sha512")
-        keyed.note_together(digest("sklearn_puffer.exchanged/1", seed.hex()))
-        return Choices(Stream(seed)), order, seed.hex()
+        rows = self.read(table, draw.secrets)
+        lots = Lots(rows.seen, rows.places, draw.keyed, draw.entropy)
+        check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
+        solved = self.solved(rows)
+        whole = self.written(table, rules, rows.rows_of(self.permutation(rows, solved, lots), lots))
+        note(draw.by, rows.marks, lots.mark)
+        return whole, rows, solved
 
-    def _all_of(
-        self, rows: SwapRows, solved: Sequence[Solved], keyed: KeyedRows, order: Array
-    ) -> bytes:
-        of_rows = (keyed.ids, rows.strata, rows.codes, rows.digests, rows.marks)
-        flows = [(s.stratum, s.secrets, s.exchange.flows, s.exchange.others) for s in solved]
-        about = [column[order] for column in of_rows]
-        return digest("sklearn_puffer.exchange.rows/1", keyed.context, *about, flows).encode()
-
-    def permutation(
-        self, rows: SwapRows, solved: Sequence[Solved], draws: Draws, order: Array | None
-    ) -> Array:
+    def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
         """Return whose row each person receives."""
         received = np.arange(len(rows.codes))
-        grouped = rows.grouped(order)
-        for stratum in counted([each for each in solved if each.moves], "strata exchanged"):
-            groups = stratum.groups(grouped)
-            people = np.concatenate(groups)
-            numbered = np.split(np.arange(len(people)), np.cumsum([len(g) for g in groups])[:-1])
-            flows, moved = drawn_flows(stratum.exchange, draws)
-            costs = None if self.matching == "random" else _Costs(rows.points, people).between
-            received[people] = people[exchanged(numbered, flows, moved, costs, draws)]
+        grouped = rows.grouped(lots.order)
+        for each in counted([each for each in solved if each.moves], "strata exchanged"):
+            groups = each.groups(grouped)
+            for shard in range(each.shards):
+                there = [group[shard :: each.shards] for group in groups]
+                self._exchange(each, shard, there, rows, lots, received)
         return received
+
+    def _exchange(
+        self,
+        solved: Solved,
+        shard: int,
+        groups: list[Array],
+        rows: SwapRows,
+        lots: Lots,
+        received: Array,
+    ) -> None:
+        """Say whose rows the people of a shard receive, who are in random order."""
+        parts = cut(groups, rows.points.axes(), solved.parts)
+        flows = [solved.piece(shard + number * solved.shards)[1] for number in range(solved.parts)]
+        told = [(each.sizes, each.flows, each.others) for each in flows]
+        draws = lots.of(np.concatenate(groups), solved.people, told)
+        for exchange, part in zip(flows, parts, strict=True):
+            people = np.concatenate(part)
+            ends = np.cumsum([len(group) for group in part])[:-1]
+            costs = _Costs(rows.points, people).between if self.matching == "nearest" else None
+            whole, moved = drawn_flows(exchange, draws)
+            numbered = np.split(np.arange(len(people)), ends)
+            received[people] = people[exchanged(numbered, whole, moved, costs, draws)]
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
         """Return a table with its rows exchanged, and equal values written alike."""
         moving = {column.name for column in self.columns}
 
-        def column(name: Name) -> Any:
-            if name in self.ids:
-                return table.original(name)
-            return alike(table.original(name, received if name in moving else None))
+        def column(name: Name) -> Finished:
+            if name in {*self.coarse.bins, *self.coarse.merged}:
+                values = self.coarse.of(name, first_values(table, name))
+                return Finished(values.data, values.missing, values.levels, unit=values.unit)
+            own = table.original(name, received if name in moving else None)
+            return Finished(own if name in self.ids else alike(own), passed=True)
 
-        return table.build({n: Finished(column(n), passed=True) for n in rules.order})
+        return table.build({name: column(name) for name in rules.order})
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of how rows are exchanged, and of what else counts."""
@@ -514,10 +626,12 @@ class RowExchange(Mechanism):
 
     def _told(self) -> list[Any]:
         names = [column.name for column in self.columns]
-        secret = (self.secret.names, dict(self.secret.edges), self.secret.missing)
+        read = self.secret
+        secret = (read.names, dict(read.edges), read.missing, read.labels, read.merged)
+        known = (self.coarse.bins, self.coarse.merged)
         units = (dict(self.measure.centres), dict(self.measure.spreads), dict(self.measure.given))
-        rules = (self.pairs, tuple(self.budget), self.matching)
-        return [names, self.ids, self.strata, secret, self.secret.labels, units, rules]
+        rules = (self.pairs, self.distances, tuple(self.budget), self.matching)
+        return [names, self.ids, self.strata, self.group, known, secret, units, rules]
 
     def to_record(self) -> NoReturn:
         """Refuse: a swap has no artifact yet."""

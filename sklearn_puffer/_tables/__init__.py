@@ -69,7 +69,17 @@ from sklearn_puffer._tables.frame import (
     values_in,
     values_of,
 )
-from sklearn_puffer._tables.intervals import bins_of, edges_of, in_intervals, in_intervals_of
+from sklearn_puffer._tables.intervals import (
+    Coarse,
+    SecretRule,
+    bins_of,
+    check_merged,
+    distances_of,
+    edges_of,
+    in_intervals,
+    in_intervals_of,
+    merges_of,
+)
 from sklearn_puffer._tables.selection import (
     LARGEST_SINGLE,
     MOST_SECRETS,
@@ -110,6 +120,8 @@ from sklearn_puffer._tables.values import (
     row_digests,
     row_hashes,
     smallest,
+    strata_of,
+    value_codes,
     without_na,
     without_unused,
 )

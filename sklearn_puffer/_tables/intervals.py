@@ -1,20 +1,39 @@
-"""Secrets that are numbers, read in intervals: quantile bins, or edges of the caller's own."""
+"""How secrets are read: as they are, numbers in intervals, combinations of several columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, quoted
+from sklearn_puffer._base import Array, IntArray, listed, plain, quoted
 from sklearn_puffer._tables.counting import distinct
-from sklearn_puffer._tables.selection import MOST_SECRETS, quantile_bins, resolve
-from sklearn_puffer._tables.values import Name, Values, check_finite, present
+from sklearn_puffer._tables.frame import Table
+from sklearn_puffer._tables.selection import (
+    MOST_SECRETS,
+    Pair,
+    Secret,
+    combined,
+    quantile_bins,
+    read_secret,
+    resolve,
+)
+from sklearn_puffer._tables.values import (
+    Missing,
+    Name,
+    Values,
+    as_levels,
+    check_finite,
+    present,
+    used_levels,
+)
 
 Edges = tuple[float, ...]
+_MOST_BINS = 1_000  # of a known column
 
 
 def bins_of(sensitive: Any, names: Sequence[Name]) -> dict[Name, Any]:
@@ -77,10 +96,10 @@ def edges_of(name: Name, values: Values, bins: int | Edges, weights: Array | Non
     return tuple(edges.tolist())
 
 
-def _check_numbers(name: Name, values: Values) -> None:
+def _check_numbers(name: Name, values: Values, argument: str = "sensitive") -> None:
     if values.kind not in ("float", "integer"):
         raise TypeError(
-            f"sensitive[{name!r}] asks for bins, and column {name!r} is {values.kind}; pass None "
+            f"{argument}[{name!r}] asks for bins, and column {name!r} is {values.kind}; pass None "
             "there for its values as they are, and merge them yourself if they are many."
         )
     if values.kind == "float":
@@ -153,3 +172,243 @@ def _ends_of(name: Any) -> tuple[float, float] | None:
         return float(low), float(high)
     except ValueError:
         return None
+
+
+# -------------------------------------------------------------------------- what is read as what
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """What stands for the values of columns that readers know.
+
+    Attributes
+    ----------
+    bins : dict
+        Of columns the edges between bins, and the representative of each.
+    merged : dict
+        Of columns, which values stand for which others.
+    """
+
+    bins: Mapping[Name, tuple[Edges, Edges]]
+    merged: Mapping[Name, Mapping[Any, Any]]
+
+    @classmethod
+    def learnt(cls, known: Any, columns: Mapping[Name, Values]) -> Coarse:
+        """Return what ``known={column: bins, mapping or None}`` asks for, of the fitted rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the column.
+        """
+        bins, merged = {}, {}
+        asked = known.values() if isinstance(known, Mapping) else []
+        # behind the known columns come passed ones
+        for (name, values), how in zip(columns.items(), asked, strict=False):
+            if isinstance(how, Mapping):
+                check_merged(name, values, how, f"known[{name!r}]")
+                merged[name] = {plain(value): plain(other) for value, other in how.items()}
+            elif how is not None:
+                bins[name] = _bins_of(name, values, how)
+        return cls(bins, merged)
+
+    def of(self, name: Name, values: Values) -> Values:
+        """Return a column as it is released."""
+        if name not in self.bins:
+            return merged_values(values, self.merged.get(name, {}))
+        edges, stand_ins = map(np.array, self.bins[name])
+        _check_numbers(name, values, "known")
+        data = stand_ins[np.searchsorted(edges, values.filled(0), side="left")]
+        return replace(values, data=data.astype(values.data.dtype))
+
+
+def _bins_of(name: Name, values: Values, n_bins: Any) -> tuple[Edges, Edges]:
+    is_whole = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
+    if not (is_whole and 2 <= int(n_bins) <= _MOST_BINS):
+        raise ValueError(
+            f"known[{name!r}] must be from 2 to {_MOST_BINS} bins, a mapping of values, or None "
+            f"for the values as they are, got {quoted(n_bins)}."
+        )
+    _check_numbers(name, values, "known")
+    atoms, counts = distinct(values, None)
+    bins = quantile_bins(atoms, counts, int(n_bins), whole=values.kind == "integer")
+    return tuple(bins.edges.tolist()), tuple(bins.values.tolist())
+
+
+# ---------------------------------------------------------------------------------- combinations
+
+_NO_SECRETS = (
+    "a swap exchanges people of different secrets: give the sensitive column, or take "
+    "PufferfishMicroaggregator."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SecretRule:
+    """How the secret of each row is read: the combination of the values of sensitive columns.
+
+    Attributes
+    ----------
+    names : tuple of names
+    edges : dict
+        The edges between the intervals of columns that are read in bins.
+    missing : {"error", "category"}
+    labels : tuple
+        The secrets of `fit`; of several columns tuples.
+    merged : dict
+        Of columns, which values are read as which others.
+    """
+
+    names: tuple[Name, ...]
+    edges: Mapping[Name, tuple[float, ...]]
+    missing: Missing
+    labels: tuple[Any, ...] = ()
+    merged: Mapping[Name, Mapping[Any, Any]] = field(default_factory=dict)
+
+    def read(self, columns: Mapping[Name, Values]) -> Secret:
+        """Return the combination of secrets of each row.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column is missing values, or does not hold numbers where it is read in bins.
+        """
+        return combined([self._one(name, columns[name]) for name in self.names])
+
+    def _one(self, name: Name, values: Values) -> tuple[Secret, int]:
+        if name in self.edges:
+            values = in_intervals(name, values, self.edges[name])
+        values = merged_values(values, self.merged.get(name, {}))
+        return read_secret(name, values, self.missing), len(values)
+
+    def columns(self, table: Table, beside: Mapping[Name, Values] | None) -> dict[Name, Values]:
+        """Return the sensitive columns of a table, or those that are given beside it."""
+        if beside is None:
+            if any(name not in table.names for name in self.names):
+                raise ValueError(_NO_SECRETS)
+            return {name: table.values(name) for name in self.names}
+        if {*beside} == {*self.names}:
+            return dict(beside)
+        if len(beside) == len(self.names) == 1:
+            return dict(zip(self.names, beside.values(), strict=True))
+        raise ValueError(
+            f"sensitive_features has the column(s) {listed(list(beside))}, and those of fit are "
+            f"{listed(list(self.names))}; give columns of those names."
+        )
+
+    def codes(self, columns: Mapping[Name, Values]) -> IntArray:
+        """Return the number of the secret of each row among those of `fit`."""
+        secret, n_rows = self.read(columns), len(next(iter(columns.values())))
+        code_of = {label: code for code, label in enumerate(self.labels)}
+        strange = [label for label in secret.labels if label not in code_of]
+        if strange:
+            raise ValueError(
+                f"X has {len(strange)} secret(s) that fit has not seen; fit on these rows "
+                f"(fit_transform), whose pairs of secrets are then protected, too."
+            )
+        each = np.array([code_of[label] for label in secret.labels], dtype=np.int64)
+        return np.asarray(each[secret.codes(n_rows)])
+
+
+def merges_of(argument: Any, names: Sequence[Name]) -> dict[Name, dict[Any, Any]]:
+    """Return which values of sensitive columns ``secret_groups=`` reads as which others.
+
+    >>> merges_of({"ill": ["flu", "cold"]}, ["state"])
+    {'state': {'flu': 'ill', 'cold': 'ill'}}
+    """
+    if argument is None:
+        return {}
+    if not isinstance(argument, Mapping) or not argument:
+        raise TypeError(
+            "secret_groups must be {name: list of values}, or {column: {name: list of values}}, "
+            f"got {quoted(argument)}."
+        )
+    nested = all(isinstance(groups, Mapping) for groups in argument.values())
+    if not nested and len(names) > 1:
+        raise ValueError(
+            f"secret_groups must be {{column: {{name: list of values}}}}, as the columns "
+            f"{listed(list(names))} are sensitive; name the column."
+        )
+    columns = argument if nested else {names[0]: argument}
+    return {
+        resolve(key, names, "secret_groups")[0]: _merges_of(groups)
+        for key, groups in columns.items()
+    }
+
+
+def _merges_of(groups: Mapping[Any, Any]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for name, values in groups.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise TypeError(
+                f"secret_groups[{name!r}] must be a list of values, got {quoted(values)}."
+            )
+        for value in map(plain, values):
+            if value in found:
+                raise ValueError(
+                    f"secret_groups has {quoted(value)} twice; name it in one group only."
+                )
+            found[value] = name
+    return found
+
+
+def merged_values(values: Values, others: Mapping[Any, Any]) -> Values:
+    """Return a column in which some values are read as others.
+
+    >>> column = Values("category", np.array([0, 1, 2]), levels=("cold", "flu", "none"))
+    >>> merged = merged_values(column, {"cold": "ill", "flu": "ill"})
+    >>> merged.levels, merged.data.tolist()
+    (('ill', 'none'), [0, 0, 1])
+    """
+    if not others:
+        return values
+    values = as_levels(values)
+    known = [plain(level) for level in values.levels or ()]
+    named = [others.get(level, level) for level in known]
+    levels = tuple(dict.fromkeys(named))
+    codes = np.array([*(levels.index(name) for name in named), -1])
+    return Values("category", codes[values.filled(-1)], values.missing, levels)
+
+
+def check_merged(name: Name, values: Values, others: Mapping[Any, Any], argument: str) -> None:
+    """Refuse a mapping of values that the column does not have."""
+    has = {*map(plain, used_levels(as_levels(values)))}
+    strange = [value for value in others if value not in has]
+    if strange:
+        raise ValueError(
+            f"{argument} names {listed(strange, 5)}, which column {name!r} does not have; its "
+            f"values are {listed(sorted(has, key=repr), 10)}."
+        )
+
+
+def distances_of(metric: Any, rule: SecretRule, pairs: Sequence[Pair]) -> tuple[float, ...]:
+    """Return the distance of each pair of secrets; none where all have one budget.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are no such distances, or they are not positive, finite and symmetric.
+    """
+    if metric is None:
+        return ()
+    if isinstance(metric, str) and metric == "steps":
+        names = interval_names(next(iter(rule.edges.values()), ()))
+        if len(rule.names) > 1 or any(each not in names for pair in pairs for each in pair):
+            raise ValueError(
+                'metric="steps" counts the bins between two secrets, which are not those of one '
+                "column in bins; ask for bins (sensitive={column: 10}), or pass a function of "
+                "two secrets."
+            )
+        return tuple(float(abs(names.index(a) - names.index(b))) for a, b in pairs)
+    if not callable(metric):
+        raise TypeError(
+            f'metric must be "steps" or a function of two secrets, got {quoted(metric)}.'
+        )
+    for a, b in pairs:
+        there, back = metric(a, b), metric(b, a)
+        if not (there == back and 0.0 < float(there) < float("inf")):
+            raise ValueError(
+                f"metric gives {quoted(there)} from {quoted(a)} to {quoted(b)} and {quoted(back)} "
+                "back; it must be symmetric, positive and finite."
+            )
+    return tuple(float(metric(a, b)) for a, b in pairs)

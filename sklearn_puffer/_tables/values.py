@@ -20,7 +20,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import LARGEST_INTEGER, Array, inexact, listed, on_one_line
+from sklearn_puffer._base import LARGEST_INTEGER, Array, IntArray, inexact, listed, on_one_line
 
 Kind = Literal["float", "integer", "boolean", "category"]
 Name = int | str
@@ -635,3 +635,20 @@ def _mixed(bits: Array) -> Array:
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Array = bits ^ (bits >> np.uint64(31))
     return mixed
+
+
+def strata_of(columns: Sequence[Values], n_rows: int) -> IntArray:
+    """Return the stratum of each row: the combination of what stays with people."""
+    if not columns:
+        return np.zeros(n_rows, dtype=np.int64)
+    codes = np.stack([value_codes(values) for values in columns], axis=1)
+    which = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    return np.asarray(which, dtype=np.int64)
+
+
+def value_codes(values: Values) -> IntArray:
+    """Return codes of the values of a column, which do not depend on the order of the rows."""
+    if values.levels is not None:
+        return np.asarray(values.filled(-1), dtype=np.int64)
+    codes = np.unique(values.filled(0), return_inverse=True)[1].ravel()
+    return codes if values.missing is None else np.where(values.missing, -1, codes)
