@@ -84,6 +84,8 @@ RUN = [
     "production",
     "release_diabetes",
     "releases",
+    "swap_customers",
+    "swap_panel",
 ]
 if (tables_folder() / "adult.csv").is_file():
     RUN += ["publish_adult", "serve_rows_one_by_one"]

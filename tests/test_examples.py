@@ -155,6 +155,29 @@ def test_a_file_becomes_typical_rows_on_the_command_line(run):
 
 
 @pytest.mark.slow
+def test_a_partner_with_the_list_of_customers_finds_out_no_more_than_is_allowed(run):
+    printed = run("swap_customers")
+    assert "the same rows: True" in printed
+    check_partner(printed)
+
+
+@pytest.mark.slow
+def test_a_partner_who_finds_people_of_a_panel_finds_out_no_more_than_is_allowed(run):
+    printed = run("swap_panel")
+    assert "region and age stay with people: True" in printed
+    check_partner(printed)
+
+
+def check_partner(printed):
+    before, after = map(float, re.findall(r"([0-9.]+) (?:before|after)", printed))
+    assert before > 10
+    assert 1.5 < after < math.e + 0.4
+    sentence = printed.strip().splitlines()[-1]
+    assert "The partner" in sentence
+    assert "2.72 times" in sentence
+
+
+@pytest.mark.slow
 @pytest.mark.tables
 def test_a_service_answers_single_people_of_adult_and_tells_little_of_their_sex(table, run):
     table("adult", nrows=1)
