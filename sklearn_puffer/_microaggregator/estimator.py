@@ -83,7 +83,7 @@ class PufferfishMicroaggregator(TableRelease):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"
-        How many typical rows there are at most. "auto" tries 8, 24, 60 and 150, and takes what
+        How many typical rows there are at most. "auto" tries 8, 30 and 100, and takes what
         changes least.
     min_size : int, default=30
         The fewest fitted rows that a typical row stands for.

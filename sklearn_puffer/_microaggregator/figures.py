@@ -26,6 +26,7 @@ from sklearn_puffer._tables import Name, Values
 MOST_TABLES = 60
 _MOST_ROWS = 2_000_000  # drawn in all tables together
 _LEAST_TABLES = 5
+_MOST_FLOWS = 1 << 21  # of some tables, held at a time
 _MOST_STEPS = 1_000
 _CLOSE = 1e-6
 
@@ -67,14 +68,14 @@ def odds_of(counts: FloatArray, flows: FloatArray, pairs: Array) -> FloatArray:
     ----------
     counts : ndarray of shape (n_prototypes, n_secrets)
         Rows of each secret.
-    flows : ndarray of shape (n_prototypes, n_prototypes)
+    flows : ndarray of shape (..., n_prototypes, n_prototypes)
         The share of the rows of a that are released as b.
     pairs : ndarray of shape (n_pairs, 2)
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         released = np.log((counts / counts.sum(axis=0)).T @ flows)
-        apart = np.abs(released[pairs[:, 0]] - released[pairs[:, 1]])
-    return np.asarray(np.nan_to_num(apart, nan=0.0, posinf=np.inf).max(axis=0))
+        apart = np.abs(released[..., pairs[:, 0], :] - released[..., pairs[:, 1], :])
+    return np.asarray(np.nan_to_num(apart, nan=0.0, posinf=np.inf).max(axis=-2))
 
 
 def table_loss(
@@ -93,20 +94,32 @@ def table_loss(
     True
     """
     n_tables = int(max(min(_MOST_ROWS // sizes.sum(), most), _LEAST_TABLES))
-    channel, cells = as_matrix(rows).toarray(), np.repeat(np.arange(len(sizes)), sizes)
+    expected, together = sizes[:, None] * as_matrix(rows).toarray(), len(sizes) ** 2
     worst = 0.0
-    for number in range(n_tables):
-        drawn = rows.sampler(seeded_entropy(0, number)).draw(cells)
-        seen = np.bincount(drawn, minlength=len(sizes))
-        flows = fitted_flows(sizes[:, None] * channel, sizes, seen) / sizes[:, None]
+    for some in np.array_split(np.arange(n_tables), -(-n_tables * together // _MOST_FLOWS)):
+        seen = np.stack([_drawn_counts(rows, sizes, number) for number in some])
+        flows = fitted_flows(expected, sizes, seen) / sizes[:, None]
         for group in groups:
             odds = odds_of(group.counts.astype(float), flows, group.pairs)
             worst = max(worst, float(odds[seen > 0].max()))
     return worst
 
 
+def _drawn_counts(rows: IntegerRows, sizes: IntArray, number: int) -> IntArray:
+    """Return how many rows of a drawn table are released as each prototype."""
+    cells = np.repeat(np.arange(len(sizes)), sizes)
+    drawn = rows.sampler(seeded_entropy(0, int(number))).draw(cells)
+    return np.bincount(drawn, minlength=len(sizes))
+
+
 def fitted_flows(flows: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
-    """Return flows scaled until they sum to given rows and columns.
+    """Return flows scaled until they sum to given rows, and columns of one or more tables.
+
+    Parameters
+    ----------
+    flows : ndarray of shape (n, n)
+    rows : ndarray of shape (n,)
+    columns : ndarray of shape (..., n)
 
     Examples
     --------
@@ -115,14 +128,14 @@ def fitted_flows(flows: FloatArray, rows: IntArray, columns: IntArray) -> FloatA
     array([[3.419, 0.581],
            [1.581, 2.419]])
     """
+    by_row, by_column = np.ones(columns.shape), np.ones(columns.shape)
     for _ in range(_MOST_STEPS):
-        sums = flows.sum(axis=0)
-        flows = flows * np.divide(columns, sums, out=np.zeros(len(sums)), where=sums > 0.0)
-        off = rows / flows.sum(axis=1)
-        flows = flows * off[:, None]
-        if np.abs(off - 1.0).max() < _CLOSE:
+        sums = by_row @ flows
+        by_column = np.divide(columns, sums, out=np.zeros(sums.shape), where=sums > 0.0)
+        before, by_row = by_row, rows / (by_column @ flows.T)
+        if np.abs(by_row / before - 1.0).max() < _CLOSE:
             break
-    return flows
+    return np.asarray(by_row[..., :, None] * flows * by_column[..., None, :])
 
 
 def share_beyond(rows: IntegerRows, groups: Sequence[SecretCounts], epsilon: float) -> float:

@@ -85,7 +85,7 @@ from sklearn_puffer._tables import (
     values_frame,
 )
 
-CANDIDATES = (8, 24, 60, 150)
+CANDIDATES = (8, 30, 100)
 """Numbers of prototypes that "auto" tries."""
 
 MOST_JOINED = 20

@@ -17,9 +17,10 @@ L is the mirror image: with -K in the place of K the largest quotient is -L. So 
 of constraints with another sign.
 
 Every row may become b with a chance :math:`y_b`, and has further chances of its own to become one
-of the prototypes near its own, or of the largest. Off this mask :math:`K(b|a) = y_b`, and one
-variable stands for all the positive parts, with the sums of their l and u. With y = f and nothing
-more the channel tells nothing: there is always a solution.
+of the prototypes near its own, or of the largest, and the other way round: what leaves a prototype
+has to come back. Off this mask :math:`K(b|a) = y_b`, and one variable stands for all the positive
+parts, with the sums of their l and u. With y = f and nothing more the channel tells nothing: there
+is always a solution.
 
 The solver is not believed: its answer becomes whole numbers, and is mixed with that constant
 channel until the loss, computed by other code and exactly, is within the budget.
@@ -41,7 +42,8 @@ from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 NEAREST, LARGEST = 60, 10
-"""How many prototypes a row has chances of its own for: those near its own, and the largest."""
+"""How many prototypes a row has chances of its own for, those near its own and the largest; and
+they for their rows to become its own."""
 
 _MOST_ARCS = 14_400  # times blocks of constraints, for programs of seconds: then fewer are near
 _FEWEST = 10
@@ -130,11 +132,12 @@ def _mask(problem: ChannelProblem) -> BoolArray:
     """Return which prototypes the rows of each have chances of their own for."""
     n, mask = problem.n, np.eye(problem.n, dtype=bool)
     n_blocks = 2 * sum(bounded.boxes.n_secrets for bounded in problem.bounded)
-    near = min(NEAREST, max(_MOST_ARCS // max(n_blocks * n, 1), _FEWEST))
+    near = min(NEAREST, max(_MOST_ARCS // max(2 * n_blocks * n, 1), _FEWEST))
     order = np.argsort(problem.distances, axis=1, kind="stable")[:, :near]
     np.put_along_axis(mask, order, True, axis=1)
     mask[:, np.argsort(-problem.sizes, kind="stable")[:LARGEST]] = True
-    return mask
+    # shares are kept: for what leaves a prototype as much has to come back
+    return np.asarray(mask | mask.T)
 
 
 # ------------------------------------------------------------------------------------ the program
