@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 import math
 import pickle
 import warnings
@@ -12,8 +13,15 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from sklearn_puffer import OverspentError, PufferfishSwap, PufferfishWarning
+from sklearn_puffer import (
+    OverspentError,
+    PufferfishNoiser,
+    PufferfishRelease,
+    PufferfishSwap,
+    PufferfishWarning,
+)
 from sklearn_puffer._losses import insider_loss, outsider_loss
+from sklearn_puffer._release.records import checksum
 from sklearn_puffer._tables import frame_table
 
 KEY = b"blake2b:" + bytes(range(32))
@@ -765,7 +773,7 @@ def test_columns_beside_rows_have_the_row_labels_of_these():
             call()
 
 
-def test_lazy_tables_streams_and_artifacts_are_refused(tmp_path):
+def test_lazy_tables_and_streams_are_refused_and_joblib_saves_all(tmp_path):
     pl = pytest.importorskip("polars")
     swap = swap_of().fit(TABLE)
     for call in (swap_of().fit, swap.transform):
@@ -773,10 +781,82 @@ def test_lazy_tables_streams_and_artifacts_are_refused(tmp_path):
             call(pl.LazyFrame(TABLE))
     with pytest.raises(ValueError, match="whole table"):
         swap.transform_batches([TABLE])
-    with pytest.raises(ValueError, match="joblib"):
-        swap.to_json()
     joblib.dump(swap, tmp_path / "swap.joblib")
     assert len(joblib.load(tmp_path / "swap.joblib").transform(TABLE)) == len(TABLE)
+
+
+# --------------------------------------------------------------------------------------- saved
+
+
+def of_every_kind():
+    two = typed().assign(score=np.random.default_rng(1).normal(size=300))
+    two = two.drop(columns="word").assign(word=np.resize(["a", "b", "c"], 300))
+    yield (
+        two,
+        {
+            "sensitive": ["ill", "word"],
+            "secret_groups": {"word": {"x": ["a", "b"]}},
+            "known": {"score": 2, "day": 2, "grade": {"x": "y"}},
+            "delta": 0.01,
+        },
+    )
+    yield (
+        TABLE,
+        {"sensitive": {"age": 3}, "metric": "steps", "matching": "parts", "weights": {"pay": 2.0}},
+    )
+    yield (
+        HOMES,
+        {"sensitive": "owns", "groups": "home", "known": "child", "public": ["age"], "ids": "row"},
+    )
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_an_artifact_swaps_as_the_fitted_estimator_does(kind, tmp_path):
+    table, params = list(of_every_kind())[kind]
+    swap = swap_of(**params).fit(table)
+    text = swap.to_json(tmp_path / "swap.json")
+    release = PufferfishRelease.from_json(tmp_path / "swap.json")
+    assert release.to_json() == text
+    assert release.certificate_ == swap.certificate_
+    assert str(release.certificate_) == str(swap.certificate_)
+    row_id = params.get("ids", "client")
+    first = swap.transform(table, row_id=row_id, key=KEY)
+    assert release.transform(table, row_id=row_id, key=KEY).equals(first)
+    with pytest.raises(OverspentError, match="this PufferfishRelease has exchanged 100%"):
+        release.transform(table)
+
+
+def test_an_artifact_takes_secrets_beside_rows_and_holds_no_row():
+    table = TABLE.assign(pay=TABLE["pay"] + 1234.5)
+    swap = swap_of().fit(table)
+    release = PufferfishRelease.from_json(swap.to_json())
+    rows = table.drop(columns="ill")
+    out = release.transform(rows, sensitive_features=table["ill"], row_id="client", key=KEY)
+    assert out.equals(swap.transform(table, row_id="client", key=KEY))
+    for pay in table["pay"][:50]:
+        assert repr(float(pay)) not in swap.to_json()
+    with pytest.raises(ValueError, match="exchanges people of different secrets: give the"):
+        release.transform(rows)
+    noiser = PufferfishNoiser(sensitive="ill", public=["age"]).fit(table)
+    other = PufferfishRelease.from_json(noiser.to_json())
+    with pytest.raises(ValueError, match="needs none"):
+        other.transform(table, sensitive_features=table["ill"])
+
+
+def test_a_damaged_artifact_is_refused():
+    text = swap_of().fit(TABLE).to_json()
+    for old, new in (('"matching":"nearest"', '"matching":"random"'), ('"budget"', '"budgets"')):
+        record = json.loads(new.join(text.rsplit(old, 1)))
+        record["checksum"] = checksum({k: v for k, v in record.items() if k != "checksum"})
+        with pytest.raises(ValueError, match="no whole release artifact"):
+            PufferfishRelease.from_json(json.dumps(record))
+
+
+def test_rows_of_one_secret_and_single_rows_are_refused():
+    swap = swap_of().fit(TABLE)
+    for rows in (TABLE.iloc[:1], TABLE[TABLE["ill"] == "no"]):
+        with pytest.raises(ValueError, match="exchanges people of different secrets"):
+            swap.transform(rows)
 
 
 def test_a_swap_that_was_changed_after_fit_releases_nothing():

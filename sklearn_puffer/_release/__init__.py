@@ -115,6 +115,8 @@ from sklearn_puffer._release.records import (
     Fields,
     all_written,
     certificate_from_dict,
+    plain_tree,
+    read_tree,
     stated,
     written,
 )

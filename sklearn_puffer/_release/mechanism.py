@@ -153,6 +153,8 @@ class Mechanism(ABC):
     kind: ClassVar[str | None] = None
     #: Whether a row is released by itself, so that a stream can be released as it comes.
     by_row: ClassVar[bool] = True
+    #: Whether it needs the secrets of the rows that it releases.
+    takes_secrets: ClassVar[bool] = False
     #: Whether its artifact is for the steward alone.
     is_key_material: ClassVar[bool] = False
     #: Why drift is not tested, as the error of ``on_drift="raise"``; "" where it is.

@@ -161,12 +161,59 @@ class Fields:
         if not right:
             raise FieldError(f"field {self.named(name)} does not fit the others")
 
+    def rest(self) -> dict[str, Any]:
+        """Return all fields that were not read, as they are."""
+        rest, self._left = self._left, {}
+        return rest
+
     def end(self) -> None:
         """Refuse fields that were not read."""
         if self._left:
             raise FieldError(f"field {self.named(min(self._left))} is not known")
         for inner in self._inner:
             inner.end()
+
+
+def plain_tree(value: Any) -> Any:
+    """Return values in tuples and mappings as JSON has them; see `read_tree`.
+
+    Raises
+    ------
+    ValueError
+        If a value is no string, number, boolean or missing.
+
+    Examples
+    --------
+    >>> plain_tree({"pairs": (("a", 1.5), ("b", None)), "edges": {}})
+    {'pairs': [['a', 1.5], ['b', None]], 'edges': {'mapping': []}}
+    """
+    return {name: _plain_part(part) for name, part in value.items()}
+
+
+def _plain_part(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {"mapping": [[_plain_part(k), _plain_part(part)] for k, part in value.items()]}
+    if isinstance(value, tuple | list):
+        return [_plain_part(part) for part in value]
+    value = plain(value)
+    if type(value) not in (*_PLAIN, float):
+        raise ValueError(
+            f"the value {quoted(value)} is a {type(value).__name__}, and JSON holds strings, "
+            "numbers, booleans and missing values; convert the column with astype(str), or save "
+            "with joblib."
+        )
+    return value
+
+
+def read_tree(value: Any) -> Any:
+    """Return what `plain_tree` has written, lists as tuples.
+
+    >>> read_tree([["a", 1.5], {"mapping": [["b", 2]]}])
+    (('a', 1.5), {'b': 2})
+    """
+    if isinstance(value, dict):
+        return {read_tree(k): read_tree(part) for k, part in value["mapping"]}
+    return tuple(map(read_tree, value)) if isinstance(value, list) else value
 
 
 def number(value: Number, field: str) -> float:

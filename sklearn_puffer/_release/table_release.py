@@ -573,6 +573,11 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         """Return the sensitive columns that stand beside a table, if any do."""
         if sensitive_features is None:
             return None
+        if not self._fitted.mechanism.takes_secrets:
+            raise ValueError(
+                "sensitive_features= are the secrets of rows that are swapped, and this release "
+                "needs none; leave it out."
+            )
         return secret_columns(sensitive_features, table.n_rows, readable(X))
 
     def _draw(self) -> Draw:
@@ -824,6 +829,46 @@ class PufferfishRelease(TableRelease):
             if name in shown:
                 return shown[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def transform(
+        self,
+        X: Any,
+        *,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+        on_drift: str = "warn",
+        sensitive_features: Any = None,
+    ) -> Any:
+        """Release the public columns of X as the fitted estimator does.
+
+        Parameters
+        ----------
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            As in `PufferfishNoiser`, or in the estimator that wrote the release artifact.
+        row_id : str, int or array-like of n_rows, default=None
+            As there.
+        key : bytes, Path or "env:NAME", default=None
+            As there.
+        dataset : str, default=""
+            As there.
+        release : int, default=0
+            As there.
+        on_drift : {"warn", "raise", "ignore"}, default="warn"
+            As there.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            Of a `PufferfishSwap` alone: the secrets, where they are not columns of X. Flows are
+            solved and proven for X anew; ``certificate_`` stays that of the written release.
+
+        Returns
+        -------
+        table of the type of X
+            As there.
+        """
+        keying = check_keying(row_id, key, dataset, release, self.random_state)
+        self._check_ready(keying)
+        return self._transformed(X, keying, on_drift, sensitive_features)
 
     def noisier(self, factor: float) -> NoReturn:
         """Refuse: what more noise does to the values is computed from their distributions.

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement, compress, product
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed
 from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._release import (
     Draw,
@@ -29,12 +29,18 @@ from sklearn_puffer._release import (
     Released,
     TableRules,
     UncertifiedError,
+    certificate_from_dict,
     check_first,
     check_one_secret,
     group_codes,
     note,
     places_of,
+    plain_tree,
+    read_column,
+    read_tree,
+    written_column,
 )
+from sklearn_puffer._swap.certificate import ExchangeCertificate
 from sklearn_puffer._swap.exchange import PART, cut, exchanged
 from sklearn_puffer._swap.program import (
     ROW,
@@ -46,6 +52,7 @@ from sklearn_puffer._swap.program import (
 )
 from sklearn_puffer._swap.whole_flows import drawn_flows
 from sklearn_puffer._tables import (
+    NO_SECRETS,
     Coarse,
     CodeArray,
     Column,
@@ -74,6 +81,7 @@ PEERS = 50
 """Rows of a part within which people exchange at random."""
 
 _PIECES = 16  # by which changes are estimated
+_PLAIN = ("ids", "strata", "group", "pairs", "distances", "matching")  # fields of an artifact
 
 _FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
 
@@ -423,7 +431,9 @@ class RowExchange(Mechanism):
     budget: Budget
     matching: str
 
+    kind: ClassVar[str] = "exchange"
     by_row: ClassVar[bool] = False
+    takes_secrets: ClassVar[bool] = True
     untested: ClassVar[str] = "rows are exchanged as they are, whatever their distribution."
 
     @property
@@ -557,6 +567,8 @@ class RowExchange(Mechanism):
             If ``draw.by`` has released some of these people before.
         """
         rows = self.read(table, draw.secrets)
+        if (rows.codes == rows.codes[0]).all():
+            raise ValueError(NO_SECRETS)
         lots = Lots(rows.seen, rows.places, draw.keyed, draw.entropy)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
         solved = self.solved(rows)
@@ -633,17 +645,40 @@ class RowExchange(Mechanism):
         rules = (self.pairs, self.distances, tuple(self.budget), self.matching)
         return [names, self.ids, self.strata, self.group, known, secret, units, rules]
 
-    def to_record(self) -> NoReturn:
-        """Refuse: a swap has no artifact yet."""
-        raise ValueError(
-            "a swap needs the secrets of each table, so it stays with the steward, and there is no "
-            "artifact to hand on; save the estimator with joblib."
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields of a release artifact."""
+        secret, measure, coarse = self.secret, self.measure, self.coarse
+        told = {
+            **{name: getattr(self, name) for name in _PLAIN},
+            "budget": tuple(self.budget),
+            "bins": coarse.bins,
+            "known": coarse.merged,
+            **{name: getattr(secret, name) for name in ("names", "edges", "labels", "merged")},
+            "missing": secret.missing,
+            **{name: getattr(measure, name) for name in ("centres", "spreads", "given")},
+        }
+        columns = [written_column(column) for column in self.columns]
+        return {"columns": columns, "exchange": plain_tree(told)}
+
+    @classmethod
+    def from_record(cls, record: Fields, columns: Sequence[Fields]) -> RowExchange:
+        """Return the mechanism whose fields were written."""
+        told = Fields(record.read("exchange", dict), record.named("exchange"))
+        read = {name: read_tree(value) for name, value in told.rest().items()}
+        parts = (read.pop(name) for name in ("names", "edges", "missing", "labels", "merged"))
+        return cls(
+            columns=[read_column(column) for column in columns],
+            coarse=Coarse(read.pop("bins"), read.pop("known")),
+            secret=SecretRule(*parts),
+            measure=Units(*(read.pop(name) for name in ("centres", "spreads", "given"))),
+            budget=Budget(*read.pop("budget")),
+            **read,
         )
 
     @classmethod
-    def from_record(cls, record: Fields, columns: Sequence[Fields]) -> NoReturn:
-        """Refuse: no artifact holds a swap."""
-        raise NotImplementedError
+    def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
+        """Return the certificate that ``to_dict`` wrote."""
+        return certificate_from_dict(record, awaited=awaited, kind=ExchangeCertificate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -661,12 +696,3 @@ _NOT_WITHIN = (
     "no flows in whole parts of a row are within the budget, which is as small as their roundings; "
     "choose a larger epsilon."
 )
-
-
-def label_of(label: Any) -> str:
-    """Return a secret in a word.
-
-    >>> label_of(("yes", 3)), label_of("no")
-    ("'yes' and 3", "'no'")
-    """
-    return " and ".join(map(quoted, label)) if isinstance(label, tuple) else quoted(label)

@@ -70,6 +70,7 @@ from sklearn_puffer._tables.frame import (
     values_of,
 )
 from sklearn_puffer._tables.intervals import (
+    NO_SECRETS,
     Coarse,
     SecretRule,
     bins_of,

@@ -237,7 +237,7 @@ def _bins_of(name: Name, values: Values, n_bins: Any) -> tuple[Edges, Edges]:
 
 # ---------------------------------------------------------------------------------- combinations
 
-_NO_SECRETS = (
+NO_SECRETS = (
     "a swap exchanges people of different secrets: give the sensitive column, or take "
     "PufferfishMicroaggregator."
 )
@@ -285,7 +285,7 @@ class SecretRule:
         """Return the sensitive columns of a table, or those that are given beside it."""
         if beside is None:
             if any(name not in table.names for name in self.names):
-                raise ValueError(_NO_SECRETS)
+                raise ValueError(NO_SECRETS)
             return {name: table.values(name) for name in self.names}
         if {*beside} == {*self.names}:
             return dict(beside)
