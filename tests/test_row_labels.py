@@ -157,6 +157,7 @@ _OTHERS = {
         for x in ("Noiser", "Release", "Microaggregator")
     ),
     *((name, "row_id") for name in ("PufferfishRelease.transform", "PersonLedger.transform")),
+    ("PufferfishRelease.transform", "sensitive_features"),
     *(("PufferfishRelease.fit", x) for x in ("y", "sensitive_features", "sample_weight")),
     *(("Audit", "peers"), ("Plan", "task"), ("Certificate", "groups")),  # fields of results
     *(("couplings.Plan", "y"), ("datasets.Contingency", "counts")),

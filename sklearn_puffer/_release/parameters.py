@@ -547,6 +547,18 @@ def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
         check_sizes(group_codes(table, groups.column), groups)
 
 
+def refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
+    """Refuse a column that two arguments name, each in another place of a release."""
+    seen: dict[Name, str] = {}
+    for argument, names in of.items():
+        for name in names:
+            if name in seen:
+                raise ValueError(
+                    f"column {name!r} is named in {seen[name]}= and in {argument}=; name it in one."
+                )
+            seen[name] = argument
+
+
 def places_of(codes: Array, *keys: Array) -> Array:
     """Return the rows of each group, ordered by the first key, then by the next; -1 behind them.
 

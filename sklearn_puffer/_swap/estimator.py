@@ -38,6 +38,7 @@ from sklearn_puffer._release import (
     RowGroups,
     RowOrder,
     TableRelease,
+    Units,
     about_bins,
     check_keying,
     check_units,
@@ -46,6 +47,7 @@ from sklearn_puffer._release import (
     group_names,
     moved_utility,
     order_told,
+    refuse_twice,
     rows_of,
     sentences,
 )
@@ -65,7 +67,6 @@ from sklearn_puffer._swap.release import (
     RowExchange,
     Solved,
     SwapRows,
-    Units,
     meeting,
 )
 from sklearn_puffer._tables import (
@@ -414,6 +415,11 @@ class PufferfishSwap(TableRelease):
         self._show(Figures(mechanism, rows, solved), told)
         return whole, None
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _mechanism(self) -> RowExchange:
         mechanism = self._fitted.mechanism
         assert isinstance(mechanism, RowExchange)
@@ -655,8 +661,8 @@ def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead
         moving = [name for name in names if name not in {*hidden, *ids, *known}]
     else:
         moving = resolve(public, names, "public")
-    _refuse_twice({"public": moving, "ids": ids, "known": known})
-    _refuse_twice({"sensitive": hidden, "ids": ids, "known": known})
+    refuse_twice({"public": moving, "ids": ids, "known": known})
+    refuse_twice({"sensitive": hidden, "ids": ids, "known": known})
     if not moving:
         raise ValueError(
             f"no public column is left to exchange: X has {len(names)} feature(s), a minimum of "
@@ -670,17 +676,6 @@ def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead
         strata=[*known, *passed],
         pairs=secret_pairs_of(settings.guarantee.pairs, [secret]),
     )
-
-
-def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
-    seen: dict[Name, str] = {}
-    for argument, names in of.items():
-        for name in names:
-            if name in seen:
-                raise ValueError(
-                    f"column {name!r} is named in {seen[name]}= and in {argument}=; name it in one."
-                )
-            seen[name] = argument
 
 
 def _moving(table: Any, name: Name, named: bool) -> Values:

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed
 from sklearn_puffer._losses import Exchange, together
@@ -26,13 +25,16 @@ from sklearn_puffer._release import (
     Keying,
     Lots,
     Mechanism,
+    Points,
     Released,
     TableRules,
     UncertifiedError,
+    Units,
     certificate_from_dict,
     check_first,
     check_one_secret,
     group_codes,
+    joined,
     note,
     places_of,
     plain_tree,
@@ -64,11 +66,9 @@ from sklearn_puffer._tables import (
     Values,
     alike,
     first_values,
-    present,
     row_digests,
     row_hashes,
     strata_of,
-    value_codes,
 )
 
 MOST_COMBINATIONS = 50
@@ -82,121 +82,6 @@ PEERS = 50
 
 _PIECES = 16  # by which changes are estimated
 _PLAIN = ("ids", "strata", "group", "pairs", "distances", "matching")  # fields of an artifact
-
-_FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
-
-
-# ---------------------------------------------------------------------------- how far rows are
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """The unit of distance of each column: a standard deviation, or a change of anything else.
-
-    Attributes
-    ----------
-    centres, spreads : dict of float
-        Of columns of numbers and times; of one value the spread is 1.
-    given : dict of float
-        What `weights` says of columns.
-    """
-
-    centres: Mapping[Name, float]
-    spreads: Mapping[Name, float]
-    given: Mapping[Name, float]
-
-    @classmethod
-    def learnt(cls, columns: Mapping[Name, Values], given: Mapping[Name, float]) -> Units:
-        """Return the units in which some rows are standardised."""
-        numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
-        both = {name: _mean_and_spread(values) for name, values in numbers.items()}
-        centres = {name: centre for name, (centre, _) in both.items()}
-        return cls(centres, {name: spread for name, (_, spread) in both.items()}, given)
-
-    def points(self, columns: Mapping[Name, Values]) -> Points:
-        """Return rows as points, between which distances are had."""
-        numbers, codes, units = [], [], []
-        for name, values in columns.items():
-            unit = self.given.get(name)
-            if name in self.spreads and values.kind in ("float", "integer"):
-                factor = 1.0 if unit is None else self.spreads[name] / unit
-                numbers.append(self._standardised(name, values) * factor)
-                if values.missing is None:
-                    continue
-                codes.append(values.missing.astype(np.int64))
-                units.append(factor)
-            else:
-                codes.append(value_codes(values))
-                units.append(1.0 if unit is None else 1.0 / unit)
-        n_rows = len(next(iter(columns.values())))
-        wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1))
-        return Points(wide, codes, units)
-
-    def _standardised(self, name: Name, values: Values) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = (values.data.astype(np.float64) - self.centres[name]) / self.spreads[name]
-        z = np.where(np.isnan(z) | (values.missing if values.missing is not None else False), 0, z)
-        return np.asarray(np.clip(z, -_FARTHEST, _FARTHEST))
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Rows in units of distance: numbers, and codes of which only equality counts."""
-
-    numbers: FloatArray
-    codes: Sequence[IntArray]
-    units: Sequence[float]
-
-    def together(self, places: Array) -> Points:
-        """Return the rows of each group as one wide row."""
-        there = places >= 0
-        numbers = np.where(there[:, :, None], self.numbers[places], 0.0).reshape(len(places), -1)
-        codes = [_joined(each, places) for each in self.codes]
-        units = [unit for unit in self.units for _ in range(places.shape[1])]
-        return Points(numbers, [column for each in codes for column in each.T], units)
-
-    def between(self, some: Array, others: Array) -> FloatArray:
-        """Return the distances of some rows from others, summed over columns."""
-        total: FloatArray = cdist(self.numbers[some], self.numbers[others], "cityblock")
-        for codes, unit in zip(self.codes, self.units, strict=True):
-            total += unit * (codes[some][:, None] != codes[others][None, :])
-        return total
-
-    def apart(self, some: Array, others: Array) -> float:
-        """Return the mean distance of rows from as many others, each from its own one."""
-        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(axis=1)
-        for codes, unit in zip(self.codes, self.units, strict=True):
-            total += unit * (codes[some] != codes[others])
-        return float(total.mean()) if len(total) else 0.0
-
-    def axes(self) -> list[tuple[Array, float | None]]:
-        """Return what rows may be cut along; see `cut`."""
-        return [
-            *((axis, None) for axis in self.numbers.T),
-            *zip(self.codes, self.units, strict=True),
-        ]
-
-
-def _joined(values: Array, places: Array) -> Array:
-    """Return the values of the rows of each group, -1 where there are no more rows."""
-    return np.where(places >= 0, values[places], -1)
-
-
-def _by_frequency(codes: IntArray) -> IntArray:
-    """Return the rank of each code, the most frequent one first."""
-    _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    return np.argsort(np.argsort(-counts, kind="stable"))[which.ravel()]
-
-
-def _mean_and_spread(values: Values) -> tuple[float, float]:
-    """Return mean and standard deviation, to the bit the same in any order of the rows."""
-    data = present(values).astype(np.float64)
-    data = np.sort(data[np.isfinite(data)])
-    unit = float(np.abs(data).max(initial=0.0))
-    if not unit:
-        return 0.0, 1.0
-    spread = float((data / unit).std()) * unit
-    return float((data / unit).mean()) * unit, spread or 1.0
 
 
 # ------------------------------------------------------------------------------------- the rows
@@ -252,8 +137,8 @@ class SwapRows:
             alone = np.arange(len(marks))[:, None]
             return cls(*rows, alone, points, seen[-1], known, seen[0])
         places = places_of(group, known, seen[0])
-        strata = np.unique(_joined(known, places), axis=0, return_inverse=True)[1].ravel()
-        digests = row_hashes(*_joined(seen[0], places).T)
+        strata = np.unique(joined(known, places), axis=0, return_inverse=True)[1].ravel()
+        digests = row_hashes(*joined(seen[0], places).T)
         codes = seen[-1][places[:, 0]]
         return cls(*rows, places, points.together(places), codes, strata, digests)
 
