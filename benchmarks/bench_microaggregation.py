@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 import pandas as pd
 from _measure import alone, interleaved, peak_bytes
-from bench_swaps import ADULT, FOLDER, _auc, _change, _table
+from _people import ADULT, FOLDER, auc, change, read
 from sklearn.base import clone
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser
@@ -54,7 +54,7 @@ def rows(quick=False):
 def _parts(name, seed, n=FITTED):
     """Return rows to fit, rows to learn from, rows to test on, and what they are."""
     file, secret, public, label = TABLES[name]
-    table = _table(file)
+    table = read(file)
     public = public or [column for column in table if column not in (secret, label)]
     order = np.random.default_rng(seed).permutation(len(table))
     n_new = min(n, 2 * (len(table) - n) // 3)
@@ -104,9 +104,9 @@ def _survived(released, released_too, learnt, tested, name):
     _, secret, _, label = TABLES[name]
     public = list(released)
     return {
-        "change": _change(learnt[public], released, learnt[public]),
-        "attack": _auc(released, learnt[secret], released_too, tested[secret]),
-        "task": _auc(released, learnt[label], tested[public], tested[label]),
+        "change": change(learnt[public], released, learnt[public]),
+        "attack": auc(released, learnt[secret], released_too, tested[secret]),
+        "task": auc(released, learnt[label], tested[public], tested[label]),
     }
 
 
@@ -122,7 +122,7 @@ def _pipeline_auc(name, seed):
     fitted, tested, _, secret, public, label = _parts(name, seed)
     rows = _microaggregator(secret, public)
     learnt = rows.fit_transform(fitted, fitted[label])
-    return _auc(learnt, fitted[label], rows.transform(tested), tested[label])
+    return auc(learnt, fitted[label], rows.transform(tested), tested[label])
 
 
 # ------------------------------------------------------------------------------------- other ways
@@ -136,7 +136,6 @@ def _peers(name="Adult, sex"):
         "as they are": lambda part: part[public],
         "microaggregation": rows.transform,
         "plain microaggregation": lambda part: _typical(rows, part),
-        "swap": _noiser(fitted, secret, public, noise="swap").transform,
         "Laplace noise": _noiser(fitted, secret, public, unknown="nearest", n_bins=5).transform,
     }
     found = [
@@ -186,8 +185,8 @@ def _removed(fitted, learnt, tested, name):
     categories = apart.drop(numbers).sum() / 2  # a category that differs counts 1
     return {
         "change": ((apart[numbers] / fitted[numbers].std()).sum() + categories) / len(public),
-        "attack": _auc(after[0], learnt[secret], after[1], tested[secret]),
-        "task": _auc(after[0], learnt[label], before[1], tested[label]),
+        "attack": auc(after[0], learnt[secret], after[1], tested[secret]),
+        "task": auc(after[0], learnt[label], before[1], tested[label]),
     }
 
 

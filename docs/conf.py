@@ -87,8 +87,6 @@ RUN = [
     "swap_customers",
     "swap_panel",
 ]
-if (tables_folder() / "adult.csv").is_file():
-    RUN += ["publish_adult", "serve_rows_one_by_one"]
 if (tables_folder() / "student-mat.csv").is_file():
     RUN += ["repeated_visits"]
 sphinx_gallery_conf = {

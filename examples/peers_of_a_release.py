@@ -5,8 +5,9 @@ Attack a release and other treatments of the same rows, and draw attack against 
 
     python examples/peers_of_a_release.py [--output FOLDER] [--anonymeter PYTHON]
 
-Made-up patients: sex is protected, and the rows are used to learn who gets worse. A swap and
-Laplace noise are audited beside other methods (`pip install "sklearn-puffer[plot]" fairlearn`):
+Made-up patients: sex is protected, and the rows are used to learn who gets worse. Laplace noise is
+audited beside typical rows, a swap of whole rows, and other methods
+(`pip install "sklearn-puffer[plot]" fairlearn`):
 
 - *random swapping*, in pairs of people of the same decade, as sdcMicro's recordSwap draws donors
   who agree in some columns: as many rows change hands as in the swap;
@@ -16,9 +17,8 @@ Laplace noise are audited beside other methods (`pip install "sklearn-puffer[plo
 - *repair by optimal transport*: within each sex the values of each column are moved to those of the
   same rank in the barycentre of both sexes (M. Feldman et al., 2015; P. Gordaliza et al., 2019).
 
-The same attackers learn from each of them, on the same rows. Only the swap and the noise guarantee
-the column "allowed" (the swap not against readers with a better model of the rows, or with the list
-of secrets: its `fit` warns of that); randomised response guarantees more. The correlation remover
+The same attackers learn from each of them, on the same rows. Noise, typical rows and the swap
+guarantee the column "allowed"; randomised response guarantees more. The correlation remover
 leaves whole numbers on one lattice for each secret, which trees tell apart. A repair of single
 columns leaves what two of them tell together.
 
@@ -39,7 +39,7 @@ import pandas as pd
 from _shared import save
 from fairlearn.preprocessing import CorrelationRemover
 
-from sklearn_puffer import PufferfishNoiser, audit
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, audit
 from sklearn_puffer.displays import TradeoffDisplay
 
 PUBLIC = ["muscle", "salt", "decade"]
@@ -56,22 +56,20 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     fitted, held = people()
-    noisers = fit(fitted)
-    released = {name: each.transform(held)[PUBLIC] for name, each in noisers.items()}
-    others = peers(held, moved=1.0 - stayed(held, released["swap"]))
-    audits = {
-        name: audit(each, held, task="worse", peers=others if name == "swap" else None, **ALONE)
-        for name, each in noisers.items()
-    }
-    print(pd.DataFrame(lines(audits, held, {**released, **others})).to_string(index=False))
+    settings = {"epsilon": EPSILON, "sensitive": "sex", "public": PUBLIC}
+    noiser = PufferfishNoiser(**settings, unknown="nearest", n_bins=6).fit(fitted)
+    noise, own = noiser.transform(held), ours(settings, fitted, held)
+    others = {**own, **peers(held, moved=1.0 - stayed(held, own["swap"]))}
+    found = audit(noiser, held, task="worse", peers=others, **ALONE)
+    print(pd.DataFrame(lines(found, held, {"noise": noise, **others})).to_string(index=False))
     draw = TradeoffDisplay.from_audits
     save(
         arguments.output,
-        [("tradeoff", (7, 5), lambda f: draw(audits, measure="auc", ax=f.subplots()))],
+        [("tradeoff", (7, 5), lambda f: draw({"noise": found}, measure="auc", ax=f.subplots()))],
     )
     if arguments.anonymeter:
         few, apart = held[:FEW], fitted[:FEW]
-        for name, rows in {"noise": released["noise"][:FEW], "no release": few}.items():
+        for name, rows in {"noise": noise[:FEW], "no release": few}.items():
             print(f"\nanonymeter, {name}:")
             print(risks(arguments.anonymeter, few, rows[PUBLIC], apart).to_string(index=False))
 
@@ -90,11 +88,13 @@ def people(n=5_000):
     return rows[:n], rows[n:].reset_index(drop=True)
 
 
-def fit(rows):
-    """Return a swap, and Laplace noise."""
-    settings = {"epsilon": EPSILON, "sensitive": "sex", "public": PUBLIC, "unknown": "nearest"}
-    noise = PufferfishNoiser(**settings, n_bins=6)
-    return {"swap": PufferfishNoiser(**settings, noise="swap").fit(rows), "noise": noise.fit(rows)}
+def ours(settings, rows, held):
+    """Return the rows that are held out as typical rows, and with other owners."""
+    typical = PufferfishMicroaggregator(**settings).fit(rows)
+    return {
+        "swap": PufferfishSwap(**settings).fit_transform(held)[PUBLIC],
+        "typical rows": typical.transform(held)[PUBLIC],
+    }
 
 
 # ------------------------------------------------------------------------------------- other ways
@@ -159,14 +159,14 @@ def stayed(table, released):
     return (table[PUBLIC] == released).all(axis=1).mean()
 
 
-def lines(audits, table, released):
+def lines(found, table, released):
     """Yield for each way the attack that reached most, and what the rows are good for."""
-    swap = audits["swap"]
-    yield line("as they are", table[PUBLIC], table, swap.control, task(swap, "before"))
-    for name, own in audits.items():
-        yield line(name, released[name], table, own.attacks, task(own), own.attacks[0].auc_allowed)
-    for peer in swap.peers:
-        yield line(peer.name, released[peer.name], table, peer.attacks, task(peer))
+    allowed = found.attacks[0].auc_allowed
+    yield line("as they are", table[PUBLIC], table, found.control, task(found, "before"))
+    yield line("noise", released["noise"], table, found.attacks, task(found), allowed)
+    for peer in found.peers:
+        most = allowed if peer.name in ("swap", "typical rows") else None
+        yield line(peer.name, released[peer.name], table, peer.attacks, task(peer), most)
 
 
 def task(own, when="after"):

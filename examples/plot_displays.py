@@ -31,7 +31,6 @@ from sklearn_puffer.displays import (
     MovesDisplay,
     ReleaseDisplay,
     SpendDisplay,
-    SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
 )
@@ -79,7 +78,7 @@ table = people()
 # rows that were not fitted: here the best attack that was found, beside what is allowed.
 
 columns = table[["region", "age", "job"]]
-planned = plan(columns, "region", noise="swap")
+planned = plan(columns, "region", n_bins=5)
 draw("utility", UtilityDisplay.from_plan, planned, figure="attack")
 
 # %%
@@ -119,20 +118,6 @@ draw("jobs", ReleaseDisplay.from_noiser, noiser, table, column="job")
 # which it is released, with their chances. The brighter the diagonal, the more stays.
 
 draw("moves", MovesDisplay.from_noiser, noiser, table, column="job")
-
-# %%
-# Who gets whose row
-# ------------------
-#
-# `SwapDisplay.from_noiser` draws a swap. Bars are rows: on the left by how probable a secret is of
-# whoever has a row of their cell, on the right of whoever holds it in the released table. Lines are
-# rows that go from cell to cell, as wide as they are many. Rows outside the band, which is what the
-# budget allows, are spread until they lie inside it, and all others may stay. Each `fit` of a swap
-# warns that readers with a better model of the rows, or with the list of secrets, are not covered.
-
-north = people(4_000).assign(north=lambda rows: rows["region"] == "north")
-swap = PufferfishNoiser(0.3, sensitive="north", public=["age", "income", "job"], noise="swap")
-draw("swap", SwapDisplay.from_noiser, swap.fit(north))
 
 # %%
 # What attackers reach

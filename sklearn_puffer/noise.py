@@ -1,7 +1,7 @@
 """Noise families: the density of the noise, and what a shift of it reveals.
 
-Use this module to give ``noise=`` an object with settings: another tail, a swap with its cells; or
-to write a family of your own.
+Use this module to give ``noise=`` an object with settings: another tail; or to write a family of
+your own.
 
 A family holds its scale. What all families share is in `_noise.family`: formulas for one column of
 scale 1, and bounds on their rounding errors.
@@ -13,8 +13,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import inf, log, pi, sqrt
-from numbers import Real
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -23,7 +22,6 @@ from sklearn_puffer._base import (
     FloatArray,
     check_above,
     check_choice,
-    check_count,
     gone,
 )
 from sklearn_puffer._noise import (
@@ -53,8 +51,6 @@ from sklearn_puffer._noise import (
     student_mass,
 )
 
-Named = TypeVar("Named")
-
 __all__ = [
     "LOG_ROUNDING",
     "ROUNDING",
@@ -64,14 +60,13 @@ __all__ = [
     "Laplace",
     "Noise",
     "ProductNoise",
-    "RecordSwap",
     "Steep",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "OptimalChannel":  # an AttributeError would lose its sentence in an import
-        raise ImportError(gone("noise.OptimalChannel"))
+    if name in ("OptimalChannel", "RecordSwap"):  # an AttributeError would lose its sentence
+        raise ImportError(gone(f"noise.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -402,161 +397,6 @@ class GeneralizedCauchy(_CauchyKind):
     def power(self) -> float:
         """The exponent k."""
         return self.k
-
-
-def _check_cost(cost: Any) -> None:
-    if cost is not None and not callable(getattr(cost, "between", None)):
-        raise TypeError(
-            f"cost must have a method between(x, y), got {cost!r}; leave it out for distances in "
-            "units of change."
-        )
-
-
-@dataclass(frozen=True)
-class RecordSwap:
-    r"""Rows that change owners, in the place of noise (``noise="swap"``).
-
-    People exchange their public rows: the released table has exactly the rows of the original one,
-    and whose they are is known only within the budget. A classifier cuts rows into cells by what
-    they tell of the secret. With :math:`N_a` rows in cell a, a share :math:`q_s(a)` of them of
-    secret s, and :math:`F(a, b)` rows that go from a to b on average,
-
-    .. math:: \min_F \sum_{a,b} F(a, b)\, c(a, b), \qquad
-              \sum_b F(a, b) = N_a, \quad \sum_a F(a, b) = N_b, \qquad
-              \frac{\sum_a F(a, b) q_s(a)}{P(s)} \le
-              e^\varepsilon \frac{\sum_a F(a, b) q_{s'}(a)}{P(s')}
-
-    for each cell b and protected pair; P is the share of a secret in all rows. This bounds what
-    readers learn who know of a row only its cell, and not readers with a better model of the rows
-    or with the list of secrets; `fit` warns of that. Who leaves a cell, and for which place, is
-    drawn by lot; then those are matched who are most alike.
-
-    Parameters
-    ----------
-    cells : int, "auto" or "values", default="auto"
-        The number of cells. "auto" tries some, and takes that which changes least over the
-        confidence set among those in whose cells a fresh model finds less than 0.02 nats a row.
-        "values": every combination of values is a cell, where the table is narrow.
-    balance : {"rows", "secrets"}, default="rows"
-        Whether rows count alike in the cost, or secrets: without "secrets", changes fall on
-        minorities.
-    within : {"stay", "shuffle"}, default="stay"
-        "shuffle" exchanges the rows of those, too, who stay in their cell, and matches by lot: then
-        a released row tells its cell and no more, and the bound needs no classifier that is right.
-    cost : object, default=None
-        What a change costs, in the place of the distance in units of change: with a method
-        ``between(x, y)``, which takes rows of numbers and codes, shapes (n, d) and (m, d), and
-        returns the costs of all pairs, (n, m).
-    donors : float, or table in memory with the columns of X, default=None
-        For a service that releases rows one by one: the share, in (0, 1), of the fitted rows that
-        `fit` sets aside by lot, or other rows, of the same people, that are never released. Then
-        `transform` releases each row by itself: it goes from its cell a to b with chance
-        F(a, b) / N_a, stays as it is if b = a, and else becomes one of the donors of b, each of
-        which is given once. ``donors_left_`` says what is left, in the process that fitted and in
-        no copy. `fit_transform` still swaps a whole table, and takes a table of donors only.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a setting is out of its range.
-
-    References
-    ----------
-    Dalenius and Reiss (1982), Data-swapping: a technique for disclosure control. Cox (1987), A
-    constructive procedure for unbiased controlled rounding.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser
-    >>> from sklearn_puffer.noise import RecordSwap
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 30
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 150, "cars": cars})
-    >>> noiser = PufferfishNoiser(sensitive="loan", noise=RecordSwap(cells="values"))
-    >>> released = noiser.fit_transform(table)
-    >>> sorted(released["cars"]) == sorted(table["cars"]), noiser.certificate_.holds
-    (True, True)
-    """
-
-    cells: int | Literal["auto", "values"] = "auto"
-    balance: Literal["rows", "secrets"] = "rows"
-    within: Literal["stay", "shuffle"] = "stay"
-    cost: Any = None
-    donors: Any = None
-
-    def __post_init__(self) -> None:
-        if self.donors is not None:
-            self._check_donors()
-        if isinstance(self.cells, str):
-            check_choice(self.cells, "cells", ["auto", "values"])
-        else:
-            check_count(self.cells, "cells", minimum=2)
-        check_choice(self.balance, "balance", ["rows", "secrets"])
-        check_choice(self.within, "within", ["stay", "shuffle"])
-        _check_cost(self.cost)
-
-    @property
-    def share(self) -> float | None:
-        """The share of rows that is set aside; None of a table of donors, and without any."""
-        return float(self.donors) if isinstance(self.donors, Real) else None
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the settings are equal, and a table of donors is the very same one."""
-        return isinstance(other, RecordSwap) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    def __repr__(self) -> str:
-        settings = {field.name: repr(getattr(self, field.name)) for field in fields(self)}
-        if self.donors is not None and self.share is None:  # rows that nobody may see
-            settings["donors"] = f"<{type(self.donors).__name__} of {len(self.donors)} rows>"
-        return f"RecordSwap({', '.join(f'{name}={value}' for name, value in settings.items())})"
-
-    @property
-    def _identity(self) -> tuple[Any, ...]:
-        """The settings by which swaps are equal; a table has no hash and counts by identity."""
-        donors = id(self.donors) if self.share is None else self.share
-        return self.cells, self.balance, self.within, self.cost, donors
-
-    def _check_donors(self) -> None:
-        is_table = len(getattr(self.donors, "shape", ())) == 2
-        if isinstance(self.donors, bool) or not (self.share is not None or is_table):
-            raise TypeError(
-                "donors must be a share or a table of rows, got "
-                f"{type(self.donors).__name__}; 0.3 sets 30 % of the fitted rows aside, and a "
-                "table in memory has the columns of X."
-            )
-        if self.share is not None and not 0.0 < self.share < 1.0:
-            raise ValueError(
-                f"donors must be a share in (0, 1), got {self.donors!r}; 0.3 sets 30 % aside."
-            )
-        if self.within == "shuffle" or self.cost is not None:
-            name = "within" if self.within == "shuffle" else "cost"
-            raise ValueError(
-                f"donors does not go with {name}={getattr(self, name)!r}, which is for whole "
-                f"tables; leave {name} out."
-            )
-
-
-SWAP = "swap"
-"""What `RecordSwap` is called by name."""
-
-
-def record_swap(noise: Any) -> RecordSwap | None:
-    """Return the settings of a swap if an argument names one in the place of noise.
-
-    >>> record_swap("swap").within, record_swap("laplace")
-    ('stay', None)
-    """
-    return _named(noise, SWAP, RecordSwap)
-
-
-def _named(noise: Any, name: str, kind: type[Named]) -> Named | None:
-    """Return what an argument names, or the object of that kind that it is."""
-    if isinstance(noise, str):
-        return kind() if noise == name else None
-    return noise if isinstance(noise, kind) else None
 
 
 #: Families that have a name of their own; an object of any family serves in its place.

@@ -33,7 +33,7 @@ TESTS = {
     "_losses.convolution": f"known_values {LOSSES}",
     "_losses.boxes": "boxes",
     "_losses.pair_losses": "category_kernel known_values",
-    "_losses.channel_losses": "swap_exact swap_faults",
+    "_losses.swap_odds": "swap_flows",
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds category_kernel strategies",
     "_fits.crossfit": "classifier_priors",

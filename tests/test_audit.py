@@ -20,11 +20,10 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._release.drift import Drift
 from sklearn_puffer._review import auditing
-from sklearn_puffer._review.attack import RowSplit, with_copies
+from sklearn_puffer._review.attack import SIZE, Groups, RowByRow, RowSplit, with_copies
 from sklearn_puffer._review.auditing import averaged, linked
 from sklearn_puffer._review.exact_tests import (
     Budget,
-    Exchanged,
     findable,
     least_p,
     lower,
@@ -159,17 +158,6 @@ def test_events_that_count_copies_have_the_power_that_is_stated():
     assert 0.1 < expected < 1.0
     assert power(promise, 0.9, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
     assert Budget(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
-
-
-@pytest.mark.parametrize("two", [True, False])
-def test_events_of_exchanged_rows_have_the_power_that_is_stated(two):
-    promise, n, m, level, whole = Budget(0.2), 60, 50, 0.3, Exchanged(0.5, two)
-    found = [
-        [bool(whole.beyond(promise, k, n, h, m, level)) for h in range(m + 1)] for k in range(n + 1)
-    ]
-    expected = masses(n, 0.7, m, 0.1)[np.array(found)].sum()
-    assert 0.1 < expected < 1.0
-    assert power(promise, 0.7, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_power_is_the_chance_of_significant_counts():
@@ -591,3 +579,58 @@ def test_a_release_with_twice_the_guaranteed_loss_is_found_with_the_stated_power
     assert found[0].best < 2.0
     caught = sum(bool(each.findings) for each in found)
     assert caught >= binom.ppf(1e-4, 100, 0.8)
+
+
+def test_single_rows_that_are_added_up_tell_what_bayes_tells_of_independent_rows():
+    rng = np.random.default_rng(6)
+    sizes = rng.integers(1, 4, 3000)
+    codes = np.repeat(np.arange(3000), sizes)
+    ill = rng.integers(0, 2, 3000)
+    value = (rng.random(len(codes)) < np.where(ill[codes], 0.8, 0.4)).astype(float)
+    groups = Groups.of(codes)
+    seen = groups.seen(pd.DataFrame({"value": value}))
+    model = RowByRow(LogisticRegression(C=1e6), ["value"], SIZE)
+    said = model.fit(seen, ill).predict_proba(seen)[:, 1]
+    ones = np.bincount(codes, value)
+    odds = 2.0**ones * (0.2 / 0.6) ** (sizes - ones)
+    np.testing.assert_allclose(said, odds / (1 + odds), atol=0.06)
+
+
+@pytest.fixture(scope="module")
+def told_apart():
+    """Return people with three rows each, of which all together tell most of who is ill."""
+    rng = np.random.default_rng(4)
+    person = np.repeat(np.arange(1_200), 3)
+    ill = rng.integers(0, 2, 1_200)[person]
+    score = (rng.random(len(person)) < np.where(ill, 0.75, 0.35)).astype(int)
+    return pd.DataFrame({"person": person, "ill": ill, "score": score})
+
+
+@pytest.mark.slow
+def test_an_audit_attacks_whole_groups_of_a_noiser_that_has_groups(told_apart):
+    noiser = PufferfishNoiser(1.0, sensitive="ill", groups="person", max_group=3, public="score")
+    found = audit(noiser.fit(told_apart), told_apart, repeats=1, knows=[])
+    assert found.findings == ()
+    assert "Attackers saw all released rows of a group, and had 1,200 groups" in str(found)
+    assert {each.attacker for each in found.attacks} >= {"row by row", "boosted"}
+    assert all(each.n + each.n_against == 480 for each in found.attacks)
+    assert max(each.auc for each in found.control) > 0.8  # what three rows tell: one tells .7
+
+
+@pytest.mark.slow
+def test_an_audit_of_single_rows_takes_one_row_of_each_group(told_apart):
+    noiser = PufferfishNoiser(1.0, sensitive="ill", public="score").fit(told_apart)
+    found = audit(noiser, told_apart, groups="person", repeats=1, knows=[])
+    assert found.n_rows == 1_200
+    assert "One row of each of 1,200 groups of 'person' was audited" in str(found)
+    assert max(each.auc for each in found.control) < 0.78
+
+
+def test_an_audit_of_groups_refuses_others_and_torn_ones(told_apart):
+    held = told_apart[:900].assign(other=lambda t: t["person"])
+    noiser = PufferfishNoiser(1.0, sensitive="ill", groups="person", max_group=3, public="score")
+    noiser.fit(held)
+    with pytest.raises(ValueError, match="noiser guarantees groups of 'person'"):
+        audit(noiser, held, groups="other")
+    with pytest.raises(ValueError, match="different 'ill'"):
+        audit(noiser, held.assign(ill=held.index % 2))

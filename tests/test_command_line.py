@@ -1012,14 +1012,6 @@ def test_an_audit_that_finds_more_than_was_guaranteed_is_told_by_the_status(fold
 
 
 @pytest.mark.slow
-def test_a_swap_is_audited_too(folder, capsys):
-    assert main(["fit", "in.csv", "s.joblib", *FIT, "--noise", "swap"]) == 0
-    make_table(1500, seed=1).to_csv("held.csv", index=False)
-    assert main(["audit", "s.joblib", "held.csv", "--quiet", "--repeats", "1"]) == 0
-    assert "Rows of a swap depend on each other" in capsys.readouterr().out
-
-
-@pytest.mark.slow
 def test_nothing_is_audited_whose_certificate_does_not_hold(folder, capsys):
     broken_table().to_csv("in.csv", index=False)
     given = {"sensitive": "loan", "on_uncertified": "warn", **BROKEN}

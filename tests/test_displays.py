@@ -32,12 +32,10 @@ from sklearn_puffer.displays import (
     PrototypesTriedDisplay,
     ReleaseDisplay,
     SpendDisplay,
-    SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
     noisers,
 )
-from sklearn_puffer.noise import RecordSwap
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
@@ -358,7 +356,6 @@ MAKERS = {
     AuditDisplay: ("from_audit", 1),
     TradeoffDisplay: ("from_audits", 1),
     SpendDisplay: ("from_ledger", 1),
-    SwapDisplay: ("from_noiser", 1),
     PrototypeDisplay: ("from_microaggregator", 1),
     PrototypesTriedDisplay: ("from_microaggregator", 1),
 }
@@ -368,12 +365,11 @@ MAKERS = {
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     found = compared(0.6, 0.8)
     ledger = Ledger.create(tmp_path / "cars", noiser)
-    swap = PufferfishNoiser(sensitive="loan", public=["cars"], noise=RecordSwap(cells="values"))
     given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
     rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
     with pytest.warns(PufferfishWarning, match="hardly more than a constant"):
         rows.fit(TABLE)
-    given = *given, [swap.fit(TABLE)], [rows], [rows]
+    given = *given, [rows], [rows]
     assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}

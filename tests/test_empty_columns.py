@@ -46,7 +46,7 @@ def table(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_plans_take_them(kind):
-    found = plan(table(kind), "secret", noise="swap", epsilon=3.0, task="label")
+    found = plan(table(kind), "secret", noise="laplace", n_bins=3, epsilon=3.0, task="label")
     assert found.noiser(0).certificate_.holds
 
 
@@ -74,10 +74,6 @@ def test_audits_their_tasks_and_peers_take_them(kind, task):
     noiser = PufferfishNoiser(1.0, sensitive="secret", public="label").fit(rows)
     aim = task if isinstance(task, str) else (task, rows["label"].to_numpy())
     found = audit(noiser, rows, task=aim, repeats=1, peers={"as it was": rows[["label"]]})
-    assert found.peers[0].name == "as it was"
-    swap = PufferfishNoiser(1.0, sensitive="secret", noise="swap").fit(rows)
-    peers = {"as it was": rows[["x", "column"]]}
-    found = audit(swap, rows, LogisticRegression(), task=aim, repeats=1, peers=peers)
     assert found.peers[0].name == "as it was"
 
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError
 from sklearn_puffer.fits import GaussianFit
-from sklearn_puffer.noise import Gaussian, GeneralizedCauchy, Laplace, RecordSwap
+from sklearn_puffer.noise import Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import ConfidenceSet
 
@@ -129,30 +129,6 @@ def test_no_check_of_scikit_learn_fails_under_other_options(options):
     skipped = {each["check_name"] for each in results if each["status"] == "skipped"}
     assert skipped <= set(SKIPPED)
     assert sum(each["status"] == "passed" for each in results) >= 39
-
-
-TOO_FEW = ("and a swap needs 50", "30 at least; merge", "so that there is one cell and nothing to")
-
-
-@pytest.mark.slow
-def test_no_check_of_scikit_learn_fails_with_a_swap_but_of_few_rows_or_labels():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = check_estimator(
-            TwoSecrets(noise="swap"), on_skip=None, on_fail=None, expected_failed_checks=BY_PLACE
-        )
-    failed = [each for each in results if each["status"] == "failed"]
-    assert [e for e in failed if not any(few in str(e["exception"]) for few in TOO_FEW)] == []
-    assert {each["check_name"] for each in results if each["status"] == "skipped"} <= set(SKIPPED)
-    assert sum(each["status"] == "passed" for each in results) >= 36
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* change.* more than a constant")
-@pytest.mark.filterwarnings("ignore:within the .* cells")
-def test_a_seeded_swap_of_an_array_is_that_of_lists_and_of_fit_transform():
-    swap = RecordSwap(cells=4)
-    _check_fit_transform_agrees(SeededNoiser(sensitive=0, random_state=0, noise=swap))
 
 
 @pytest.mark.parametrize("options", [{"dependence": each} for each in DEPENDENCES], ids=str)

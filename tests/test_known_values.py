@@ -637,7 +637,9 @@ def test_other_strategies_have_no_bound_for_what_stays(strategy):
 def test_rows_too_wide_for_the_exact_loss_are_refused_before_they_are_searched():
     rng = np.random.default_rng(2)
     table = NUMBERS.assign(**{name: rng.integers(0, 3, len(TABLE)) for name in "abc"})
-    message = r"known='one' keeps columns unchanged, which needs the exact loss of rows of .*swap"
+    message = (
+        r"known='one' keeps columns unchanged, which needs the exact loss of .*Microaggregator"
+    )
     with pytest.raises(ValueError, match=message):
         fitted(3.0, table, known="one", noise="gaussian", delta=1e-2)
 

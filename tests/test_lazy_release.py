@@ -460,9 +460,6 @@ def test_the_page_on_engines_does_what_it_says(tmp_path, monkeypatch):
     names = {}
     for block in blocks:
         exec(block, names)
-    assert len(blocks) == 4
-    swapped, own = (pl.read_parquet(f"{name}.parquet") for name in ("swapped", "people"))
-    assert swapped["cars"].sort().equals(own["cars"].sort())
-    assert not swapped["cars"].equals(own["cars"])
+    assert len(blocks) == 3
     assert pl.read_parquet("released.parquet").columns == ["cars"]
     assert names["again"].columns == ["cars"]

@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from small_trees import SMALL_TREES
 
 from sklearn_puffer import PufferfishNoiser, plan
 from sklearn_puffer._review import measured, planning
@@ -28,6 +26,7 @@ from sklearn_puffer._tables import recoded
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
+BINNED = {"noise": "laplace", "n_bins": 5}
 QUICK = {
     "linear": LogisticRegression(max_iter=200),
     "neighbours": KNeighborsClassifier(7),
@@ -77,6 +76,12 @@ def test_no_row_is_fitted_and_measured(found):
     )
 
 
+def test_noise_is_tried_in_bins_and_with_what_is_looked_up(found):
+    labels = found.table["setting"].tolist()
+    assert "Laplace noise, 5 bins" in labels
+    assert "Laplace noise, 5 bins, lookup= known" in labels
+
+
 def test_the_rows_as_they_are_and_constants_stand_above_without_a_number(found):
     table = found.table
     assert table["setting"].tolist()[:2] == ["the rows as they are", "nothing but constants"]
@@ -84,15 +89,6 @@ def test_the_rows_as_they_are_and_constants_stand_above_without_a_number(found):
     raw, bare = table.iloc[0], table.iloc[1]
     assert (raw["change"], raw["equal"], raw["rows_equal"]) == (0.0, 1.0, 1.0)
     assert (bare["attack"], bare["task"]) == (0.5, 0.5)
-
-
-def test_the_swap_is_tried_at_two_numbers_of_cells_over_the_set_and_with_what_is_looked_up(found):
-    labels = found.table["setting"].tolist()
-    for cells in (8, 20):
-        for more in ("", ", over the 95 % set"):
-            assert f"swap, {cells} cells{more}" in labels
-            assert f"swap, {cells} cells{more}, lookup= known" in labels
-    assert "Laplace noise, 5 bins" in labels
 
 
 @pytest.mark.slow
@@ -239,7 +235,7 @@ def test_the_first_sentence_says_to_release_where_the_rows_tell_too_much(found):
 
 @pytest.mark.slow
 def test_the_first_sentence_says_that_nothing_is_needed_where_the_rows_tell_less():
-    told = plan(people(told=0.0), "group", public=["score"], noise="swap", prior=SMALL_TREES)
+    told = plan(people(told=0.0), "group", public=["score"], **BINNED)
     assert str(told).splitlines()[1].startswith("Nothing is needed: the rows as they are tell at")
 
 
@@ -257,16 +253,6 @@ def test_where_nothing_is_kept_ways_out_are_measured(found):
 
 
 @pytest.mark.slow
-def test_the_curve_solves_the_swap_anew_for_each_budget(found):
-    k = next(k for k, each in enumerate(found.trials) if each.label == "swap, 8 cells")
-    curve = found.curve(k, [0.1, 0.5, 1.0, 4.0])
-    assert (curve["loss"] <= curve["epsilon"] + 1e-9).all()
-    assert curve["change"].is_monotonic_decreasing
-    assert curve["allowed"].to_numpy() == pytest.approx(1 / (1 + np.exp(-curve["epsilon"])))
-    assert curve["rows_equal"][2] == pytest.approx(found.trials[k].rows_equal, abs=0.03)
-
-
-@pytest.mark.slow
 def test_the_curve_of_noise_is_that_of_fits_at_each_budget():
     told = plan(people(), "group", public=["visits", "town"], noise="laplace")
     curve = told.curve(0, [0.5, 2.0])
@@ -280,7 +266,7 @@ def test_columns_that_are_weights_or_say_what_others_say_are_named():
     table = people(600)
     table["sample_weight"] = np.random.default_rng(0).integers(1, 99, 600)
     table["place"] = table["town"].map({"x": 3, "y": 1, "z": 2})
-    told = " ".join(plan(table, "group", noise="swap").notes)
+    told = " ".join(plan(table, "group", **BINNED).notes)
     assert "'sample_weight' looks like a weight" in told
     assert "'town' says what 'place' says" in told
     assert "'visits' says" not in told
@@ -293,16 +279,10 @@ def test_unique_rows_and_the_smallest_group_are_counted_before_and_after(found):
     assert found.table["smallest"].iloc[0] == sizes.min()
 
 
-def test_what_columns_cost_a_swap_if_they_are_known_is_said_of_each(found):
-    told = next(note for note in found.notes if note.startswith("known= by the rows that stay"))
-    assert "'town' " in told
-    assert "'visits' " in told
-
-
 @pytest.mark.slow
 def test_whole_groups_are_held_out():
     table = people(900).assign(person=np.repeat(np.arange(300), 3))
-    how = {"public": ["score"], "noise": "swap", "prior": SMALL_TREES}
+    how = {"public": ["score"], **BINNED}
     told = plan(table, "group", groups="person", **how)
     own = told.measurer
     held = set(own.held["person"])
@@ -321,8 +301,8 @@ def test_whole_groups_are_guaranteed_and_attacked_where_they_are_asked_for():
     ill = rng.integers(0, 2, 600)[person]
     table = pd.DataFrame({"person": person, "ill": ill})
     table["score"] = (rng.normal(0, 1, len(person)) + 0.8 * ill).round(1)
-    singly = plan(table, "ill", groups="person", noise="swap")
-    told = plan(table, "ill", groups="person", max_group=3, noise="swap", max_rows=1000)
+    singly = plan(table, "ill", groups="person", **BINNED)
+    told = plan(table, "ill", groups="person", max_group=3, **BINNED, max_rows=1000)
     noiser = told.noiser(0)
     assert (noiser.groups, noiser.max_group) == ("person", 3)
     assert "that all rows of a group of person share" in noiser.certificate_.promise()
@@ -347,10 +327,10 @@ def test_rows_of_one_group_count_as_one_in_the_error_of_an_attack():
 @pytest.mark.slow
 def test_a_table_that_is_held_out_and_follows_another_distribution_is_named():
     other = people(600, seed=3).assign(score=lambda t: t["score"] + 2.0)
-    told = plan(people(600), "group", public=["score", "town"], holdout=other, noise="swap")
+    told = plan(people(600), "group", public=["score", "town"], holdout=other, **BINNED)
     assert any("another distribution" in note and "'score'" in note for note in told.notes)
     alike = people(600, seed=4)
-    told = plan(people(600), "group", public=["score", "town"], holdout=alike, noise="swap")
+    told = plan(people(600), "group", public=["score", "town"], holdout=alike, **BINNED)
     assert not any("another distribution" in note for note in told.notes)
     assert (told.n_fitted, told.n_held) == (600, 600)
 
@@ -359,7 +339,7 @@ def test_a_table_that_is_held_out_and_follows_another_distribution_is_named():
 def test_rare_secrets_are_named_and_not_attacked():
     table = people(900)
     table.loc[:30, "group"] = "rare"
-    told = plan(table, "group", public=["score"], noise="swap")
+    told = plan(table, "group", public=["score"], **BINNED)
     assert any("'rare'" in note and "too few rows" in note for note in told.notes)
 
 
@@ -378,7 +358,7 @@ def test_rare_secrets_are_named_and_not_attacked():
         ({"groups": [1] * 300, "max_group": 2}, ValueError, "groups= must name"),
         ({"groups": [1] * 300, "holdout": people(100)}, ValueError, "name a column of both"),
         ({"holdout": people(100)[["group"]]}, ValueError, "holdout lacks column"),
-        ({"nois": "swap"}, TypeError, "plan has no setting 'nois'"),
+        ({"nois": "laplace"}, TypeError, "plan has no setting 'nois'"),
         ({"public": ["well"], "random_state": -1}, ValueError, "random_state"),
     ],
 )
@@ -397,7 +377,8 @@ def test_what_the_caller_fixes_is_not_varied():
 
 
 def test_a_refused_setting_is_told_in_its_row(found):
-    told = plan(people(300), "group", public=["score"], noise="swap", alpha=2.0)
+    how = {"adversaries": "confidence", "known": "score"}  # which do not go together
+    told = plan(people(300), "group", public=["score"], **BINNED, **how)
     assert {row.verdict for row in told.trials} == {"refused"}
     with pytest.raises(ValueError, match="row 0 was refused"):
         told.noiser(0)
@@ -419,17 +400,17 @@ def test_a_plan_that_is_interrupted_keeps_what_is_done(monkeypatch):
     monkeypatch.setattr(planning.Measurer, "tried", tried)
     told = plan(people(300), "group", public=["score"])
     assert [row.verdict for row in told.trials].count("not tried") == len(told.trials) - 1
-    assert told.trials[0].label == "swap, 8 cells"
+    assert told.trials[0].label == "Laplace noise, 5 bins"
 
 
 @pytest.mark.slow
 def test_dates_become_days_in_the_pipeline_of_a_row():
     table = people(300)[["group", "score"]]
     table["since"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(300) % 9, "D")
-    told = plan(table, "group", dates="days", noise="swap")
+    told = plan(table, "group", dates="days", **BINNED)
     released = told.noiser(0).transform(table)
     assert set(released["since"]) <= set(range(18262, 18271))
-    assert plan(table, "group", noise="swap").columns.loc["since", "use"] == "leave out"
+    assert plan(table, "group", **BINNED).columns.loc["since", "use"] == "leave out"
 
 
 def test_a_plan_is_json_without_rows(found):
@@ -444,16 +425,8 @@ def test_missing_values_are_planned_with():
     table = people(400)
     table.loc[::9, "town"] = None
     table.loc[::7, "group"] = None
-    told = plan(table, "group", public=["town", "visits"], noise="swap")
+    told = plan(table, "group", public=["town", "visits"], **BINNED)
     assert told.trials[0].verdict == "holds"
-
-
-@pytest.mark.slow
-def test_diabetes_is_released_nearly_as_it_is():
-    table = load_diabetes(as_frame=True, scaled=False).data
-    how = {"public": ["age", "bmi", "bp"], "noise": "swap", "prior": SMALL_TREES}
-    told = plan(table, "sex", **how)
-    assert told.trials[0].change < 0.1
 
 
 def test_days_are_those_of_the_calendar_for_every_kind_of_date():

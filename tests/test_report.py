@@ -226,9 +226,6 @@ SETTINGS = [
     {"secret_pairs": [("no", "yes")]},
     {"prior": "gaussian", "public": "cars", "delta": 1e-3},
     {"known": "old"},
-    {"noise": "swap"},
-    {"noise": "swap", "known": "old"},
-    {"noise": "swap", "public": "cars"},
 ]
 
 
@@ -237,7 +234,7 @@ def test_what_recipients_get_is_the_same_for_very_different_rows(settings):
     told = []
     for table in (make_table(), make_table(1, 400, shift=2)):
         noiser = make_noiser(table, **settings)
-        whole = "alpha" in settings or settings.get("noise") == "swap"
+        whole = "alpha" in settings
         form = None if whole else PufferfishRelease.from_json(noiser.to_json())
         for each in (noiser, form or noiser):
             found = report(each, kind="external", name="loans", by="me")
@@ -246,20 +243,6 @@ def test_what_recipients_get_is_the_same_for_very_different_rows(settings):
             told.append([dropped(way, *dates) for way in ways])
     assert told[0] == told[2]
     assert told[1] == told[3]
-
-
-def test_what_recipients_get_of_a_swap_tells_no_number_of_classes_that_were_joined():
-    table = make_table(1, 2000)
-    table["cars"] += 10 * (np.arange(2000) < 4)  # few rows have these, so that classes are joined
-    noiser = make_noiser(table, noise="swap", known="cars")
-    facts = noiser.certificate_.facts
-    assert facts.n_strata < facts.n_values
-    told = report(noiser, kind="external")
-    inside = f"one of {facts.n_strata}, of {facts.n_values} values"
-    assert inside in str(report(noiser))
-    for way in (told.html, told.markdown, told.to_json(), str(told)):
-        assert inside not in way
-        assert "(of values, or of several that were joined; no finer)" in way.replace("\\", "")
 
 
 def test_what_recipients_get_names_no_value_that_was_found(noiser):
@@ -505,12 +488,11 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
 
 @pytest.mark.slow
 def test_the_figures_of_an_audit_are_those_of_its_table():
-    noiser = make_noiser(noise="swap")
+    noiser = make_noiser()
     table = make_table(7, 400)
     found = audit(noiser, table, task="old", repeats=1, knows=[])
     told = report(noiser, found)
     figures, best = figures_of(told), found.table.loc[found.table["auc"].idxmax()]
-    assert figures["Rows that stay equal"][0] == f"{noiser.swap_.unchanged:.1%}"
     assert figures["Best attack found"][0] == f"{best['auc']:.3f} AUC"
     assert figures["Best attack found"][1].endswith(f"allowed: {best['auc_allowed']:.3f}")
     own = found.utility.set_index("what").loc["AUC on true rows"]

@@ -134,9 +134,10 @@ def test_a_real_release_is_decided_on_one_screen_and_printed_on_few_pages(browse
     adult = table("adult", keep_default_na=False).drop(columns=["income", "fnlwgt"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        noiser = PufferfishNoiser(sensitive="sex", noise="swap").fit(adult[:3000])
+        how = {"public": ["age", "education"], "n_bins": 5}
+        noiser = PufferfishNoiser(sensitive="sex", **how).fit(adult[:3000])
         found = audit(noiser, adult[3000:5000], task="hours-per-week")
-        planned = plan(adult[:1200], "sex", noise="swap")
+        planned = plan(adult[:1200], "sex", **how)
     for kind, most in (("internal", 4), ("external", 1)):
         path = tmp_path / f"{kind}.html"
         report(noiser, found, planned, kind, name="Adult", by="A. Clerk").save(path)

@@ -65,11 +65,10 @@ def said(noiser):
 UNCHANGED = pytest.mark.filterwarnings("ignore:Column.s. 'cars' need no noise")
 
 
-@pytest.mark.parametrize("noise", ["laplace", "swap"])
 @pytest.mark.parametrize("kind", TOLD)
-def test_an_order_or_an_index_that_tells_is_warned_of_and_certified(kind, noise):
+def test_an_order_or_an_index_that_tells_is_warned_of_and_certified(kind):
     table, what = TOLD[kind]
-    noiser, told = fitted(table, noise=noise)
+    noiser, told = fitted(table)
     assert len(told) == 1
     assert told[0].startswith(f"the {what}")
     assert "tells 'secret' and is released" in told[0]
@@ -81,14 +80,13 @@ def test_an_order_or_an_index_that_tells_is_warned_of_and_certified(kind, noise)
     assert any("does NOT cover that" in x and way in x for x in said(noiser))
 
 
-@pytest.mark.parametrize("noise", ["laplace", "swap"])
 @pytest.mark.parametrize(
     "table",
     [SHUFFLED, SHUFFLED.set_axis(RNG.permutation(N)), pl.from_pandas(SHUFFLED)],
     ids=["pandas", "an index of lots", "polars"],
 )
-def test_nothing_is_said_of_shuffled_rows_but_that_their_order_is_released(table, noise):
-    noiser, told = fitted(table, noise=noise)
+def test_nothing_is_said_of_shuffled_rows_but_that_their_order_is_released(table):
+    noiser, told = fitted(table)
     assert told == []
     [sentence] = said(noiser)
     assert AS_THEY_ARE in sentence

@@ -17,10 +17,11 @@ from sklearn_puffer import (
     PufferfishSGDClassifier,
     PufferfishSGDRegressor,
     PufferfishSum,
+    PufferfishSwap,
 )
 from sklearn_puffer._noise import grid_step, sampler
 from sklearn_puffer._noise.sampler import BATCH
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, RecordSwap
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
@@ -43,7 +44,7 @@ def test_every_parameter_that_is_named_exists():
             Ledger.create,
             Ledger.spend,
             PersonLedger.create,
-            RecordSwap,
+            PufferfishSwap,
         )
         for name in inspect.signature(call).parameters
     }

@@ -214,7 +214,6 @@ def test_streams_keyed_rows_bins_and_drift_have_times():
 REFUSED = {
     "secret": lambda table: PufferfishNoiser(1.0, sensitive="x").fit(table),
     "bins": lambda table: PufferfishNoiser(1.0, sensitive={"x": 3}).fit(table),
-    "swap": lambda table: noiser(noise="swap").fit(table),
     "audit": lambda table: audit(noiser(random_state=None).fit(table), table),
 }
 

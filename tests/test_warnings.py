@@ -11,8 +11,6 @@ from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, PufferfishWarning
-from sklearn_puffer._noiser.swap_reserve import few_served
-from sklearn_puffer._release import SWAP_WARNING
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.drift import ColumnDrift, Drift
 from sklearn_puffer._release.evidence import weak_warning
@@ -166,8 +164,6 @@ DRIFT = Drift(
     columns=tuple(ColumnDrift(LONG, 0.5, 0.5, 0.123456, 0.0) for _ in range(9)),
 )
 SENTENCES = {
-    "swap": lambda: SWAP_WARNING,
-    "reserve": lambda: few_served(SimpleNamespace(reserve=SimpleNamespace(rows=[1, 2])))[0],
     "quiet": lambda: say.quiet_warnings(FACTS)[0],
     "quiet bins": lambda: say.quiet_warnings(SimpleNamespace(**{**vars(FACTS), "unchanged": []}))[
         0

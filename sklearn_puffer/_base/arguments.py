@@ -622,7 +622,13 @@ def inexact(before: Array, after: FloatArray) -> Any:
     return plain(objects[changed][0]) if np.any(changed) else None
 
 
+_NO_PROMISE = (
+    "its promise was false for readers with a better model of the rows; PufferfishSwap keeps one "
+    "for whole tables, PufferfishMicroaggregator for single rows."
+)
 _INSTEAD = {
+    "noise='swap'": _NO_PROMISE,
+    "noise.RecordSwap": _NO_PROMISE,
     "noise='optimal'": "PufferfishMicroaggregator releases rows of many columns; use it, or "
     "noise='laplace'.",
     "noise.OptimalChannel": "PufferfishMicroaggregator releases rows of many columns; use it, or "

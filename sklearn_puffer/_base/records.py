@@ -270,7 +270,7 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def utc_now() -> str:

@@ -2,11 +2,9 @@
 
 from sklearn_puffer._fits.crossfit import (
     cross_fitted,
-    fitted,
     folds_of,
     learnable,
     name_of,
-    posteriors_of,
     predicted,
     refitted,
 )
@@ -22,6 +20,5 @@ from sklearn_puffer._fits.observed import (
     quality_of,
     smoothed,
     spread_masses,
-    targets,
     whole_masses,
 )

@@ -2,10 +2,6 @@
 
 from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import coarse_lower
-from sklearn_puffer._losses.channel_losses import (
-    SwapDistributions,
-    swap_losses,
-)
 from sklearn_puffer._losses.divergences import Panels, compose
 from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval
 from sklearn_puffer._losses.joint_grids import (

@@ -48,7 +48,6 @@ from sklearn_puffer._noise.sampler import (
     Entropy,
     Grid,
     NoiseSource,
-    NotCopied,
     Sampler,
     Stream,
     coarse_enough,

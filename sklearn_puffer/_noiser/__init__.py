@@ -13,8 +13,5 @@ from sklearn_puffer._noiser.mechanism import noise_of
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint
 from sklearn_puffer._noiser.scales import find_scales
-from sklearn_puffer._noiser.swap_release import swap_of
-from sklearn_puffer._noiser.swap_result import HeldSwap, SwapCurve, held_swap
-from sklearn_puffer._noiser.swap_rows import RowByRow, WideRows, of_place
 from sklearn_puffer._noiser.utility import RawDistribution, column_moves, released_shares, utilities
 from sklearn_puffer._noiser.worst_case_loss import FittedNoise

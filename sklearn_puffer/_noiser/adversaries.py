@@ -106,13 +106,6 @@ class ModelDistributions:
     masses: Mapping[Name, Array]
     facts: tuple[ModelFacts, ...]
 
-    def of_cells(self, sensitive: Name, cells: Array, n_cells: int) -> Array:
-        """Return the mass of each cell for each secret, shape (n_secrets, n_cells), int64.
-
-        ``cells`` has the cell of each row.
-        """
-        return cell_masses(self.masses[sensitive], cells, n_cells)
-
     def adversary(self, read: TableRead) -> Adversary:
         """Return the distributions over the columns of the table."""
         return weighed_adversary(read.secrets, read.columns, read.readers, read.groups, self.masses)

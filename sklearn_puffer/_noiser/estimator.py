@@ -4,46 +4,21 @@ from __future__ import annotations
 
 import copy
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import check_positive, fitting, once_warned
-from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.fit_table import learn
-from sklearn_puffer._noiser.lazy_swap import find_lazily, plan_swap
 from sklearn_puffer._noiser.mechanism import noise_of, with_more_noise
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
-from sklearn_puffer._noiser.swap_release import check_size, swap_of
-from sklearn_puffer._noiser.swap_reserve import (
-    NO_RESERVE,
-    Service,
-    check_keyless,
-    few_served,
-    gives_donors,
-    refuse_share,
-    with_reserve,
-)
-from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_codes
 from sklearn_puffer._release import (
-    Draw,
     FitRows,
-    Keying,
     LearntMechanism,
-    Released,
     TableRelease,
-    UtilityWarning,
-    next_table,
     refuse_lazy,
     refuse_weights,
     row_groups,
 )
-from sklearn_puffer._tables import LazyTable, Table, readable, secret_columns
-from sklearn_puffer.noise import RecordSwap, record_swap
-
-# the donors that are left: in no copy of the noiser, so that none is given twice
-_services: WeakKeyDictionary[PufferfishNoiser, Service] = WeakKeyDictionary()
 
 
 class PufferfishNoiser(TableRelease):
@@ -54,9 +29,8 @@ class PufferfishNoiser(TableRelease):
 
     .. math:: \left|\log \frac{P(Y = y \mid S = s_i)}{P(Y = y \mid S = s_j)}\right| \le \varepsilon
 
-    for every protected pair (s_i, s_j); `transform` adds that noise. With ``noise="swap"`` there is
-    none: people exchange their rows, so that the table stays what it was, and whose a row is is
-    known only within the budget. The page "Parameters" says more of each setting.
+    for every protected pair (s_i, s_j); `transform` adds that noise. The page "Parameters" says
+    more of each setting.
 
     Parameters
     ----------
@@ -85,9 +59,8 @@ class PufferfishNoiser(TableRelease):
         given as {secret: prior object}, or learnt by a classifier.
     strategy : name or strategy object, default="exact"
         How the scale is found. "exact" needs the least noise; the others are published mechanisms.
-    noise : "laplace", "gaussian", "cauchy", "swap" or an object, default="laplace"
-        A family of noise; or "swap", in which people exchange their rows (`noise.RecordSwap` has
-        the settings).
+    noise : "laplace", "gaussian", "cauchy" or an object, default="laplace"
+        A family of noise.
     dependence : "joint", "independent" or list of column groups, default="joint"
         "joint" protects the row as a whole. The others trust that columns, or groups of them, are
         independent given the secret.
@@ -141,9 +114,7 @@ class PufferfishNoiser(TableRelease):
         How much of each public column survives, beside what the best constant in its place does.
     theta_ : pandas.Series of shape (n_public,)
         Noise scale of each public column in its own units; 0 where no noise is needed. Of a column
-        without an order it is -log(1 - rho). Of noise only.
-    swap_ : Swap
-        Of a swap only: posteriors, counts, costs, flows, and who stays.
+        without an order it is -log(1 - rho).
     priors_ : dict
         ``priors_[sensitive][secret][columns]``: the distribution of the columns given the secret.
     secret_pairs_ : dict
@@ -175,16 +146,6 @@ class PufferfishNoiser(TableRelease):
 
     ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
     input, which reveals nothing more, but is not a fresh release.
-
-    *Swaps.* `transform` exchanges rows among those of X: its cells are counted, flows are solved
-    for it, and held to the budget before anything is released. Their secrets are taken to be as
-    frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is all
-    that is guaranteed: under a key the same table is the same release. With
-    ``RecordSwap(donors=)`` each row is released by itself, by the counts of `fit`: it stays as it
-    is or becomes a donor, which is given once; more rows than the donors are for raise an
-    ``OverspentError``. A swap of a lazy table is drawn when the plan is made, from some 40 bytes
-    of each row and the public values of those that leave their cell; the plan holds these, and who
-    got whose. A table whose rows have changed since fails.
 
     References
     ----------
@@ -279,8 +240,7 @@ class PufferfishNoiser(TableRelease):
             the table. Otherwise there is one for each column that may be binned, and one for each
             sensitive column and group of columns.
             Classifiers are fitted on all distinct rows of the sensitive and public
-            columns before binning, in one scan. So is a swap, whose classifiers and cells are
-            learnt from at most 131,072 of these rows, chosen by digests of their public values.
+            columns before binning, in one scan.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -307,10 +267,8 @@ class PufferfishNoiser(TableRelease):
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
             In memory: a lazy table is fitted on, and released by `transform` with ``row_id``.
-        y : array-like of n_rows, default=None
-            Never taken for a secret. For a swap, labels of up to 20 values, which stay with their
-            owners. Rows are exchanged among equal labels, and by the counts of the fitted rows the
-            guarantee also holds for readers who see the labels.
+        y : ignored
+            Never taken for a secret.
         **fit_params : dict
             What `fit` takes besides.
 
@@ -318,27 +276,9 @@ class PufferfishNoiser(TableRelease):
         -------
         table of the type of X, of shape (n_rows, n_public)
             As `transform` returns it.
-
-        Notes
-        -----
-        A swap uses the counts of the fitted rows here, and nothing is estimated;
-        ``fit(X).transform(X)`` treats the same rows as new ones.
         """
         refuse_lazy(X)
-        if record_swap(self.noise) is None:
-            return super().fit_transform(X, y, **fit_params)
-        if fit_params.get("sample_weight") is not None:
-            raise ValueError(
-                'sample_weight counts rows of which X has one each, and noise="swap" exchanges the '
-                "rows of X; give each row as often as it counts, or call fit and transform."
-            )
-        if hasattr(table := readable(X), "__len__"):
-            check_size(len(table))
-        donors = refuse_share(self.noise)
-        self.fit(X, y, **fit_params)
-        if y is None and donors is None:
-            return self.transform(X)
-        return self._swapped_beside(X, y, fit_params.get("sensitive_features"))
+        return super().fit_transform(X, y, **fit_params)
 
     def noisier(self, factor: float) -> Self:
         """Return a copy of this fitted noiser that adds ``factor`` times the noise.
@@ -385,8 +325,7 @@ class PufferfishNoiser(TableRelease):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        swap = record_swap(self.noise) is not None
-        tags.input_tags.allow_nan = self.missing in ("category", "propagate") or swap
+        tags.input_tags.allow_nan = self.missing in ("category", "propagate")
         return tags
 
     def _checked_parameters(self) -> Settings:
@@ -397,96 +336,13 @@ class PufferfishNoiser(TableRelease):
         return super()._rows_to_fit(X, y, sensitive_features, sample_weight)
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
-        if parameters.swap is not None:
-            return self._learnt_swap(parameters, parameters.swap, rows)
         with once_warned():
             return learn(parameters, rows)
-
-    def _learnt_swap(self, settings: Settings, swap: RecordSwap, rows: FitRows) -> LearntSwap:
-        if swap.donors is not None:
-            entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
-            return LearntSwap(*with_reserve(settings, rows, entropy))
-        if isinstance(rows.table, LazyTable):
-            return LearntSwap(find_lazily(settings, rows, rows.table))
-        return LearntSwap(find_swap(read_rows(settings, rows)))
-
-    def _taken(self, learnt: LearntMechanism) -> None:
-        service = learnt.service if isinstance(learnt, LearntSwap) else None
-        _services.pop(self, None)  # an earlier fit's donors go
-        if isinstance(learnt, LearntSwap) and service is not None:
-            self._warn(few_served(learnt.fit), "reserve", UtilityWarning, stacklevel=4)
-            _services[self] = service
 
     @property
     def theta_(self) -> Any:
         """The noise scale of each public column: a Series, by name or position."""
         check_is_fitted(self)
-        if swap_of(self._fitted) is not None:
-            raise AttributeError(
-                "theta_ is the scale of noise, and this noiser swaps rows; look at swap_ and "
-                "utility_."
-            )
         noise = noise_of(self._fitted)
         assert noise is not None
         return noise.theta()
-
-    @property
-    def donors_left_(self) -> Any:
-        """The donors that are left for single rows: a DataFrame by stratum and cell.
-
-        ``donors`` and ``senders`` count rows of the reserve, and ``rows_left`` the rows of the
-        stratum that will be released. It tells between which cells rows moved: keep it secret.
-        """
-        check_is_fitted(self)
-        if not gives_donors(self.noise):
-            raise AttributeError("donors_left_ is there with noise=RecordSwap(donors=...) only.")
-        if self not in _services:
-            raise ValueError(NO_RESERVE)
-        return _services[self].left()
-
-    def _swapped_beside(self, X: Any, y: Any, given: Any) -> Any:
-        """Return the fitted rows, exchanged among rows with equal labels."""
-        swap = swap_of(self._fitted)
-        assert swap is not None
-        self._check_certified()
-        table = next_table(self, X)
-        secrets = None if given is None else secret_columns(given, table.n_rows, X)
-        rows = FitRows(table, secrets, None, self.sensitive)
-        read = read_rows(Settings.of(self.get_params(deep=False)), rows)
-        wide = None if read.groups is None else read.groups.wide
-        labels = label_codes(y, table.n_rows, X, wide)
-        release, strata_and_cells = beside_labels(swap, read, labels)
-        draw = Draw(self._entropies()())
-        return release.released(table, self._fitted.rules, draw, strata_and_cells)[0]
-
-    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
-        if not gives_donors(self.noise):
-            return super()._released(table, X, keying, draw)
-        check_keyless(keying)
-        if self not in _services:
-            raise ValueError(NO_RESERVE)
-        swap, entropy = swap_of(self._fitted), self._entropies()()(0)
-        assert swap is not None
-        rules = self._fitted.rules
-        served = _services[self].served(swap, table, rules.passed, rules.order, entropy)
-        return served, None
-
-    def _check_streamed(self) -> None:
-        if gives_donors(self.noise):
-            raise ValueError(
-                "donors are given by transform, to the rows of tables of any size; call it with "
-                "each batch, in the type of the table that was fitted."
-            )
-        if not self._fitted.mechanism.by_row:
-            raise ValueError(
-                "batches are released row by row, and a swap exchanges the rows of a whole table; "
-                "read them into one table, or scan them as a lazy one with row_id=, and call "
-                "transform."
-            )
-
-    def _planned(self, X: Any, keying: Keying) -> Any:
-        if gives_donors(self.noise):
-            check_keyless(keying)
-        if swap_of(self._fitted) is not None:
-            return plan_swap(self._fitted, X, keying)
-        return super()._planned(X, keying)

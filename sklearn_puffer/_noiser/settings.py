@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import (
+    RetiredError,
     check_choice,
     check_jobs,
     check_positive,
@@ -37,11 +38,8 @@ from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours, str
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
 from sklearn_puffer.noise import (
     FAMILIES,
-    SWAP,
     Noise,
-    RecordSwap,
     is_family,
-    record_swap,
 )
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
@@ -140,8 +138,6 @@ class Settings:
     noise : Noise
         The family; what it is called stands in ``noise_name``.
     weights : mapping or str
-    swap : RecordSwap or None
-        Takes the place of the noise.
     seed, n_jobs : int or None
     """
 
@@ -151,7 +147,6 @@ class Settings:
     noise: Noise
     noise_name: str
     weights: Mapping[Any, float] | str
-    swap: RecordSwap | None
     seed: int | None
     n_jobs: int | None
 
@@ -165,16 +160,14 @@ class Settings:
             Naming the parameter, its value and the way out.
         """
         check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
-        knowledge, swap = Knowledge.of(params), record_swap(params["noise"])
-        noise, noise_name = _checked_noise("laplace" if swap else params["noise"])
+        noise, noise_name = _checked_noise(params["noise"])
         settings = cls(
             guarantee=Guarantee.of(params),
             columns=Columns.of(params),
-            knowledge=knowledge,
+            knowledge=Knowledge.of(params),
             noise=noise,
-            noise_name="record swap" if swap else noise_name,
+            noise_name=noise_name,
             weights=_checked_weights(params["weights"]),
-            swap=swap,
             seed=check_seed(params["random_state"]),
             n_jobs=check_jobs(params["n_jobs"]),
         )
@@ -198,8 +191,7 @@ class Settings:
         for refused, sentence in _conflicts(self):
             if refused:
                 raise ValueError(sentence)
-        if self.swap is None:
-            self._check_pair(_pair(1, mixtures=self.knowledge.has_mixtures))
+        self._check_pair(_pair(1, mixtures=self.knowledge.has_mixtures))
 
     def check_fitted_rows(self, n_columns: int) -> None:
         """Refuse what no priors fitted to joint columns have, before any is fitted.
@@ -369,9 +361,9 @@ def _checked_strategy(value: Any) -> tuple[Strategy, str]:
 def _checked_noise(value: Any) -> tuple[Noise, str]:
     """Return noise of the family, and what to call it."""
     if isinstance(value, str):
-        if value == "optimal":
-            raise ValueError(gone("noise='optimal'"))
-        return FAMILIES[check_choice(value, "noise", [*FAMILIES, SWAP])](), value
+        if value in ("optimal", "swap"):
+            raise RetiredError(gone(f"noise={value!r}"))
+        return FAMILIES[check_choice(value, "noise", FAMILIES)](), value
     if is_family(value):
         return value, value.name
     raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise object, got {value!r}.")
@@ -476,8 +468,6 @@ _Conflicts = list[tuple[Any, str]]
 def _conflicts(s: Settings) -> _Conflicts:
     """Return what is refused whatever the data; sentences name the argument and the way out."""
     known, grouped = s.columns.known, s.columns.grouped
-    if s.swap is not None:
-        return [(refused, f'noise="swap" {why}.') for refused, why in _against_swap(s, s.swap)]
     return [
         *(_against_groups(s, f"groups={quoted(grouped.column)}") if grouped else []),
         (
@@ -519,76 +509,6 @@ def _against_groups(s: Settings, groups: str) -> _Conflicts:
             columns.hangs_together and knowledge.strategy is not exact,
             "within_group='any' has a bound of its own, got "
             f"strategy={quoted(knowledge.strategy_name)}; leave strategy out.",
-        ),
-    ]
-
-
-def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
-    """Return refusals of parameters that have any other value than the usual one."""
-    values = {
-        "alpha": s.guarantee.notion.to_dict().get("alpha"),
-        "strategy": s.knowledge.strategy_name,
-        "groups": None if s.columns.grouped is None else s.columns.grouped.column,
-    }
-    values |= {"n_bins": s.columns.n_bins, "output": s.columns.output}
-    values |= {"dependence": s.knowledge.dependence}
-    return [
-        (
-            values[name] != value,
-            f'{why}, got {name}={quoted(values[name])}; leave {name} out, or use noise="laplace"',
-        )
-        for name, (value, why) in usual.items()
-    ]
-
-
-def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
-    """Return what does not go with a swap."""
-    guarantee, columns, knowledge = s.guarantee, s.columns, s.knowledge
-    usual = {
-        "alpha": (None, "has no Renyi guarantee"),
-        "n_bins": (None, "releases the rows as they are"),
-        "output": ("native", "releases the rows as they are"),
-        "strategy": ("exact", "has an exact loss"),
-        "dependence": ("joint", "protects the released row as a whole"),
-    }
-    values = swap.cells == "values"
-    others = [
-        x
-        for x in (knowledge.prior, knowledge.fit, *knowledge.adversaries)
-        if x is not None and x != COUNTED
-    ]
-    return [
-        *_alone(s, usual),
-        (
-            guarantee.releases != 1,
-            f"releases rows once, got releases={guarantee.releases}: two swaps of the same people "
-            'can tell everything; release once, or use noise="laplace"',
-        ),
-        (
-            columns.grouped and swap.donors is not None,
-            "with donors releases rows one by one, and a bound for one row says nothing about a "
-            "group; leave donors out, or groups",
-        ),
-        (
-            columns.grouped and swap.cost is not None,
-            "with cost= is asked about single rows, and groups= are wider; leave cost out",
-        ),
-        (
-            not all(map(is_model, others)),
-            "counts what cells of rows tell, and a classifier or the default cuts rows into cells; "
-            "pass a classifier as prior= and in adversaries=, or leave them out",
-        ),
-        (
-            values and knowledge.models,
-            'with cells="values" has no classifier; leave prior and adversaries out',
-        ),
-        (
-            values and swap.within == "shuffle",
-            'with cells="values" has nothing to shuffle within cells; leave within out',
-        ),
-        (
-            s.weights == "optimal",
-            'weighs changes in units that you set, got weights="optimal"; leave weights out',
         ),
     ]
 

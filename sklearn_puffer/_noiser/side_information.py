@@ -297,5 +297,6 @@ def _out_of_reach(read: TableRead, part: Part) -> str:
         f"known={quoted(read.settings.columns.known)} keeps columns unchanged, which needs the "
         f"exact loss of rows of {listed(names, 10)}, and under {read.settings.noise_name} noise "
         "and this guarantee it is not computed for so many columns, values or secrets; use fewer "
-        "of them, bins (n_bins), Laplace noise without delta and alpha, or noise='swap'."
+        "of them, bins (n_bins), Laplace noise without delta and alpha, or "
+        "PufferfishMicroaggregator(known=)."
     )

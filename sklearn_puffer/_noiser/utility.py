@@ -28,7 +28,6 @@ from scipy.sparse import coo_array
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
-from sklearn_puffer._noiser.swap_release import swap_of
 from sklearn_puffer._release import ColumnUtility, next_table
 from sklearn_puffer._tables import (
     Column,
@@ -570,12 +569,6 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
         )
     noiser._check_as_certified()
-    if swap_of(noiser._fitted) is not None:
-        raise ValueError(
-            "noiser is a swap, which exchanges whole rows: every column as a whole stays what it "
-            "was, and its values have no distribution by which they move; look at SwapDisplay and "
-            "utility_."
-        )
     read = next_table(noiser, table)
     _, release = release_of(noiser, name)
     column = release.column

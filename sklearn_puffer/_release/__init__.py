@@ -28,7 +28,6 @@ from sklearn_puffer._release.drift import (
     PARTS,
     ConditionalMargins,
     Drift,
-    FittedMargins,
     Margin,
     RowsOfSecrets,
     Seen,
@@ -43,6 +42,7 @@ from sklearn_puffer._release.evidence import (
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
+    Kept,
     ModelFacts,
     PairLoss,
     RowsTogether,
@@ -77,12 +77,8 @@ from sklearn_puffer._release.mechanism import (
     keyed_context,
 )
 from sklearn_puffer._release.out_of_memory import (
-    CHANGED_SINCE,
-    KeyedPart,
-    check_ids,
     check_stream,
     keyed_mark,
-    read_lazily,
     rows_of_stream,
     types_of,
 )
@@ -120,16 +116,6 @@ from sklearn_puffer._release.records import (
     read_tree,
     stated,
     written,
-)
-from sklearn_puffer._release.row_certificates import (
-    NOT_BETTER,
-    SWAP_READERS,
-    SWAP_WARNING,
-    Kept,
-    ReserveFacts,
-    SwapCertificate,
-    SwapFacts,
-    swap_assumptions,
 )
 from sklearn_puffer._release.rows import (
     CountedTable,

@@ -33,6 +33,15 @@ _PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built 
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The share of the people with one secret who keep their own row."""
+
+    sensitive: Name
+    secret: Any
+    share: float
+
+
+@dataclass(frozen=True)
 class PairLoss:
     """The privacy loss of one secret against another, in this direction.
 

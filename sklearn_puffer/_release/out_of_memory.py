@@ -422,12 +422,6 @@ def check_ids(X: Any, row_id: str) -> None:
     check_unlike(distinct, rows, row_id)
 
 
-CHANGED_SINCE = (
-    "X is not the table that transform was called with: some rows have other ids or other values; "
-    "write the table once, and call transform on that."
-)
-
-
 class _KeyFaultError(Exception):
     """A key that cannot be used: the kind of error, and its sentence, which no key is in."""
 
@@ -499,7 +493,7 @@ class KeyedPart:
             kind, said = error.args
             error_of_key: Exception = kind(said)
             return error_of_key
-        if str(error).startswith("row_id ") or str(error) == CHANGED_SINCE:  # counts and types
+        if str(error).startswith("row_id "):  # counts and types
             return ValueError(str(error))
         names = self.at_fault(part)
         where = f"column {listed(names)} holds" if names else "some rows hold"

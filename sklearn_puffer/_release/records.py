@@ -295,8 +295,9 @@ def certificate_from_dict(
             f"field schema must be {READ_SCHEMAS[0]!r}, got {quoted(record.get('schema'))}, of "
             f"version {quoted(record.get('version'))} of the library"
         )
-    if "channel" in record:
-        raise RetiredError(gone("noise='optimal'"))
+    for field, name in (("channel", "noise='optimal'"), ("swap", "noise='swap'")):
+        if field in record:
+            raise RetiredError(gone(name))
     hints = get_type_hints(kind)
     reader = Fields(record)
     facts = {

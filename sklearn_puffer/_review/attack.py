@@ -1,9 +1,8 @@
 """One attack: a classifier learns on some rows, chooses events on others, and is judged on others.
 
 Rows are independent draws: what was chosen on other rows is fixed, and counts on the remaining rows
-are binomial. Of a swap, the rows that are learnt from and chosen on are one table, and the others
-another. The attackers, how they read rows, and groups of rows that are attacked as a whole come
-last.
+are binomial. The attackers, how they read rows, and groups of rows that are attacked as a whole
+come last.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
@@ -23,13 +22,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn.utils import shuffle
 
-from sklearn_puffer._base import Array, FloatArray, counted, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted, quoted
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._noiser import RowByRow, WideRows, of_place
 from sklearn_puffer._review.exact_tests import (
     Budget,
-    Exchanged,
-    Whole,
     findable,
     least_p,
     lower,
@@ -149,19 +145,9 @@ class Field:
     certified: Mapping[tuple[Any, Any], float]
     level: float
     tests: int
-    exchanged: Exchanged | None = None
-    slack: FloatArray | None = None
 
-    def event(self, question: Question, rows: Array) -> Whole | None:
-        """Return the same for an event that these rows are in, all of them where there are two."""
-        if self.exchanged is None or self.slack is None or not self.exchanged.two:
-            return self.whole(question)
-        return replace(self.exchanged, slack=float(self.slack[rows].sum()))
-
-    def whole(self, question: Question) -> Whole | None:
+    def whole(self, question: Question) -> tuple[int, int] | None:
         """Return how many rows have either secret, if events may depend on all that is released."""
-        if self.exchanged is not None:
-            return self.exchanged
         if self.guarantee.alpha is not None:  # under an order alpha there is no such test
             return None
         return int((self.codes == question.i).sum()), int((self.codes == question.j).sum())
@@ -221,8 +207,7 @@ def _judged(
     auc = float(twice_below(x, y).mean() / (2.0 * m))
     off = math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
     guarantee, corrected = field.guarantee, field.level / field.tests
-    inside = [part[scores >= event] for part, scores in zip(tested, (x, y), strict=True)]
-    whole = field.event(question, np.concatenate(inside))
+    whole = field.whole(question)
     (e, low, high), (f, least, most) = (_chance(part >= edge, field.level) for part in (x, y))
     (p, p_low, p_high), (q, q_low, q_high) = (
         _chance(part >= event, field.level) for part in (x, y)
@@ -433,6 +418,127 @@ def looks(model: Any, rows: Any) -> FloatArray:
 
 SIZE = "rows of the group"
 ROW_BY_ROW = "row by row"
+
+
+@dataclass(frozen=True, eq=False)
+class WideRows:
+    """The rows of each group, side by side.
+
+    Attributes
+    ----------
+    places : ndarray of int of shape (n_groups, width)
+        The rows of each group in the order of the table, and -1 behind them.
+    """
+
+    places: IntArray
+
+    @classmethod
+    def of(cls, codes: Array) -> WideRows:
+        """Return the rows of groups by their codes.
+
+        >>> WideRows.of(np.array([1, 0, 1])).places.tolist()
+        [[1, -1], [0, 2]]
+        """
+        order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+        within = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        places = np.full((len(sizes), int(sizes.max())), -1, dtype=np.int64)
+        places[codes[order], within] = order
+        return cls(places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def width(self) -> int:
+        """How many rows stand side by side."""
+        return int(self.places.shape[1])
+
+    @property
+    def first(self) -> Array:
+        """The first row of each group."""
+        return self.places[:, 0]
+
+    @property
+    def sizes(self) -> Array:
+        """How many rows each group has."""
+        return np.asarray((self.places >= 0).sum(axis=1))
+
+
+def of_place(name: Name, k: int) -> str:
+    """Return the name of a column of the k-th row of a group.
+
+    >>> of_place("age", 0)
+    'age #1'
+    """
+    return f"{name} #{k + 1}"
+
+
+class RowByRow(ClassifierMixin, BaseEstimator):
+    r"""A classifier of groups by their rows, as if these were independent given the secret.
+
+    .. math:: \log P(s \mid x_1, \ldots, x_g) = \sum_k \log \frac{P(s \mid x_k)}{P(s)} + \log P(s)
+
+    up to a constant, with each P(s | x) of a classifier of single rows.
+
+    Parameters
+    ----------
+    estimator : classifier
+    columns : list of names
+        Of single rows; those of the k-th row of a group are named as `of_place` does.
+    size : str
+        The column of group sizes.
+    """
+
+    def __init__(self, estimator: Any, columns: Sequence[Name], size: str) -> None:
+        self.estimator = estimator
+        self.columns = columns
+        self.size = size
+
+    def fit(self, X: Any, y: Array) -> RowByRow:
+        """Learn from all rows of all groups."""
+        rows, groups = self._single(X)
+        labels = np.asarray(y)
+        self.classes_, counts = np.unique(labels, return_counts=True)
+        self.prior_ = np.log(counts / counts.sum())
+        self.single_ = np.log(np.maximum(_shares(labels[groups], self.classes_), _LEAST))
+        self.model_ = clone(self.estimator).fit(rows, labels[groups])
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the chance of each secret for each group."""
+        rows, groups = self._single(X)
+        logs = np.log(np.maximum(self.model_.predict_proba(rows), _LEAST)) - self.single_
+        total = np.tile(self.prior_, (len(X), 1))
+        np.add.at(total, groups, logs)
+        odds = np.exp(total - total.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable secret of each group."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def _single(self, X: Any) -> tuple[Any, Array]:
+        """Return the rows of groups one below the other, and the group of each."""
+        sizes = X[self.size].to_numpy()
+        there = [np.flatnonzero(sizes > k) for k in range(int(sizes.max()))]
+        rows = {
+            name: _below([X[of_place(name, k)].iloc[group] for k, group in enumerate(there)])
+            for name in self.columns
+        }
+        return type(X)(rows), np.concatenate(there)
+
+
+def _below(columns: Sequence[Any]) -> Any:
+    """Return columns of one type, one below the other."""
+    first = columns[0]
+    if str(first.dtype) != "category":
+        return np.concatenate([np.asarray(column, dtype=float) for column in columns])
+    codes = np.concatenate([np.asarray(column.cat.codes) for column in columns])
+    return type(first.array).from_codes(codes, dtype=first.dtype)
+
+
+def _shares(labels: Array, classes: Array) -> FloatArray:
+    return np.asarray([(labels == label).mean() for label in classes])
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, short_number, shown
-from sklearn_puffer._noiser import noise_of, swap_of
+from sklearn_puffer._noiser import noise_of
 from sklearn_puffer._release import counted_loss, jsonable
 from sklearn_puffer._review.attack import Attack
 from sklearn_puffer._review.exact_tests import POWER
@@ -111,9 +111,6 @@ class Audit(Document):
         The loss that an event as good as can be would have shown with a chance of 80 %.
     untested : tuple of str
         Pairs with too few rows.
-    within : (float, float, float) or None
-        Of a swap what a fresh model finds of the secret in these rows beyond their cells, in nats a
-        row, between the ends of its 95 % interval, an estimate; None where cells tell all.
     notes : tuple of str
         What else to know.
     version, date, name : str
@@ -148,7 +145,6 @@ class Audit(Document):
     fitted: bool = False
     best: float = math.inf
     untested: tuple[str, ...] = ()
-    within: tuple[float, float, float] | None = None
     notes: tuple[str, ...] = ()
     version: str = ""
     date: str = field(default="", compare=False)
@@ -236,7 +232,6 @@ class Audit(Document):
                 for peer in self.peers
             ],
             "untested": list(self.untested),
-            "within_cells": None if self.within is None else [*map(_number, self.within)],
             "notes": list(self.notes),
         }
 
@@ -431,7 +426,7 @@ def pair_names(pairs: Iterable[tuple[Any, Any, Any, int, int]]) -> tuple[str, ..
 def check_told_of(noiser: Any, page: str) -> None:
     """Refuse a fitted estimator of whose mechanism these pages have no sentences yet."""
     fitted = noiser._fitted
-    if noise_of(fitted) is None and swap_of(fitted) is None:
+    if noise_of(fitted) is None:
         raise TypeError(
             f"{page} takes what PufferfishNoiser fits, and {type(noiser).__name__} releases by "
             f"{fitted.certificate.noise}; print its certificate_ with details(), and its utility_."

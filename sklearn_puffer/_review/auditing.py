@@ -29,12 +29,10 @@ from sklearn_puffer._base import (
     listed,
     listening,
     quoted,
-    short_number,
     utc_now,
 )
 from sklearn_puffer._base import task as reported
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._noiser import HeldSwap, held_swap
 from sklearn_puffer._release import PufferfishRelease, TableRelease, check_one_secret, group_codes
 from sklearn_puffer._review.attack import (
     CHOOSE,
@@ -61,7 +59,7 @@ from sklearn_puffer._review.audit import (
     check_told_of,
     pair_names,
 )
-from sklearn_puffer._review.exact_tests import Budget, Exchanged, findable, rows_needed
+from sklearn_puffer._review.exact_tests import Budget, findable, rows_needed
 from sklearn_puffer._review.measured import (
     Secrets,
     Survived,
@@ -76,7 +74,6 @@ from sklearn_puffer._review.measured import (
 from sklearn_puffer._tables import (
     Name,
     Table,
-    Values,
     as_pandas,
     frame_table,
     in_intervals_of,
@@ -198,13 +195,6 @@ def audit(
     neither (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
     what they find out is shown and never a finding.
 
-    Rows that a swap exchanges are not independent, so that half of the theorem above fails. The
-    rows that attackers are judged on are therefore swapped as a table of their own, and counts of
-    an event are held against sums of independent coins of any chances (the swap deals the cells
-    that rows come from uniformly to the rows of a cell, and counts of what is dealt so are such
-    sums: J. Borcea, P. Braenden and T. Liggett, 2009). That takes more rows, above all with more
-    than two secrets.
-
     The audit draws releases of its own and drops them: to hand one on beside another release of the
     same rows would make two.
 
@@ -245,8 +235,7 @@ def audit(
         audited = _AuditedRows.of(noiser, frame.iloc[rows], grouped, chosen, seed)
         audited = replace(audited, task=None if work is None else work.of(rows))
         hidden = [replace(secret, codes=secret.codes[rows]) for secret in secrets]
-        held = _held_swap(audited, hidden)
-        fields, few = _fields(audited, hidden, float(level), held)
+        fields, few = _fields(audited, hidden, float(level))
         released = audited.released()
         done()
         names = [name for name in released.columns if name in columns]
@@ -283,12 +272,7 @@ def audit(
         fitted=_rows_of_fit(drift),
         best=min(_best(field) for field in fields),
         untested=pair_names(few),
-        within=_within(held),
-        notes=(
-            *told,
-            *_swap_notes(noiser.certificate_, held),
-            *_notes(noiser, audited.frame, released, names),
-        ),
+        notes=(*told, *_notes(noiser, audited.frame, released, names)),
         version=__version__,
         date=utc_now(),
     )
@@ -338,19 +322,8 @@ class _AuditedRows:
         return [a for field in fields for a in attacks_on(field, seen_rows, self.attackers, view)]
 
     def released(self) -> Any:
-        """Return a release; of a swap that of two tables, of which the tested rows are one."""
-        if not hasattr(self.noiser, "swap_"):
-            return self.noiser.transform(self.frame, on_drift="ignore")
-        learnt = np.append(self.parts.train, self.parts.choose)
-        tables = [np.sort(rows) for rows in (learnt, self.parts.test)]
-        pieces = [(rows, self.noiser.transform(self.frame.iloc[rows])) for rows in tables]
-        frame = self.frame[list(pieces[0][1].columns)].copy()
-        for name in frame.columns:
-            values = frame[name].array.copy()
-            for rows, piece in pieces:
-                values[rows] = piece[name].array
-            frame[name] = values
-        return frame
+        """Return a release."""
+        return self.noiser.transform(self.frame, on_drift="ignore")
 
     def survived(self, before: Any, after: Any) -> list[Survived]:
         """Return what released rows are still good for."""
@@ -402,18 +375,6 @@ class _AuditedRows:
         return Peer(name, tuple(attacks), tuple(self.survived(before, after)))
 
 
-def _held_swap(rows: _AuditedRows, secrets: Sequence[Secrets]) -> HeldSwap | None:
-    values = {
-        secret.name: Values("category", secret.codes, levels=tuple(secret.labels))
-        for secret in secrets
-    }
-    binned = isinstance(getattr(rows.noiser, "sensitive", None), Mapping)
-    whole = values.keys() <= set(rows.frame.columns) and not binned
-    names = rows.noiser._fitted.rules.names
-    part = rows.frame[[name for name in rows.frame.columns if name in names]]
-    return held_swap(rows.noiser, frame_table(part), None if whole else values, rows.units.test)
-
-
 _Few = tuple[Name, Any, Any, int, int]
 
 
@@ -430,24 +391,18 @@ def _pairs(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
 
 
 def _fields(
-    rows: _AuditedRows, secrets: Sequence[Secrets], level: float, held: HeldSwap | None
+    rows: _AuditedRows, secrets: Sequence[Secrets], level: float
 ) -> tuple[list[Field], list[_Few]]:
     """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
     certificate, parts = rows.noiser.certificate_, rows.units
     guarantee = Budget(certificate.epsilon, certificate.delta, certificate.alpha)
-    exchanged, slack, pairs = None, None, _pairs(rows.noiser)
-    if held is not None:  # who sees all strata learns what they tell, too
-        guarantee = replace(guarantee, epsilon=guarantee.epsilon + held.strata)
-        two = all(len({*secret.labels, *sum(pairs[secret.name], ())}) == 2 for secret in secrets)
-        exchanged = Exchanged(float(held.slack.sum()), two)
-        slack = np.zeros(len(rows.frame if rows.groups is None else rows.groups))
-        slack[parts.test] = held.slack
+    pairs = _pairs(rows.noiser)
     tests = 2 * len(rows.attackers) * sum(map(len, pairs.values()))
     fields, few = [], []
     for secret in secrets:
         codes = secret.codes if rows.groups is None else secret.codes[rows.groups.wide.first]
         losses = _certified(certificate.pairs, secret.name)
-        field = Field(codes, parts, (), guarantee, losses, level, tests, exchanged, slack)
+        field = Field(codes, parts, (), guarantee, losses, level, tests)
         questions = []
         for question in _questions(secret, pairs[secret.name]):
             n, m = (_usable(parts, codes, code) for code in (question.i, question.j))
@@ -458,7 +413,7 @@ def _fields(
         if questions:
             fields.append(replace(field, questions=questions))
     if not fields:
-        share = None if guarantee.alpha is not None else exchanged or 1.0 - TRAIN - CHOOSE
+        share = None if guarantee.alpha is not None else 1.0 - TRAIN - CHOOSE
         needed = rows_needed(guarantee, level / tests, share)
         raise ValueError(_too_few(few, needed, tests, level))
     return fields, few
@@ -572,42 +527,6 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
     return notes
 
 
-def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
-    """Return what to know of a swap, whose rows depend on each other."""
-    if held is None:
-        return []
-    notes = [
-        "Rows of a swap depend on each other, so those that attackers were judged on were swapped "
-        "as a table of their own: attackers know secrets of another table alone."
-    ]
-    if held.strata > 0.0:
-        notes.append(
-            "Attackers see the columns that rows keep, which the guarantee takes as known: what "
-            f"these tell by themselves, up to e^{short_number(held.strata)}, is allowed beside "
-            "epsilon."
-        )
-    return notes if held.within is None else [*notes, _within_note(certificate, held.within)]
-
-
-def _within(held: HeldSwap | None) -> tuple[float, float, float] | None:
-    """Return what is left of the secret within cells, between the ends of its interval."""
-    if held is None or held.within is None:
-        return None
-    return held.within.ends[0], held.within.gain, held.within.ends[1]
-
-
-def _within_note(certificate: Any, within: Any) -> str:
-    """Return what is left of the secret within cells, which no swap hides."""
-    if math.isnan(within.gain):
-        return "Within cells: not measured, as some secret has too few of these rows."
-    ends = "{:.3f} to {:.3f}".format(*within.ends)
-    return (
-        f"Within cells: a fresh model finds {within.gain:.3f} nats a row of the secret in these "
-        f"rows beyond its cell ({ends}), and {certificate.facts.within[1]:.3f} in those of fit: "
-        "the guarantee takes for granted that there is nothing to find."
-    )
-
-
 def _check_noiser(noiser: Any) -> None:
     if not isinstance(noiser, TableRelease):
         raise TypeError(
@@ -617,11 +536,6 @@ def _check_noiser(noiser: Any) -> None:
         )
     check_is_fitted(noiser)
     check_told_of(noiser, "audit")
-    if getattr(noiser.certificate_, "reserve", None) is not None:
-        raise ValueError(
-            "noiser releases rows one by one, and an audit would use up its donors; audit one with "
-            "the same settings but donors, whose flows are found alike."
-        )
 
 
 def _frame(table: Any) -> Any:
@@ -708,7 +622,7 @@ def _chosen_groups(noiser: Any, column: Name, units: Groups, max_rows: Any, seed
     """Return the rows of groups, all of one size where no guarantee hides their sizes."""
     sizes, which = units.wide.sizes, ""
     kept = np.arange(len(units))
-    if not hasattr(noiser, "swap_") and len(np.unique(sizes)) > 1:
+    if len(np.unique(sizes)) > 1:
         size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
         kept = np.flatnonzero(sizes == size)
         which = f", those of {size} rows, since sizes of groups are taken to be known"

@@ -6,8 +6,7 @@ binomial, with chances p and q. A guarantee allows p at most some increasing fun
 
 Whether a row is in an event may also depend on the whole release, as on how often it occurs there.
 Then rows are in it together, and what is counted is how many of those in it have the one secret:
-given the release their secrets are independent of each other, whatever the event is made of. Where
-rows change owners they are not even that (`Exchanged`).
+given the release their secrets are independent of each other, whatever the event is made of.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincc, betaincinv, expit, gammainccinv, gammaincinv, logit
+from scipy.special import betainc, betaincc, betaincinv, expit, logit
 
 from sklearn_puffer._base import Array, FloatArray
 
@@ -103,74 +102,6 @@ class Budget:
         return np.exp(np.minimum(self._power * log, 1.0))
 
 
-@dataclass(frozen=True)
-class Exchanged:
-    r"""How counts of an event are judged where rows have changed owners, and so are dependent.
-
-    Attributes
-    ----------
-    slack : float
-        By how many rows drawn flows may move a mean.
-    two : bool
-        Whether nobody has a third secret.
-
-    Notes
-    -----
-    *Formal guarantees.* Let the tested rows be a table that is swapped by itself, let a row tell of
-    its owner's secret what its cell tells and no more, and let the event depend on the released
-    table and on other people. Given the list of rows it is uniform who owns which, so that the
-    released table tells nothing of the permutation (`noise.RecordSwap`); given it and the whole
-    flows, the cells that rows come from are dealt uniformly to the places of each cell. Toss the
-    coin of each secret before it is dealt. The number that comes to some of the places is that of
-    a symmetrised product of linear forms, which is stable, and so is a sum of independent coins of
-    unlike chances (J. Borcea, P. Braenden and T. Liggett, 2009); cells are independent. So k and h
-    given the flows, and n and m given the rows, are such sums each, whose tails are below those of
-    the binomial and the Poisson distribution of the same mean, but within 1 of that (W. Hoeffding,
-    1956; T. Anderson and S. Samuels, 1967). Drawn flows differ from mean ones by less than 1, and
-    nothing on balance, so that the mean of k or h is off by half a row at most for each that is
-    broken. The guarantee is about mean flows: :math:`E k / E n` is allowed by it, given :math:`E h
-    / E m`. Of two secrets k + h and n + m are known, and bounds of two means, each with half of the
-    level, tell all four; of more, four do, each with a quarter, however k, h, n and m depend on
-    each other.
-    """
-
-    slack: float
-    two: bool
-
-    def beyond(self, guarantee: Budget, k: Any, n: Any, h: Any, m: Any, level: float) -> Any:
-        """Return whether the guarantee is kept by no means that are likely at a level."""
-        k, h = np.asarray(k), np.asarray(h)
-        if self.two:
-            event, whole = k + h, n + m
-            more = np.minimum(lower(k, event, level / 2.0) * event, k - 1.0)
-            most = np.maximum(upper(n, whole, level / 2.0) * whole, n + 1.0)
-            fewer, least = event - more, whole - most
-        else:
-            more = np.where(
-                k < 2, 0.0, np.minimum(gammaincinv(np.maximum(k, 1), level / 4.0), k - 1.0)
-            )
-            fewer, most = (np.maximum(gammainccinv(x + 1.0, level / 4.0), x + 1.0) for x in (h, n))
-            least = np.minimum(gammaincinv(max(m, 1), level / 4.0), m - 1.0)
-        first = np.maximum(more - self.slack, 0.0) / most
-        second = np.minimum((fewer + self.slack) / max(float(least), 1e-9), 1.0)
-        return first > guarantee.most(second)
-
-    def p_value(self, guarantee: Budget, k: int, n: int, h: int, m: int) -> float:
-        """Return the least level at which that is so."""
-        low, high = -600.0, 0.0
-        if not self.beyond(guarantee, k, n, h, m, 1.0):
-            return 1.0
-        for _ in range(_STEPS):
-            middle = (low + high) / 2.0
-            exceeded = self.beyond(guarantee, k, n, h, m, math.exp(middle))
-            low, high = (low, middle) if exceeded else (middle, high)
-        return math.exp(high)
-
-
-Whole = tuple[int, int] | Exchanged
-"""How many rows the whole release has of either secret, or that its rows changed owners."""
-
-
 def at_least(k: Any, n: Any, p: Any) -> Any:
     """Return the chance that k or more of n rows are in an event of chance p.
 
@@ -211,7 +142,9 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
 
 
 @lru_cache(maxsize=_KEPT)  # pairs of secrets often have as many rows as each other
-def p_value(guarantee: Budget, k: int, n: int, h: int, m: int, whole: Whole | None = None) -> float:
+def p_value(
+    guarantee: Budget, k: int, n: int, h: int, m: int, whole: tuple[int, int] | None = None
+) -> float:
     r"""Return a p-value of "the guarantee is kept", which may be too large but never too small.
 
     Parameters
@@ -219,9 +152,9 @@ def p_value(guarantee: Budget, k: int, n: int, h: int, m: int, whole: Whole | No
     guarantee : Budget
     k, n, h, m : int
         Tested rows in the event and in all, of either secret.
-    whole : (int, int) or Exchanged, optional
+    whole : (int, int), optional
         How many rows the whole release has of either secret, where the event may depend on all of
-        it; not with an alpha. Or that it is a table whose rows changed owners.
+        it; not with an alpha.
 
     Notes
     -----
@@ -249,8 +182,6 @@ def p_value(guarantee: Budget, k: int, n: int, h: int, m: int, whole: Whole | No
     """
     if whole is None:
         return _worst(lambda q: at_least(k, n, guarantee.most(q)), lambda q: at_most(h, m, q))
-    if isinstance(whole, Exchanged):
-        return whole.p_value(guarantee, k, n, h, m)
     events, total = k - guarantee.spared(n + m), sum(whole)
     worst = _worst(
         lambda q: at_least(events, events + h, guarantee.tilted(q)),
@@ -268,22 +199,22 @@ def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> f
     return min(1.0, 2.0 * float(max(rising(high), falling(low))))
 
 
-def least_p(guarantee: Budget, n: int, m: int, whole: Whole | None = None) -> float:
+def least_p(guarantee: Budget, n: int, m: int, whole: tuple[int, int] | None = None) -> float:
     """Return the p-value of an attack that is always right: no other is smaller."""
     return p_value(guarantee, n, n, 0, m, whole)
 
 
-def rows_needed(guarantee: Budget, level: float, share: float | Exchanged | None = None) -> int:
+def rows_needed(guarantee: Budget, level: float, share: float | None = None) -> int:
     """Return of how many rows of each secret an attack that is always right is significant.
 
-    Of events of the whole release these are a ``share`` of all rows, unless rows are exchanged.
+    Of events of the whole release these are a ``share`` of all rows.
 
     >>> rows_needed(Budget(1.0), 0.05)
     12
     """
 
     def least(n: int) -> float:
-        whole = (round(n / share),) * 2 if isinstance(share, float) else share
+        whole = None if share is None else (round(n / share),) * 2
         return least_p(guarantee, n, n, whole)
 
     n = 1
@@ -305,7 +236,7 @@ def power(
     n: int,
     m: int,
     level: float,
-    whole: Whole | None = None,
+    whole: tuple[int, int] | None = None,
 ) -> float:
     """Return the chance that an event of chances p and q is significant at a level.
 
@@ -325,14 +256,12 @@ def power(
 
 
 def _tails(
-    guarantee: Budget, counts: Array, n: int, m: int, level: float, whole: Whole | None
+    guarantee: Budget, counts: Array, n: int, m: int, level: float, whole: tuple[int, int] | None
 ) -> Callable[[Array], Any]:
     """Return the chances of so many rows in the event, for each count of the other secret."""
     if whole is None:
         most = guarantee.most(upper(counts, m, level / 2.0))
         return lambda k: at_least(k, n, most)
-    if isinstance(whole, Exchanged):
-        return lambda k: 1.0 - whole.beyond(guarantee, k, n, counts, m, level)
     share = guarantee.tilted(upper(whole[0], sum(whole), level / 2.0))
     spared_rows, spared = guarantee.spared(n + m), _SPARED * (guarantee.delta > 0.0)
     return lambda k: at_least(k - spared_rows, k - spared_rows + counts, share) + spared / 2.0
@@ -340,7 +269,12 @@ def _tails(
 
 @lru_cache(maxsize=_KEPT)
 def findable(
-    guarantee: Budget, q: float | None, n: int, m: int, level: float, whole: Whole | None = None
+    guarantee: Budget,
+    q: float | None,
+    n: int,
+    m: int,
+    level: float,
+    whole: tuple[int, int] | None = None,
 ) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 

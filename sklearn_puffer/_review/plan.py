@@ -22,14 +22,12 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._noiser import SwapCurve
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.measured import Attacked
 from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
-    frame_table,
     hardly_repeats,
     identifier_kind,
     named_frame,
@@ -38,7 +36,6 @@ from sklearn_puffer._tables import (
     records_frame,
 )
 from sklearn_puffer.accounting import MAX_CELLS
-from sklearn_puffer.noise import RecordSwap, record_swap
 
 Use = Literal["sensitive", "release", "leave out", "not asked for"]
 
@@ -206,13 +203,10 @@ def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[st
 
 
 BINS = 5
-CELLS = (8, 20)
 _FEW = 200  # values of a number, up to which noise is tried without bins
-_SET = "over the 95 % set"
 
 ROW = "who reads one row"
 GROUP = "who reads the rows of one group"
-TABLE = "who reads the table"
 
 
 @dataclass(frozen=True)
@@ -235,48 +229,38 @@ class Candidate:
     promise: str
     params: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_swap(self) -> bool:
-        """Whether rows change owners."""
-        return record_swap(self.params.get("noise")) is not None
-
 
 def candidates_of(
     epsilon: float, fixed: Mapping[str, Any], columns: Sequence[ColumnFacts], lookup: Sequence[Any]
 ) -> list[Candidate]:
     """Return the settings to try for some columns; what the caller fixed is not varied.
 
-    >>> [each.label for each in candidates_of(1.0, {"noise": "swap"}, [], [])]
-    ['swap', 'swap, over the 95 % set']
+    >>> [each.label for each in candidates_of(1.0, {"noise": "laplace"}, [], ["age"])]
+    ['laplace, lookup= known', 'laplace']
     """
-    candidates = []
     reader = GROUP if "groups" in fixed else ROW
-    for label, params in _settings(fixed, columns):
-        settings = {**fixed, **params}
-        swap = record_swap(settings["noise"]) is not None
-        candidates.append(Candidate(epsilon, label, TABLE if swap else reader, settings))
-        if swap and fixed.get("adversaries") is None:
-            settings = {**settings, "adversaries": "confidence"}
-            candidates.append(Candidate(epsilon, f"{label}, {_SET}", f"{TABLE}, {_SET}", settings))
-    swaps = [candidate for candidate in candidates if candidate.is_swap and lookup]
-    return [*(_with_known(swap, tuple(lookup)) for swap in swaps), *candidates]
+    candidates = [
+        Candidate(epsilon, label, reader, {**fixed, **params})
+        for label, params in _settings(fixed, columns)
+    ]
+    alike = [_with_known(candidate, tuple(lookup)) for candidate in candidates if lookup]
+    return [*alike, *candidates]
 
 
-def _with_known(swap: Candidate, lookup: tuple[Any, ...]) -> Candidate:
-    params, suffix = {**swap.params, "known": lookup}, ", lookup= known"
-    return Candidate(swap.epsilon, swap.label + suffix, swap.promise + suffix, params)
+def _with_known(candidate: Candidate, lookup: tuple[Any, ...]) -> Candidate:
+    params, suffix = {**candidate.params, "known": lookup}, ", lookup= known"
+    label, promise = candidate.label + suffix, candidate.promise + suffix
+    return Candidate(candidate.epsilon, label, promise, params)
 
 
 def _settings(
     fixed: Mapping[str, Any], columns: Sequence[ColumnFacts]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return labels and parameters, without confidence sets and side information."""
+    """Return labels and parameters, without side information."""
     if "noise" in fixed:
         noise = fixed["noise"]
         return [(noise if isinstance(noise, str) else quoted(noise), {})]
-    tried: list[tuple[str, dict[str, Any]]] = [
-        (f"swap, {number} cells", {"noise": RecordSwap(cells=number)}) for number in CELLS
-    ]
+    tried: list[tuple[str, dict[str, Any]]] = []
     if _cells(columns, BINS) <= MAX_CELLS:
         tried.append((f"Laplace noise, {BINS} bins", {"noise": "laplace", "n_bins": BINS}))
     if _cells(columns, None) <= MAX_CELLS and all(each.distinct <= _FEW for each in columns):
@@ -337,8 +321,8 @@ class Row:
         Sensitive column, secret, and the share of its rows that stay: the secret that pays most.
     groups : tuple
         Share of rows that are unique in the released columns, and the smallest group.
-    loss, strata_loss : float
-        As the certificate has them: proven, of the fitted rows.
+    loss : float
+        As the certificate has it: proven, of the fitted rows.
     seconds : float
     noiser : PufferfishNoiser
         As it was measured.
@@ -357,7 +341,6 @@ class Row:
     payer: tuple[Any, Any, float] = ("", "", math.nan)
     groups: tuple[float, int] = (math.nan, 0)
     loss: float = math.nan
-    strata_loss: float = 0.0
     seconds: float = field(default=0.0, compare=False)
     noiser: Any = field(default=None, compare=False, repr=False)
 
@@ -429,7 +412,7 @@ class Plan(Document):
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn_puffer import plan
     >>> table = load_diabetes(as_frame=True, scaled=False).data
-    >>> found = plan(table, "sex", public=["bmi", "bp"], noise="swap")
+    >>> found = plan(table, "sex", public=["bmi", "bp"], n_bins=5)
     >>> found.noiser(0, refit=table).certificate_.n_rows
     442
     """
@@ -545,11 +528,6 @@ class Plan(Document):
         sentences = [f"{title}: {self._figures(row)}."]
         if row.reason:
             sentences.append(f"It is {row.verdict}, since {row.reason.rstrip('.')}.")
-        if row.strata_loss > 0.0:
-            sentences.append(
-                "Columns that may be known stay with their owners; who learns them from the "
-                f"release shifts the odds by up to {row.strata_loss:.3g} nats in all."
-            )
         return " ".join(sentences)
 
     def _figures(self, row: Row) -> str:
@@ -639,7 +617,7 @@ class Plan(Document):
         k : int, default=0
             The number of the row.
         epsilons : sequence of float
-            By default from .1 to 4. Flows of a swap are solved for each; others are fitted anew.
+            By default from .1 to 4, each of which is fitted anew.
 
         Returns
         -------
@@ -664,16 +642,9 @@ class Plan(Document):
         assert candidate is not None
         guarantee = Budget(epsilon, row.noiser.delta, row.noiser.alpha)
         measurer = replace(measurer, allowed=guarantee.auc())
-        if candidate.is_swap:
-            held = frame_table(measurer.held[measurer.names_of(row.noiser)])
-            gets, loss = SwapCurve.of(row.noiser, held).at(epsilon)
-            rows = measurer.held[list(measurer.columns)].iloc[gets].reset_index(drop=True)
-            result = measurer.measure(row.label, rows)
-        else:
-            result = measurer.tried(replace(candidate, epsilon=epsilon))
-            loss = result.loss
+        result = measurer.tried(replace(candidate, epsilon=epsilon))
         figures = (result.change, result.equal, result.rows_equal, *result.ends)
-        return (epsilon, *figures, guarantee.auc(), result.task, loss)
+        return (epsilon, *figures, guarantee.auc(), result.task, result.loss)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.

@@ -34,7 +34,7 @@ from sklearn_puffer._base import (
     quoted,
     utc_now,
 )
-from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
+from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.attack import Groups, attackers_of, boosted, seen
 from sklearn_puffer._review.exact_tests import Budget
@@ -161,11 +161,6 @@ class Measurer:
             groups=None if self.groups is None else self.groups.of_rows(part),
         )
 
-    def names_of(self, noiser: Any) -> list[Name]:
-        """Return the columns that a noiser was fitted to."""
-        names = {*self.columns, *self.sensitive, noiser.groups}
-        return [name for name in self.held.columns if name in names]
-
     def _payer(self, equal: Array) -> tuple[Name, Any, float]:
         """Return the secret whose rows stay least often, and how often they do."""
         shares = [
@@ -191,10 +186,7 @@ class Measurer:
         row = replace(
             trial, candidate=candidate, noiser=noiser, loss=certificate.loss, seconds=seconds
         )
-        facts = getattr(certificate, "swap", None)
-        return replace(row, strata_loss=0.0 if facts is None else facts.strata_loss).judged(
-            holds=certificate.holds
-        )
+        return row.judged(holds=certificate.holds)
 
 
 def plan(
@@ -247,7 +239,7 @@ def plan(
         As in `PufferfishNoiser`: then settings guarantee, and attackers see, whole groups, of which
         ``groups`` names the column, and not single rows.
     lookup : str, int or list of these, default=None
-        Columns by which people can be found: swaps are also tried with all of them known.
+        Columns by which people can be found: settings are also tried with all of them known.
     dates : "days" or None, default=None
         "days" reads dates as whole days since 1970-01-01, and durations as whole days.
     max_rows : int or None, default=12000
@@ -259,7 +251,7 @@ def plan(
     verbose : int, default=0
         1 prints to standard error how far it has come. Ctrl-C keeps the settings that are done.
     **settings : dict
-        Parameters of `PufferfishNoiser` that hold for every setting, such as ``noise="swap"``,
+        Parameters of `PufferfishNoiser` that hold for every setting, such as ``noise=``,
         ``known=`` or ``n_bins=``; what they fix is not varied.
 
     Returns
@@ -279,7 +271,7 @@ def plan(
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn_puffer import plan
     >>> table = load_diabetes(as_frame=True, scaled=False).data
-    >>> found = plan(table, "sex", public=["bmi", "bp"], noise="swap")
+    >>> found = plan(table, "sex", public=["bmi", "bp"], n_bins=5)
     >>> found.noiser(0).certificate_.holds
     True
     >>> found.table["setting"].tolist()[:2]
@@ -672,7 +664,6 @@ def _notes(
         *_of_groups(measurer),
         *([] if isinstance(holdout, Real) else _drift(measurer)),
         *_odd_columns(measurer.held, columns),
-        *_known(measurer, kept),
     ]
 
 
@@ -747,30 +738,3 @@ def _odd_columns(held: Any, columns: Sequence[ColumnFacts]) -> list[str]:
             if pairs == counts[a]:
                 said.append(f"{quoted(a)} says what {quoted(b)} says: release one of them.")
     return said
-
-
-def _known(measurer: Measurer, kept: Sequence[Row]) -> list[str]:
-    """Say of each column what it costs a swap that a reader knows it."""
-    swaps = (row for row in kept if row.candidate is not None and row.candidate.is_swap)
-    row = next((swap for swap in swaps if swap.noiser.known is None), None)
-    if row is None:
-        return []
-    names = measurer.names_of(row.noiser)
-    curve = SwapCurve.of(row.noiser, frame_table(measurer.held[names]))
-    kept_without, few = curve.kept_if_known([]), []
-    costs = {}
-    for name in counted(list(measurer.columns), "columns that may be known"):
-        try:
-            costs[name] = curve.kept_if_known([name])
-        except ValueError:
-            few.append(name)
-    notes = []
-    if costs:
-        by_column = "; ".join(f"{quoted(name)} {kept:.0%}" for name, kept in costs.items())
-        notes.append(
-            f"known= by the rows that stay with their owners ({kept_without:.0%} without, "
-            f"{row.label}; an estimate): {by_column}. Name those that a reader is likely to know."
-        )
-    if few:
-        notes.append(f"known= is not possible for {listed(few, 5)}: too few rows of each value.")
-    return notes

@@ -32,16 +32,13 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._noiser import noise_of, swap_of
 from sklearn_puffer._release import (
-    NOT_BETTER,
     OF_A_SAMPLE,
-    SWAP_READERS,
     RowsTogether,
     UncertifiedError,
     write_new,
 )
-from sklearn_puffer.noise import FAMILIES, record_swap
+from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import ConfidenceSet
 
@@ -364,7 +361,6 @@ _ABOUT_NOISE = (
     "noise is added as the guarantee needs it, which may be none; values without an order are "
     "drawn anew with some chance"
 )
-_ABOUT_SWAP = "a swap exchanges whole rows among their owners"
 _LEFT_OUT = (
     "Functions of the raw rows are left out: the size of the noise and its grid, exact losses, how "
     "much survives, distributions, numbers of rows, values of columns (and pairs of secrets that "
@@ -384,17 +380,12 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         If nothing is guaranteed that they could be told of.
     """
     _check_promised(noiser)
-    certificate, swap = noiser.certificate_, swap_of(noiser._fitted) is not None
-    taken = f", on four conditions{NOT_BETTER}" if swap else ""
+    certificate = noiser.certificate_
     return Report(
         kind="external",
         holds=True,
-        verdict=f"the guarantee holds{taken}",
-        lines=(
-            _promise(noiser, certificate.notion),
-            *[SWAP_READERS] * swap,
-            _reader(noiser),
-        ),
+        verdict="the guarantee holds",
+        lines=(_promise(noiser, certificate.notion), _reader(noiser)),
         front=(
             _glance(certificate.notion),
             Section("What the guarantee takes for granted", sentences=granted(noiser)),
@@ -430,34 +421,13 @@ def seeded(certificate: Any) -> bool:
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
-    if swap_of(noiser._fitted) is not None:
-        return str(noiser.certificate_._promised(figures=False))
     sensitive = " or of ".join(map(shown, noiser._fitted.rules.sensitive))
     shift = notion.promise().replace("secrets", f"secrets of {sensitive}")
     seen = noiser.certificate_._seen()
     return f"Whoever sees {seen}, and has the knowledge named below, can {shift}."
 
 
-def _about_swap(certificate: Any) -> str:
-    """Return for which rows a swap guarantees something, without a function of rows."""
-    if certificate.reserve is not None:
-        return (
-            "This is about rows that are released one by one, and come as the fitted ones did. "
-            "Some become rows of others, each of which is given once. Readers who hold those rows, "
-            "or the rows that came in, are not covered."
-        )
-    to_come = "This report says nothing about other tables."
-    if certificate.asked_of_set:
-        to_come = "It also holds for other rows, within the sampling error of counts."
-    return (
-        "This is about the table that was fitted, released once as a whole; how often rows that "
-        f"are alike have a secret is counted from it. {to_come}"
-    )
-
-
 def _reader(noiser: Any) -> str:
-    if swap_of(noiser._fitted) is not None:
-        return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
     knowledge = words[0] if words else "a distribution that was fitted to the rows"
@@ -487,8 +457,8 @@ def _has_set(noiser: Any) -> bool:
     return has_set and proven and certificate.prior.startswith("the counted prior")
 
 
-def granted(noiser: Any, *, figures: bool = False) -> list[str]:
-    """Return what the guarantee takes for granted; without figures nothing is made of the rows."""
+def granted(noiser: Any) -> list[str]:
+    """Return what the guarantee takes for granted; nothing of it is made of the rows."""
     certificate = noiser.certificate_
     times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
     conditions = [
@@ -498,8 +468,6 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
     ]
     if certificate.groups is not None:
         conditions[1:2] = _about_groups(certificate.groups)
-    if noise_of(noiser._fitted) is None:
-        conditions = certificate.conditions(figures=figures)
     return [f"{condition[0].upper()}{condition[1:]}." for condition in conditions]
 
 
@@ -516,8 +484,6 @@ def _about_groups(groups: RowsTogether) -> list[str]:
 def _sections(noiser: Any) -> list[Section]:
     settings = ", ".join(f"{key}: {shown(value)}" for key, value in settings_of(noiser).items())
     left_out = [*caveats(noiser), *not_promised(noiser.certificate_)]
-    if swap_of(noiser._fitted) is not None:  # the front of the page says which readers, by name
-        left_out.remove(_OTHER_READERS)
     return [
         Section("What is not guaranteed", sentences=left_out),
         _columns(noiser),
@@ -546,16 +512,13 @@ def released(noiser: Any) -> list[Any]:
 def _columns(noiser: Any) -> Section:
     how = _how(noiser)
     known, kept = _known(noiser), "as it is, since a reader may know it"
-    if swap_of(noiser._fitted) is not None:
-        kept = "exchanged with its row, among people who have it alike, since a reader may know it"
     ways: dict[str, list[str]] = {}
     for name in released(noiser):
         ways.setdefault(kept if name in known else how, []).append(shown(name))
     passed = [shown(name) for name in noiser._fitted.rules.passed]
     ways |= {"as it is, and NOT protected": passed} if passed else {}
     cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
-    about = _ABOUT_NOISE if swap_of(noiser._fitted) is None else _ABOUT_SWAP
-    return Section("Released columns", about, cells)
+    return Section("Released columns", _ABOUT_NOISE, cells)
 
 
 def _known(noiser: Any) -> list[Any]:
@@ -566,8 +529,6 @@ def _known(noiser: Any) -> list[Any]:
 
 
 def _how(noiser: Any) -> str:
-    if swap_of(noiser._fitted) is not None:
-        return "exchanged with its row"
     noise = noiser.certificate_.noise
     named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
     return f"with {named}"
@@ -606,9 +567,6 @@ def caveats(noiser: Any) -> list[str]:
         "Columns, or groups of them, are taken as independent given the secret. If they are not, "
         "the row as a whole may tell more.": certificate.dependence != "joint",
         "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
-        "The rows themselves are published unchanged: a row that points to one person shows whose "
-        "row it was, and people who find their row with somebody else learn more about the "
-        "holder.": swap_of(noiser._fitted) is not None,
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
@@ -621,8 +579,6 @@ def settings_of(noiser: Any) -> dict[str, Any]:
     names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
     settings = {name: getattr(certificate, name) for name in names}
     settings |= {"missing": noiser._fitted.rules.missing, "output": certificate.output}
-    if swap_of(noiser._fitted) is not None and (swap := record_swap(noiser.noise)) is not None:
-        settings |= {name: getattr(swap, name) for name in ("cells", "balance", "within")}
     return settings
 
 

@@ -231,7 +231,7 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
             f"Nothing is guaranteed by these settings, and {budget} was asked for. Fit again."
         )
         return [Section("Conditions", sentences=[sentence])]
-    taken = Section("Conditions", sentences=granted(noiser, figures=True))
+    taken = Section("Conditions", sentences=granted(noiser))
     left = caveats(noiser)
     return [taken, *([Section("What these settings leave open", sentences=left)] if left else [])]
 
@@ -421,9 +421,7 @@ def _change(utility: Sequence[Any]) -> list[str]:
 
 
 def _stays(certificate: Any) -> list[str]:
-    """Return how many rows stay, or values where rows are not changed as a whole."""
-    if (rows := getattr(certificate, "swap", None)) is not None:
-        return ["Rows that stay equal", f"{rows.unchanged:.1%}", "as they were, on average"]
+    """Return how many values stay."""
     shares = [column.unchanged for column in certificate.utility]
     share = f"{math.fsum(shares) / len(shares):.1%}" if shares else "not known"
     return ["Values that stay equal", share, "of all values, on average"]

@@ -3,8 +3,6 @@
 from sklearn_puffer._sets.laminar import ONE
 from sklearn_puffer._sets.simultaneous_sets import (
     SimultaneousSet,
-    cell_bounds,
-    cell_share,
     error_share,
     rows_needed,
     set_around,

@@ -10,22 +10,18 @@ holds the true mass with a probability of at least 1 - e, whatever that mass is,
 at once with at least 1 minus the sum of their e. Which groups there are, and how the error is
 divided among them, depends on the shape of the grid alone, never on the counts: each depth of the
 tree gets the same part of it, and within a depth each group.
-
-`cell_bounds` are those of each cell alone, for programs of which groups of cells are no part:
-without these each cell gets a larger part of the error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
 
-from sklearn_puffer._base import ULP, FloatArray, IntArray, Integers, check_count, check_positive
+from sklearn_puffer._base import ULP, FloatArray, Integers, check_count, check_positive
 from sklearn_puffer._sets.laminar import ONE, Tree
 from sklearn_puffer.priors import ConfidenceSet, Discrete
 
@@ -306,65 +302,3 @@ def _on_grid(prior: Discrete, axes: Sequence[FloatArray]) -> Integers:
     grid = np.zeros(int(np.prod(shape)), dtype=counts.dtype)
     grid[np.ravel_multi_index(tuple(indices), shape)] = counts
     return grid
-
-
-class CellBounds(NamedTuple):
-    """Bounds on the mass of each cell, in units of 2^-60, each of shape (n,)."""
-
-    lower: IntArray
-    upper: IntArray
-
-
-def cell_share(level: float, cells: Iterable[int]) -> float:
-    """Return what each interval may miss, if all sets together hold with ``level``.
-
-    Parameters
-    ----------
-    level : float
-        Probability in (0, 1).
-    cells : iterable of int
-        The number of cells of each set. Of two cells either interval says what the other says,
-        and a single one needs none.
-
-    Notes
-    -----
-    *Formal guarantees.* The union bound.
-
-    Examples
-    --------
-    >>> round(cell_share(0.95, [2, 3]), 6)
-    0.0125
-    """
-    events = sum(n if n > 2 else n - 1 for n in cells)
-    return max(1.0 - ConfidenceSet(level).level - ULP, 0.0) / max(events, 1) * (1.0 - 2.0**-40)
-
-
-def cell_bounds(counts: IntArray, share: float) -> CellBounds:
-    """Return Clopper-Pearson bounds around counts, as tight as all of them together make them.
-
-    Parameters
-    ----------
-    counts : ndarray of int64 of shape (n,)
-        Rows in each cell of an alphabet that was fixed before they were counted.
-    share : float
-        What each interval may miss, from `cell_share`.
-
-    Notes
-    -----
-    *Formal guarantees.* If the rows are independent draws of the true distribution and that
-    distribution is on the cells, all bounds hold with a probability of at least one minus the sum
-    of the shares. The observed distribution always keeps them.
-
-    Examples
-    --------
-    >>> bounds = cell_bounds(np.array([376, 204]), 0.025)
-    >>> (bounds.lower / ONE).round(6).tolist(), (bounds.upper / ONE).round(6).tolist()
-    ([0.602124, 0.307499], [0.692501, 0.397876])
-    """
-    with_total = np.append(counts.sum(), counts)
-    errors = np.full(with_total.size, min(max(share, 1e-300), 1.0))
-    lower, upper = (bounds[1:] for bounds in _intervals(with_total, errors))
-    least, most = sum(map(int, lower)), sum(map(int, upper))
-    above = [min(int(u), ONE - least + int(v)) for u, v in zip(upper, lower, strict=True)]
-    below = [max(int(v), ONE - most + int(u)) for u, v in zip(upper, lower, strict=True)]
-    return CellBounds(np.array(below, dtype=np.int64), np.array(above, dtype=np.int64))

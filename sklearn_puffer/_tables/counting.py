@@ -374,56 +374,6 @@ class Features:
         return Features(self.frame[list(names)], self.keys)
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureForm:
-    """The columns that a model was fitted to, and the form in which it sees other rows.
-
-    Attributes
-    ----------
-    levels : dict of tuple or None
-        By name, in order: the categories of a column, None of one of numbers.
-    """
-
-    levels: Mapping[Name, tuple[Any, ...] | None]
-
-    @classmethod
-    def of(cls, columns: Mapping[Name, Values]) -> FeatureForm:
-        """Return the form of some columns.
-
-        >>> layout = FeatureForm.of({"job": Values("category", np.array([0]), levels=("cook",))})
-        >>> other = {"job": Values("category", np.array([0, 1]), levels=("baker", "cook"))}
-        >>> layout.features(other).frame["job"].tolist()
-        [nan, 'cook']
-        """
-        return cls({name: values.levels for name, values in columns.items()})
-
-    def features(self, columns: Mapping[Name, Values]) -> Features:
-        """Return rows in that form: categories that it does not have are missing in it.
-
-        Raises
-        ------
-        TypeError
-            If a column of numbers holds categories now, or the reverse.
-        """
-        return Features.of({name: self._fitting(name, columns[name]) for name in self.levels})
-
-    def _fitting(self, name: Name, values: Values) -> Values:
-        levels = self.levels[name]
-        if (levels is None) != (values.levels is None):
-            was, now = (
-                ("categories", "numbers") if levels is not None else ("numbers", "categories")
-            )
-            raise TypeError(
-                f"column {name!r} held {was} in fit, and holds {now}; convert it to what it was."
-            )
-        if levels is None:
-            return values
-        code_of = {level: code for code, level in enumerate(levels)}
-        table = np.array([code_of.get(level, -1) for level in (*(values.levels or ()), None)])
-        fitted = table[values.filled(-1)]
-        return Values("category", fitted, fitted < 0, levels)
-
-
 def _column(values: Values) -> Any:
     if values.kind == "category":
         levels: Any = pd.Index(list(values.levels or ()))

@@ -23,7 +23,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, on_one_line, quoted, task
+from sklearn_puffer._base import on_one_line, quoted
 from sklearn_puffer._tables.engine import (
     collected,
     engine_of,
@@ -51,63 +51,6 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
         From a table of those columns to one of others; pickled where tasks are.
     """
     return _plan_of(X)(X, names, release)
-
-
-def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
-    """Return a part of a table with further columns of whole numbers."""
-    frame = nw.from_native(part, eager_only=True)
-    backend = frame.implementation
-    further = [
-        nw.new_series(name, numbers, nw.Int64, backend=backend) for name, numbers in columns.items()
-    ]
-    # a series takes its place by position: the index of a part of Dask stays
-    return frame.with_columns(*further).to_native()
-
-
-def chosen(part: Any, names: Sequence[Name], rows: Array | None = None) -> Any:
-    """Return some columns of a table in memory; with ``rows``, those rows in that order."""
-    selected_columns = nw.from_native(part, eager_only=True)[[str(name) for name in names]]
-    return (selected_columns if rows is None else selected_columns[rows.tolist()]).to_native()
-
-
-def free_name(names: Sequence[str], name: str) -> str:
-    """Return a name that none of the columns has, whatever the case of its letters."""
-    while name.casefold() in {other.casefold() for other in names}:
-        name += "_"
-    return name
-
-
-def rows_with(plan: Any, name: str) -> Any:
-    """Return the rows of a plan in which a column is not negative, as a table like its parts.
-
-    Parameters
-    ----------
-    plan : lazy table
-    name : str
-        The column, of whole numbers.
-    """
-    rows = in_narwhals(plan).filter(nw.col(name) >= 0)
-    kinds: dict[str, Any] = {"polars": "polars", "dask": "pandas"}
-    with task("query of the engine"):
-        return rows.collect(kinds.get(engine_of(plan), "pyarrow")).to_native()
-
-
-def replaced(part: Any, rows: Any, donors: Array) -> Any:
-    """Return a part some of whose rows are others, in the types and with the index of the part.
-
-    Parameters
-    ----------
-    part, rows : DataFrame, or Arrow table
-        Of the same columns.
-    donors : ndarray of int of shape (len(part),)
-        Which of ``rows`` stands for each row; -1 leaves it as it is.
-    """
-    above, below = (nw.from_native(table, eager_only=True) for table in (part, rows))
-    if above.implementation.is_pyarrow():  # which has several types of strings
-        below = nw.from_native(rows.cast(part.schema), eager_only=True)
-    taken = np.where(donors < 0, np.arange(len(above)), donors + len(above))
-    mixed = nw.concat([above, below], how="vertical")[taken].to_native()
-    return mixed.set_axis(part.index) if above.implementation.is_pandas() else mixed
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:

@@ -589,19 +589,6 @@ def row_hashes(*words: Array) -> Array:
     return total.view(np.int64)
 
 
-def smallest(digests: Array, most: int) -> Array:
-    """Return which rows have one of the ``most`` smallest of the distinct digests.
-
-    >>> smallest(np.array([7, 3, 3, 9]), 2).tolist()
-    [True, True, True, False]
-    """
-    distinct = np.unique(digests)
-    if len(distinct) <= most:
-        return np.ones(len(digests), dtype=bool)
-    kept: Array = digests <= distinct[most - 1]
-    return kept
-
-
 def _hashes(values: Values) -> Array:
     """Return 64 bits for each value."""
     if values.kind == "category":

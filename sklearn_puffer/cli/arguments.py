@@ -233,7 +233,7 @@ def _fit(parser: argparse.ArgumentParser) -> None:
         "save the whole noiser, too (joblib); it holds the table's distributions: keep it as safe"
     )
     parser.add_argument("--noiser", metavar="FILE", help=text)
-    text = "what changes the rows: noise (or a swap), the default, or microaggregation"
+    text = "what changes the rows: noise, the default, or microaggregation"
     parser.add_argument("--mechanism", choices=list(MECHANISMS), help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
@@ -282,7 +282,7 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     say what attackers find beside what is guaranteed. The releases that it draws are dropped.
 
       puffer audit release.json held_out.csv --task income
-      puffer audit swap.joblib held_out.csv --out audit.html --peer remover=removed.csv
+      puffer audit noiser.joblib held_out.csv --out audit.html --peer remover=removed.csv
 
     The audit is computed from the raw rows: keep it where you keep the table. The table is read
     into memory. The status is 1 where an attack tells more than was guaranteed.

@@ -53,7 +53,6 @@ from sklearn_puffer.cli.arguments import (
     unlisted,
     without_none,
 )
-from sklearn_puffer.noise import record_swap
 
 
 def fit(args: Any) -> None:
@@ -62,22 +61,19 @@ def fit(args: Any) -> None:
     mechanism = _mechanism(settings, args)
     name, section = MECHANISMS[mechanism]
     noiser = getattr(sklearn_puffer, name)(**_parameters(settings[section], args, mechanism))
-    swap = mechanism == "noise" and record_swap(noiser.noise) is not None
-    paths = _places(args, swap)
+    paths = _places(args)
     file = TableFile(args.table, layout_of(settings["table"], args))
     _learn(noiser, file)
     say(str(noiser.certificate_))
     check_holds(noiser)
-    artifact = b"" if swap else noiser.to_json().encode()
-    saved = args.artifact if swap else args.noiser
-    if saved is not None:
-        with growing_file(saved, force=args.force, private=True) as out:
+    artifact = noiser.to_json().encode()
+    if args.noiser is not None:
+        with growing_file(args.noiser, force=args.force, private=True) as out:
             joblib.dump(noiser, out)
-    if not swap:
-        # that of typical rows holds counts and the channel: it is for its owner alone
-        own = mechanism != "noise"
-        with growing_file(args.artifact, force=args.force, private=own) as out:
-            out.write(artifact)
+    # that of typical rows holds counts and the channel: it is for its owner alone
+    own = mechanism != "noise"
+    with growing_file(args.artifact, force=args.force, private=own) as out:
+        out.write(artifact)
     more = f"; puffer report {args.artifact} shows all of it" if mechanism == "noise" else ""
     tell(f"wrote {', '.join(map(str, paths))}{more}")
 
@@ -115,15 +111,10 @@ def _learn(noiser: Any, file: TableFile) -> None:
         noiser.fit(file.stream(types).whole())
 
 
-def _places(args: Any, swap: bool) -> list[Path]:
+def _places(args: Any) -> list[Path]:
     """Return the files to write, and refuse those that are there before any work is done."""
     paths = [Path(args.artifact)]
-    if swap and (paths[0].suffix.lower() != ".joblib" or args.noiser is not None):
-        raise ValueError(
-            f"ARTIFACT is {args.artifact!r}, but a swap is saved as a whole noiser, since JSON "
-            "holds no classifier; give a name that ends in .joblib as ARTIFACT, and no --noiser."
-        )
-    if not swap and paths[0].suffix.lower() != ".json":
+    if paths[0].suffix.lower() != ".json":
         raise ValueError(f"ARTIFACT is {args.artifact!r}, and must end in .json.")
     if args.noiser is not None:
         paths.append(Path(args.noiser))
@@ -465,13 +456,9 @@ def _version_of(path: Path) -> tuple[int, ...]:
 
 
 def _released(noiser: Any, stream: TableStream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
-    """Return types and batches of the release; of a swap, which is made here, as one table."""
-    if not hasattr(noiser, "swap_"):
-        reader = noiser.transform_batches(stream, **_shown(how))
-        return reader.schema, iter(reader)
-    (whole,) = rows_of_stream(noiser, stream, how.get("row_id"))
-    whole = noiser.transform(whole, **_shown(how))
-    return whole.schema, iter(whole.combine_chunks().to_batches())
+    """Return types and batches of the release."""
+    reader = noiser.transform_batches(stream, **_shown(how))
+    return reader.schema, iter(reader)
 
 
 def _batches(

@@ -3,7 +3,7 @@
 Use this module to show what a release costs and tells: in a notebook, or to those who decide.
 """
 
-from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDisplay, SwapDisplay
+from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDisplay
 from sklearn_puffer.displays.reviews import (
     AuditDisplay,
     PrototypeDisplay,
@@ -21,7 +21,6 @@ __all__ = [
     "PrototypesTriedDisplay",
     "ReleaseDisplay",
     "SpendDisplay",
-    "SwapDisplay",
     "TradeoffDisplay",
     "UtilityDisplay",
 ]
