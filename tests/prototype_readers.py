@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.stats import beta
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishWarning
+from sklearn_puffer._tables import frame_table
 
 
 def fitted(table, y=None, **parameters):
@@ -19,6 +20,12 @@ def fitted(table, y=None, **parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PufferfishWarning)
         return PufferfishMicroaggregator(**parameters).fit(table, y)
+
+
+def learnt(table, **parameters):
+    """Return what `fit` learns, before it computes what is said of it."""
+    rows = PufferfishMicroaggregator(**parameters)
+    return rows._learnt(rows._checked_parameters(), rows._rows_to_fit(table, None, None, None))
 
 
 # ----------------------------------------------------------------------------------- known laws
@@ -40,10 +47,12 @@ class Law:
         table = self.rows.iloc[which].reset_index(drop=True)
         return table.assign(secret=[f"s{k}" for k in secret]), which
 
-    def losses(self, release, which):
+    def losses(self, found, which):
         """Return the true loss for public rows as often as in a drawn table, and as in the law."""
         drawn = np.bincount(which, minlength=len(self.rows)) / len(which)
-        released = release.channel_.toarray()[release.assign(self.rows)]
+        prototypes = found.best.prototypes
+        codes = prototypes.assign(prototypes.coordinates.read(frame_table(self.rows)))
+        released = found.attributes()["channel_"].toarray()[codes]
         return [
             loss_of(shares[:, None] * self.secrets, released) for shares in (drawn, self.chances)
         ]

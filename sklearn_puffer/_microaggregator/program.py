@@ -290,24 +290,31 @@ class _Block:
 
         x is sign (K - U) - mu: with the sign it is the quotient's excess over U, or below L.
         """
-        eye, held = sparse.eye_array(self.n), self.program.targets[self.loose]
-        level = sparse.hstack([-self.sign * eye, -eye, eye])  # what all x of b have in common
-        of_arcs = sparse.csr_array(
-            (self.room[self.program.sources[self.loose]], (held, np.arange(len(held)))),
-            shape=(self.n, len(held)),
-        )
-        off = sparse.diags_array(self.room @ ~self.program.mask)
-        least, most = self.shares
-        price = sparse.hstack([sparse.csr_array((self.n, self.n)), most * eye, -least * eye])
-        sums = sparse.hstack([self.low.sum() * level + price, of_arcs, off])
-        levels = sparse.csr_array(level)
-        parts = sparse.block_array(
+        n, n_loose, sign = self.n, len(self.loose), self.sign
+        each, parts, held = np.arange(n), np.arange(n_loose), self.program.targets[self.loose]
+        total, (least, most) = self.low.sum(), self.shares
+        level = ((0, -sign), (n, -1.0), (2 * n, 1.0))  # what all x of b have in common
+        return _of_entries(
             [
-                [levels[held], -sparse.eye_array(len(held)), None],
-                [levels, None, -eye],
-            ]
+                (each, each, -sign * total),
+                (each, n + each, most - total),
+                (each, 2 * n + each, total - least),
+                (held, 3 * n + parts, self.room[self.program.sources[self.loose]]),
+                (each, 3 * n + n_loose + each, self.room @ ~self.program.mask),
+                *((n + parts, first + held, value) for first, value in level),
+                (n + parts, 3 * n + parts, -1.0),
+                *((n + n_loose + each, first + each, value) for first, value in level),
+                (n + n_loose + each, 3 * n + n_loose + each, -1.0),
+            ],
+            (2 * n + n_loose, self.n_own),
         )
-        return sparse.vstack([sums, parts])
+
+
+def _of_entries(entries: Sequence[tuple[IntArray, IntArray, Any]], shape: tuple[int, int]) -> Any:
+    """Return a sparse matrix of rows, columns and their values."""
+    alike = [np.broadcast_arrays(*each) for each in entries]
+    rows, columns, values = (np.concatenate(each) for each in zip(*alike, strict=True))
+    return sparse.coo_array((values, (rows, columns)), shape=shape)
 
 
 # ---------------------------------------------------------------------------------- whole numbers
