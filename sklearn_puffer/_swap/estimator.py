@@ -151,7 +151,7 @@ class PufferfishSwap(TableRelease):
         The budget of people in the table who find their own row with somebody: twice epsilon, or a
         number. None leaves them out.
     matching : {"nearest", "parts", "random"}, default="nearest"
-        "nearest" matches at the least total distance in random parts of 300. "parts" cuts the rows
+        "nearest" matches at the least total distance in random parts of 500. "parts" cuts the rows
         of each secret at their own medians into parts of about 50 rows of all secrets (of ten of
         each at least), and matches at random within them; it changes more than "nearest", and tells
         people in the table only counts about third parties. So does "random", which changes most.

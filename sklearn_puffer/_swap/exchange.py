@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._swap.whole_flows import Draws
 
-PART = 300
+PART = 500
 """Leavers and places that are matched at once; more are cut into random parts."""
 
 Pair = tuple[Array, Array]
