@@ -10,6 +10,7 @@ steps that are symmetric, so that every mean stays what it is, whatever the numb
 from __future__ import annotations
 
 import itertools
+import math
 from functools import lru_cache
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from scipy.special import gammaln
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._losses import Exchange
 
+_MANY = 8  # secrets, of which not all rectangles are taken
 _BITS = 62  # of the chance of each number of exchanged rows
 
 
@@ -113,28 +115,30 @@ def _cycle(open_: Array) -> list[tuple[int, int]]:
 
 
 def _spread(flows: IntArray, exchange: Exchange, draws: Draws) -> IntArray:
-    """Return flows after a symmetric step along each rectangle of two secrets by two."""
-    flows = flows.copy()
-    pairs = list(itertools.combinations(range(len(flows)), 2))
-    for (i, j), (a, b) in itertools.product(pairs, pairs):
-        corners = ([i, j, i, j], [a, b, b, a])
-        reach = min(int(flows[corners].min()), _reach(exchange, corners))
-        step = draws.below(2 * reach + 1) - reach
-        flows[corners] += np.array([step, step, -step, -step])
-    return flows
+    """Return flows after a symmetric step along rectangles of two secrets by two.
 
-
-def _reach(exchange: Exchange, corners: tuple[list[int], list[int]]) -> int:
-    """Return the longest step: as far as randomised response within the rectangle would spread.
-
-    The rectangles share entries, so each gets its part of the variance.
+    A step is as long as randomised response within the rectangle would spread. The rectangles share
+    entries, so each gets its part of the variance. Of many secrets they are only those of each two
+    with themselves and with neighbours, which join all entries, too.
     """
-    means = exchange.flows[corners] / exchange.unit
-    if not means.all():
-        return 0
-    k = len(exchange.sizes)
-    variance = 1.0 / (1.0 / means).sum() / (k - 1) ** 2
-    return int(np.ceil(np.sqrt(3.0 * variance)))
+    table, k = flows.tolist(), len(flows)
+    means = (exchange.flows / exchange.unit).tolist()
+    pairs = list(itertools.combinations(range(k), 2))
+    near = [*itertools.pairwise(range(k)), (0, k - 1)]
+    shared = (k - 1) * (k - 1 if k <= _MANY else 3)
+    for i, j in pairs:
+        for a, b in pairs if k <= _MANY else [(i, j), *near]:
+            least = min(table[i][a], table[j][b], table[i][b], table[j][a])
+            expected = means[i][a], means[j][b], means[i][b], means[j][a]
+            if least and min(expected) > 0.0:
+                variance = 1.0 / sum(1.0 / mean for mean in expected) / shared
+                reach = min(least, math.ceil(math.sqrt(3.0 * variance)))
+                step = draws.below(2 * reach + 1) - reach
+                table[i][a] += step
+                table[j][b] += step
+                table[i][b] -= step
+                table[j][a] -= step
+    return np.array(table)
 
 
 def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Draws) -> int:
