@@ -223,6 +223,7 @@ def test_known_columns_are_released_in_bins_or_by_a_mapping_and_people_exchange_
     assert swap.certificate_.facts.n_strata == len(
         released.groupby(["age", "town", "day"], observed=True)
     )
+    assert swap.certificate_.facts.strata == ("age (in bins)", "town (merged)", "day (in bins)")
     later = people(50, 8).assign(client=range(50), day=table["day"].iloc[:50])
     again = swap.transform(later)
     assert set(again["age"]) <= set(released["age"])  # representatives are those of fit

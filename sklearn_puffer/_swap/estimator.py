@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
 
 from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    __version__,
     check_choice,
     check_jobs,
     check_positive,
     fitting,
     listed,
-    utc_now,
 )
-from sklearn_puffer._losses import insider_loss, outsider_delta, outsider_loss
 from sklearn_puffer._release import (
     Columns,
-    ColumnUtility,
     Draw,
     FitRows,
     FittedMechanism,
     Guarantee,
-    Kept,
     Keying,
     LearntMechanism,
-    PairLoss,
-    Refused,
     Released,
     RowGroups,
     RowOrder,
@@ -45,29 +34,19 @@ from sklearn_puffer._release import (
     column_of,
     fitted_groups,
     group_names,
-    moved_utility,
     order_told,
     refuse_twice,
     rows_of,
     sentences,
 )
 from sklearn_puffer._swap.certificate import (
-    ALONE,
-    INSIDE,
-    NO_MORE,
-    TAKEN,
-    TOGETHER,
     ExchangeCertificate,
-    ExchangeFacts,
 )
-from sklearn_puffer._swap.exchange import PART
-from sklearn_puffer._swap.program import LEAST_PEOPLE, ROW, Budget
+from sklearn_puffer._swap.program import Budget
 from sklearn_puffer._swap.release import (
     MOST_COMBINATIONS,
+    Figures,
     RowExchange,
-    Solved,
-    SwapRows,
-    meeting,
 )
 from sklearn_puffer._tables import (
     Coarse,
@@ -689,189 +668,3 @@ def _moving(table: Any, name: Name, named: bool) -> Values:
         what = "holds dates, by which others may know people" if kind == "date" else what
         raise ValueError(f"column {name!r} {what}; name it in ids=, or leave it out{way}.")
     return values
-
-
-# ------------------------------------------------------------------------------------ the figures
-
-
-@dataclass(frozen=True, eq=False)
-class Figures:
-    """What is said of a swap of some rows: all of it from mean flows."""
-
-    mechanism: RowExchange
-    rows: SwapRows
-    solved: Sequence[Solved]
-
-    def certificate(
-        self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
-    ) -> ExchangeCertificate:
-        """Return the certificate, without a fingerprint yet."""
-        budget, n_rows = self.mechanism.budget, len(self.rows.marks)
-        pairs, distances = self._pairs(sensitive), np.repeat(self._distances(), 2).tolist()
-        units = distances if not budget.delta else [1.0] * len(pairs)
-        return ExchangeCertificate(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            loss=max((pair.upper / d for pair, d in zip(pairs, units, strict=True)), default=0.0),
-            pairs=tuple(pairs),
-            columns=(),
-            assumptions=[
-                *TAKEN,
-                *self._about(groups),
-                *told,
-            ],
-            strategy="least change",
-            noise="exchange",
-            dependence="joint",
-            n_rows=n_rows,
-            rule=Refused(NO_MORE),
-            groups=None if groups is None else groups.for_certificate(),
-            prior="the list of rows with their secrets",
-            n_columns=n_columns,
-            version=__version__,
-            date=utc_now(),
-            utility=tuple(self.utilities()),
-            exchange=self.facts(sensitive, distances if self.mechanism.distances else []),
-        )
-
-    def _about(self, groups: RowGroups | None) -> list[str]:
-        """Return what is said of groups, and of secrets in bins, or that were merged."""
-        secret, coarse = self.mechanism.secret, []
-        if secret.edges or secret.merged:
-            coarse.append(INSIDE)
-        return [ALONE if groups is None else TOGETHER, *coarse]
-
-    def _pairs(self, sensitive: Name) -> list[PairLoss]:
-        """Return the loss of each pair, both ways: the larger one stands for each."""
-        mechanism, losses = self.mechanism, []
-        labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
-        for (s, t), d in zip(mechanism.pairs, self._distances(), strict=True):
-            upper = 0.0
-            for each in self.solved:
-                if s in each.secrets and t in each.secrets:
-                    pair = each.secrets.index(s), each.secrets.index(t)
-                    upper = max(upper, self._loss(each, [pair], epsilon * d))
-            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-40), 0.0), upper
-            for first, second in ((s, t), (t, s)):
-                of = sensitive, labels[first], labels[second], 0
-                losses.append(PairLoss(*of, *ends, "recomputed"))
-        return losses
-
-    def _distances(self) -> Sequence[float]:
-        return self.mechanism.distances or [1.0] * len(self.mechanism.pairs)
-
-    def _loss(self, solved: Solved, pair: Sequence[tuple[int, int]], epsilon: float) -> float:
-        """Return the loss of a pair in a stratum: the worst one of its pieces, or all delta."""
-        if not self.mechanism.budget.delta:
-            return max(outsider_loss(exchange, pair) for _, exchange, _ in solved.pieces)
-        parts = (n * outsider_delta(each, pair, epsilon) for _, each, n in solved.pieces)
-        return math.fsum(parts) * (1.0 + 2.0**-45)
-
-    def flows(self) -> FloatArray:
-        """Return how many people of each secret receive rows of each, on average."""
-        n = len(self.mechanism.secret.labels)
-        total = np.zeros((n, n))
-        for each in self.solved:
-            total[np.ix_(each.secrets, each.secrets)] += each.exchange.flows / ROW
-        return total
-
-    def stays(self) -> FloatArray:
-        """Return the share of people of each secret who keep their own row, on average."""
-        kept = np.zeros(len(self.mechanism.secret.labels))
-        for each in self.solved:
-            kept[each.secrets] += (np.diag(each.exchange.flows) - each.exchange.others) / ROW
-        return np.asarray(kept / np.maximum(self.sizes(), 1))
-
-    def sizes(self) -> Array:
-        """Return how many people have each secret."""
-        return np.bincount(self.rows.codes, minlength=len(self.mechanism.secret.labels))
-
-    def facts(self, sensitive: Name, distances: Sequence[float]) -> ExchangeFacts:
-        """Return what the swap does to rows."""
-        mechanism, stays, sizes = self.mechanism, self.stays(), self.sizes()
-        insiders = mechanism.budget.insiders
-        labels = mechanism.secret.labels
-        losses = (
-            insider_loss(exchange, [(s, t)]) / d
-            for each in self.solved
-            for problem, exchange, _ in each.pieces
-            for s, t, d in problem.inside()
-        )
-        return ExchangeFacts(
-            stay=float(stays @ sizes / sizes.sum()),
-            kept=tuple(
-                Kept(sensitive, label, float(share))
-                for label, share in zip(labels, stays, strict=True)
-            ),
-            unchanged=not any(map(self._changes, self.solved)),
-            insiders=insiders,
-            insider_loss=None if insiders is None else max(losses, default=0.0),
-            rare=self._share(lambda s: self._rare(s)),
-            matching=mechanism.matching,
-            strata=tuple(map(str, mechanism.strata)),
-            n_strata=len(self.solved),
-            one_secret=self._share(lambda s: s.sum() if len(s) == 1 else 0),
-            alone=self._share(lambda s: s.sum() if s.sum() == 1 else 0),
-            below_ten=self._share(lambda s: s.sum() if s.sum() < 10 else 0),
-            beyond=self._beyond(),
-            travelling=tuple(
-                str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
-            ),
-            distances=tuple(distances),
-            merged=bool(mechanism.secret.merged),
-        )
-
-    def _changes(self, solved: Solved) -> bool:
-        """Return whether somebody may receive a row that is not equal to the own one."""
-        if not solved.moves:
-            return False
-        digests = self.rows.digests[self.rows.strata == solved.stratum]
-        return bool((digests != digests[0]).any())
-
-    def _share(self, of: Any) -> float:
-        counts = [int(of(each.exchange.sizes)) for each in self.solved]
-        return sum(counts) / len(self.rows.codes)
-
-    @staticmethod
-    def _rare(sizes: Array) -> int:
-        return int(sizes[sizes < LEAST_PEOPLE].sum()) if len(sizes) > 1 else 0
-
-    def _beyond(self) -> float:
-        """Return the share of people in strata that tell more than the budget by themselves."""
-        table, factor, count = self.sizes(), math.exp(self.mechanism.budget.epsilon), 0
-        for each in self.solved:
-            sizes = np.zeros(len(table))
-            sizes[each.secrets] = each.exchange.sizes
-            for s, t in self.mechanism.pairs:
-                one, two = sizes[s] * table[t], sizes[t] * table[s]
-                if one > factor * two or two > factor * one:
-                    count += int(each.exchange.sizes.sum())
-                    break
-        return count / len(self.rows.codes)
-
-    # ---------------------------------------------------------------------------- what survives
-
-    def utilities(self) -> list[ColumnUtility]:
-        """Return what survives of each column, estimated from matched samples of the rows."""
-        who, what, weight = self._sample()
-        return [
-            moved_utility(name, values, who, what, weight)
-            for name, values in self.rows.columns.items()
-        ]
-
-    def _sample(self) -> tuple[Array, ...]:
-        """Return people, the rows that such people receive, and for how many of all they stand."""
-        parts: list[tuple[Array, Array, FloatArray]] = []
-        nearest, n_rows = self.mechanism.matching == "nearest", len(self.rows.codes)
-        for each in (each for each in self.solved if each.moves):
-            people = each.exchange.flows / ROW
-            np.fill_diagonal(people, each.exchange.others / ROW)
-            for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
-                most = min(max(round(people[a, b]), 1), PART)
-                met = meeting(sample, a, b, self.rows, most, nearest=nearest)
-                share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
-                parts.append((*met, np.full(len(met[0]), share)))
-        if not parts:
-            return np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0)
-        who, what, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self.rows.pairs_of_rows(who, what, weight)

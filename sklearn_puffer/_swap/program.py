@@ -9,22 +9,28 @@ whole parts of a row, and the checker compares these with the budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement, product
 from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
-from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._losses import (
     Exchange,
     insider_loss,
     outsider_delta,
     outsider_loss,
+    together,
 )
+from sklearn_puffer._release import Points
+from sklearn_puffer._swap.exchange import PART
 
 ROW = 1 << 32
 """Flows are whole numbers of this part of a row."""
@@ -251,3 +257,98 @@ def _whole(
     np.add.at(whole, (sources, targets), amounts[amounts > 0])
     kept = np.minimum(np.rint(others * ROW).astype(np.int64), np.diag(whole))
     return Exchange(sizes, whole, kept, ROW, people)
+
+
+# ------------------------------------------------------------------------------------- a stratum
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The mean flows of a stratum.
+
+    Attributes
+    ----------
+    stratum : int
+    secrets : list of int
+        The secrets that occur in it.
+    people : ndarray of int64 of shape (n_secrets,)
+        How many have each.
+    shards, parts : int
+        Into how many pieces its rows are cut: at random, and each of these again by medians.
+    solutions : dict
+        For the sizes of each piece what was to be solved, and the flows.
+    samples : list of list of Array
+        Rows of each secret of some pieces, by which changes are estimated.
+    """
+
+    stratum: int
+    secrets: list[int]
+    people: IntArray
+    shards: int
+    parts: int
+    solutions: Mapping[tuple[int, ...], tuple[ExchangeProblem, Exchange]]
+    samples: list[list[Array]]
+
+    def piece(self, number: int) -> tuple[ExchangeProblem, Exchange]:
+        """Return what was solved for a piece."""
+        sizes = sizes_of_piece(self.people, self.shards * self.parts, number)
+        return self.solutions[tuple(sizes.tolist())]
+
+    @cached_property
+    def pieces(self) -> list[tuple[ExchangeProblem, Exchange, int]]:
+        """What was solved, and how many pieces have it."""
+        counts = Counter(sizes_of_pieces(self.people, self.shards * self.parts))
+        return [(*self.solutions[sizes], count) for sizes, count in counts.items()]
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """The flows of all pieces together."""
+        return together([(exchange, count) for _, exchange, count in self.pieces])
+
+    def holds(self) -> bool:
+        """Return whether the checker finds the flows of each piece within its budget."""
+        return self.exchange.stratum == self.people.tolist() and all(
+            problem.holds(exchange) for problem, exchange, _ in self.pieces
+        )
+
+    @property
+    def moves(self) -> bool:
+        """Whether anybody receives another person's row."""
+        flows = self.exchange.flows
+        return bool(self.exchange.others.any() or (flows != np.diag(np.diag(flows))).any())
+
+    def groups(self, grouped: Mapping[tuple[int, int], Array]) -> list[Array]:
+        """Return its rows by secret."""
+        return [grouped[self.stratum, secret] for secret in self.secrets]
+
+
+def sizes_of_pieces(people: IntArray, n_pieces: int) -> list[tuple[int, ...]]:
+    """Return the sizes of each piece; see `sizes_of_piece`."""
+    each = (sizes_of_piece(people, n_pieces, number) for number in range(n_pieces))
+    return [tuple(sizes.tolist()) for sizes in each]
+
+
+def mean_costs(
+    samples: Sequence[Sequence[Array]], points: Points, *, nearest: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what a row changes between secrets, and within each, from samples of pieces."""
+    k = len(samples[0])
+    most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
+    for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
+        met = meeting(sample, a, b, points, most, nearest=nearest)
+        cost[a, b] += points.apart(*met) / len(samples)
+    return np.maximum(cost, cost.T), np.diag(cost)
+
+
+def meeting(
+    sample: Sequence[Array], a: int, b: int, points: Points, most: int, *, nearest: bool
+) -> tuple[Array, Array]:
+    """Return people of secret a, and rows of secret b that they may receive, from a sample."""
+    half = len(sample[a]) // 2
+    some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
+    size = min(most, len(some), len(others))
+    some, others = some[:size], others[:size]
+    if not nearest:
+        return some, others
+    at, to = linear_sum_assignment(points.between(some, others))
+    return some[at], others[to]

@@ -1,32 +1,45 @@
 """A table released by exchanging rows between people of different secrets, stratum by stratum.
 
-Here a table is read (whose secret is which, who knows what of whom, how far rows are apart), its
-flows are solved and held to the budget, whole flows are drawn, and rows change hands.
+Here a table is read (whose secret is which, who knows what of whom), its
+flows are solved and held to the budget, whole flows are drawn, rows change hands, and all that is
+said of it is said of mean flows.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement, compress, product
+from itertools import compress, product
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed
-from sklearn_puffer._losses import Exchange, together
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    IntArray,
+    __version__,
+    counted,
+    digest,
+    listed,
+    utc_now,
+)
+from sklearn_puffer._losses import Exchange, insider_loss, outsider_delta, outsider_loss
 from sklearn_puffer._release import (
+    ColumnUtility,
     Draw,
     Fields,
+    Kept,
     Keying,
     Lots,
     Mechanism,
+    PairLoss,
     Points,
+    Refused,
     Released,
+    RowGroups,
     TableRules,
     UncertifiedError,
     Units,
@@ -35,6 +48,7 @@ from sklearn_puffer._release import (
     check_one_secret,
     group_codes,
     joined,
+    moved_utility,
     note,
     places_of,
     plain_tree,
@@ -42,15 +56,27 @@ from sklearn_puffer._release import (
     read_tree,
     written_column,
 )
-from sklearn_puffer._swap.certificate import ExchangeCertificate
+from sklearn_puffer._swap.certificate import (
+    ALONE,
+    INSIDE,
+    NO_MORE,
+    TAKEN,
+    TOGETHER,
+    ExchangeCertificate,
+    ExchangeFacts,
+)
 from sklearn_puffer._swap.exchange import PART, cut, exchanged
 from sklearn_puffer._swap.program import (
+    LEAST_PEOPLE,
     ROW,
     Budget,
     ExchangeProblem,
+    Solved,
     least_exchange,
+    mean_costs,
+    meeting,
     most_pieces,
-    sizes_of_piece,
+    sizes_of_pieces,
 )
 from sklearn_puffer._swap.whole_flows import drawn_flows
 from sklearn_puffer._tables import (
@@ -186,97 +212,6 @@ class SwapRows:
         return {(k, s): group for (k, s), group in zip(firsts, groups, strict=True)}
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """The mean flows of a stratum.
-
-    Attributes
-    ----------
-    stratum : int
-    secrets : list of int
-        The secrets that occur in it.
-    people : ndarray of int64 of shape (n_secrets,)
-        How many have each.
-    shards, parts : int
-        Into how many pieces its rows are cut: at random, and each of these again by medians.
-    solutions : dict
-        For the sizes of each piece what was to be solved, and the flows.
-    samples : list of list of Array
-        Rows of each secret of some pieces, by which changes are estimated.
-    """
-
-    stratum: int
-    secrets: list[int]
-    people: IntArray
-    shards: int
-    parts: int
-    solutions: Mapping[tuple[int, ...], tuple[ExchangeProblem, Exchange]]
-    samples: list[list[Array]]
-
-    def piece(self, number: int) -> tuple[ExchangeProblem, Exchange]:
-        """Return what was solved for a piece."""
-        sizes = sizes_of_piece(self.people, self.shards * self.parts, number)
-        return self.solutions[tuple(sizes.tolist())]
-
-    @cached_property
-    def pieces(self) -> list[tuple[ExchangeProblem, Exchange, int]]:
-        """What was solved, and how many pieces have it."""
-        counts = Counter(_sizes_of_pieces(self.people, self.shards * self.parts))
-        return [(*self.solutions[sizes], count) for sizes, count in counts.items()]
-
-    @cached_property
-    def exchange(self) -> Exchange:
-        """The flows of all pieces together."""
-        return together([(exchange, count) for _, exchange, count in self.pieces])
-
-    def holds(self) -> bool:
-        """Return whether the checker finds the flows of each piece within its budget."""
-        return self.exchange.stratum == self.people.tolist() and all(
-            problem.holds(exchange) for problem, exchange, _ in self.pieces
-        )
-
-    @property
-    def moves(self) -> bool:
-        """Whether anybody receives another person's row."""
-        flows = self.exchange.flows
-        return bool(self.exchange.others.any() or (flows != np.diag(np.diag(flows))).any())
-
-    def groups(self, grouped: Mapping[tuple[int, int], Array]) -> list[Array]:
-        """Return its rows by secret."""
-        return [grouped[self.stratum, secret] for secret in self.secrets]
-
-
-def _sizes_of_pieces(people: IntArray, n_pieces: int) -> list[tuple[int, ...]]:
-    each = (sizes_of_piece(people, n_pieces, number) for number in range(n_pieces))
-    return [tuple(sizes.tolist()) for sizes in each]
-
-
-def mean_costs(
-    samples: Sequence[Sequence[Array]], rows: SwapRows, *, nearest: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return what a row changes between secrets, and within each, from samples of pieces."""
-    k = len(samples[0])
-    most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
-    for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
-        met = meeting(sample, a, b, rows, most, nearest=nearest)
-        cost[a, b] += rows.points.apart(*met) / len(samples)
-    return np.maximum(cost, cost.T), np.diag(cost)
-
-
-def meeting(
-    sample: Sequence[Array], a: int, b: int, rows: SwapRows, most: int, *, nearest: bool
-) -> tuple[Array, Array]:
-    """Return people of secret a, and rows of secret b that they may receive, from a sample."""
-    half = len(sample[a]) // 2
-    some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
-    size = min(most, len(some), len(others))
-    some, others = some[:size], others[:size]
-    if not nearest:
-        return some, others
-    at, to = linear_sum_assignment(rows.points.between(some, others))
-    return some[at], others[to]
-
-
 # --------------------------------------------------------------------------------- the mechanism
 
 
@@ -407,10 +342,10 @@ class RowExchange(Mechanism):
             return Solved(stratum, secrets, people, 1, 1, solution, [])
         shards, parts = self._cuts(people, min(distances, default=1.0))
         samples = self._samples(groups, rows, shards, parts)
-        costs = mean_costs(samples, rows, nearest=self.matching == "nearest")
+        costs = mean_costs(samples, rows.points, nearest=self.matching == "nearest")
         budget = self.budget.share(shards * parts)
         solutions = {}
-        for sizes in {*_sizes_of_pieces(people, shards * parts)}:
+        for sizes in {*sizes_of_pieces(people, shards * parts)}:
             problem = ExchangeProblem(np.array(sizes), *costs, pairs, budget, distances, people)
             try:
                 solutions[sizes] = problem, least_exchange(problem)
@@ -581,3 +516,189 @@ _NOT_WITHIN = (
     "no flows in whole parts of a row are within the budget, which is as small as their roundings; "
     "choose a larger epsilon."
 )
+
+
+# ------------------------------------------------------------------------------------ the figures
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What is said of a swap of some rows: all of it from mean flows."""
+
+    mechanism: RowExchange
+    rows: SwapRows
+    solved: Sequence[Solved]
+
+    def certificate(
+        self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
+    ) -> ExchangeCertificate:
+        """Return the certificate, without a fingerprint yet."""
+        budget, n_rows = self.mechanism.budget, len(self.rows.marks)
+        pairs, distances = self._pairs(sensitive), np.repeat(self._distances(), 2).tolist()
+        units = distances if not budget.delta else [1.0] * len(pairs)
+        return ExchangeCertificate(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            loss=max((pair.upper / d for pair, d in zip(pairs, units, strict=True)), default=0.0),
+            pairs=tuple(pairs),
+            columns=(),
+            assumptions=[
+                *TAKEN,
+                *self._about(groups),
+                *told,
+            ],
+            strategy="least change",
+            noise="exchange",
+            dependence="joint",
+            n_rows=n_rows,
+            rule=Refused(NO_MORE),
+            groups=None if groups is None else groups.for_certificate(),
+            prior="the list of rows with their secrets",
+            n_columns=n_columns,
+            version=__version__,
+            date=utc_now(),
+            utility=tuple(self.utilities()),
+            exchange=self.facts(sensitive, distances if self.mechanism.distances else []),
+        )
+
+    def _about(self, groups: RowGroups | None) -> list[str]:
+        """Return what is said of groups, and of secrets in bins, or that were merged."""
+        secret, coarse = self.mechanism.secret, []
+        if secret.edges or secret.merged:
+            coarse.append(INSIDE)
+        return [ALONE if groups is None else TOGETHER, *coarse]
+
+    def _pairs(self, sensitive: Name) -> list[PairLoss]:
+        """Return the loss of each pair, both ways: the larger one stands for each."""
+        mechanism, losses = self.mechanism, []
+        labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
+        for (s, t), d in zip(mechanism.pairs, self._distances(), strict=True):
+            upper = 0.0
+            for each in self.solved:
+                if s in each.secrets and t in each.secrets:
+                    pair = each.secrets.index(s), each.secrets.index(t)
+                    upper = max(upper, self._loss(each, [pair], epsilon * d))
+            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-40), 0.0), upper
+            for first, second in ((s, t), (t, s)):
+                of = sensitive, labels[first], labels[second], 0
+                losses.append(PairLoss(*of, *ends, "recomputed"))
+        return losses
+
+    def _distances(self) -> Sequence[float]:
+        return self.mechanism.distances or [1.0] * len(self.mechanism.pairs)
+
+    def _loss(self, solved: Solved, pair: Sequence[tuple[int, int]], epsilon: float) -> float:
+        """Return the loss of a pair in a stratum: the worst one of its pieces, or all delta."""
+        if not self.mechanism.budget.delta:
+            return max(outsider_loss(exchange, pair) for _, exchange, _ in solved.pieces)
+        parts = (n * outsider_delta(each, pair, epsilon) for _, each, n in solved.pieces)
+        return math.fsum(parts) * (1.0 + 2.0**-45)
+
+    def flows(self) -> FloatArray:
+        """Return how many people of each secret receive rows of each, on average."""
+        n = len(self.mechanism.secret.labels)
+        total = np.zeros((n, n))
+        for each in self.solved:
+            total[np.ix_(each.secrets, each.secrets)] += each.exchange.flows / ROW
+        return total
+
+    def stays(self) -> FloatArray:
+        """Return the share of people of each secret who keep their own row, on average."""
+        kept = np.zeros(len(self.mechanism.secret.labels))
+        for each in self.solved:
+            kept[each.secrets] += (np.diag(each.exchange.flows) - each.exchange.others) / ROW
+        return np.asarray(kept / np.maximum(self.sizes(), 1))
+
+    def sizes(self) -> Array:
+        """Return how many people have each secret."""
+        return np.bincount(self.rows.codes, minlength=len(self.mechanism.secret.labels))
+
+    def facts(self, sensitive: Name, distances: Sequence[float]) -> ExchangeFacts:
+        """Return what the swap does to rows."""
+        mechanism, stays, sizes = self.mechanism, self.stays(), self.sizes()
+        insiders = mechanism.budget.insiders
+        labels = mechanism.secret.labels
+        losses = (
+            insider_loss(exchange, [(s, t)]) / d
+            for each in self.solved
+            for problem, exchange, _ in each.pieces
+            for s, t, d in problem.inside()
+        )
+        return ExchangeFacts(
+            stay=float(stays @ sizes / sizes.sum()),
+            kept=tuple(
+                Kept(sensitive, label, float(share))
+                for label, share in zip(labels, stays, strict=True)
+            ),
+            unchanged=not any(map(self._changes, self.solved)),
+            insiders=insiders,
+            insider_loss=None if insiders is None else max(losses, default=0.0),
+            rare=self._share(lambda s: self._rare(s)),
+            matching=mechanism.matching,
+            strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
+            n_strata=len(self.solved),
+            one_secret=self._share(lambda s: s.sum() if len(s) == 1 else 0),
+            alone=self._share(lambda s: s.sum() if s.sum() == 1 else 0),
+            below_ten=self._share(lambda s: s.sum() if s.sum() < 10 else 0),
+            beyond=self._beyond(),
+            travelling=tuple(
+                str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
+            ),
+            distances=tuple(distances),
+            merged=bool(mechanism.secret.merged),
+        )
+
+    def _changes(self, solved: Solved) -> bool:
+        """Return whether somebody may receive a row that is not equal to the own one."""
+        if not solved.moves:
+            return False
+        digests = self.rows.digests[self.rows.strata == solved.stratum]
+        return bool((digests != digests[0]).any())
+
+    def _share(self, of: Any) -> float:
+        counts = [int(of(each.exchange.sizes)) for each in self.solved]
+        return sum(counts) / len(self.rows.codes)
+
+    @staticmethod
+    def _rare(sizes: Array) -> int:
+        return int(sizes[sizes < LEAST_PEOPLE].sum()) if len(sizes) > 1 else 0
+
+    def _beyond(self) -> float:
+        """Return the share of people in strata that tell more than the budget by themselves."""
+        table, factor, count = self.sizes(), math.exp(self.mechanism.budget.epsilon), 0
+        for each in self.solved:
+            sizes = np.zeros(len(table))
+            sizes[each.secrets] = each.exchange.sizes
+            for s, t in self.mechanism.pairs:
+                one, two = sizes[s] * table[t], sizes[t] * table[s]
+                if one > factor * two or two > factor * one:
+                    count += int(each.exchange.sizes.sum())
+                    break
+        return count / len(self.rows.codes)
+
+    # ---------------------------------------------------------------------------- what survives
+
+    def utilities(self) -> list[ColumnUtility]:
+        """Return what survives of each column, estimated from matched samples of the rows."""
+        who, what, weight = self._sample()
+        return [
+            moved_utility(name, values, who, what, weight)
+            for name, values in self.rows.columns.items()
+        ]
+
+    def _sample(self) -> tuple[Array, ...]:
+        """Return people, the rows that such people receive, and for how many of all they stand."""
+        parts: list[tuple[Array, Array, FloatArray]] = []
+        nearest, n_rows = self.mechanism.matching == "nearest", len(self.rows.codes)
+        for each in (each for each in self.solved if each.moves):
+            people = each.exchange.flows / ROW
+            np.fill_diagonal(people, each.exchange.others / ROW)
+            for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
+                most = min(max(round(people[a, b]), 1), PART)
+                met = meeting(sample, a, b, self.rows.points, most, nearest=nearest)
+                share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
+                parts.append((*met, np.full(len(met[0]), share)))
+        if not parts:
+            return np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0)
+        who, what, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return self.rows.pairs_of_rows(who, what, weight)

@@ -212,6 +212,11 @@ class Coarse:
                 bins[name] = _bins_of(name, values, how)
         return cls(bins, merged)
 
+    def named(self, name: Name) -> str:
+        """Return the name of a column, and how coarse its values are."""
+        how = " (in bins)" if name in self.bins else " (merged)" if name in self.merged else ""
+        return f"{name}{how}"
+
     def of(self, name: Name, values: Values) -> Values:
         """Return a column as it is released."""
         if name not in self.bins:
