@@ -72,6 +72,7 @@ RUN = [
     "audit_after",
     "case_study",
     "close_priors",
+    "first_release",
     "known_distances",
     "own_noise",
     "plot_attributes",

@@ -78,7 +78,7 @@ table = people()
 # rows that were not fitted: here the best attack that was found, beside what is allowed.
 
 columns = table[["region", "age", "job"]]
-planned = plan(columns, "region", n_bins=5)
+planned = plan(columns, "region", n_prototypes=24, n_bins=5)
 draw("utility", UtilityDisplay.from_plan, planned, figure="attack")
 
 # %%

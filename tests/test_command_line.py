@@ -942,12 +942,15 @@ def test_no_name_reaches_the_terminal_as_a_command(fitted, capsys):
 
 @pytest.mark.slow
 def test_a_plan_is_that_of_the_function(folder, capsys):
-    Path("s.toml").write_text('[noiser]\nnoise = "laplace"\npublic = ["cars", "owner"]')
+    Path("s.toml").write_text(
+        '[noiser]\nnoise = "laplace"\n'
+        '[microaggregator]\nn_prototypes = 4\npublic = ["cars", "owner"]'
+    )
     asked = ["plan", "in.csv", "--sensitive", "loan", "--epsilon", "0.5"]
     assert main([*asked, "--settings", "s.toml", "--out", "plan.json"]) == 0
     found = json.loads(Path("plan.json").read_text())
     table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
-    options = {"public": ["cars", "owner"], "noise": "laplace"}
+    options = {"public": ["cars", "owner"], "noise": "laplace", "n_prototypes": 4}
     want = plan(table, "loan", epsilon=0.5, **options).to_dict()
     kept = ("setting", "promise", "change", "attack", "loss")
     assert [[row[k] for k in kept] for row in found["settings"]] == [

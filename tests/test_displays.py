@@ -50,7 +50,7 @@ def axes():
 @pytest.fixture(scope="module")
 def planned():
     rows = TABLE.loc[list(range(30)) * 8].reset_index(drop=True)
-    return plan(rows, "loan", public=["cars"], noise="laplace")
+    return plan(rows, "loan", public=["cars"], n_prototypes=4, n_bins=3)
 
 
 def test_displays_are_found_at_the_front_door_too_where_they_once_stood():
@@ -64,8 +64,8 @@ def test_utility_is_the_curve_of_the_proposed_setting(planned):
     display = UtilityDisplay.from_plan(planned)
     curve = planned.curve()
     assert display.epsilons.tolist() == curve["epsilon"].tolist() == [0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
-    assert list(display.lines) == ["laplace"]
-    assert display.lines["laplace"].tolist() == curve["change"].tolist()
+    assert list(display.lines) == [planned.trials[0].label]
+    assert display.lines[planned.trials[0].label].tolist() == curve["change"].tolist()
     assert display.constant == planned.bare.change
 
 
@@ -77,7 +77,7 @@ def test_an_attack_is_drawn_beside_what_is_allowed_and_told_by_name(planned):
     assert ax.get_xlabel() == "epsilon (nats)"
     assert "ROC curve" in ax.get_ylabel()
     told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told == ["laplace", "allowed", "a constant instead"]
+    assert told == [planned.trials[0].label, "allowed", "a constant instead"]
     found, allowed, constant = ax.lines
     assert (found.get_linewidth(), allowed.get_linewidth()) == (3.0, 3.0)
     assert allowed.get_ydata() == pytest.approx(1.0 / (1.0 + np.exp(-display.epsilons)))

@@ -82,6 +82,28 @@ def test_the_examples_that_the_documentation_runs_exist():
 
 
 @pytest.mark.slow
+def test_a_first_release_compares_three_ways_and_writes_the_recommended_one(run, tmp_path):
+    printed = run("first_release", "--output", "first")
+    assert len(printed.splitlines()) <= 25
+    assert "tell a patient's sex: AUC 0.73" in printed
+    for way in ("swap", "typical rows", "Laplace noise", "nothing but constants"):
+        assert way in printed
+    folder = tmp_path / "first"
+    names = {"released.csv", "certificate.json", "estimator.json", "estimator.joblib"}
+    assert {path.name for path in folder.iterdir()} == names
+    table = load_diabetes(as_frame=True, scaled=False).data
+    released = pd.read_csv(folder / "released.csv")
+    assert "sex" not in released
+    assert len(released) == len(table)
+    assert 0.1 < (released["bmi"] != table["bmi"]).mean() < 0.9
+    certificate = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    assert certificate["holds"] is True
+    saved = joblib.load(folder / "estimator.joblib")
+    assert saved.certificate_.loss <= 1.0
+    assert json.loads((folder / "estimator.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
 def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp_path):
     printed = start("release_diabetes")
     table = load_diabetes(as_frame=True, scaled=False).data[["age", "bmi", "bp"]]

@@ -136,11 +136,11 @@ def test_the_command_line_refuses_them(kind, tmp_path, capsys, monkeypatch):
 )
 def test_a_plan_leaves_them_out_by_name(kind, public):
     frame = table({**TEXTS, **NUMBERS}[kind])
-    found = plan(frame, "secret", public=public, noise="laplace", n_bins=3, epsilon=3.0)
+    found = plan(frame, "secret", public=public, n_prototypes=4, n_bins=3, epsilon=3.0)
     [fact] = [fact for fact in found.facts if fact.name == "column"]
     assert (fact.use, "look like an identifier" in fact.remark) == ("leave out", True)
     assert "column" in str(found)
-    assert list(found.noiser(0).utility_.index) == ["age"]
+    assert list(found.estimator(0).utility_.index) == ["age"]
 
 
 @pytest.mark.parametrize("n_rows", [1000])

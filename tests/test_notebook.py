@@ -21,7 +21,7 @@ def views(tmp_path_factory):
     ledger.transform(noiser, TABLE, dataset="<b>x", note="<i>press")
     persons = PersonLedger.create(folder / "persons", noiser, key=b"blake2b:" + bytes(32))
     persons.transform(noiser, TABLE, row_id=range(30), note="<i>press")
-    found = plan(TABLE.loc[list(range(30)) * 8], "loan", noise="laplace", n_bins=3)
+    found = plan(TABLE.loc[list(range(30)) * 8], "loan", n_bins=3, n_prototypes=3)
     certificate = noiser.certificate_
     return {
         "noiser": noiser._repr_html_(),

@@ -74,7 +74,7 @@ def test_what_the_three_estimators_change_is_measured():
 def test_the_first_commands_are_the_two_of_a_fresh_machine():
     blocks = re.findall(r"^```bash\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     assert blocks[:2] == [
-        "pip install . && python examples/release_diabetes.py\n",
+        "pip install . && python examples/first_release.py\n",
         'pip install ".[test]" && pytest\n',
     ]
 

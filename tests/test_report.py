@@ -300,7 +300,7 @@ def test_a_seed_is_told_on_the_first_line_and_to_no_recipient(noiser):
 def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", noiser)
     ledger.spend(note="sent <b>")
-    found = plan(make_table(n=300), "loan", noise="laplace")
+    found = plan(make_table(n=300), "loan", n_prototypes=4, n_bins=3)
     told = report(noiser, plan=found, ledger=ledger, by="me")
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
     wanted = ["Settings", "Column by column", "Audit", "Plan", "Ledger", "Corrections used"]
@@ -341,7 +341,7 @@ def test_what_is_about_another_noiser_is_refused(noiser, tmp_path):
     other = make_noiser(epsilon=0.3)
     with pytest.raises(LedgerError, match="another"):
         report(noiser, ledger=Ledger.create(tmp_path / "a.ledger", other))
-    found = plan(make_table(n=300), "old", public="cars", noise="laplace")
+    found = plan(make_table(n=300), "old", public="cars", n_prototypes=4, n_bins=3)
     with pytest.raises(ValueError, match=r"plan protects .*old.* this noiser .*loan"):
         report(noiser, plan=found)
 

@@ -54,7 +54,7 @@ def pages(tmp_path_factory):
         noiser = PufferfishNoiser(sensitive="loan", public=HOSTILE, dependence="independent")
         noiser.fit(table)
         found = audit(noiser, table)
-        planned = plan(table, "loan", public=HOSTILE[:2], noise="laplace")
+        planned = plan(table, "loan", public=HOSTILE[:2], n_prototypes=4, n_bins=3)
     for kind in ("internal", "external"):
         told = report(noiser, found, planned, kind, name=HOSTILE[0], by=HOSTILE[1])
         told.save(folder / f"{kind}.html")
@@ -137,7 +137,7 @@ def test_a_real_release_is_decided_on_one_screen_and_printed_on_few_pages(browse
         how = {"public": ["age", "education"], "n_bins": 5}
         noiser = PufferfishNoiser(sensitive="sex", **how).fit(adult[:3000])
         found = audit(noiser, adult[3000:5000], task="hours-per-week")
-        planned = plan(adult[:1200], "sex", **how)
+        planned = plan(adult[:1200], "sex", n_prototypes=8, **how)
     for kind, most in (("internal", 4), ("external", 1)):
         path = tmp_path / f"{kind}.html"
         report(noiser, found, planned, kind, name="Adult", by="A. Clerk").save(path)

@@ -165,9 +165,9 @@ def test_more_than_fifty_secrets_are_refused_at_once(noise):
 
 def test_a_plan_reads_bins_and_goes_on_without_a_value_of_two_rows():
     two = TABLE.assign(group=np.where(TABLE.index < 2, "z", np.where(TABLE.index % 2, "a", "b")))
-    found = plan(two.drop(columns="score"), "group", noise="laplace", public=["x", "city"])
+    found = plan(two.drop(columns="score"), "group", n_prototypes=4, n_bins=2, public=["x", "city"])
     assert (found.table["verdict"][2:] != "refused").all()
     assert any("rows of 'z' of 'group' are left out" in note for note in found.notes)
-    binned = plan(TABLE, {"score": 2}, noise="laplace", public=["x", "city"])
+    binned = plan(TABLE, {"score": 2}, n_prototypes=4, n_bins=2, public=["x", "city"])
     assert any("'score' is read in intervals here" in note for note in binned.notes)
-    assert binned.noiser(0).certificate_.holds
+    assert binned.estimator(0).certificate_.holds

@@ -2,7 +2,7 @@
 
 from sklearn_puffer._review.audit import Audit
 from sklearn_puffer._review.auditing import audit
+from sklearn_puffer._review.candidates import plan
 from sklearn_puffer._review.plan import Plan
-from sklearn_puffer._review.planning import plan
 from sklearn_puffer._review.report import WAYS, Report, check_renders
 from sklearn_puffer._review.reporting import report

@@ -18,7 +18,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
-from sklearn_puffer._base import Array, FloatArray, counted, listed, plain, quoted
+from sklearn_puffer._base import Array, FloatArray, counted, plain, quoted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.attack import (
     RowSplit,
@@ -141,7 +141,7 @@ def half_width(n: int, m: int) -> float:
 def attacked(
     rows: Any,
     secrets: Sequence[Secrets],
-    halves: tuple[Array, Array],
+    rounds: Sequence[tuple[Array, Array]],
     attackers: Mapping[str, Any],
     *,
     copies: bool,
@@ -149,28 +149,22 @@ def attacked(
 ) -> Attacked:
     """Return the best attack on released rows, as `seen` returns them.
 
-    Attackers learn on the first half, and are judged on the second. What is reported was chosen
-    within the first, so that its figure is unbiased and its interval that of rows drawn anew; or of
-    groups drawn anew, where ``groups`` has a number for each row: then halves have whole groups.
+    In each round attackers learn on the first rows, and are judged on the second. What is reported
+    was chosen within the first, so that its figure is unbiased and its interval that of rows drawn
+    anew; or of groups drawn anew, where ``groups`` has a number for each row: then rounds have
+    whole groups. Of several rounds it is the mean; they share rows, so the standard error is the
+    mean of theirs, which is right however they hang together.
     """
     seen_rows = with_copies(rows) if copies else rows
     groups = np.arange(len(rows)) if groups is None else groups
-    tried = [
-        (
-            secret,
-            name,
-            _areas(seen_rows, secret, _cut(halves[0], secret, groups), attacker, groups),
-            _areas(seen_rows, secret, halves, attacker, groups),
-        )
-        for secret in secrets
-        for name, attacker in counted(list(attackers.items()), "attackers")
-    ]
-    attempts = [(secret, name, pair) for secret, name, *_ in tried for pair in secret.pairs]
-    choosing, judged = (np.concatenate([areas[k] for areas in tried]) for k in (2, 3))
-    best = int((choosing[:, 0] - np.sqrt(choosing[:, 1])).argmax())
-    secret, name, (i, j) = attempts[best]
-    auc, error = float(judged[best, 0]), math.sqrt(float(judged[best, 1]))
-    wide = float(ndtri(1.0 - 0.05 / (2 * len(attempts)))) * np.sqrt(judged[:, 1])
+    each = [_round(seen_rows, secrets, halves, attackers, groups) for halves in rounds]
+    attempts = [(s, name, pair) for s in secrets for name in attackers for pair in s.pairs]
+    best = [choosing.argmax() for choosing, _, _ in each]
+    secret, name, (i, j) = attempts[max(best, key=best.count)]
+    found = [(areas[k], errors[k]) for k, (_, areas, errors) in zip(best, each, strict=True)]
+    auc, error = (float(mean) for mean in np.mean(found, axis=0))
+    areas, errors = (np.mean([judged[k] for judged in each], axis=0) for k in (1, 2))
+    wide = float(ndtri(1.0 - 0.05 / (2 * len(attempts)))) * errors
     return Attacked(
         secret.name,
         secret.labels[i],
@@ -179,9 +173,30 @@ def attacked(
         auc,
         max(auc - 1.96 * error, 0.0),
         min(auc + 1.96 * error, 1.0),
-        float((judged[:, 0] - wide).max()),
-        float((judged[:, 0] + wide).max()),
+        float((areas - wide).max()),
+        float((areas + wide).max()),
     )
+
+
+def _round(
+    rows: Any,
+    secrets: Sequence[Secrets],
+    halves: tuple[Array, Array],
+    attackers: Mapping[str, Any],
+    groups: Array,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what each attempt seems worth on the first half, and its AUC and error on the second.
+
+    Attempts are in the order of secrets, attackers and pairs.
+    """
+    chosen, judged = [], []
+    for secret in secrets:
+        for attacker in counted(list(attackers.values()), "attackers"):
+            chosen.append(_areas(rows, secret, _cut(halves[0], secret, groups), attacker, groups))
+            judged.append(_areas(rows, secret, halves, attacker, groups))
+    choosing, judging = np.concatenate(chosen), np.concatenate(judged)
+    least = choosing[:, 0] - np.sqrt(choosing[:, 1])
+    return least, judging[:, 0], np.sqrt(judging[:, 1])
 
 
 def _cut(rows: Array, secret: Secrets, groups: Array) -> tuple[Array, Array]:
@@ -250,7 +265,7 @@ def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, An
         equal[:, k] = same = _equal(before, after)
         if before.nunique(dropna=False) <= 1:
             continue
-        if _is_number(before) and _is_number(after):
+        if _is_number(before) and _is_number(after) and (before.notna() & after.notna()).any():
             differences = np.abs(before.astype(float) - after.astype(float))
             spread = float(before.astype(float).std(ddof=0))
             means.append(float(np.nanmean(differences) / max(spread, 1e-300)))
@@ -288,12 +303,12 @@ def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
 
 def stacked(frames: Sequence[Any]) -> Any:
     """Return the rows of frames of the same columns, one below the other."""
-    first, second = frames
-    rows = np.arange(len(first) + len(second))
-    rows_below = first.iloc[[0] * len(rows)].reset_index(drop=True)
+    first = frames[0]
+    rows_below = first.iloc[[0] * sum(map(len, frames))].reset_index(drop=True)
     for name in first.columns:
-        rows_below[name] = [*first[name].tolist(), *second[name].tolist()]
-    return rows_below
+        rows_below[name] = [value for frame in frames for value in frame[name].tolist()]
+    types = {name: first[name].dtype for name in first.columns if not is_words(first[name])}
+    return rows_below.astype(types)
 
 
 _CLASSES = 20  # a number with more values is regressed
@@ -482,7 +497,8 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
 # ---------------------------------------------------------------------------------- the secrets
 
-_SCARCE = 20  # rows of a secret, of which some are held out and few are left to fit
+SCARCE = 20
+"""Rows of a secret, of which some are held out and few are left to fit."""
 
 
 def secrets_of(frame: Any, name: Name) -> Secrets:
@@ -499,15 +515,12 @@ def secrets_of(frame: Any, name: Name) -> Secrets:
     return Secrets(name, labels, codes, [])
 
 
-def with_intervals(frame: Any, held: Any, sensitive: Any) -> tuple[Any, Any]:
-    """Return two tables, the second of which may be None, with intervals for binned secrets."""
+def with_intervals(frame: Any, sensitive: Any) -> Any:
+    """Return a table with intervals for secrets that are read in bins."""
     table = frame_table(frame)
     for name, bins in bins_of(sensitive, table.names).items():
-        edges = edges_of(name, table.values(name), bins, None)
-        frame = _in_intervals(frame, name, edges)
-        if held is not None and name in held.columns:
-            held = _in_intervals(held, name, edges)
-    return frame, held
+        frame = _in_intervals(frame, name, edges_of(name, table.values(name), bins, None))
+    return frame
 
 
 def _in_intervals(frame: Any, name: Name, edges: tuple[float, ...]) -> Any:
@@ -525,7 +538,7 @@ def rare_secrets(frame: Any, hidden: Sequence[Name]) -> dict[Name, list[Any]]:
     for name in hidden:
         secret = secrets_of(frame, name)
         counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
-        few = [label for label, count in zip(secret.labels, counts, strict=True) if count < _SCARCE]
+        few = [label for label, count in zip(secret.labels, counts, strict=True) if count < SCARCE]
         if few and len(few) + 2 <= len(counts) <= MOST_SECRETS:
             rare[name] = few
     return rare
@@ -540,21 +553,3 @@ def rows_without(frame: Any, rare: Mapping[Name, Sequence[Any]]) -> Array:
             codes = [code for code, label in enumerate(secret.labels) if label in labels]
             kept &= ~np.isin(secret.codes, codes)
     return kept
-
-
-def about_secrets(
-    sensitive: Any, source: Table, rare: Mapping[Name, Sequence[Any]]
-) -> tuple[str, ...]:
-    """Return what is to be done about the secrets before a noiser is fitted to all rows."""
-    intervals = [
-        f"{quoted(name)} is read in intervals here; pass sensitive={{{name!r}: ...}} to a fit, too."
-        for name in bins_of(sensitive, source.names)
-    ]
-    return (
-        *intervals,
-        *(
-            f"rows of {listed(labels, 5)} of {quoted(name)} are left out, as fewer than {_SCARCE} "
-            "have it; merge rare values before you fit."
-            for name, labels in rare.items()
-        ),
-    )

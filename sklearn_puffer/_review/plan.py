@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from itertools import groupby
+from typing import Any
 
-import numpy as np
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -22,24 +21,30 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._review.exact_tests import Budget
-from sklearn_puffer._review.measured import Attacked
-from sklearn_puffer._tables import (
-    Name,
-    Table,
-    Values,
-    hardly_repeats,
-    identifier_kind,
-    named_frame,
-    present,
-    recoded,
-    records_frame,
+from sklearn_puffer._review.measured import Attacked, in_memory
+from sklearn_puffer._tables import Name, named_frame, recoded, records_frame
+
+INTERNAL = (
+    "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "
+    "where you keep the table, and do not release it."
 )
-from sklearn_puffer.accounting import MAX_CELLS
-
-Use = Literal["sensitive", "release", "leave out", "not asked for"]
-
-_NUMBERS = ("float", "integer")
+CHOSEN = (
+    "Who chooses a setting by it makes the choice a function of the rows, and no certificate "
+    "covers what the choice tells. Plan on other rows of the same kind where that matters."
+)
+ESTIMATES = (
+    "Change, task and attack are estimates; an attack is a mean over rows, which proves nothing "
+    "of any single one, and other attacks may find more. What is proven is the loss in each "
+    "certificate, for the reader named there."
+)
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+_NEARLY = 0.9  # of what constants change, from which on that is said
+_FIGURES = ("change", "equal", "rows_equal", "attack", "low", "high")
+_TABLE = (
+    "setting", "promise", "verdict", *_FIGURES, "task", "unique", "smallest", "loss", "seconds",
+    "reason",
+)  # fmt: skip
+_COLUMNS = ("use", "kind", "distinct", "missing", "constant", "remark")
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class ColumnFacts:
     Attributes
     ----------
     name : str or int
-    use : {"sensitive", "release", "leave out", "not asked for"}
+    use : {"sensitive", "release", "stays with people", "leave out", "not asked for"}
     kind : str
         In words: "number", "whole number", "yes or no", "order", "category", "date", "days",
         "identifier" (whole numbers), "text", "constant", "nothing" or "unreadable".
@@ -62,239 +67,20 @@ class ColumnFacts:
     """
 
     name: Name
-    use: Use
+    use: str
     kind: str
     distinct: int = 0
     missing: int = 0
     remark: str = ""
-    constant: float = float("nan")
+    constant: float = math.nan
 
     @property
     def numeric(self) -> bool:
         """Whether bins are possible."""
         return self.kind in ("number", "whole number", "days", "identifier")
 
-    @property
-    def hardly_repeats(self) -> bool:
-        """Whether it is proposed for bins because its values are too many."""
-        return self.remark.startswith(_BINS)
 
-
-_BINS = "hardly repeats"
-
-
-def read_columns(
-    table: Table,
-    sensitive: Sequence[Name],
-    public: Collection[Name] | None,
-    dates: Collection[Name],
-    days: Collection[Name],
-    orders: Mapping[Any, Any],
-) -> list[ColumnFacts]:
-    """Return what the columns are, in the order of the table.
-
-    Parameters
-    ----------
-    table : Table
-    sensitive : sequence of names
-    public : collection of names or None
-        The columns to release, proposed whatever they look like; None for all that suit.
-    dates : collection of names
-        Columns of dates, times and durations.
-    days : collection of names
-        Columns of dates that were turned into whole days.
-    orders : mapping
-        The declared values of some columns, as in ``categories=``.
-    """
-    facts = []
-    for name in table.names:
-        if name in dates:
-            facts.append(_date(name, sensitive))
-            continue
-        try:
-            values = table.values(name)
-        except (TypeError, ValueError) as error:
-            facts.append(ColumnFacts(name, _use(name, sensitive), "unreadable", remark=str(error)))
-            continue
-        named = public is not None and name in public
-        fact = _read(name, values, sensitive, named=named, ordered=name in orders)
-        fact = _in_days(fact) if name in days else fact
-        skipped = fact.use != "sensitive" and public is not None and not named
-        facts.append(ColumnFacts(name, "not asked for", fact.kind) if skipped else fact)
-    return facts
-
-
-def without_odd_gaps(facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
-    """Leave out numbers with gaps beside secrets with gaps: no setting allows both."""
-    if not any(fact.missing for fact in facts if fact.use == "sensitive"):
-        return list(facts)
-    remark = "it has missing values beside those of a sensitive column; fill or drop one of them"
-    return [
-        replace(fact, use="leave out", remark=remark)
-        if fact.use == "release" and fact.numeric and fact.missing
-        else fact
-        for fact in facts
-    ]
-
-
-def _use(name: Name, sensitive: Sequence[Name]) -> Use:
-    return "sensitive" if name in sensitive else "leave out"
-
-
-def _in_days(fact: ColumnFacts) -> ColumnFacts:
-    """Return what a column of days is: no identifier, even if every row has its own day."""
-    if fact.kind == "identifier":
-        return replace(fact, use="release", kind="days", remark=f"{_BINS}: it goes into bins")
-    return replace(fact, kind="days") if fact.kind == "whole number" else fact
-
-
-def _date(name: Name, sensitive: Sequence[Name]) -> ColumnFacts:
-    remark = 'dates="days" makes whole days of dates, and numbers can be released'
-    return ColumnFacts(name, _use(name, sensitive), "date", remark=remark)
-
-
-def _read(
-    name: Name, values: Values, sensitive: Sequence[Name], *, named: bool, ordered: bool
-) -> ColumnFacts:
-    data = present(values)
-    atoms = np.unique(data)
-    counts = {"distinct": len(atoms), "missing": values.n_missing}
-    if name in sensitive:
-        kind = _kind(values, ordered=ordered)
-        remark = f"{_BINS}: its values have few rows each" if _many(atoms, values) else ""
-        return ColumnFacts(name, "sensitive", kind, **counts, remark=remark)
-    kind, remark, out = _judged(values, data, atoms, ordered=ordered)
-    possible = kind not in ("nothing", "unreadable", "text", "date")
-    use: Use = "leave out" if out and not (named and possible) else "release"
-    return ColumnFacts(name, use, kind, **counts, remark=remark)
-
-
-def _kind(values: Values, *, ordered: bool) -> str:
-    if values.kind == "category":
-        return "order" if ordered or values.ordered else "category"
-    if ordered:
-        return "order"
-    return {"boolean": "yes or no", "integer": "whole number", "float": "number"}[values.kind]
-
-
-def _many(atoms: Any, values: Values) -> bool:
-    return hardly_repeats(len(atoms), len(values))
-
-
-def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[str, str, bool]:
-    """Return what a column is, what there is to say of it, and whether that keeps it out."""
-    kind = _kind(values, ordered=ordered)
-    if not len(data):
-        return "nothing", "every value is missing", True
-    if values.kind == "float" and not np.isfinite(atoms).all():
-        return "unreadable", "it contains infinity; drop or replace such values", True
-    what = identifier_kind(values)
-    if what == "date":
-        return "date", 'its categories are dates; make dates of them, and pass dates="days"', True
-    if what == "text" or (what and not ordered):
-        remark = f"{len(atoms)} different values in {len(data)} rows look like an identifier"
-        way = "" if what == "text" else "; name it in public= if it is to be released"
-        return ("identifier" if way else "text"), remark + way, True
-    if len(atoms) == 1 and values.missing is None:
-        return "constant", "it has one value only, and tells nothing", False
-    if values.kind in _NUMBERS and not ordered and _many(atoms, values):
-        return kind, f"{_BINS}: it goes into bins", False
-    return kind, "", False
-
-
-BINS = 5
-_FEW = 200  # values of a number, up to which noise is tried without bins
-
-ROW = "who reads one row"
-GROUP = "who reads the rows of one group"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One setting that is measured.
-
-    Attributes
-    ----------
-    epsilon : float
-    label : str
-        What it is, in words.
-    promise : str
-        Whom the guarantee is for.
-    params : mapping
-        Of `PufferfishNoiser`, but ``epsilon``.
-    """
-
-    epsilon: float
-    label: str
-    promise: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-
-def candidates_of(
-    epsilon: float, fixed: Mapping[str, Any], columns: Sequence[ColumnFacts], lookup: Sequence[Any]
-) -> list[Candidate]:
-    """Return the settings to try for some columns; what the caller fixed is not varied.
-
-    >>> [each.label for each in candidates_of(1.0, {"noise": "laplace"}, [], ["age"])]
-    ['laplace, lookup= known', 'laplace']
-    """
-    reader = GROUP if "groups" in fixed else ROW
-    candidates = [
-        Candidate(epsilon, label, reader, {**fixed, **params})
-        for label, params in _settings(fixed, columns)
-    ]
-    alike = [_with_known(candidate, tuple(lookup)) for candidate in candidates if lookup]
-    return [*alike, *candidates]
-
-
-def _with_known(candidate: Candidate, lookup: tuple[Any, ...]) -> Candidate:
-    params, suffix = {**candidate.params, "known": lookup}, ", lookup= known"
-    label, promise = candidate.label + suffix, candidate.promise + suffix
-    return Candidate(candidate.epsilon, label, promise, params)
-
-
-def _settings(
-    fixed: Mapping[str, Any], columns: Sequence[ColumnFacts]
-) -> list[tuple[str, dict[str, Any]]]:
-    """Return labels and parameters, without side information."""
-    if "noise" in fixed:
-        noise = fixed["noise"]
-        return [(noise if isinstance(noise, str) else quoted(noise), {})]
-    tried: list[tuple[str, dict[str, Any]]] = []
-    if _cells(columns, BINS) <= MAX_CELLS:
-        tried.append((f"Laplace noise, {BINS} bins", {"noise": "laplace", "n_bins": BINS}))
-    if _cells(columns, None) <= MAX_CELLS and all(each.distinct <= _FEW for each in columns):
-        tried.append(("Laplace noise", {"noise": "laplace"}))
-    return [setting for setting in tried if not (set(setting[1]) - {"noise"}) & set(fixed)]
-
-
-def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
-    """Return how many combinations of values there may be, with numbers in so many bins."""
-    return math.prod(
-        float(min(column.distinct, bins) if bins and column.numeric else max(column.distinct, 1))
-        for column in columns
-    )
-
-
-INTERNAL = (
-    "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "
-    "where you keep the table, and do not release it."
-)
-CHOSEN = (
-    "Who chooses a setting by it makes the choice a function of the rows, and no certificate "
-    "covers what the choice tells. Plan on other rows of the same kind where that matters."
-)
-ESTIMATES = (
-    "Figures are estimates, measured on rows that were not fitted: other attacks may find more. "
-    "The loss is proven, under the conditions that each certificate lists."
-)
 VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
-EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-_TABLE = (
-    "setting", "promise", "verdict", "change", "equal", "rows_equal", "attack", "low", "high",
-    "allowed", "task", "payer", "payer_kept", "unique", "smallest", "loss", "seconds", "reason",
-)  # fmt: skip
-_COLUMNS = ("use", "kind", "distinct", "missing", "constant", "remark")
 
 
 @dataclass(frozen=True)
@@ -312,62 +98,82 @@ class Row:
     change, equal, rows_equal : float
         Mean change in standard deviations, and the shares of values and of rows that are equal.
     attack : Attacked or None
-        The best attack that was found; None where there is nothing to attack.
-    allowed : float
-        The AUC that the guarantee allows.
+        The best attack that was found; None where rows are too few.
     task : float
         Score on true rows; NaN without a task.
-    payer : tuple
-        Sensitive column, secret, and the share of its rows that stay: the secret that pays most.
     groups : tuple
         Share of rows that are unique in the released columns, and the smallest group.
     loss : float
         As the certificate has it: proven, of the fitted rows.
     seconds : float
-    noiser : PufferfishNoiser
-        As it was measured.
+    estimator : PufferfishNoiser, PufferfishMicroaggregator or PufferfishSwap
+        Fitted.
     """
 
     label: str
-    candidate: Candidate | None = None
+    candidate: Any = None
     verdict: str = "holds"
     reason: str = ""
     change: float = math.nan
     equal: float = math.nan
     rows_equal: float = math.nan
     attack: Attacked | None = None
-    allowed: float = math.nan
     task: float = math.nan
-    payer: tuple[Any, Any, float] = ("", "", math.nan)
     groups: tuple[float, int] = (math.nan, 0)
     loss: float = math.nan
     seconds: float = field(default=0.0, compare=False)
-    noiser: Any = field(default=None, compare=False, repr=False)
+    estimator: Any = field(default=None, compare=False, repr=False)
 
     def judged(self, *, holds: bool) -> Row:
         """Return the row with what speaks against it."""
         if not holds:
             return replace(self, verdict="does not hold", reason="its certificate does not hold")
-        attack = self.attack
-        if attack is None or attack.least <= self.allowed:
+        attack, allowed = self.attack, self.allowed
+        if attack is None or math.isnan(allowed) or attack.least <= allowed:
             return self
         reason = (
             f"on rows that were not fitted the attack {shown(attack.attacker)} reaches AUC "
             f"{attack.auc:.3f}, for certain more than {attack.least:.3f} (95 %, corrected for all "
-            f"attacks), and {self.allowed:.3f} is allowed"
+            f"attacks), where such a guarantee leaves {allowed:.3f}"
         )
         return replace(self, verdict="struck out", reason=reason)
 
     @property
     def promise(self) -> str:
-        """Whom the guarantee is for; nobody where there is none."""
+        """For whom the guarantee holds; for nobody where there is none."""
         return "" if self.candidate is None else self.candidate.promise
+
+    @property
+    def allowed(self) -> float:
+        """The AUC that the guarantee leaves; NaN where it leaves any."""
+        return math.nan if self.candidate is None else self.candidate.allowed
 
     @property
     def ends(self) -> tuple[float, float, float]:
         """The AUC of the best attack, and its interval."""
         attack = self.attack
-        return (0.5, 0.5, 0.5) if attack is None else (attack.auc, attack.low, attack.high)
+        return (math.nan,) * 3 if attack is None else (attack.auc, attack.low, attack.high)
+
+
+def ranked(rows: Sequence[Row], bare: Row, width: float) -> list[Row]:
+    """Return rows by rank: those kept that change less than constants, by the task, by change.
+
+    Scores that differ from the best by less than ``width`` are alike: there change decides.
+    """
+    useful = [row for row in rows if is_useful(row, bare)]
+    best = max((row.task for row in useful), default=math.nan)
+
+    def order(row: Row) -> tuple[Any, ...]:
+        change = math.inf if math.isnan(row.change) else row.change
+        behind = 0.0 if not row.task < best - width else best - row.task
+        return row not in useful, VERDICTS.index(row.verdict), behind, change, row.label
+
+    return sorted(rows, key=order)
+
+
+def is_useful(row: Row, bare: Row) -> bool:
+    """Return whether a row is kept, and changes less than constants do."""
+    return row.verdict == "holds" and row.change < bare.change
 
 
 @dataclass(frozen=True)
@@ -397,7 +203,7 @@ class Plan(Document):
     base : float
         The share of the most frequent class; 0 of a number.
     n_rows, n_fitted, n_held, seed : int
-        Rows given, fitted and held out, and by which seed they were split.
+        Rows given, fitted and measured, and by which seed they were split.
     days : tuple of names
         Columns of dates that become days first.
     measurer : object
@@ -412,8 +218,8 @@ class Plan(Document):
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn_puffer import plan
     >>> table = load_diabetes(as_frame=True, scaled=False).data
-    >>> found = plan(table, "sex", public=["bmi", "bp"], n_bins=5)
-    >>> found.noiser(0, refit=table).certificate_.n_rows
+    >>> found = plan(table, "sex", public=["bmi", "bp"], n_prototypes=8, n_bins=4)
+    >>> found.estimator(0, refit=table).certificate_.n_rows
     442
     """
 
@@ -454,11 +260,10 @@ class Plan(Document):
     def table(self) -> Any:
         """The settings as a DataFrame, numbered by rank, below the rows as they are and constants.
 
-        ``attack`` is the AUC of the best attack found, ``low`` and ``high`` its 95 % interval,
-        ``allowed`` what the guarantee allows; ``payer`` the secret whose rows change most, and
-        ``payer_kept`` the share of them that do not; ``unique`` and ``smallest`` say how many rows
-        no other one equals, and how many the smallest group of equal rows has (k). The two rows
-        above have the index "".
+        ``promise`` says for whom the guarantee holds, ``loss`` what is proven. ``attack`` is the
+        AUC of the best attack found, ``low`` and ``high`` its 95 % interval: estimates, and means
+        over rows. ``unique`` and ``smallest`` say how many rows no other one equals, and how many
+        the smallest group of equal rows has (k). The two rows above have the index "".
         """
         records = [self._record(row) for row in (self.raw, self.bare, *self.trials)]
         frame = records_frame(records, _TABLE)
@@ -467,14 +272,11 @@ class Plan(Document):
 
     def _record(self, row: Row) -> tuple[Any, ...]:
         verdict = "" if row.candidate is None else row.verdict
-        attack = row.ends if math.isfinite(row.change) else (math.nan,) * 3
-        labels, figures = (row.label, row.promise, verdict), (row.change, row.equal, row.rows_equal)
-        payer = (str(row.payer[1]), row.payer[2], *row.groups)
-        known = (row.allowed, row.task, *payer, row.loss, round(row.seconds, 2))
-        return (*labels, *figures, *attack, *known, row.reason)
+        known = (row.task, *row.groups, row.loss, round(row.seconds, 2), row.reason)
+        return (row.label, row.promise, verdict, *_figures(row), *known)
 
-    def noiser(self, k: int, *, refit: Any = None) -> Any:
-        """Return the noiser of a row of ``table``, as it was measured: fitted, for new rows.
+    def estimator(self, k: int, *, refit: Any = None) -> Any:
+        """Return the estimator of a row of ``table``: fitted, for new rows.
 
         Parameters
         ----------
@@ -486,8 +288,9 @@ class Plan(Document):
 
         Returns
         -------
-        PufferfishNoiser or Pipeline
-            A pipeline, not fitted anew, where dates become days first.
+        PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or Pipeline
+            As it was measured; of a table of fewer than 1,000 rows, of which folds were measured,
+            fitted to all of them. A pipeline where dates become days first.
 
         Raises
         ------
@@ -497,16 +300,34 @@ class Plan(Document):
             If it was refused, or not tried.
         """
         row = self._row(k)
-        if row.noiser is None:
+        if row.estimator is None:
             raise ValueError(f"row {k} was {row.verdict}: {row.reason.rstrip('.')}; take another.")
-        noiser = row.noiser
+        estimator = row.estimator
         if refit is not None:
-            frame = recoded(refit, days=self.days) if self.days else refit
-            noiser = clone(noiser).fit(frame)
+            assert row.candidate is not None
+            frame = recoded(in_memory(refit, "a plan"), days=self.days)
+            estimator = row.candidate.fit(frame)
         if not self.days:
-            return noiser
+            return estimator
         recoding = FunctionTransformer(recoded, kw_args={"days": list(self.days)})
-        return Pipeline([("recoded", recoding), ("noiser", noiser)])
+        return Pipeline([("recoded", recoding), ("estimator", estimator)])
+
+    def noiser(self, k: int, *, refit: Any = None) -> Any:
+        """Return `estimator` of a row, as it was called before there were three.
+
+        Parameters
+        ----------
+        k : int
+            The number of the row.
+        refit : DataFrame, default=None
+            As in `estimator`.
+
+        Returns
+        -------
+        PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or Pipeline
+            As `estimator` returns it.
+        """
+        return self.estimator(k, refit=refit)
 
     def why(self, k: int) -> str:
         """Return what was measured of a row of ``table``, in sentences.
@@ -522,23 +343,20 @@ class Plan(Document):
             Its figures, and why it was struck out, if it was.
         """
         row = self._row(k)
-        title = f"Row {k}, {row.label} (for {row.promise})"
+        title = f"Row {k}, {row.label} (for a reader {row.promise})"
         if not math.isfinite(row.change):
             return f"{title} was {row.verdict}: {row.reason.rstrip('.')}."
-        sentences = [f"{title}: {self._figures(row)}."]
-        if row.reason:
-            sentences.append(f"It is {row.verdict}, since {row.reason.rstrip('.')}.")
-        return " ".join(sentences)
+        told = f"{title}: {self._told(row)}."
+        return told if not row.reason else f"{told} It is {row.verdict}, since {row.reason}."
 
-    def _figures(self, row: Row) -> str:
+    def _told(self, row: Row) -> str:
         auc, low, high = row.ends
-        task = (
-            "" if math.isnan(row.task) else f", {self.score} {row.task:.3f} for {shown(self.task)}"
-        )
+        task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
+        attack = f", and the best attack found reaches AUC {auc:.3f} ({low:.3f} to {high:.3f})"
         return (
-            f"a value changes by {row.change:.3g} standard deviations, {row.rows_equal:.0%} of the "
-            f"rows stay as they are{task}; the best attack found reaches AUC {auc:.3f} ({low:.3f} "
-            f"to {high:.3f}), and {row.allowed:.3f} is allowed"
+            f"a value changes by {row.change:.3g} standard deviations (a constant in its place: "
+            f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are"
+            f"{'' if math.isnan(row.task) else task}{'' if math.isnan(auc) else attack}"
         )
 
     def _row(self, k: int) -> Row:
@@ -550,101 +368,90 @@ class Plan(Document):
         return self.trials[k]
 
     @property
-    def needed(self) -> bool:
-        """Whether the rows as they are may tell more than is allowed, for all that was measured."""
-        return self.raw.attack is None or self.raw.attack.most > self.raw.allowed
-
-    @property
     def proposed(self) -> int | None:
         """The row to release with; None where none is kept, or constants change less."""
-        return 0 if self.trials and self._useful(self.trials[0]) else None
+        return 0 if self.trials and is_useful(self.trials[0], self.bare) else None
 
     def advice(self) -> str:
-        """Return what to do, in one sentence.
+        """Return what to do, in a few sentences.
 
         Returns
         -------
         str
-            That nothing is needed, which row to release with, or what to give up.
+            Which row to release with and for which reader that is proven, or what to give up.
         """
-        if not self.needed:
-            auc, low, high = self.raw.ends
-            safe = self.proposed
-            proof = "" if safe is None else f"; row {safe} proves it, where a proof is wanted"
-            return (
-                f"Nothing is needed: the rows as they are tell at most AUC {high:.3f} (estimate "
-                f"{auc:.3f}, 95 % interval {low:.3f} to {high:.3f}) by the attacks tried, and "
-                f"{self.raw.allowed:.3f} is allowed{proof}."
-            )
-        if self.proposed is not None:
-            row = self.trials[0]
-            figures = f"{row.label}: {self._figures(row)} (estimates)"
-            return f"Release with row {self.proposed}, {figures}.{self._doubt()}"
-        ways = "; ".join(self.out) or "neither a column less nor twice the epsilon does"
-        return f"No setting keeps both the guarantee and the rows: {ways}."
-
-    def _doubt(self) -> str:
-        """Return a warning where the estimate lies above what is allowed, and the interval not."""
+        if self.proposed is None:
+            return self._without()
         row = self.trials[0]
-        if row.ends[0] <= row.allowed:
-            return ""
-        rows = enumerate(self.trials)
-        below = [k for k, r in rows if self._useful(r) and r.ends[0] <= r.allowed]
-        advice = f", or take row {below[0]}, which stays below" if below else ""
+        advice = (
+            f"Release with row 0, {row.label}, which is proven for a reader {row.promise}: "
+            f"{self._told(row)} (estimates)."
+        )
+        if row.change < _NEARLY * self.bare.change:
+            return advice
         return (
-            " That estimate lies above what is allowed, but by no more than chance makes of so "
-            f"many attacks: hold out more rows{advice}."
+            f"{advice} That is nearly what constants change: release fewer columns, or take a "
+            "larger epsilon."
         )
 
-    def _useful(self, row: Row) -> bool:
-        return row.verdict == "holds" and row.change <= self.bare.change
+    def _without(self) -> str:
+        """Return what to give up, where no setting is kept."""
+        if all(row.estimator is None for row in self.trials):
+            reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
+            return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
+        ways = "; ".join(self.out) or (
+            "neither a column less nor twice the epsilon does; release fewer columns, or merge "
+            "secrets"
+        )
+        return (
+            "No setting keeps both the guarantee and the rows, as nothing but constants would "
+            f"change less ({self.bare.change:.3g} standard deviations): {ways}."
+        )
 
-    def recommended(self) -> list[tuple[int, str]]:
-        """Return the row to look at first, and what was measured of it.
-
-        Returns
-        -------
-        list of (int, str)
-            Empty where no setting is kept.
-        """
-        return [] if self.proposed is None else [(self.proposed, self.why(self.proposed))]
-
-    def curve(self, k: int = 0, epsilons: Sequence[float] = EPSILONS) -> Any:
-        """Return change, attack and task of a row at other budgets, on the rows held out.
+    def curve(
+        self,
+        k: int = 0,
+        epsilons: Sequence[float] = EPSILONS,
+        *,
+        n_prototypes: Sequence[int] | None = None,
+    ) -> Any:
+        """Return change, attack and task of a row at other budgets, or numbers of typical rows.
 
         Parameters
         ----------
         k : int, default=0
             The number of the row.
         epsilons : sequence of float
-            By default from .1 to 4, each of which is fitted anew.
+            By default from .1 to 4. Each is fitted anew.
+        n_prototypes : sequence of int, default=None
+            How many typical rows there are at most, in the place of ``epsilons``; of a
+            `PufferfishMicroaggregator`.
 
         Returns
         -------
         DataFrame
-            With ``epsilon``, ``change``, ``equal``, ``rows_equal``, ``attack``, ``low``, ``high``,
-            ``allowed``, ``task`` and the proven ``loss``; `UtilityDisplay` draws it.
+            With ``epsilon`` or ``n_prototypes``, ``change``, ``equal``, ``rows_equal``,
+            ``attack``, ``low``, ``high``, ``task``, the proven ``loss``, and ``allowed``, the AUC
+            that the guarantee leaves; `UtilityDisplay` draws it.
 
         Raises
         ------
         ValueError
-            If the plan holds no rows, as one that was read from JSON, or the row was not measured.
+            If the plan holds no rows, as one that was read from JSON, the row was not measured, or
+            its estimator has no typical rows.
         """
         row = self._row(k)
-        if row.noiser is None or self.measurer is None:
+        if row.estimator is None or self.measurer is None or row.candidate is None:
             raise ValueError(f"row {k} was not measured, so there is no curve; take another.")
-        records = [self._at(row, float(e)) for e in counted(list(epsilons), "budgets")]
-        head = ("epsilon", "change", "equal", "rows_equal", "attack", "low", "high", "allowed")
-        return records_frame(records, (*head, "task", "loss"))
-
-    def _at(self, row: Row, epsilon: float) -> tuple[Any, ...]:
-        candidate, measurer = row.candidate, self.measurer
-        assert candidate is not None
-        guarantee = Budget(epsilon, row.noiser.delta, row.noiser.alpha)
-        measurer = replace(measurer, allowed=guarantee.auc())
-        result = measurer.tried(replace(candidate, epsilon=epsilon))
-        figures = (result.change, result.equal, result.rows_equal, *result.ends)
-        return (epsilon, *figures, guarantee.auc(), result.task, result.loss)
+        if n_prototypes is not None and "n_prototypes" not in row.estimator.get_params():
+            raise ValueError(f"row {k}, {row.label}, has no n_prototypes; take typical rows.")
+        name = "epsilon" if n_prototypes is None else "n_prototypes"
+        values = epsilons if n_prototypes is None else n_prototypes
+        records = []
+        for value in counted(list(values), "fits"):
+            found = self.measurer.tried(row.candidate.at(**{name: value}))
+            records.append((value, *_figures(found), found.task, found.loss, found.allowed))
+        return records_frame(records, (name, *_FIGURES, "task", "loss", "allowed"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -658,7 +465,7 @@ class Plan(Document):
         keys = ("name", "version", "date", "epsilon", "score", "base", "seed")
         counts = ("n_rows", "n_fitted", "n_held")
         return {
-            "kind": "sklearn_puffer.plan/2",
+            "kind": "sklearn_puffer.plan/3",
             "internal": INTERNAL,
             "chosen": CHOSEN,
             "advice": self.advice(),
@@ -677,23 +484,31 @@ class Plan(Document):
 
     def _written(self, row: Row) -> dict[str, Any]:
         record = dict(zip(_TABLE, map(_plain, self._record(row)), strict=True))
-        params = {} if row.candidate is None else row.candidate.params
-        return {**record, "params": {key: on_one_line(repr(v)) for key, v in params.items()}}
+        if row.candidate is None:
+            return {**record, "params": {}}
+        params = {key: on_one_line(repr(v)) for key, v in row.candidate.params.items()}
+        return {**record, "estimator": row.candidate.kind.__name__, "params": params}
 
     def _page(self) -> Page:
-        return Page(self._headline(), self._lines(), self._sections())
-
-    def _headline(self) -> str:
         about = f" of {shown(self.name)}" if self.name else ""
         names = ", ".join(shown(name) for name in self.sensitive)
-        return f"Plan for a release{about} that protects {names} at epsilon {self.epsilon:g}."
+        title = f"Plan for a release{about} that protects {names} at epsilon {self.epsilon:g}."
+        lines = [self.advice(), self._of_rows(), ESTIMATES, INTERNAL, CHOSEN]
+        return Page(title, lines, self._sections())
 
-    def _lines(self) -> list[str]:
-        rows = (
-            f"Settings were fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} "
-            f"others, split by seed {self.seed}."
-        )
-        return [self.advice(), rows, ESTIMATES, INTERNAL, CHOSEN]
+    def _of_rows(self) -> str:
+        auc, low, high = self.raw.ends
+        raw = ""
+        if not math.isnan(auc):
+            raw = (
+                f" Of the rows as they are, the best attack found reaches AUC {auc:.3f} "
+                f"({low:.3f} to {high:.3f})."
+            )
+        how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
+        if self.measurer is not None and self.measurer.parts.folds:
+            folds = len(self.measurer.parts.folds)
+            how = f"measured on all {self.n_held:,} rows, each {folds}th by a fit of the others"
+        return f"Settings were {how}, split by seed {self.seed}.{raw}"
 
     def _sections(self) -> list[Section]:
         struck = [
@@ -701,73 +516,76 @@ class Plan(Document):
             for k, row in enumerate(self.trials)
             if row.verdict != "holds"
         ]
-        way = "plan.noiser(k) is the noiser of row k as it was measured; plan.curve() has budgets."
+        way = "plan.estimator(k) is the estimator of row k; plan.curve(k) has other budgets."
         return [
-            self._table_section(),
+            self._ways(),
+            Section("For whom each guarantee holds", sentences=self._readers()),
             *([Section("Not proposed", sentences=struck)] if struck else []),
             Section("What else to know", sentences=[*self.notes, way]),
             _columns_section(self.facts),
         ]
 
-    def _table_section(self) -> Section:
+    def _readers(self) -> list[str]:
+        """Return one sentence for each reader, with the rows whose guarantee is for it."""
+        kept = [(k, row) for k, row in enumerate(self.trials) if row.verdict == "holds"]
+        kept.sort(key=lambda each: each[1].promise)
+        told = []
+        for promise, rows in groupby(kept, key=lambda each: each[1].promise):
+            numbers = [str(k) for k, _ in rows]
+            told.append(f"row{'s'[: len(numbers) > 1]} {', '.join(numbers)}: a reader {promise}.")
+        return told or ["nobody, as no setting is kept."]
+
+    def _ways(self) -> Section:
         task = f"; {self.score} for {shown(self.task)}" if self.task is not None else ""
         base = f", base rate {self.base:.2f}" if task and self.score == "AUC" else ""
         note = (
-            "change in standard deviations; equal values and rows; attack: AUC of the best one "
-            f"found with its 95 % interval, beside the one allowed{task}{base}; kept: unchanged "
-            "rows of the secret that pays most; unique rows, and the smallest group of equal rows "
-            "(k)"
+            f"change in standard deviations; equal values and rows{task}{base}; attack: AUC of the "
+            "best one found with its 95 % interval; unique rows, and the smallest group of equal "
+            "rows (k); loss: proven"
         )
-        head = ["row", "setting", "change", "values", "rows", "attack", "allowed", "kept"]
-        head += ["unique", "k", "for whom", "seconds"]
-        if task:
-            head.insert(7, "task")
+        head = [
+            "row",
+            "way",
+            "change",
+            "values",
+            "rows",
+            "attack",
+            "unique",
+            "k",
+            "loss",
+            "seconds",
+        ]
         named = [("", self.raw), ("", self.bare)]
         named += [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
-        return Section("Settings", note, [head, *(self._cells(*each) for each in named)])
+        cells = [self._cells(*each) for each in named]
+        if task:
+            head.insert(5, "task")
+            for line, (_, row) in zip(cells, named, strict=True):
+                line.insert(5, f"{row.task:.3f}")
+        return Section("Settings", note, [head, *cells])
 
     def _cells(self, k: str, row: Row) -> list[str]:
         auc, low, high = row.ends
-        cells = [
+        return [
             k + " (no)" * (row.verdict != "holds"),
             row.label,
             f"{row.change:.3f}",
             f"{row.equal:.0%}",
             f"{row.rows_equal:.0%}",
-            f"{auc:.3f} ({low:.3f} to {high:.3f})",
-            f"{row.allowed:.3f}",
-            f"{row.payer[2]:.0%} ({shown(row.payer[1])})",
+            "" if math.isnan(auc) else f"{auc:.3f} ({low:.3f} to {high:.3f})",
             f"{row.groups[0]:.0%}",
             str(row.groups[1]),
-            row.promise,
+            "" if math.isnan(row.loss) else f"{row.loss:.3g}",
             f"{row.seconds:.1f}",
         ]
-        if self.task is not None:
-            cells.insert(7, f"{row.task:.3f}")
-        return cells
-
-
-def ranked(rows: Sequence[Row], bare: Row, width: float) -> list[Row]:
-    """Return rows by rank: those kept that change less than constants, by the task, by change.
-
-    Scores that differ from the best by less than ``width`` are alike: there change decides.
-    """
-    useful = [row for row in rows if row.verdict == "holds" and row.change <= bare.change]
-    best = max((row.task for row in useful), default=math.nan)
-
-    def order(row: Row) -> tuple[Any, ...]:
-        change = math.inf if math.isnan(row.change) else row.change
-        behind = 0.0 if not row.task < best - width else best - row.task
-        return row not in useful, VERDICTS.index(row.verdict), behind, change, row.label
-
-    return sorted(rows, key=order)
 
 
 def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
-    listed_facts = [fact for fact in facts if fact.use != "not asked for"]
+    """Return the table of the columns, for a page."""
+    told = [fact for fact in facts if fact.use != "not asked for"]
     note = "constant: what one in its place would change, in standard deviations"
-    if len(listed_facts) < len(facts):
-        note += f"; {len(facts) - len(listed_facts)} more columns are not released"
+    if len(told) < len(facts):
+        note += f"; {len(facts) - len(told)} more columns are not released"
     head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
     cells = [
         [
@@ -779,9 +597,13 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
             "" if math.isnan(fact.constant) else f"{fact.constant:.2f}",
             fact.remark,
         ]
-        for fact in listed_facts
+        for fact in told
     ]
     return Section("Columns", note, [head, *cells])
+
+
+def _figures(row: Row) -> tuple[float, ...]:
+    return (row.change, row.equal, row.rows_equal, *row.ends)
 
 
 def _plain(value: Any) -> Any:

@@ -240,11 +240,12 @@ def _fit(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
-    """Compare settings on a table.
+    """Compare typical rows, a swap and noise on a table.
 
-    Fit a few settings on one part of a table and measure them on the rest: what changes, what
-    attackers find, and how well a task is learnt. Nothing is released or spent; the plan is
-    computed from the raw rows, so keep it where you keep the table.
+    Fit typical rows, a swap (where --ids or --known say whose row is whose) and noise (of few
+    columns) on one part of a table and measure them on the rest: what changes, what attackers
+    find, how well a task is learnt, and for whom each is proven. Nothing is released or spent; the
+    plan is computed from the raw rows, so keep it where you keep the table.
 
       puffer plan adult.csv --sensitive race --public age --public education --epsilon 1
       puffer plan adult.csv --sensitive race --task income --out plan.html
@@ -449,7 +450,7 @@ def _artifact(parser: argparse.ArgumentParser) -> None:
 PREFIX = "noiser_"
 
 #: Parameters that name columns: "1" is a name there, and no number.
-NAMES = {"sensitive", "public", "known", "joined", "knows", "groups"}
+NAMES = {"sensitive", "public", "known", "joined", "knows", "groups", "ids"}
 
 #: What `puffer fit` may fit, and the section of its settings, by the mechanism.
 MECHANISMS = {

@@ -203,10 +203,11 @@ def check(args: Any) -> int:
 
 
 def plan(args: Any) -> None:
-    """Compare settings; those of the noiser in a settings file hold for all of them."""
+    """Compare estimators; each takes those settings of a settings file that it has."""
     check_out(args)
     settings = read_settings(args.settings)
-    how = unlisted(merged(settings["noiser"], args, parameters_of("plan"), PREFIX))
+    fixed = {**settings["noiser"], **settings["microaggregator"]}
+    how = unlisted(merged(fixed, args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
     file = TableFile(args.table, layout_of(settings["table"], args))

@@ -61,10 +61,10 @@ class UtilityDisplay(Display):
     >>> from sklearn_puffer import plan
     >>> from sklearn_puffer.displays import UtilityDisplay
     >>> table = load_diabetes(as_frame=True, scaled=False).data
-    >>> found = plan(table, "sex", public="bp", noise="laplace", n_bins=5)
+    >>> found = plan(table, "sex", public=["bmi", "bp"], n_prototypes=8, n_bins=4)
     >>> display = UtilityDisplay.from_plan(found, figure="attack")
     >>> list(display.lines)
-    ['laplace', 'allowed']
+    ['typical rows', 'allowed']
     >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
