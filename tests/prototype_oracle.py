@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linprog
 
-from sklearn_puffer._microaggregator.counts import ONE, SecretCounts
-from sklearn_puffer._microaggregator.program import Bounded, ChannelProblem
+from sklearn_puffer._microaggregator.program import ONE, Bounded, ChannelProblem, SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_microaggregation.json").read_text("utf-8"))

@@ -30,7 +30,7 @@ from engine_cases import (
     run_block,
 )
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser
 
 pytestmark = MARKS
 
@@ -220,6 +220,17 @@ def test_ibis_on_polars_and_under_a_collation_of_duckdb_is_pandas(ibis):
     assert outcome(module.duckdb.from_connection(connection).table("rows"), **options) == outcome(
         frame, **options
     )
+
+
+def test_typical_rows_of_an_engine_are_those_of_the_same_rows(lazy):
+    rng = np.random.default_rng(0)
+    ill, town = rng.random(600) < 0.4, rng.choice(["east", "west"], 600)
+    age = 40 + 9 * ill + rng.integers(0, 20, 600)
+    table = pd.DataFrame({"ill": ill, "town": town, "age": age, "pay": rng.normal(size=600)})
+    options = {"sensitive": "ill", "known": "town", "n_prototypes": 6}
+    rows, here = (PufferfishMicroaggregator(**options).fit(of) for of in (lazy(table), table))
+    assert rows.certificate_.fingerprint == here.certificate_.fingerprint
+    assert rows.counts_.equals(here.counts_)
 
 
 def test_the_documentation_fits_on_these_engines(lazy, request, tmp_path, monkeypatch):

@@ -170,7 +170,7 @@ TYPICAL = [*FIT, "--mechanism", "microaggregation", "--n-prototypes", "6"]
 def test_typical_rows_are_fitted_and_released_by_the_same_commands(folder, capsys):
     saved = ["--noiser", "rows.joblib", "--min-size", "40", "--level", "0.9"]
     assert main(["fit", "in.csv", "rows.json", *TYPICAL, *saved]) == 0
-    assert "A new row: whoever knows" in capsys.readouterr().out
+    assert "A row that was not fitted: whoever knows" in capsys.readouterr().out
     rows = joblib.load("rows.joblib")
     assert isinstance(rows, PufferfishMicroaggregator)
     assert (rows.n_prototypes, rows.min_size, rows.level) == (6, 40, 0.9)

@@ -169,7 +169,7 @@ def test_a_lazy_table_becomes_typical_rows_in_a_plan_and_in_batches_alike(run):
 @pytest.mark.slow
 def test_a_file_becomes_typical_rows_on_the_command_line(run):
     printed = run("typical_rows_of_files")
-    assert "A new row: whoever knows" in printed
+    assert "A row that was not fitted: whoever knows" in printed
     assert "569 rows of 4 columns" in printed
 
 

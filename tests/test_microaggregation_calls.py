@@ -6,6 +6,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import duckdb
 import joblib
 import numpy as np
 import pandas as pd
@@ -18,7 +19,14 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from sklearn_puffer import PufferfishMicroaggregator, PufferfishSwap, audit, report
+from sklearn_puffer import (
+    PufferfishMicroaggregator,
+    PufferfishSwap,
+    PufferfishWarning,
+    audit,
+    report,
+)
+from sklearn_puffer._microaggregator import coordinates
 
 KEY = b"blake2b:" + bytes(range(24))
 
@@ -139,11 +147,71 @@ def test_tables_that_cannot_be_are_refused_by_name(table, message):
         PufferfishMicroaggregator(sensitive="ill").fit(table)
 
 
-def test_a_lazy_table_is_not_fitted_and_the_way_out_is_one_of_fit():
-    lazy = pl.DataFrame({"ill": [0, 1], "age": [1, 2]}).lazy()
-    with pytest.raises(TypeError, match=r"fit on X\.collect\(\)") as caught:
-        PufferfishMicroaggregator(sensitive="ill").fit(lazy)
-    assert "row_id" not in str(caught.value)
+# ------------------------------------------------------------------------------- lazy tables
+
+LAZY = pl.from_pandas(patients(900, seed=2)).select("ill", "age", "score", "ward", "vip", "note")
+LAZY = LAZY.with_columns(times=pl.Series(np.arange(900) % 3), ward=pl.col("ward").cast(str))
+OF_LAZY = {
+    "one secret": {"sensitive": "ill", "public": ["age", "score", "vip", "ward"]},
+    "labels": {"sensitive": ["ill", "ward"], "public": ["age"], "joined": "note"},
+    "strata": {"sensitive": [("ill", "note")], "public": "age", "known": {"score": 2}},
+    "passed": {"sensitive": "ill", "public": "age", "remainder": "passthrough"},
+}
+
+
+def learnt(table, options, **of_fit):
+    """Return what a fit learns, but for when."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PufferfishWarning)
+        rows = PufferfishMicroaggregator(n_prototypes=4, min_size=12, **options)
+        rows.fit(table, **of_fit)
+    certificate = rows.certificate_.to_dict() | {"date": ""}
+    parts = rows.prototypes_, rows.counts_, rows.utility_
+    return certificate, *(part.to_json() for part in parts)
+
+
+@pytest.mark.parametrize("case", list(OF_LAZY))
+def test_a_fit_on_a_lazy_table_is_that_of_its_rows(case):
+    assert learnt(LAZY.lazy(), OF_LAZY[case]) == learnt(LAZY, OF_LAZY[case])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["one secret", "strata", "passed"])
+def test_a_lazy_table_of_many_rows_has_the_same_sample(case, monkeypatch):
+    """Of age alone many rows are equal, and surely sampled."""
+    monkeypatch.setattr(coordinates, "MOST_ROWS", 25)
+    lazy, whole = (learnt(table, OF_LAZY[case]) for table in (LAZY.lazy(), LAZY))
+    assert lazy == whole
+
+
+@pytest.mark.slow
+def test_weights_of_a_lazy_table_are_a_column():
+    options, weights = OF_LAZY["one secret"], LAZY["times"].to_numpy()
+    whole = learnt(LAZY.drop("times"), options, sample_weight=weights)
+    assert learnt(LAZY.lazy(), options, sample_weight="times") == whole
+
+
+@pytest.mark.slow
+def test_a_fit_on_a_relation_is_that_of_its_rows():
+    relation = duckdb.connect().from_arrow(LAZY.to_arrow())
+    assert learnt(relation, OF_LAZY["strata"]) == learnt(LAZY, OF_LAZY["strata"])
+
+
+@pytest.mark.parametrize(
+    ("options", "y", "message"),
+    [
+        ({"values": "drawn"}, None, 'values="drawn" counts values in bins'),
+        ({"sensitive": {"age": 3}}, None, "asks for bins"),
+        ({}, [0, 1], "y is aligned by position"),
+        ({"public": ["name"]}, None, "'name' looks like an identifier"),
+        ({"min_size": 5000}, None, "fewer than min_size=5000"),
+    ],
+)
+def test_what_a_lazy_table_cannot_have_is_refused_by_name(options, y, message):
+    lazy = LAZY.with_columns(name=pl.Series([f"n{k}" for k in range(900)])).lazy()
+    options = {"sensitive": "ill", "public": ["score"], **options}
+    with pytest.raises((TypeError, ValueError), match=message):
+        PufferfishMicroaggregator(**options).fit(lazy, y)
 
 
 @pytest.mark.parametrize("kind", [PufferfishMicroaggregator, PufferfishSwap])

@@ -26,7 +26,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from sklearn_puffer import PufferfishRelease, PufferfishWarning
 from sklearn_puffer._microaggregator import drawn, fit
-from sklearn_puffer._microaggregator.counts import SecretCounts
+from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import system_entropy
 from sklearn_puffer._noise.mixing import RowSampler
 

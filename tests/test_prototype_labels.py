@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
-from sklearn_puffer._microaggregator.labels import with_scores
-from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
+from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes, with_scores
 from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import frame_table
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prototype_oracle import GOLDEN, counted, dense, odds, rows_of, worst
 
 from sklearn_puffer._losses import MassBoxes, prototype_losses
-from sklearn_puffer._microaggregator.counts import ONE
+from sklearn_puffer._microaggregator.program import ONE
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 

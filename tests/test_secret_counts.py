@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prototype_oracle import GOLDEN, counted
 
-from sklearn_puffer._microaggregator.counts import ONE, SecretCounts, clopper_pearson
+from sklearn_puffer._microaggregator.program import ONE, SecretCounts, clopper_pearson
 
 BOUNDS = ("low", "high", "share_low", "share_high")
 

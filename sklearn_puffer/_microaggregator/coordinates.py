@@ -85,10 +85,6 @@ class Sample:
     weights : ndarray of int64 of shape (n,)
         In proportion to the rows of the table that each stands for; the counts, if all distinct
         rows are here.
-    fewest : int
-        How often the rarest of all distinct rows of the table occurs.
-    whole : bool
-        Whether all distinct rows are here.
     """
 
     columns: Mapping[Name, Values]
@@ -96,8 +92,6 @@ class Sample:
     strata: IntArray
     counts: IntArray
     weights: IntArray
-    fewest: int
-    whole: bool
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -132,11 +126,7 @@ def sample_rows(
     >>> sorted(zip(sample.columns["age"].data.tolist(), sample.counts.tolist()))
     [(20, 1), (30, 2)]
     """
-    digests = row_digests(columns)
-    if labels is not None:
-        digests = row_hashes(digests, row_digests({"y": labels})) & LARGEST_DIGEST
-    if strata is not None:
-        digests = row_hashes(digests, strata) & LARGEST_DIGEST
+    digests = content_digests(columns, labels, strata)
     there = None if weights is None else np.flatnonzero(weights)
     digests = digests if there is None else digests[there]
     distinct, firsts, counts = np.unique(digests, return_index=True, return_counts=True)
@@ -144,8 +134,8 @@ def sample_rows(
         # at most 2^53 rows in all: floats hold the sums
         sums = np.bincount(np.searchsorted(distinct, digests), weights[there])
         counts, firsts = sums.astype(np.int64), there[firsts]
-    width = sum(_width(values) for values in columns.values())
-    chosen, stood_for = _by_priority(distinct, counts, min(most, MOST_CELLS // width))
+    most = min(most, most_rows([len(values.levels or ()) for values in columns.values()]))
+    chosen, stood_for = by_priority(distinct, counts, most)
     rows = firsts[chosen]
     return Sample(
         {name: values.taken(rows) for name, values in columns.items()},
@@ -153,17 +143,26 @@ def sample_rows(
         np.zeros(len(rows), dtype=np.int64) if strata is None else strata[rows],
         counts[chosen],
         stood_for,
-        int(counts.min()),
-        len(chosen) == len(distinct),
     )
 
 
-def _width(values: Values) -> int:
-    """Return how many coordinates a column may have."""
-    return 3 if values.levels is None else min(len(values.levels), MOST_LEVELS) + 2
+def content_digests(
+    columns: Mapping[Name, Values], labels: Values | None, strata: IntArray | None
+) -> IntArray:
+    """Return the digest of what is learnt from each row: public values, y, and stratum."""
+    digests = row_digests(columns)
+    if labels is not None:
+        digests = row_hashes(digests, row_digests({"y": labels})) & LARGEST_DIGEST
+    return digests if strata is None else row_hashes(digests, strata) & LARGEST_DIGEST
 
 
-def _by_priority(digests: IntArray, counts: IntArray, most: int) -> tuple[IntArray, IntArray]:
+def most_rows(levels: Sequence[int]) -> int:
+    """Return how many rows are learnt from at most, of columns of so many levels; 0 of numbers."""
+    width = sum(min(n, MOST_LEVELS) + 2 if n else 3 for n in levels)
+    return min(MOST_ROWS, MOST_CELLS // width)
+
+
+def by_priority(digests: IntArray, counts: IntArray, most: int) -> tuple[IntArray, IntArray]:
     """Return which distinct rows are taken, ascending, and the weights of these."""
     if len(digests) <= most:
         return np.arange(len(digests)), counts

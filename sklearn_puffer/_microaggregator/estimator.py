@@ -20,7 +20,8 @@ from sklearn_puffer._base import (
     digest,
     fitting,
 )
-from sklearn_puffer._microaggregator.fit import Settings, learn
+from sklearn_puffer._microaggregator.fit import learn
+from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._release import (
     Draw,
@@ -39,7 +40,6 @@ from sklearn_puffer._tables import (
     named_frame,
     readable,
     readable_column,
-    way_to_rows,
 )
 from sklearn_puffer._tables import beside as columns_beside
 
@@ -216,8 +216,10 @@ class PufferfishMicroaggregator(TableRelease):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_features)
-            The rows that are grouped and counted.
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            The rows that are grouped and counted. Of a lazy table, whose rows have no order, the
+            engine counts, and there are no ``labels_``; its ``sensitive_features`` and
+            ``sample_weight`` are columns by name.
         y : array-like of shape (n_rows,), default=None
             What a model of the released rows is to predict: groups then part what it needs. It is
             never released. The certificate says that it was used. One that tells a sensitive column
@@ -302,14 +304,9 @@ class PufferfishMicroaggregator(TableRelease):
         )
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
-        if is_lazy(X):
-            raise TypeError(
-                f"X is a lazy table ({type(X).__name__}), and typical rows are learnt of rows in "
-                f"memory; fit on {way_to_rows(X)}."
-            )
         rows = super()._rows_to_fit(X, y, sensitive_features, sample_weight)
-        if y is None or self.label_weight == 0.0:
-            return replace(rows, y=None)
+        if y is None or self.label_weight == 0.0 or is_lazy(X):
+            return replace(rows, y=None if self.label_weight == 0.0 else y)
         columns = columns_beside(readable_column(y, "y"), rows.table.n_rows, readable(X), "y")
         if len(columns) != 1:
             raise ValueError(f"y has {len(columns)} columns, and one is used; pass one of them.")

@@ -19,7 +19,7 @@ from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.certificate import PrototypeUtility
 from sklearn_puffer._microaggregator.coordinates import Axis, NumberAxis, Sample
-from sklearn_puffer._microaggregator.counts import SecretCounts
+from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 from sklearn_puffer._tables import Name, Values
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import (
-    Array,
     FloatArray,
     IntArray,
     __version__,
     counted,
-    listed,
     quoted,
     utc_now,
 )
@@ -31,9 +29,7 @@ from sklearn_puffer._microaggregator.coordinates import (
     Coordinates,
     Points,
     Sample,
-    sample_rows,
 )
-from sklearn_puffer._microaggregator.counts import SecretCounts, Tally
 from sklearn_puffer._microaggregator.drawn import DrawnCounts, fitted_row_loss, learnt_bins
 from sklearn_puffer._microaggregator.figures import (
     MOST_TABLES,
@@ -44,337 +40,38 @@ from sklearn_puffer._microaggregator.figures import (
     table_loss,
     utilities,
 )
-from sklearn_puffer._microaggregator.labels import with_scores
+from sklearn_puffer._microaggregator.lazy import read_lazily
 from sklearn_puffer._microaggregator.program import (
     Bounded,
     ChannelProblem,
+    SecretCounts,
+    Tally,
     least_change,
     whole_rows,
 )
-from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
+from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes, with_scores
+from sklearn_puffer._microaggregator.reading import Batch, Settings, TableRead, read_table
 from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._microaggregator.strata import Known, KnownColumn, Strata, known_bins
+from sklearn_puffer._microaggregator.strata import Known, Strata
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._release import (
-    CountedTable,
     FitRows,
-    Guarantee,
     LearntMechanism,
     PairLoss,
     Refused,
     RowOrder,
-    order_told,
-    rows_of,
-    secret_of,
     sentences,
 )
 from sklearn_puffer._tables import (
-    Faults,
+    LazyTable,
     Name,
-    Pair,
-    Secret,
-    Values,
-    check_no_identifier,
-    combined,
     counts_frame,
-    first_values,
-    public_columns,
     resolve,
-    row_digests,
-    secret_pairs_of,
     values_frame,
 )
 
 CANDIDATES = (8, 30, 100)
 """Numbers of prototypes that "auto" tries."""
-
-MOST_JOINED = 20
-"""Combinations of joined labels, each of which is a further family of constraints."""
-
-_MOST_LABELS = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """The parameters of a `PufferfishMicroaggregator`, as far as they are checked without data.
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-    public, known, joined
-        As the caller gave them.
-    n_prototypes : int or None
-        None for "auto".
-    min_size : int
-    level : float or None
-    values : {"typical", "drawn"}
-    label_weight : float
-    weights : mapping
-        The unit of distance of columns.
-    remainder : {"drop", "passthrough"}
-    seed : int or None
-    """
-
-    guarantee: Guarantee
-    public: Any
-    known: Any
-    joined: Any
-    n_prototypes: int | None
-    min_size: int
-    level: float | None
-    values: str
-    label_weight: float
-    weights: Mapping[Any, Any]
-    remainder: str
-    seed: int | None
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Some rows of a table, as they are counted.
-
-    Attributes
-    ----------
-    columns : dict of Values
-        The public ones.
-    secrets : list of ndarray
-        The code of each row's secret in each sensitive column.
-    strata : ndarray of int
-    joined : ndarray of int
-        The combination of joined labels; 0 without any.
-    named : list of ndarray
-        The codes of labels that readers may know, y or a passed column.
-    weights : ndarray of int or None
-    """
-
-    columns: dict[Name, Values]
-    secrets: list[IntArray]
-    strata: IntArray
-    joined: IntArray
-    named: list[IntArray]
-    weights: Array | None
-
-
-@dataclass(frozen=True, eq=False)
-class TableRead:
-    """A table as it was read: which columns are what, and its rows, to be counted."""
-
-    hidden: list[Name]
-    public: list[Name]
-    known: list[Name]
-    handed: list[Name]
-    joined: list[Name]
-    secrets: list[Secret]
-    pairs: dict[Name, list[Pair]]
-    strata: Strata | None
-    sample: Sample
-    batch: Batch
-    total: int
-    order: RowOrder
-    n_columns: int
-
-    @property
-    def passed(self) -> list[Name]:
-        """The columns that come out untouched: those known as they are, and those handed through.
-
-        Known ones in bins are released ones.
-        """
-        binned = [] if self.strata is None else [c.name for c in self.strata.columns if c.is_binned]
-        return [name for name in [*self.known, *self.handed] if name not in binned]
-
-    @property
-    def n_strata(self) -> int:
-        """How many combinations of known values there are."""
-        return 1 if self.strata is None else len(self.strata)
-
-    @cached_property
-    def groups(self) -> list[tuple[Secret, list[int], Array]]:
-        """Of each sensitive column the codes of the protected secrets, and pairs of these."""
-        groups = []
-        for secret in self.secrets:
-            pairs = np.array([[secret.find(a) for a in p] for p in self.pairs[secret.name]])
-            used = np.unique(pairs)
-            groups.append((secret, used.tolist(), np.searchsorted(used, pairs)))
-        return groups
-
-
-def _joined_codes(names: Sequence[Name], rows: CountedTable) -> IntArray:
-    """Return the combination of joined labels of each row."""
-    if not names:
-        return np.zeros(rows.n_rows, dtype=np.int64)
-    codes = [codes_of(name, rows.values(name), rows) for name in names]
-    kinds = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
-    if kinds.max() >= MOST_JOINED:
-        raise ValueError(
-            f"joined={listed(names)} has {int(kinds.max()) + 1} combinations of values, and at "
-            f"most {MOST_JOINED} labels are constraints; merge values, or join fewer columns."
-        )
-    return np.asarray(kinds)
-
-
-def codes_of(name: Name, values: Values, rows: CountedTable) -> IntArray:
-    """Return codes of the values of a column, missing ones among them."""
-    if values.levels is not None:
-        return np.asarray(values.filled(-1))
-    present = np.unique(values.data, return_inverse=True)[1].ravel()
-    return np.asarray(present if values.missing is None else np.where(values.missing, -1, present))
-
-
-def read_table(settings: Settings, given: FitRows) -> TableRead:
-    """Return the secrets and public columns of a table, with all that is wrong in one error.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming every column that is at fault.
-    """
-    table, rows = given.table, rows_of(given.table, given.sample_weight)
-    names, secrets = table.names, given.secrets
-    sets = sensitive_sets(given)
-    hidden = [name for name in dict.fromkeys(chain(*sets)) if secrets is None or name in names]
-    joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
-    known = known_bins(settings.known, names)
-    chosen = [] if settings.public is None else resolve(settings.public, names, "public")
-    _refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
-    public = public_columns(settings.public, names, [*hidden, *known, *joined])
-    faults = Faults()
-    read = faults.of(lambda columns: _secret(given, rows, columns), sets)
-    columns = faults.of(lambda name: _public(rows, name, settings.public is not None), public)
-    facts = faults.of(
-        lambda name: _known(rows, name, known[name]),
-        list(known),
-    )
-    faults.refuse()
-    label = None if given.y is None else rows.kept(given.y)
-    if label is not None:
-        for secret in read:
-            check_label(label, secret, rows)
-        for name in dict.fromkeys(chain(*sets)):
-            check_not_same(label, name, _raw(given, rows, name))
-    used = {*hidden, *public, *known, *joined}
-    passing = settings.remainder == "passthrough"
-    handed = [name for name in names if passing and name not in used]
-    told = [rows.values(name) for name in handed]
-    codes = [column.codes(values) for column, values in facts]
-    strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
-    batch = Batch(
-        columns=dict(zip(public, columns, strict=True)),
-        secrets=[secret.codes(rows.n_rows) for secret in read],
-        strata=np.zeros(rows.n_rows, dtype=np.int64) if strata is None else strata.of(codes),
-        joined=_joined_codes(joined, rows),
-        named=_few([values for values in [label, *told] if values is not None], rows),
-        weights=rows.weights,
-    )
-    of_rows = None if strata is None else batch.strata
-    return TableRead(
-        hidden=hidden,
-        public=public,
-        known=list(known),
-        handed=handed,
-        joined=joined,
-        secrets=read,
-        pairs=secret_pairs_of(_named_pairs(settings.guarantee.pairs), read),
-        strata=strata,
-        sample=sample_rows(batch.columns, label, rows.weights, strata=of_rows),
-        batch=batch,
-        total=rows.total,
-        order=order_told(rows, read),
-        n_columns=len({*names, *(secrets or ())}),
-    )
-
-
-def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
-    seen: dict[Name, str] = {}
-    for argument, names in of.items():
-        for name in names:
-            if name in seen:
-                raise ValueError(
-                    f"column {name!r} is both {seen[name]} and {argument}; name it in one of them."
-                )
-            seen[name] = argument
-
-
-def _few(columns: Sequence[Values], rows: CountedTable) -> list[IntArray]:
-    """Return the codes of those columns that have few values, from 0 on."""
-    codes = [np.unique(codes_of("", values, rows), return_inverse=True)[1] for values in columns]
-    return [each.ravel() for each in codes if each.max() < _MOST_LABELS]
-
-
-def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownColumn, Values]:
-    values = rows.public_values(name)
-    column = KnownColumn.learnt(name, values, n_bins, rows.weights)
-    return column, column.axis.fitted(values)
-
-
-def sensitive_sets(given: FitRows) -> list[list[Name]]:
-    """Return the sensitive columns, those whose combination is protected in one list.
-
-    A tuple among the columns that are listed is a combination.
-    """
-    if given.secrets is not None:
-        return [[name] for name in given.secrets]
-    sensitive, names = given.sensitive, given.table.names
-    if not isinstance(sensitive, list) or not any(isinstance(each, tuple) for each in sensitive):
-        return [[name] for name in resolve(sensitive, names, "sensitive")]
-    sets = [resolve(each, names, "sensitive") for each in sensitive]
-    doubled = [each for each in sets if sets.count(each) > 1]
-    if doubled:
-        raise ValueError(
-            f"sensitive names {' and '.join(map(str, doubled[0]))} twice; name each once."
-        )
-    return sets
-
-
-def _secret(given: FitRows, rows: CountedTable, columns: Sequence[Name]) -> Secret:
-    """Return a sensitive column, or the combination of several."""
-    secrets = [secret_of(given, rows, name, "category") for name in columns]
-    return combined([(secret, rows.n_rows) for secret in secrets])
-
-
-def _named_pairs(pairs: Any) -> Any:
-    """Return pairs by sensitive column, whose combinations may be named by tuples."""
-    if not isinstance(pairs, Mapping):
-        return pairs
-    return {
-        " and ".join(map(str, name)) if isinstance(name, tuple) else name: of
-        for name, of in pairs.items()
-    }
-
-
-def check_label(label: Values, secret: Secret, rows: CountedTable) -> None:
-    """Refuse a y that tells a secret, or is told by it: typical rows are not chosen by secrets.
-
-    That this depends on secrets tells them to nobody but the steward, who passed them.
-    """
-    y, own = codes_of("y", label, rows), secret.codes(rows.n_rows)
-    n_both = len(np.unique(np.stack([y, own]), axis=1).T)
-    n_each = len(np.unique(y)), len(np.unique(own))
-    if n_each[0] > 1 and n_both in n_each and max(n_each) <= _MOST_LABELS:
-        raise ValueError(_told_by_y(secret.name))
-
-
-def check_not_same(label: Values, name: Name, raw: Values) -> None:
-    """Refuse a y that is a sensitive column."""
-    if np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
-        raise ValueError(_told_by_y(name))
-
-
-def _told_by_y(name: Name) -> str:
-    return (
-        f"y and sensitive column {quoted(name)} tell each other, and typical rows would be chosen "
-        "by secrets; pass another y, or label_weight=0 to leave it out."
-    )
-
-
-def _raw(given: FitRows, rows: CountedTable, name: Name) -> Values:
-    return rows.values(name) if given.secrets is None else rows.kept(given.secrets[name])
-
-
-def _public(rows: CountedTable, name: Name, named: bool) -> Values:
-    values = rows.kept(first_values(rows.table, name))
-    check_no_identifier(name, values, rows.weights, named=named)
-    return values
-
 
 # ------------------------------------------------------------------------------ one number of them
 
@@ -391,17 +88,16 @@ class Candidate:
         self.drawn = None
         if settings.values == "drawn":
             self.drawn = DrawnCounts(learnt_bins(read.sample, settings.min_size), n)
-        self.codes = np.zeros(0, dtype=np.intp)
+        self.codes: IntArray = np.zeros(0, dtype=np.intp)
 
-    def add(self, batch: Batch) -> None:
-        """Add some rows."""
-        codes = self.prototypes.assign(self.prototypes.coordinates.rows(batch.columns))
+    def add(self, batch: Batch, codes: IntArray) -> None:
+        """Add some rows, and their prototypes."""
         labels = [batch.joined, *batch.named]
         for tally, size, each in zip(self.tallies, self.sizes, labels, strict=True):
             tally.add(batch.secrets, codes, batch.strata * size + each, batch.weights)
         if self.drawn is not None:
             self.drawn.add(batch.columns, codes, batch.weights)
-        self.codes = np.concatenate([self.codes, codes])
+        self.codes = codes
 
     def counts(self, stratum: int) -> list[SecretCounts]:
         """Return the counts of each sensitive column in a stratum."""
@@ -650,7 +346,11 @@ def numbers_of(settings: Settings, n_rows: int) -> list[int]:
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:
     """Learn typical rows and the channels between them, and compute what is said of them."""
-    read = read_table(settings, given)
+    table = given.table
+    if isinstance(table, LazyTable):
+        read = read_lazily(settings, given, table)
+    else:
+        read = read_table(settings, given)
     sample = read.sample
     units = {
         resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
@@ -658,11 +358,14 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
     numbers = numbers_of(settings, read.total)
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
+    several = [Prototypes.learnt(space, sample, n, settings.min_size) for n in numbers]
+    batch, codes = read.count(several)
     tried = []
-    for n in counted(numbers, "numbers of prototypes"):
-        prototypes = Prototypes.learnt(space, sample, n, settings.min_size)
+    for prototypes, of_rows in counted(
+        list(zip(several, codes, strict=True)), "numbers of prototypes"
+    ):
         candidate = Candidate(settings, read, prototypes)
-        candidate.add(read.batch)
+        candidate.add(batch, of_rows)
         tried.append(_tried(settings, candidate, error))
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.change))
 
@@ -765,7 +468,8 @@ class LearntRows(LearntMechanism):
             "channel_": channels[0]
             if strata is None
             else dict(zip(strata.labels, channels, strict=True)),
-            "labels_": best.candidate.codes,
+            # groups of the rows of a lazy table have no place among them
+            **({} if self.read.is_lazy else {"labels_": best.candidate.codes}),
         }
 
     @cached_property

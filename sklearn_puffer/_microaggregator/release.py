@@ -129,7 +129,7 @@ class TypicalRows(Mechanism):
             codes = self.prototypes.assign(rows)
         finished, unseen = {}, rows.unseen()
         if self.known is not None:
-            strata = self.known.read(table)
+            strata = self.known.strata.read(table)
             codes = self.cells(strata, codes)
             finished = {column.name: column.finished(table) for column in self.known.binned}
             unseen |= self.known.unseen(strata)
@@ -148,7 +148,7 @@ class TypicalRows(Mechanism):
     def digests(self, table: Table) -> IntArray:
         """Return the digest of all that a release of each row of a table depends on."""
         rows = row_digests(self.prototypes.coordinates.read(table).columns)
-        return rows if self.known is None else row_hashes(rows, self.known.read(table))
+        return rows if self.known is None else row_hashes(rows, self.known.strata.read(table))
 
     def _finished(self, table: Table, codes: IntArray, draw: Draw) -> dict[Name, Finished]:
         source = _Fresh(draw) if draw.keyed is None else _Keyed(draw.keyed, codes)

@@ -242,6 +242,10 @@ class Strata:
             node = np.where(there, step[np.where(there, node * len(column) + each, 0)], -1)
         return node
 
+    def read(self, table: AnyTable) -> IntArray:
+        """Return the stratum of each row of a table, -1 for one that `fit` has not seen."""
+        return self.of([column.codes(column.read(table)) for column in self.columns])
+
 
 @dataclass(frozen=True, eq=False)
 class Known:
@@ -266,10 +270,6 @@ class Known:
     def binned(self) -> list[KnownColumn]:
         """The columns that are released in bins."""
         return [column for column in self.strata.columns if column.is_binned]
-
-    def read(self, table: AnyTable) -> IntArray:
-        """Return the stratum of each row of a table, -1 for one that `fit` has not seen."""
-        return self.strata.of([c.codes(c.read(table)) for c in self.strata.columns])
 
     def unseen(self, strata: IntArray) -> dict[Name, int]:
         """Return how many rows are of none of the strata, by the first known column."""

@@ -671,14 +671,30 @@ class LazyTable:
             return self.frame.select(*keys)
         return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
 
+    def least(self, name: Name, share: float) -> tuple[Array, Array] | None:
+        """Return the numbers of a column up to ``share`` times their count, and these; one query.
+
+        Ascending, and None if there are more than are fetched.
+        """
+        number = nw.col("0").cast(nw.Float64)
+        groups = self._all_groups(self._plain([name]), [nw.col("0")])
+        few = groups.filter(number <= (1.0 + 1e-9) * share * nw.col(_COUNT).cast(nw.Float64))
+        found = collected(few.head(MOST_CELLS + 1))
+        if len(found) > MOST_CELLS:
+            return None
+        numbers, counts = (found[key].cast(nw.Int64).to_numpy() for key in ("0", _COUNT))
+        order = np.argsort(numbers)
+        return numbers[order], counts[order]
+
     def _grouped(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+        return self._all_groups(frame, keys).head(MOST_CELLS + 1)
+
+    def _all_groups(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
         numbers = [str(k) for k in range(len(keys))]
         if self.weight is None:
-            groups = frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
-        else:
-            lengths = nw.len().alias(_ROWS), nw.col("w").sum().alias(_COUNT)
-            groups = frame.select(*keys, "w").group_by(*numbers).agg(*lengths)
-        return groups.head(MOST_CELLS + 1)
+            return frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
+        lengths = nw.len().alias(_ROWS), nw.col("w").sum().alias(_COUNT)
+        return frame.select(*keys, "w").group_by(*numbers).agg(*lengths)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         declared = self.levels.get(str(name))

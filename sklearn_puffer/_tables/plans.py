@@ -23,7 +23,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import on_one_line, quoted
+from sklearn_puffer._base import Array, on_one_line, quoted
 from sklearn_puffer._tables.engine import (
     collected,
     engine_of,
@@ -46,11 +46,29 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
     ----------
     X : lazy table
     names : sequence of str
-        The columns that are read.
+        The columns that are read, in the order of X.
     release : callable
         From a table of those columns to one of others; pickled where tasks are.
     """
     return _plan_of(X)(X, names, release)
+
+
+def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
+    """Return a part of a table with further columns of whole numbers."""
+    frame = nw.from_native(part, eager_only=True)
+    backend = frame.implementation
+    further = [
+        nw.new_series(name, numbers, nw.Int64, backend=backend) for name, numbers in columns.items()
+    ]
+    # a series takes its place by position: the index of a part of Dask stays
+    return frame.with_columns(*further).to_native()
+
+
+def free_name(names: Sequence[str], name: str) -> str:
+    """Return a name that none of the columns has, whatever the case of its letters."""
+    while name.casefold() in {other.casefold() for other in names}:
+        name += "_"
+    return name
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:

@@ -1,0 +1,434 @@
+"""How the table of a fit is read: which columns are what, whose secret is which, and a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, IntArray, listed, quoted
+from sklearn_puffer._microaggregator.coordinates import Sample, sample_rows
+from sklearn_puffer._microaggregator.prototypes import Prototypes
+from sklearn_puffer._microaggregator.strata import KnownColumn, Strata, known_bins
+from sklearn_puffer._release import (
+    CountedTable,
+    FitRows,
+    Guarantee,
+    RowOrder,
+    order_told,
+    rows_of,
+    secret_of,
+)
+from sklearn_puffer._tables import (
+    Faults,
+    Name,
+    Pair,
+    Secret,
+    Values,
+    check_no_identifier,
+    combined,
+    first_values,
+    public_columns,
+    resolve,
+    row_digests,
+    secret_pairs_of,
+)
+
+MOST_JOINED = 20
+"""Combinations of joined labels, each of which is a further family of constraints."""
+
+MOST_LABELS = 20
+"""Values of y, or of a passed column, of which it is said what they tell besides."""
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The parameters of a `PufferfishMicroaggregator`, as far as they are checked without data.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    public, known, joined
+        As the caller gave them.
+    n_prototypes : int or None
+        None for "auto".
+    min_size : int
+    level : float or None
+    values : {"typical", "drawn"}
+    label_weight : float
+    weights : mapping
+        The unit of distance of columns.
+    remainder : {"drop", "passthrough"}
+    seed : int or None
+    """
+
+    guarantee: Guarantee
+    public: Any
+    known: Any
+    joined: Any
+    n_prototypes: int | None
+    min_size: int
+    level: float | None
+    values: str
+    label_weight: float
+    weights: Mapping[Any, Any]
+    remainder: str
+    seed: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of a table, as they are counted.
+
+    Attributes
+    ----------
+    columns : dict of Values
+        The public ones.
+    secrets : list of ndarray
+        The code of each row's secret in each sensitive column.
+    strata : ndarray of int
+    joined : ndarray of int
+        The combination of joined labels; 0 without any.
+    named : list of ndarray
+        The codes of labels that readers may know, y or a passed column.
+    weights : ndarray of int or None
+    """
+
+    columns: dict[Name, Values]
+    secrets: list[IntArray]
+    strata: IntArray
+    joined: IntArray
+    named: list[IntArray]
+    weights: Array | None
+
+
+Counting = Callable[[Sequence[Prototypes]], tuple[Batch, list[IntArray]]]
+"""Returns rows that count, and which of the given prototypes each has, for each set of these."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableRead:
+    """A table as it was read: which columns are what, a sample, and how its rows are counted.
+
+    Its ``batch`` has every secret and label, and those of a lazy table not beside prototypes.
+    """
+
+    hidden: list[Name]
+    public: list[Name]
+    known: list[Name]
+    handed: list[Name]
+    joined: list[Name]
+    secrets: list[Secret]
+    pairs: dict[Name, list[Pair]]
+    strata: Strata | None
+    sample: Sample
+    batch: Batch
+    count: Counting
+    total: int
+    order: RowOrder
+    n_columns: int
+
+    @property
+    def passed(self) -> list[Name]:
+        """The columns that come out untouched: those known as they are, and those handed through.
+
+        Known ones in bins are released ones.
+        """
+        binned = [] if self.strata is None else [c.name for c in self.strata.columns if c.is_binned]
+        return [name for name in [*self.known, *self.handed] if name not in binned]
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether rows were counted in groups."""
+        return not self.batch.columns
+
+    @property
+    def n_strata(self) -> int:
+        """How many combinations of known values there are."""
+        return 1 if self.strata is None else len(self.strata)
+
+    @cached_property
+    def groups(self) -> list[tuple[Secret, list[int], Array]]:
+        """Of each sensitive column the codes of the protected secrets, and pairs of these."""
+        groups = []
+        for secret in self.secrets:
+            pairs = np.array([[secret.find(a) for a in p] for p in self.pairs[secret.name]])
+            used = np.unique(pairs)
+            groups.append((secret, used.tolist(), np.searchsorted(used, pairs)))
+        return groups
+
+
+def _joined_codes(names: Sequence[Name], rows: CountedTable) -> IntArray:
+    """Return the combination of joined labels of each row."""
+    if not names:
+        return np.zeros(rows.n_rows, dtype=np.int64)
+    codes = [codes_of(name, rows.values(name), rows) for name in names]
+    kinds = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+    if kinds.max() >= MOST_JOINED:
+        raise ValueError(
+            f"joined={listed(names)} has {int(kinds.max()) + 1} combinations of values, and at "
+            f"most {MOST_JOINED} labels are constraints; merge values, or join fewer columns."
+        )
+    return np.asarray(kinds)
+
+
+def codes_of(name: Name, values: Values, rows: CountedTable) -> IntArray:
+    """Return codes of the values of a column, missing ones among them."""
+    if values.levels is not None:
+        return np.asarray(values.filled(-1))
+    present = np.unique(values.data, return_inverse=True)[1].ravel()
+    return np.asarray(present if values.missing is None else np.where(values.missing, -1, present))
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """Which columns are what.
+
+    Attributes
+    ----------
+    sets : list of list of names
+        The sensitive columns, those whose combination is protected together.
+    hidden, public, joined, handed : list of names
+        Those that X has; those handed through.
+    known : dict
+        With the number of bins, or None.
+    """
+
+    sets: list[list[Name]]
+    hidden: list[Name]
+    public: list[Name]
+    known: dict[Name, int | None]
+    joined: list[Name]
+    handed: list[Name]
+
+
+def roles_of(settings: Settings, given: FitRows) -> Roles:
+    """Return which columns are what.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is not there, or has two roles.
+    """
+    names, sets = given.table.names, sensitive_sets(given)
+    of_table = given.secrets is None
+    hidden = [name for name in dict.fromkeys(chain(*sets)) if of_table or name in names]
+    joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
+    known = known_bins(settings.known, names)
+    chosen = [] if settings.public is None else resolve(settings.public, names, "public")
+    _refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
+    public = public_columns(settings.public, names, [*hidden, *known, *joined])
+    passing, used = settings.remainder == "passthrough", {*hidden, *public, *known, *joined}
+    handed = [name for name in names if passing and name not in used]
+    return Roles(sets, hidden, public, known, joined, handed)
+
+
+def read_table(settings: Settings, given: FitRows) -> TableRead:
+    """Return the secrets and public columns of a table, with all that is wrong in one error.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming every column that is at fault.
+    """
+    roles, rows = roles_of(settings, given), rows_of(given.table, given.sample_weight)
+    faults, is_named = Faults(), settings.public is not None
+    values = faults.of(lambda name: _public(rows, name, is_named), roles.public)
+    columns = dict(zip(roles.public, values, strict=False))
+    people = read_people(given, roles, rows, faults)
+    label = None if given.y is None else rows.kept(given.y)
+    if label is not None:
+        for secret in people.secrets:
+            check_label(label, secret, rows)
+        for name in dict.fromkeys(chain(*roles.sets)):
+            check_not_same(label, name, _raw(given, rows, name))
+    batch = people.batch(roles, rows, columns, label)
+    of_rows = None if people.strata is None else batch.strata
+
+    def count(several: Sequence[Prototypes]) -> tuple[Batch, list[IntArray]]:
+        return batch, [each.assign(each.coordinates.rows(columns)) for each in several]
+
+    sample = sample_rows(columns, label, rows.weights, strata=of_rows)
+    return table_read(settings, given, roles, people, sample, batch, count)
+
+
+def table_read(
+    settings: Settings,
+    given: FitRows,
+    roles: Roles,
+    people: People,
+    sample: Sample,
+    batch: Batch,
+    count: Counting,
+) -> TableRead:
+    """Return a table as it was read, once its parts were."""
+    return TableRead(
+        hidden=roles.hidden,
+        public=roles.public,
+        known=list(roles.known),
+        handed=roles.handed,
+        joined=roles.joined,
+        secrets=people.secrets,
+        pairs=secret_pairs_of(_named_pairs(settings.guarantee.pairs), people.secrets),
+        strata=people.strata,
+        sample=sample,
+        batch=batch,
+        count=count,
+        total=people.rows.total,
+        order=order_told(people.rows, people.secrets),
+        n_columns=len({*given.table.names, *(given.secrets or ())}),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Whose secret is which, and who knows what of whom.
+
+    Attributes
+    ----------
+    rows : CountedTable
+    secrets : list of Secret
+    strata : Strata or None
+    codes : list of ndarray
+        The value of each row in each known column.
+    """
+
+    rows: CountedTable
+    secrets: list[Secret]
+    strata: Strata | None
+    codes: list[IntArray]
+
+    def batch(
+        self,
+        roles: Roles,
+        rows: CountedTable,
+        columns: dict[Name, Values],
+        label: Values | None = None,
+        strata: IntArray | None = None,
+    ) -> Batch:
+        """Return the rows, to be counted."""
+        if strata is None:
+            none = np.zeros(rows.n_rows, dtype=np.int64)
+            strata = none if self.strata is None else self.strata.of(self.codes)
+        told = [label, *(rows.values(name) for name in roles.handed)]
+        return Batch(
+            columns=columns,
+            secrets=[secret.codes(rows.n_rows) for secret in self.secrets],
+            strata=strata,
+            joined=_joined_codes(roles.joined, rows),
+            named=_few([values for values in told if values is not None], rows),
+            weights=rows.weights,
+        )
+
+
+def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults) -> People:
+    """Return the secrets and strata of rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming every column that is at fault, those included that were found before.
+    """
+    secrets = faults.of(lambda columns: _secret(given, rows, columns), roles.sets)
+    facts = faults.of(lambda name: _known(rows, name, roles.known[name]), list(roles.known))
+    faults.refuse()
+    codes = [column.codes(values) for column, values in facts]
+    strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
+    return People(rows, secrets, strata, codes)
+
+
+def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
+    seen: dict[Name, str] = {}
+    for argument, names in of.items():
+        for name in names:
+            if name in seen:
+                raise ValueError(
+                    f"column {name!r} is both {seen[name]} and {argument}; name it in one of them."
+                )
+            seen[name] = argument
+
+
+def _few(columns: Sequence[Values], rows: CountedTable) -> list[IntArray]:
+    """Return the codes of those columns that have few values, from 0 on."""
+    codes = [np.unique(codes_of("", values, rows), return_inverse=True)[1] for values in columns]
+    return [each.ravel() for each in codes if each.max() < MOST_LABELS]
+
+
+def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownColumn, Values]:
+    values = rows.public_values(name)
+    column = KnownColumn.learnt(name, values, n_bins, rows.weights)
+    return column, column.axis.fitted(values)
+
+
+def sensitive_sets(given: FitRows) -> list[list[Name]]:
+    """Return the sensitive columns, those whose combination is protected in one list.
+
+    A tuple among the columns that are listed is a combination.
+    """
+    if given.secrets is not None:
+        return [[name] for name in given.secrets]
+    sensitive, names = given.sensitive, given.table.names
+    if not isinstance(sensitive, list) or not any(isinstance(each, tuple) for each in sensitive):
+        return [[name] for name in resolve(sensitive, names, "sensitive")]
+    sets = [resolve(each, names, "sensitive") for each in sensitive]
+    doubled = [each for each in sets if sets.count(each) > 1]
+    if doubled:
+        raise ValueError(
+            f"sensitive names {' and '.join(map(str, doubled[0]))} twice; name each once."
+        )
+    return sets
+
+
+def _secret(given: FitRows, rows: CountedTable, columns: Sequence[Name]) -> Secret:
+    """Return a sensitive column, or the combination of several."""
+    secrets = [secret_of(given, rows, name, "category") for name in columns]
+    return combined([(secret, rows.n_rows) for secret in secrets])
+
+
+def _named_pairs(pairs: Any) -> Any:
+    """Return pairs by sensitive column, whose combinations may be named by tuples."""
+    if not isinstance(pairs, Mapping):
+        return pairs
+    return {
+        " and ".join(map(str, name)) if isinstance(name, tuple) else name: of
+        for name, of in pairs.items()
+    }
+
+
+def check_label(label: Values, secret: Secret, rows: CountedTable) -> None:
+    """Refuse a y that tells a secret, or is told by it: typical rows are not chosen by secrets.
+
+    That this depends on secrets tells them to nobody but the steward, who passed them.
+    """
+    y, own = codes_of("y", label, rows), secret.codes(rows.n_rows)
+    n_both = len(np.unique(np.stack([y, own]), axis=1).T)
+    n_each = len(np.unique(y)), len(np.unique(own))
+    if n_each[0] > 1 and n_both in n_each and max(n_each) <= MOST_LABELS:
+        raise ValueError(_told_by_y(secret.name))
+
+
+def check_not_same(label: Values, name: Name, raw: Values) -> None:
+    """Refuse a y that is a sensitive column."""
+    if np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
+        raise ValueError(_told_by_y(name))
+
+
+def _told_by_y(name: Name) -> str:
+    return (
+        f"y and sensitive column {quoted(name)} tell each other, and typical rows would be chosen "
+        "by secrets; pass another y, or label_weight=0 to leave it out."
+    )
+
+
+def _raw(given: FitRows, rows: CountedTable, name: Name) -> Values:
+    return rows.values(name) if given.secrets is None else rows.kept(given.secrets[name])
+
+
+def _public(rows: CountedTable, name: Name, named: bool) -> Values:
+    values = rows.kept(first_values(rows.table, name))
+    check_no_identifier(name, values, rows.weights, named=named)
+    return values
