@@ -48,7 +48,7 @@ def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
     found = audit(released(table), table, TREE, task="late", peers=beside(table), **PLAIN)
     ours, theirs = found.table[: len(found.attacks)], found.table[len(found.attacks) :]
     assert set(theirs["view"]) == {f"peer: {name}" for name in BOTH}
-    assert (ours["view"] == "released").all()
+    assert set(ours["view"]) == {"fresh models", "better model"}
     assert theirs[["p", "p_all", "certified", "findable"]].isna().all(axis=None)
     assert theirs["auc"].notna().all()
     assert not found.findings

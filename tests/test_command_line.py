@@ -528,7 +528,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["audit", "r.json", "in.csv", "--level", "2"], "level must lie between 0 and 1, got 2"),
         (["audit", "r.json", "in.csv", "--knows", "lone"], "knows names column 'lone'"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
-        (["audit", "r.json", "few.csv"], "too few rows for 6 tests at level=0.05: of column"),
+        (["audit", "r.json", "few.csv"], "too few rows for 8 tests at level=0.05: of column"),
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):

@@ -1,16 +1,10 @@
-"""One attack: a classifier learns on some rows, chooses events on others, and is judged on others.
-
-Rows are independent draws: what was chosen on other rows is fixed, and counts on the remaining rows
-are binomial. The attackers, how they read rows, and groups of rows that are attacked as a whole
-come last.
-"""
+"""Attackers: which rows they learn from, how they read rows, and groups of rows seen as a whole."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,32 +16,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn.utils import shuffle
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray, quoted
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import (
-    Budget,
-    findable,
-    least_p,
-    lower,
-    p_value,
-    upper,
-)
 from sklearn_puffer._tables import Features, Name, frame_table
 
 TRAIN, CHOOSE = 0.4, 0.2
 COPIES = "copies in the release"
-_THRESHOLDS = 60
-
-
-@dataclass(frozen=True)
-class Question:
-    """Which secret is to be told from which other: codes of a sensitive column, and its rows."""
-
-    sensitive: Name
-    secret: Any
-    against: Any
-    i: int
-    j: int
 
 
 @dataclass(frozen=True)
@@ -76,102 +50,6 @@ class RowSplit:
         return cls(*np.split(rows, ends))
 
 
-@dataclass(frozen=True)
-class Attack:
-    """What one attacker found out about one secret against another, in this direction.
-
-    Attributes
-    ----------
-    view : str
-        What the attacker sees.
-    attacker : str
-    sensitive : str or int
-    secret, against
-        The log odds are those of an event under the one and under the other.
-    n, n_against : int
-        Test rows of the two.
-    auc, auc_low, auc_high, auc_allowed : float
-        Area under the ROC curve, its interval (Hoeffding's), and what the guarantee allows.
-    advantage, advantage_low, advantage_high, advantage_allowed : float
-        Difference of the chances of the event that seemed best for it on other rows.
-    log_odds, low, high, allowed : float
-        Of the event that was chosen on other rows: log((p - delta)/q), its interval (Clopper and
-        Pearson's for p and q), and epsilon.
-    certified : float
-        The proven loss of the pair in the certificate, in its unit.
-    share : float
-        Chance of the event given ``against``.
-    p : float
-        p-value of "the guarantee is kept"; ``p_all`` is corrected for all tests of the view.
-    p_all : float
-    findable : float
-        The smallest loss that this event would have shown with a chance of 80 %.
-    """
-
-    view: str
-    attacker: str
-    sensitive: Name
-    secret: Any
-    against: Any
-    n: int
-    n_against: int
-    auc: float
-    auc_low: float
-    auc_high: float
-    auc_allowed: float
-    advantage: float
-    advantage_low: float
-    advantage_high: float
-    advantage_allowed: float
-    log_odds: float
-    low: float
-    high: float
-    allowed: float
-    certified: float
-    share: float
-    p: float
-    findable: float
-    p_all: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class Field:
-    """What all attacks on one sensitive column share."""
-
-    codes: Array
-    parts: RowSplit
-    questions: Sequence[Question]
-    guarantee: Budget
-    certified: Mapping[tuple[Any, Any], float]
-    level: float
-    tests: int
-
-    def whole(self, question: Question) -> tuple[int, int] | None:
-        """Return how many rows have either secret, if events may depend on all that is released."""
-        if self.guarantee.alpha is not None:  # under an order alpha there is no such test
-            return None
-        return int((self.codes == question.i).sum()), int((self.codes == question.j).sum())
-
-
-def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str) -> list[Attack]:
-    """Return what each attacker finds out about each pair; ``rows`` is what it sees.
-
-    It sees all of them, and so how often each occurs: that is one more column, where it differs.
-    """
-    attacks = []
-    more = rows if field.guarantee.alpha is not None else with_copies(rows)
-    codes = {code for question in field.questions for code in (question.i, question.j)}
-    train = field.parts.train[np.isin(field.codes[field.parts.train], list(codes))]
-    for name, attacker in counted(list(attackers.items()), "attackers"):
-        takes_more = isinstance(attacker, _AsTheyCome) or not isinstance(attacker, Pipeline)
-        seen = more if takes_more else rows
-        model = trained(attacker, seen.iloc[train], field.codes[train])
-        attacks += [
-            _judged(field, model, seen, name, question, view) for question in field.questions
-        ]
-    return attacks
-
-
 def with_copies(rows: Any) -> Any:
     """Return rows with a column of how often each occurs among them, if that differs."""
     names = list(rows.columns)
@@ -191,104 +69,10 @@ def beside(names: Sequence[Any], name: str) -> Any:
     return int(max(names)) + 1
 
 
-def _judged(
-    field: Field, model: Any, rows: Any, name: str, question: Question, view: str
-) -> Attack:
-    chosen, tested = (
-        [part[field.codes[part] == code] for code in (question.i, question.j)]
-        for part in (field.parts.choose, field.parts.test)
-    )
-    a, b, x, y = (
-        scored(model, rows.iloc[part], question.i, question.j) for part in [*chosen, *tested]
-    )
-    event, edge = _thresholds(a, b, field.guarantee, field.level)
-    n, m = len(x), len(y)
-    k, h = int((x >= event).sum()), int((y >= event).sum())
-    auc = float(twice_below(x, y).mean() / (2.0 * m))
-    off = math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
-    guarantee, corrected = field.guarantee, field.level / field.tests
-    whole = field.whole(question)
-    (e, low, high), (f, least, most) = (_chance(part >= edge, field.level) for part in (x, y))
-    (p, p_low, p_high), (q, q_low, q_high) = (
-        _chance(part >= event, field.level) for part in (x, y)
-    )
-    return Attack(
-        view=view,
-        attacker=name,
-        sensitive=question.sensitive,
-        secret=question.secret,
-        against=question.against,
-        n=n,
-        n_against=m,
-        auc=auc,
-        auc_low=max(0.0, auc - off),
-        auc_high=min(1.0, auc + off),
-        auc_allowed=guarantee.auc(),
-        advantage=e - f,
-        advantage_low=low - most,
-        advantage_high=high - least,
-        advantage_allowed=guarantee.advantage(),
-        log_odds=_ratio(p - guarantee.delta, q),
-        low=_ratio(p_low - guarantee.delta, q_high),
-        high=_ratio(p_high - guarantee.delta, q_low),
-        allowed=guarantee.epsilon,
-        certified=field.certified[question.secret, question.against],
-        share=h / m,
-        p=p_value(guarantee, k, n, h, m, whole),
-        findable=findable(guarantee, max(h, 1) / m, n, m, corrected, whole),
-    )
-
-
-def _thresholds(
-    a: FloatArray, b: FloatArray, guarantee: Budget, level: float
-) -> tuple[float, float]:
-    """Return from which score on the proven log odds are largest, and the difference of chances."""
-    scores = np.unique(np.concatenate([a, b]))
-    edges = scores[np.linspace(0, len(scores) - 1, min(_THRESHOLDS, len(scores))).astype(int)]
-    k, h = _beyond(a, edges), _beyond(b, edges)
-    least = np.maximum(lower(k, len(a), level) - guarantee.delta, 0.0)
-    odds = least / upper(h, len(b), level)
-    return float(edges[odds.argmax()]), float(edges[(k / len(a) - h / len(b)).argmax()])
-
-
-def _beyond(scores: FloatArray, edges: FloatArray) -> Any:
-    """Return how many scores are at each edge or above."""
-    return len(scores) - np.searchsorted(np.sort(scores), edges, side="left")
-
-
 def twice_below(x: FloatArray, y: FloatArray) -> Array:
     """Return for each x twice the number of y below it, ties as one half."""
     ranked = np.sort(y)
     return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
-
-
-def _chance(inside: Array, level: float) -> tuple[float, float, float]:
-    """Return a share of rows and the ends of its interval, each of which misses with level/4."""
-    k, n = int(inside.sum()), len(inside)
-    return k / n, float(lower(k, n, level / 4.0)), float(upper(k, n, level / 4.0))
-
-
-def _ratio(p: float, q: float) -> float:
-    if p <= 0.0:
-        return -math.inf
-    return math.log(p / q) if q > 0.0 else math.inf
-
-
-def corrected(attacks: Sequence[Attack]) -> list[Attack]:
-    """Return the attacks with p-values over all of them (Holm's), so none is smaller by chance."""
-    order = sorted(range(len(attacks)), key=lambda k: attacks[k].p)
-    results, largest = list(attacks), 0.0
-    for rank, k in enumerate(order):
-        largest = max(largest, min(1.0, (len(attacks) - rank) * attacks[k].p))
-        results[k] = replace(attacks[k], p_all=largest)
-    return results
-
-
-def enough_rows(field: Field, question: Question) -> bool:
-    """Return whether there are rows enough for an attack that is always right to be significant."""
-    codes = field.codes[field.parts.test]
-    n, m = int((codes == question.i).sum()), int((codes == question.j).sum())
-    return least_p(field.guarantee, n, m, field.whole(question)) <= field.level / field.tests
 
 
 MOST_LEVELS = 250

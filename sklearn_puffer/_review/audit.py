@@ -1,433 +1,683 @@
-"""An audit: what attackers found out from released rows, and what the rows are still good for."""
+"""`audit`: what each reader found out from released rows, and what the rows are still good for."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, listed, short_number, shown
-from sklearn_puffer._noiser import noise_of
-from sklearn_puffer._release import counted_loss, jsonable
-from sklearn_puffer._review.attack import Attack
-from sklearn_puffer._review.exact_tests import POWER
-from sklearn_puffer._review.measured import Survived
-from sklearn_puffer._tables import Name, records_frame
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-SCHEMA = "sklearn_puffer.audit/4"
-RELEASED, CONTROL = "released", "no noise"
-INTERNAL = (
-    "This audit is computed from the raw rows, without noise, and its own releases of them were "
-    "dropped: keep it where you keep the table, and do not release it."
+from sklearn_puffer._base import (
+    Array,
+    PufferfishWarning,
+    __version__,
+    check_above,
+    check_count,
+    check_seed,
+    check_verbose,
+    counted,
+    listed,
+    listening,
+    quoted,
+    utc_now,
 )
-NO_PROOF = (
-    "No finding is no proof: other attackers, or more rows, may find more. The certificate says "
-    "what is guaranteed."
+from sklearn_puffer._base import task as reported
+from sklearn_puffer._release import (
+    PufferfishRelease,
+    TableRelease,
+    group_codes,
 )
-_MOST_LINES = 12
+from sklearn_puffer._review.attack import CHOOSE, TRAIN, Groups, RowSplit, attackers_of, seen
+from sklearn_puffer._review.exact_tests import (
+    Attack,
+    Budget,
+    Counts,
+    Field,
+    Question,
+    Reader,
+    attacks_of,
+    corrected,
+    findable,
+    p_value,
+    rows_needed,
+)
+from sklearn_puffer._review.findings import (
+    CONTROL,
+    Audit,
+    Peer,
+    check_aligned,
+    chosen_rows,
+    frame_of,
+    known_columns,
+    pair_names,
+    pairs_of,
+    peers_of,
+    secrets_in,
+)
+from sklearn_puffer._review.measured import (
+    Secrets,
+    Survived,
+    Task,
+    correlations,
+    margins,
+    reidentified,
+    task_figures,
+    task_of,
+)
+from sklearn_puffer._review.readers import (
+    Release,
+    averaged,
+    averaging,
+    covered,
+    equal_rows,
+    fresh,
+    joining,
+    knowing,
+    same_when_keyed,
+)
+from sklearn_puffer._tables import (
+    Name,
+    as_pandas,
+    frame_table,
+    is_frame,
+)
+
+_MOST_ROWS = 20_000
+_ROUNDED = 2e-3
 
 
-@dataclass(frozen=True)
-class Finding:
-    """An attack that tells more than was guaranteed, beyond what chance explains.
+def audit(
+    estimator: Any,
+    table: Any,
+    attackers: Any = None,
+    task: Any = None,
+    *,
+    sensitive_features: Any = None,
+    level: float = 0.05,
+    repeats: int = 5,
+    knows: Any = None,
+    peers: Any = None,
+    groups: Any = None,
+    max_rows: int | None = _MOST_ROWS,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> Audit:
+    r"""Attack what a fitted estimator releases, as readers of the release would.
 
-    Attributes
-    ----------
-    attack : Attack
-    n_tests : int
-        Over which its p-value is corrected.
-    exact : float or None
-        The loss under the distributions counted from these rows, an estimate.
-    """
-
-    attack: Attack
-    n_tests: int
-    exact: float | None = None
-
-    def __str__(self) -> str:
-        attack = self.attack
-        estimate = "" if self.exact is None else f" {counted_loss(self.exact)}."
-        return (
-            f"{attack.attacker} finds {shown(attack.sensitive)} = {shown(attack.secret)} against "
-            f"{shown(attack.against)} with log odds of {attack.log_odds:.2f} "
-            f"({_ends(attack.low, attack.high)}), where {short_number(attack.allowed)} was "
-            f"guaranteed: p = {attack.p_all:.2g} over {self.n_tests} tests. Either the release "
-            "loses more than its certificate says, or these rows do not follow the distribution "
-            f"that was fitted.{estimate}"
-        )
-
-
-@dataclass(frozen=True)
-class Peer:
-    """What another way to hide the secret came to.
-
-    Attributes
-    ----------
-    name : str
-    attacks : tuple of Attack
-        By the same attackers on the same rows. What is allowed is what the audited release
-        guaranteed, and not they: there is no p-value, and no certified loss.
-    survived : tuple of Survived
-        What its rows were good for before, and are after.
-    """
-
-    name: str
-    attacks: tuple[Attack, ...]
-    survived: tuple[Survived, ...]
-
-
-@dataclass(frozen=True)
-class Audit(Document):
-    """What `audit` found.
+    The rows are released once. Each reader learns from some rows, claims a secret of others, and
+    the event that tells most (what he claims above a threshold, in a bin, in a group of rows that
+    look alike) is chosen on a fifth of the rows, and judged on the rest by their true secrets:
+    within the event the odds of two secrets may differ from the base odds by e^epsilon at most.
 
     Parameters
     ----------
-    attacks : tuple of Attack
-        On the released rows: one for each pair in each direction, and each attacker.
-    control : tuple of Attack
-        The same on rows without noise.
-    level : float
-        The chance of a false alarm, and of each interval to miss.
-    promise : str
-        What was guaranteed.
-    n_rows, n_given : int
-        Rows that were released, and rows of the table.
-    n_train, n_choose, n_test : int
-        Rows that attackers learnt from, chose events on, and were judged on.
-    survived : tuple of Survived
-        What the rows were good for before, and are after.
-    others : tuple of Attack
-        By readers whom the guarantee does not cover.
-    peers : tuple of Peer
-        Other ways to hide the secrets, attacked alike.
-    exact : float or None
-        The loss under the distributions counted from these rows, an estimate; None where unknown.
-    drifted : bool
-        Whether rows differ from those of `fit` by more than chance.
-    fitted : bool
-        Whether these rows look like those of `fit` themselves.
-    best : float
-        The loss that an event as good as can be would have shown with a chance of 80 %.
-    untested : tuple of str
-        Pairs with too few rows.
-    notes : tuple of str
-        What else to know.
-    version, date, name : str
-        Of the library, the time (UTC, ISO 8601), and the name that `named` gave the table.
+    estimator : PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or PufferfishRelease
+        Fitted, or read from its release artifact, which holds no distributions: what needs these
+        is left out, and said.
+    table : DataFrame
+        In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
+        columns and those that are released; of a swap any rows. Rows must be independent of each
+        other, or groups of them where the estimator has groups: else keep one row of each person,
+        or name ``groups``.
+    attackers : classifier, list or {name: classifier}, default=None
+        Fresh models: None for boosted trees, nearest neighbours and logistic regression. A pipeline
+        is given the released columns as a DataFrame, with words as ``category``; any other
+        classifier numbers (ranks between 0 and 1, and an indicator of each word). All but pipelines
+        of yours have one column more, how often each row occurs, where that differs. Classifiers
+        without ``predict_proba`` or ``decision_function`` have one threshold.
+    task : name of a column, or (estimator, y), default=None
+        What the rows are used for: how well a model does on true rows that learnt from released
+        ones, next to one that learnt from true ones: the area under its ROC curve, or R2 of a
+        regressor. One reader joins it to the released rows.
+    sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+        The secrets, where `fit` had them beside the table.
+    level : float, default=0.05
+        The chance of a false alarm over all tests, and of each interval to miss.
+    repeats : int, default=5
+        Releases that a further reader of rows that are released one by one averages; 1 for none.
+    knows : str, int or list of these, default=None
+        Columns whose true values a further reader knows, each by itself; None or an empty list for
+        none.
+    peers : {name: DataFrame}, default=None
+        The rows of ``table`` as other ways released them, as many and in the same order: the same
+        fresh models learn from these. They have no such guarantee, and no findings.
+    groups : str or int, default=None
+        The column of groups of rows that depend on each other. A noiser with ``groups=`` has one:
+        attackers then see all released rows of a group. Of others one row of each group is audited,
+        by lot.
+    max_rows : int or None, default=20000
+        Most rows that are released, drawn from the table, whole groups of them; None for all.
+    random_state : int, default=0
+        Draws which rows train, choose and test; never what is released.
+    verbose : int, default=0
+        1 prints to standard error how far it has come.
+
+    Returns
+    -------
+    Audit
+        ``findings``, ``readers``, ``table``, ``utility`` and ``power``; printed, it says all that
+        in words.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, its value and the way out; of rows that `transform` refuses; and if
+        too few rows have the secrets for any attack to exceed the guarantee.
+    UncertifiedError
+        If the certificate does not hold.
+
+    Notes
+    -----
+    *Formal guarantees.* If the rows with their secrets are independent draws of one distribution
+    (or, of a swap, people are exchangeable within strata), and the release keeps its guarantee,
+    there is a finding with a chance of ``level`` at most, whatever the readers do: the p-value
+    holds at any number of rows, and those of all readers, pairs and directions are corrected
+    together (S. Holm, 1979). `sklearn_puffer._review.exact_tests` has the proof. Intervals are
+    those of C. Clopper and E. Pearson (1934); the area under the ROC curve has W. Hoeffding's
+    interval (1963, section 5) for two samples. Each misses with a chance of ``level`` at most by
+    itself, not all together.
+
+    The readers whom a guarantee covers: *fresh models* learn from released rows of others, and know
+    how often each row occurs (but for guarantees of an order alpha). Who *holds the list* of rows
+    with their secrets knows what the mechanism publishes, too: the mean flows of a swap, by the
+    secret of the row that somebody holds; the channel and the counts of typical rows. Who has a
+    *better model* learnt it from raw rows of others. An *insider* of a swap finds his own row with
+    somebody else. Who *joins a label* is covered where ``known=`` or ``joined=`` names it. Who
+    averages releases or knows a column is not, so that what they find is shown and no finding.
+
+    Rows that are judged are exchanged as a table of their own, so that readers learn from people of
+    another table. The certificate is about the distribution that was fitted, and held-out rows
+    follow the true one: a finding says that *either* the release loses more than was certified,
+    *or* these rows follow another distribution. For a pair an area under the ROC curve
+    of :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)` is allowed.
+
+    The audit draws releases of its own and drops them: to hand one on beside another release of the
+    same rows would make two.
 
     Examples
     --------
     >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_puffer import PufferfishNoiser, audit
-    >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
-    >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(table)
-    >>> found = audit(noiser, table)
-    >>> found.fitted, len(found.table)
-    (True, 6)
+    >>> cars = [0, 5, 2, 4, 1, 9, 0, 3] * 2000
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 8000, "cars": cars})
+    >>> fitted, held = table[:-2000], table[-2000:]
+    >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(fitted)
+    >>> found = audit(noiser, held, LogisticRegression())
+    >>> found.findings, found.caught
+    ((), True)
+    >>> found.table[["secret", "against", "allowed", "auc_allowed"]].round(3)
+      secret against  allowed  auc_allowed
+    0     no     yes      4.0        0.982
+    1    yes      no      4.0        0.982
     """
-
-    attacks: tuple[Attack, ...]
-    control: tuple[Attack, ...]
-    level: float
-    promise: str
-    n_rows: int
-    n_given: int
-    n_train: int
-    n_choose: int
-    n_test: int
-    survived: tuple[Survived, ...] = ()
-    others: tuple[Attack, ...] = ()
-    peers: tuple[Peer, ...] = ()
-    exact: float | None = None
-    drifted: bool = False
-    fitted: bool = False
-    best: float = math.inf
-    untested: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    version: str = ""
-    date: str = field(default="", compare=False)
-    name: str = field(default="", compare=False)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The attacks beyond the guarantee, at the level over all tests, the surest first."""
-        beyond = sorted((a for a in self.attacks if a.p_all <= self.level), key=lambda a: a.p_all)
-        return tuple(Finding(a, len(self.attacks), self.exact) for a in beyond)
-
-    @property
-    def caught(self) -> bool:
-        """Whether the same attacks catch rows without noise: else they are too weak to tell."""
-        return any(attack.p_all <= self.level for attack in self.control)
-
-    @property
-    def table(self) -> Any:
-        """The attacks as a DataFrame: a row for each pair in each direction, and each attacker.
-
-        Rows whose ``view`` begins with "peer:" are of peers, which have no such guarantee: what is
-        allowed there is that of the release, and there is no p-value.
-        """
-        return _frame([*self.attacks, *(attack for peer in self.peers for attack in peer.attacks)])
-
-    @property
-    def control_table(self) -> Any:
-        """The same of the rows without noise."""
-        return _frame(self.control)
-
-    @property
-    def readers(self) -> Any:
-        """The same of readers whom the guarantee does not cover; ``view`` says what they see."""
-        return _frame(self.others)
-
-    @property
-    def utility(self) -> Any:
-        """What survived as a DataFrame: what was measured, before and after, and of each peer."""
-        names = ["what", "column", "before", "after"]
-        records = [
-            (*vars(f).values(), *(_after(peer, f.what, f.column) for peer in self.peers))
-            for f in self.survived
-        ]
-        return records_frame(records, [*names, *(f"peer: {peer.name}" for peer in self.peers)])
-
-    @property
-    def power(self) -> Any:
-        """What would have been found: for each attack the loss that has a chance of 80 %."""
-        names = ["attacker", "sensitive", "secret", "against", "share", "allowed", "findable"]
-        return records_frame([tuple(getattr(a, n) for n in names) for a in self.attacks], names)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain Python values, for JSON.
-
-        Returns
-        -------
-        dict
-            With all attacks, and the findings as sentences.
-        """
-        return {
-            "schema": SCHEMA,
-            "internal": INTERNAL,
-            "name": self.name,
-            "version": self.version,
-            "date": self.date,
-            "promise": self.promise,
-            "level": self.level,
-            **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
-            "findings": [*map(str, self.findings)],
-            "caught_without_noise": self.caught,
-            "loss_under_these_rows": jsonable(self.exact),
-            "drifted": self.drifted,
-            "rows_of_fit": self.fitted,
-            "findable_at_best": jsonable(self.best),
-            "attacks": _records(self.attacks),
-            "control": _records(self.control),
-            "readers": _records(self.others),
-            "utility": _records(self.survived),
-            "peers": [
-                {
-                    "name": peer.name,
-                    "attacks": _records(peer.attacks),
-                    "utility": _records(peer.survived),
-                }
-                for peer in self.peers
-            ],
-            "untested": list(self.untested),
-            "notes": list(self.notes),
-        }
-
-    def _page(self) -> Page:
-        return Page(self._headline(), self._lines(), self._sections())
-
-    def _headline(self) -> str:
-        about = f" of {shown(self.name)}" if self.name else ""
-        count = len(self.findings)
-        if count:
-            subject = "one attack tells" if count == 1 else f"{count} attacks tell"
-            return f"Audit{about}: {subject} MORE THAN WAS PROMISED."
-        if not self.caught:
-            return f"Audit{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT."
-        return f"Audit{about}: no attack tells more than was guaranteed, as far as it can see."
-
-    def _lines(self) -> list[str]:
-        part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
-        lines = [
-            f"Promised: {self.promise}",
-            f"{self.n_rows:,} rows{part} were released: attackers learnt from {self.n_train:,}, "
-            f"chose events on {self.n_choose:,}, and were judged on {self.n_test:,}. "
-            f"False alarms have a chance of {self.level:.0%} at most, over all "
-            f"{len(self.attacks)} tests, if rows are independent and the guarantee is kept.",
-            *self._power_lines(),
-            *self._about_rows(),
-        ]
-        return [*lines, *self.notes, INTERNAL]
-
-    def _power_lines(self) -> list[str]:
-        least = min((a.findable for a in self.attacks), default=math.inf)
-        seen = "none" if math.isinf(least) else f"one of {short_number(least)}"
-        best = "none" if math.isinf(self.best) else f"a loss of {short_number(self.best)}"
-        lines = [
-            f"Power: with these rows the best of all attacks finds {best} with a chance of "
-            f"{POWER:.0%}, and the most sensitive of the chosen events {seen}; smaller losses may "
-            "be there."
-        ]
-        control = "Control: without noise the same attacks tell more than was guaranteed."
-        if not self.caught:
-            control = (
-                "Control: the same attacks tell no more than was guaranteed from rows WITHOUT "
-                "noise, so that no finding means nothing: the attackers are too weak, the rows too "
-                "few, or the columns hardly tell the secrets."
-            )
-        return [*lines, control, *([] if self.findings else [NO_PROOF])]
-
-    def _about_rows(self) -> list[str]:
-        lines = [
-            "None of these rows may have been in fit, or differences between the fitted "
-            "distribution and the true one are hidden."
-        ]
-        if self.fitted:
-            lines = [
-                "These look like the very rows of fit: the audit tests the noise under the fitted "
-                "distribution, and cannot see how other rows differ. Hold rows out for that."
-            ]
-        if self.exact is not None:
-            lines.append(f"{counted_loss(self.exact)}.")
-        if self.drifted:
-            lines.append("These rows do not look like those of fit: certificate_.check says where.")
-        return lines
-
-    def _sections(self) -> list[Section]:
-        return [
-            *[Section("Findings", sentences=[*map(str, self.findings)])] * bool(self.findings),
-            self._attacks_section("Attacks on released rows", self.attacks),
-            self._attacks_section("Control: the same on rows without noise", self.control),
-            *_readers_section(self.others),
-            *self._peers_section(),
-            *_utility_section(self.survived, self.peers),
-            *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
-        ]
-
-    def _peers_section(self) -> list[Section]:
-        if not self.peers:
-            return []
-        note = (
-            "the same attackers on the same rows; peers HAVE NO SUCH PROMISE, and are no findings; "
-            "nobody checked that these are releases of the table; of each the pair that is told "
-            "best"
+    _check_fitted(estimator)
+    chosen = attackers_of(attackers)
+    if check_above(level, 0.0, "level") >= 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {quoted(level)}; such as 0.05.")
+    seed = check_seed(random_state) or 0
+    frame = frame_of(table)
+    source = frame_table(frame, "table")
+    check_aligned(table, task, peers)
+    secrets = secrets_in(estimator, source, sensitive_features, frame)
+    rows, column, told = chosen_rows(estimator, source, secrets, groups, max_rows, seed)
+    work = task_of(task, source)
+    columns = list(estimator.utility_.index)
+    known = [] if knows is None else known_columns(estimator, source, knows)
+    repeats = check_count(repeats, "repeats")
+    others = peers_of(peers, source.n_rows, columns)
+    stages = reported("stages of an audit", _STAGES)
+    with listening(check_verbose(verbose), "audit"), stages as done:
+        beside = None if sensitive_features is None else _taken(sensitive_features, rows)
+        audited = _Audited.of(estimator, frame.iloc[rows], column, beside, columns, seed)
+        audited = replace(audited, task=None if work is None else work.of(rows))
+        hidden = [replace(secret, codes=secret.codes[rows]) for secret in secrets]
+        done()
+        readings = [_Reading.of(audited, secret, chosen) for secret in hidden]
+        fields, few = _fields(audited, readings, float(level), chosen)
+        done()
+        attacks = corrected([a for r, f in zip(readings, fields, strict=True) for a in r.found(f)])
+        control = corrected(
+            [a for r, f in zip(readings, fields, strict=True) for a in r.control(f, chosen)]
         )
-        ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
-        head = ["way", "attacker", "secret", "against", "AUC", "advantage", "log odds", "interval"]
-        cells = [_best_cells(name, attacks, attacker=True) for name, attacks in ways]
-        return [Section("Peers", note, [head, *cells])]
-
-    def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
-        note = (
-            f"intervals at {1.0 - self.level:.0%}, each by itself; p is that of the guarantee, "
-            "over all tests; findable is the loss that the event would have shown with a chance of "
-            f"{POWER:.0%}"
-        )
-        if len(attacks) > _MOST_LINES:
-            note += f"; the {_MOST_LINES} with the smallest p of {len(attacks)}, .table has all"
-        worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
-        head = ["sensitive", "secret", "against", "attacker", "rows", "AUC", "allowed", "advantage"]
-        head += ["allowed", "log odds", "interval", "allowed", "p", "findable"]
-        return Section(title, note, [head, *map(_cells, worst)])
-
-
-def _cells(attack: Attack) -> list[str]:
-    return [
-        *(shown(label) for label in (attack.sensitive, attack.secret, attack.against)),
-        attack.attacker,
-        f"{attack.n} + {attack.n_against}",
-        f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})",
-        f"{attack.auc_allowed:.3f}",
-        f"{attack.advantage:.3f} ({attack.advantage_low:.2f} to {attack.advantage_high:.2f})",
-        f"{attack.advantage_allowed:.3f}",
-        f"{attack.log_odds:.2f}",
-        _ends(attack.low, attack.high),
-        short_number(attack.allowed),
-        f"{attack.p_all:.2g}",
-        "-" if math.isinf(attack.findable) else f"{attack.findable:.2f}",
-    ]
-
-
-def _readers_section(others: Sequence[Attack]) -> list[Section]:
-    """Return for each reader the pair that is told best."""
-    if not others:
-        return []
-    note = "whom the guarantee does not cover; of each the pair that is told best"
-    views = dict.fromkeys(attack.view for attack in others)
-    head = ["reader", "secret", "against", "AUC", "advantage", "log odds", "interval"]
-    cells = [_best_cells(view, [o for o in others if o.view == view]) for view in views]
-    return [Section("Other readers", note, [head, *cells])]
-
-
-def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) -> list[str]:
-    """Return the line of the pair that is told best."""
-    best = max(attacks, key=lambda attack: attack.auc)
-    return [
-        shown(name),
-        *([shown(best.attacker)] if attacker else []),
-        shown(best.secret),
-        shown(best.against),
-        f"{best.auc:.3f} ({best.auc_low:.2f} to {best.auc_high:.2f})",
-        f"{best.advantage:.3f}",
-        f"{best.log_odds:.2f}",
-        _ends(best.low, best.high),
-    ]
-
-
-def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> list[Section]:
-    if not survived:
-        return []
-    note = "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
-    cells = [["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]]
-    for figure in survived:
-        after_peers = [_after(peer, figure.what, figure.column) for peer in peers]
-        figures = [figure.before, figure.after, *after_peers]
-        texts = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
-        cells.append([figure.what, shown(figure.column), *texts])
-    return [Section("What survives", note, cells)]
-
-
-def _after(peer: Peer, what: str, column: Name) -> float:
-    """Return what the same figure is of a peer, NaN where it has none."""
-    same = (s.after for s in peer.survived if s.what == what and str(s.column) == str(column))
-    return next(same, math.nan)
-
-
-def _ends(low: float, high: float) -> str:
-    return f"{low:.2f} to {high:.2f}"
-
-
-def _frame(attacks: Iterable[Attack]) -> Any:
-    records = [tuple(vars(attack).values()) for attack in attacks]
-    return records_frame(records, tuple(Attack.__dataclass_fields__))
-
-
-def _records(facts: Iterable[Attack | Survived]) -> list[dict[str, Any]]:
-    return [{key: jsonable(_number(value)) for key, value in vars(f).items()} for f in facts]
-
-
-def _number(value: Any) -> Any:
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    if math.isnan(value):
-        return None
-    return "infinity" if value > 0.0 else "-infinity"
-
-
-def pair_names(pairs: Iterable[tuple[Any, Any, Any, int, int]]) -> tuple[str, ...]:
-    """Return pairs that have too few rows, with their numbers of rows."""
-    return tuple(
-        f"{shown(name)}: {listed([a, b])} ({n} and {m} test rows)" for name, a, b, n, m in pairs
+        done()
+        further = [
+            attack
+            for reading, field in zip(readings, fields, strict=True)
+            for attack in reading.further(field, chosen, repeats, known)
+        ]
+        done()
+        drift = _drift(estimator, frame, secrets)
+        survived = audited.survived(audited.release.before, audited.release.after)
+        beside_ours = [
+            _peer(audited, readings, fields, chosen, name, peer.iloc[rows])
+            for name, peer in counted(list(others.items()), "peers")
+        ]
+        done()
+    parts = audited.rows_of_parts
+    return Audit(
+        attacks=tuple(attacks),
+        control=tuple(control),
+        others=tuple(further),
+        level=float(level),
+        promise=estimator.certificate_.promise(),
+        n_rows=len(rows),
+        n_given=len(frame),
+        n_train=len(parts.train),
+        n_choose=len(parts.choose),
+        n_test=len(parts.test),
+        survived=tuple(survived),
+        peers=tuple(beside_ours),
+        exact=None if drift is None else drift.loss,
+        drifted=drift is not None and drift.drifted,
+        fitted=drift is not None and _rows_of_fit(drift),
+        best=min(_best(audited, field) for field in fields),
+        untested=pair_names(few),
+        knows=tuple(dict(pair for reading in readings for pair in reading.names).items()),
+        released_by=estimator.certificate_.released_by,
+        notes=(*told, *_notes(audited, estimator)),
+        version=__version__,
+        date=utc_now(),
     )
 
 
-def check_told_of(noiser: Any, page: str) -> None:
-    """Refuse a fitted estimator of whose mechanism these pages have no sentences yet."""
-    fitted = noiser._fitted
-    if noise_of(fitted) is None:
-        raise TypeError(
-            f"{page} takes what PufferfishNoiser fits, and {type(noiser).__name__} releases by "
-            f"{fitted.certificate.noise}; print its certificate_ with details(), and its utility_."
+# the release, what readers learn, attacks, further readers, and what survived with peers
+_STAGES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class _Audited:
+    """The rows that are audited, released once.
+
+    ``rows_of_parts`` are rows that train, choose and test. Where groups of rows are attacked as a
+    whole, the parts of ``release`` are those of the groups.
+    """
+
+    release: Release
+    rows_of_parts: RowSplit
+    columns: Sequence[Name]
+    beside: Any = None
+    groups: Groups | None = None
+    task: Task | None = None
+
+    @classmethod
+    def of(
+        cls, estimator: Any, frame: Any, column: Name | None, beside: Any, columns: Any, seed: int
+    ) -> _Audited:
+        """Return a release of rows in parts, whole groups of them where a column has these."""
+        groups, parts = None, RowSplit.of(len(frame), seed)
+        units = parts
+        if column is not None:
+            groups = Groups.of(group_codes(frame_table(frame), column))
+            units = RowSplit.of(len(groups), seed)
+            parts = RowSplit(*map(groups.rows, units.all))
+        released, released_with = _release(estimator, frame, beside, parts)
+        names = [name for name in released.columns if name in columns]
+        certificate = estimator.certificate_
+        release = Release(
+            estimator=released_with,
+            raw=frame,
+            released=released,
+            before=seen(frame, names),
+            after=seen(released, names),
+            parts=units,
+            budget=Budget(certificate.epsilon, certificate.delta, certificate.alpha),
+            exchanged=not estimator._fitted.mechanism.by_row,
         )
+        return cls(release, parts, columns, beside, groups)
+
+    def view(self, rows: Any) -> Any:
+        """Return what readers see of rows, or of groups of them."""
+        return rows if self.groups is None else self.groups.seen(rows)
+
+    @property
+    def seen(self) -> Release:
+        """The release as readers see it."""
+        before, after = (self.view(each) for each in (self.release.before, self.release.after))
+        return replace(self.release, before=before, after=after)
+
+    def codes(self, secret: Secrets) -> Array:
+        """Return the secret of each row, or group of rows."""
+        return secret.codes if self.groups is None else secret.codes[self.groups.wide.first]
+
+    def strata(self) -> Array | None:
+        """Return what known columns say of each row; the tested rows of an exchange are apart."""
+        names = _strata_of(self.release)
+        if not (names or self.release.exchanged):
+            return None
+        rows = np.zeros(len(self.release.after), dtype=np.intp)
+        if names:
+            rows = equal_rows(self.release.released[names])
+        if self.groups is not None:
+            rows = rows[self.groups.wide.first]
+        if self.release.exchanged:
+            rows = 2 * rows
+            rows[self.release.parts.test] += 1
+        return rows
+
+    def again(self) -> Any:
+        """Return another release of the same rows, as readers see it."""
+        released, _ = _release(
+            self.release.estimator, self.release.raw, self.beside, self.rows_of_parts
+        )
+        return self.view(seen(released, list(self.release.after.columns)))
+
+    def survived(self, before: Any, after: Any) -> list[Survived]:
+        """Return what released rows are still good for, and which persons they point to."""
+        columns = list(after.columns)
+        before = before[columns]
+        figures = [*margins(before, after, columns), *correlations(before, after, columns)]
+        if self.task is not None:
+            figures += task_figures(self.task, before, after, columns, self.rows_of_parts)
+        return [*figures, *reidentified(before, after, self.rows_of_parts.test)]
+
+
+def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
+    """Return a release, and a copy of the estimator that made it: the audit's own is no release.
+
+    Where rows are exchanged as a whole, the tested ones are a table of their own, the last.
+    """
+    if estimator._fitted.mechanism.by_row:
+        own = copy.copy(estimator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PufferfishWarning)
+            return own.transform(frame, on_drift="ignore"), own
+    pieces = []
+    for rows in (np.sort(np.append(parts.train, parts.choose)), np.sort(parts.test)):
+        own = copy.copy(estimator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PufferfishWarning)
+            secrets = {} if beside is None else {"sensitive_features": _taken(beside, rows)}
+            pieces.append((rows, own.transform(frame.iloc[rows], **secrets)))
+    released = frame[list(pieces[0][1].columns)].copy()
+    for name in released.columns:
+        values = released[name].array.copy()
+        for rows, piece in pieces:
+            values[rows] = piece[name].array
+        released[name] = values
+    return released, own
+
+
+def _taken(beside: Any, rows: Array) -> Any:
+    """Return some rows of what is given beside a table."""
+    if is_frame(beside):
+        beside = as_pandas(beside)
+    return beside.iloc[rows] if hasattr(beside, "iloc") else np.asarray(beside)[rows]
+
+
+def _strata_of(release: Release) -> list[Name]:
+    """Return the columns that the guarantee takes as known."""
+    strata = getattr(getattr(release.estimator.certificate_, "facts", None), "strata", None) or ()
+    known = getattr(strata, "known", strata)
+    return [name for name in release.released.columns if str(name) in known]
+
+
+# ------------------------------------------------------------------------------ what readers find
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """The readers of one sensitive column whom the guarantee covers."""
+
+    audited: _Audited
+    secret: Secrets
+    codes: Array
+    readers: Sequence[Reader]
+    names: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, audited: _Audited, secret: Secrets, attackers: Mapping[str, Any]) -> _Reading:
+        codes, release = audited.codes(secret), audited.seen
+        if audited.groups is None:
+            every = covered(release, secret, codes, attackers)
+        else:
+            more = audited.groups.attackers(attackers, list(audited.release.after.columns))
+            every = [fresh(release, secret, codes, more)]
+        label = _label_of(audited)
+        if label is not None and _covers(release, label[0]):
+            every += list(joining(release, secret, codes, label, release.budget))
+        return cls(audited, secret, codes, every, [(r.name, r.knows) for r in every])
+
+    @property
+    def n_ways(self) -> int:
+        """How many ways there are to read rows whose guarantee is tested."""
+        return sum(len(reader.claims) for reader in self.readers if reader.budget is not None)
+
+    def found(self, field: Field) -> list[Attack]:
+        """Return what covered readers find out."""
+        every = [r for r in self.readers if r.budget is not None]
+        return [attack for reader in every for attack in attacks_of(reader, field)]
+
+    def control(self, field: Field, attackers: Mapping[str, Any]) -> list[Attack]:
+        """Return what fresh models find out of the rows as they are."""
+        release = self.audited.seen
+        if self.audited.groups is not None:
+            attackers = dict(list(attackers.items())[:1])
+        reader = fresh(release, self.secret, self.codes, attackers, release.before)
+        return attacks_of(replace(reader, name=CONTROL), field)
+
+    def further(
+        self, field: Field, attackers: Mapping[str, Any], repeats: int, known: Sequence[Name]
+    ) -> list[Attack]:
+        """Return what readers find out whom the guarantee does not cover."""
+        release, secret, codes = self.audited.seen, self.secret, self.codes
+        every = [reader for reader in self.readers if reader.budget is None]
+        label = _label_of(self.audited)
+        if label is not None and not _covers(release, label[0]):
+            every += list(joining(release, secret, codes, label, None))
+        if repeats > 1 and not release.exchanged:
+            more = [self.audited.again() for _ in counted(range(repeats - 1), "releases")]
+            seen_rows = averaged([release.after, *more])
+            every.append(averaging(release, secret, codes, seen_rows, repeats, attackers))
+        for name in counted(list(known), "readers"):
+            values = self.audited.view(seen(release.raw, [name]))
+            every += list(knowing(release, secret, codes, name, values))
+        self.names.extend((reader.name, reader.knows) for reader in every)
+        return [attack for reader in every for attack in attacks_of(reader, field)]
+
+
+def _label_of(audited: _Audited) -> tuple[Name, Array] | None:
+    """Return the label that a reader may join."""
+    if audited.task is None or audited.groups is not None:
+        return None
+    return audited.task.name, audited.task.target
+
+
+def _covers(release: Release, label: Name) -> bool:
+    """Return whether the guarantee covers readers who join this label."""
+    facts = getattr(release.estimator.certificate_, "facts", None)
+    joined = getattr(facts, "joined", ())
+    return str(label) in {*map(str, _strata_of(release)), *joined}
+
+
+def _peer(
+    audited: _Audited,
+    readings: Sequence[_Reading],
+    fields: Sequence[Field],
+    attackers: Mapping[str, Any],
+    name: str,
+    rows: Any,
+) -> Peer:
+    """Return what the same fresh models find out of rows that are hidden in another way."""
+    after, attacks, none = seen(rows, list(rows.columns)), [], math.nan
+    for reading, asked in zip(readings, fields, strict=True):
+        release = replace(audited.seen, after=audited.view(after))
+        reader = fresh(release, reading.secret, reading.codes, attackers)
+        reader = replace(reader, name=f"peer: {name}")
+        attacks += [
+            replace(attack, p=none, p_all=none, certified=none, findable=none)
+            for attack in attacks_of(reader, asked)
+        ]
+    survived = audited.survived(audited.release.before, after)
+    return Peer(name, tuple(attacks), tuple(survived))
+
+
+_Few = tuple[Name, Any, Any, int, int]
+
+
+def _fields(
+    audited: _Audited, readings: Sequence[_Reading], level: float, attackers: Mapping[str, Any]
+) -> tuple[list[Field], list[_Few]]:
+    """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
+    release, parts = audited.release, audited.release.parts
+    pairs = pairs_of(release.estimator)
+    tests = 2 * sum(reading.n_ways * len(pairs[reading.secret.name]) for reading in readings)
+    strata, fields, few = audited.strata(), [], []
+    for reading in readings:
+        name, codes, questions = reading.secret.name, reading.codes, []
+        for question in _questions(reading.secret, pairs[name]):
+            n, m = (_usable(parts, codes, code) for code in (question.i, question.j))
+            if min(n, m) > 0 and _enough(audited, codes, question, n, m, level / tests):
+                questions.append(question)
+            elif question.secret == pairs[name][0][0] or question.i < question.j:
+                few.append((name, question.secret, question.against, n, m))
+        certified = _certified(release.estimator.certificate_.pairs, name)
+        field = Field(codes, parts, questions, certified, level, tests, strata, release.exchanged)
+        certificate, budget = release.estimator.certificate_, release.budget
+        if certificate.holds and budget.alpha is None and not budget.delta:
+            field = replace(field, epsilon=budget.epsilon)
+        fields.append(field)
+    if not any(field.questions for field in fields):
+        needed = rows_needed(release.budget, level / tests, known=release.exchanged)
+        raise ValueError(_too_few(few, needed, tests, level))
+    return fields, few
+
+
+def _enough(
+    audited: _Audited, codes: Array, question: Question, n: int, m: int, level: float
+) -> bool:
+    """Return whether there are rows enough for an attack that is always right to be significant."""
+    budget = audited.release.budget
+    whole = (int((codes == question.i).sum()), int((codes == question.j).sum()))
+    known = audited.release.exchanged
+    counts = Counts(n, m, None if known else whole, float(budget.tilted(n / (n + m))))
+    return p_value(budget, n, 0, counts) <= level
+
+
+def _usable(parts: RowSplit, codes: Array, code: int) -> int:
+    """Return the number of test rows of a secret; 0 if it has none to learn from."""
+    counts = [int((codes[rows] == code).sum()) for rows in parts.all]
+    return counts[-1] if min(counts) > 0 else 0
+
+
+def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
+    place = {label: code for code, label in enumerate(secret.labels)}
+    for a, b in pairs:
+        i, j = place.get(a, -1), place.get(b, -1)
+        yield Question(secret.name, a, b, i, j)
+        yield Question(secret.name, b, a, j, i)
+
+
+def _certified(pairs: Sequence[Any], name: Name) -> dict[tuple[Any, Any], float]:
+    losses: dict[tuple[Any, Any], float] = {}
+    for loss in pairs:
+        if loss.sensitive == name:
+            key = (loss.secret, loss.against)
+            losses[key] = max(loss.upper, losses.get(key, 0.0))
+    return losses
+
+
+def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
+    name, a, b, n, m = max(few, key=lambda pair: min(pair[3:]))
+    rows = math.ceil(needed / (1.0 - TRAIN - CHOOSE)) + 1
+    return (
+        f"table has too few rows for {tests} tests at level={level:g}: of column {quoted(name)} "
+        f"{listed([a, b])} have {n} and {m} test rows, and even an attack that is always right "
+        f"needs {needed} of each; give some {rows:,} rows of each, fewer attackers, or a larger "
+        "level."
+    )
+
+
+def _drift(estimator: Any, frame: Any, secrets: Sequence[Secrets]) -> Any:
+    """Return how rows differ from those of `fit`, and the loss under their counts, if known."""
+    certificate = estimator.certificate_
+    if certificate.fitted is None:
+        return None
+    if isinstance(estimator, PufferfishRelease):
+        return certificate.check(frame)
+    names = [secret.name for secret in secrets]
+    if set(names) <= set(frame.columns):
+        return certificate.check(frame, names)
+    if len(secrets) > 1:
+        return certificate.check(frame)
+    (secret,) = secrets
+    return certificate.check(frame, np.array(secret.labels, dtype=object)[secret.codes])
+
+
+def _rows_of_fit(drift: Any) -> bool:
+    """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
+    sizes = [margin.n_rows == margin.n_fitted for margin in drift.secrets]
+    same = [
+        margin.distance <= _ROUNDED
+        for margin in (*drift.columns, *(s.column for s in drift.secrets))
+    ]
+    return bool(drift.n_rows == drift.n_fitted and same and all([*sizes, *same]))
+
+
+def _best(audited: _Audited, field: Field) -> float:
+    """Return the loss of an event of half of the rows that is found with the usual chance."""
+    codes, best = field.codes[field.parts.test], math.inf
+    for question in field.questions[::2]:
+        n, m = int((codes == question.i).sum()), int((codes == question.j).sum())
+        budget, share = audited.release.budget, n / (n + m)
+        whole = (int((field.codes == question.i).sum()), int((field.codes == question.j).sum()))
+        known = audited.release.exchanged or field.strata is not None
+        counts = Counts(n, m, None if known else whole, float(budget.tilted(share)))
+        level = field.level / field.tests
+        best = min(best, findable(budget, (n + m) // 2, counts, level, share))
+    return best
+
+
+def _notes(audited: _Audited, estimator: Any) -> list[str]:
+    release = audited.release
+    passed = [name for name in release.released.columns if name not in audited.columns]
+    strata = _strata_of(release)
+    notes = []
+    if unprotected := [name for name in passed if name not in strata]:
+        notes.append(
+            f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: they may "
+            "tell everything."
+        )
+    if strata:
+        notes.append(
+            f"What {listed(strata)} tell by themselves is taken as known: shifts are from the odds "
+            "among rows of equal values."
+        )
+    if release.exchanged:
+        notes.append(
+            "Rows that readers were judged on were exchanged as a table of their own: readers know "
+            "secrets of people of another table."
+        )
+    if estimator.random_state is not None:
+        notes.append(
+            "The estimator has a random_state: who knows it can undo the release, which these "
+            "readers do not try."
+        )
+    if isinstance(estimator, PufferfishRelease):
+        notes.append(
+            "A release artifact holds no distributions of secrets: only the estimator tells the "
+            "loss under the distributions counted from these rows."
+        )
+    keyed = None if release.exchanged else same_when_keyed(estimator, release.raw)
+    if keyed is not None:
+        notes.append(
+            "Keyed releases (row_id=) came out the same again, so averaging wins nothing."
+            if keyed
+            else "A KEYED RELEASE CAME OUT DIFFERENT WHEN ASKED AGAIN: each such one is one more."
+        )
+    return notes
+
+
+def _check_fitted(estimator: Any) -> None:
+    if not isinstance(estimator, TableRelease):
+        raise TypeError(
+            "estimator must be a fitted PufferfishNoiser, PufferfishMicroaggregator or "
+            f"PufferfishSwap, or a PufferfishRelease, got {type(estimator).__name__}; of a "
+            "pipeline give its last step and the table as it comes there."
+        )
+    check_is_fitted(estimator)

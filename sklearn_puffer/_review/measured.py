@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.metrics import pairwise_distances
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
@@ -493,6 +494,48 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
         for label in labels
     ]
     return float(np.mean(areas))
+
+
+# ------------------------------------------------------------------------------ re-identification
+
+_MOST_LINKED = 1_000
+_NEAREST_BY = 1e-9
+
+
+def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return how many rows point to one person: uniques, equal rows, and how near records are.
+
+    The distance to the closest record is the median over rows, in ranks between 0 and 1 summed over
+    columns: of raw rows to the closest other one, of released rows to the closest raw one.
+    """
+    columns = list(after.columns)
+    alone, fewest = zip(*(groups(each, columns) for each in (before, after)), strict=True)
+    return [
+        Survived("unique rows", "all", *alone),
+        Survived("fewest equal rows (k)", "all", *map(float, fewest)),
+        *_linked(before, after, rows[:_MOST_LINKED]),
+    ]
+
+
+def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return which share of rows is nearest to the row that it came from, ties as fractions."""
+    if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
+        return []  # codes of words
+    model = encoder(before).fit(learnable(before))
+    blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
+    before_rows, after_rows = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
+    shares, nearest = [], []
+    for block in (before_rows, after_rows):
+        distances = pairwise_distances(block, before_rows, metric="manhattan")
+        near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
+        shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
+        if block is before_rows:
+            np.fill_diagonal(distances, np.inf)
+        nearest.append(float(np.median(distances.min(axis=1))))
+    return [
+        Survived(f"nearest to its own of {len(rows)}", "all", *shares),
+        Survived("distance to the closest record", "all", *nearest),
+    ]
 
 
 # ---------------------------------------------------------------------------------- the secrets
