@@ -18,7 +18,7 @@ from _measure import alone, interleaved, peak_bytes
 from _people import ADULT, FOLDER, auc, change, read
 from sklearn.base import clone
 
-from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap
 
 SEEDS = {"Adult, sex": 5, "Adult, race": 3, "bank, marital": 3}
 IN_PIPELINES = 3
@@ -138,6 +138,8 @@ def _peers(name="Adult, sex"):
         "plain microaggregation": lambda part: _typical(rows, part),
         "Laplace noise": _noiser(fitted, secret, public, unknown="nearest", n_bins=5).transform,
     }
+    swap = PufferfishSwap(1.0, sensitive=secret, public=public)  # which needs their secrets
+    ways["swap"] = lambda part: clone(swap).fit_transform(part[[*public, secret]])[public]
     found = [
         _peer(name, way, _survived(release(learnt), release(tested), learnt, tested, name))
         for way, release in ways.items()

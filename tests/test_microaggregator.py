@@ -22,6 +22,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UnseenValuesWarning,
 )
+from sklearn_puffer._microaggregator import fit
 from sklearn_puffer._microaggregator.estimator import ReleasedRows
 
 KEY = b"blake2b:" + bytes(32)
@@ -149,6 +150,7 @@ def test_keyed_rows_are_the_same_in_any_order_and_from_any_copy(rows):
     read = PufferfishRelease.from_json(rows.to_json())
     assert read.transform(table, row_id="number", key=KEY).equals(first)
     assert read.certificate_ == rows.certificate_
+    assert read.utility_.equals(rows.utility_)  # with its parts, grouping and moving
     copy = pickle.loads(pickle.dumps(rows))
     assert copy.transform(table, row_id="number", key=KEY).equals(first)
 
@@ -369,11 +371,21 @@ def test_the_order_of_rows_does_not_matter():
     assert rows.counts_.equals(turned.counts_)
 
 
+def test_auto_goes_on_as_long_as_the_change_falls(monkeypatch):
+    monkeypatch.setattr(fit, "CANDIDATES", (2, 4, 8, 12, 16))
+    rows = PufferfishMicroaggregator(0.3, sensitive="ill", public=["age", "job"])
+    facts = rows.fit(TABLE).certificate_.facts
+    changes = [change for _, change in facts.tried]
+    assert 2 < len(changes) < 5
+    assert (np.diff(changes[:-1]) < 0.0).all()
+    assert changes[-1] > changes[-2] == facts.grouping + facts.moving
+
+
 @pytest.mark.slow
 def test_auto_takes_the_number_that_changes_least_and_shares_the_error():
     rows = PufferfishMicroaggregator(sensitive="ill", public=["age", "pay"]).fit(TABLE)
     facts = rows.certificate_.facts
-    assert len(facts.tried) == 2  # 8 and 24: 1,500 rows are 50 times 30
+    assert len(facts.tried) == 2  # 8 and 30: 1,500 rows are 50 times 30
     assert facts.grouping + facts.moving == min(change for _, change in facts.tried)
     alone = PufferfishMicroaggregator(
         sensitive="ill", public=["age", "pay"], n_prototypes=facts.n_prototypes

@@ -37,7 +37,6 @@ from sklearn_puffer._release import (
 from sklearn_puffer._tables import (
     Table,
     is_lazy,
-    named_frame,
     readable,
     readable_column,
 )
@@ -83,8 +82,8 @@ class PufferfishMicroaggregator(TableRelease):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"
-        How many typical rows there are at most. "auto" tries 8, 30 and 100, and takes what
-        changes least.
+        How many typical rows there are at most. "auto" tries 8, 30 and 100, as long as the change
+        falls, and takes what changes least.
     min_size : int, default=30
         The fewest fitted rows that a typical row stands for.
     level : float or None, default=0.95
@@ -264,14 +263,6 @@ class PufferfishMicroaggregator(TableRelease):
         check_is_fitted(self)
         prototypes = self._mechanism().prototypes
         return np.asarray(prototypes.assign(prototypes.coordinates.read(next_table(self, X))))
-
-    @property
-    def utility_(self) -> Any:
-        """How much of each public column survives: a DataFrame, by name or position."""
-        check_is_fitted(self)
-        utility = self.certificate_.utility
-        fields = [name for name in type(utility[0]).__dataclass_fields__ if name != "name"]
-        return named_frame({column.name: vars(column) for column in utility}, fields)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

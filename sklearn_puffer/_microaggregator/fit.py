@@ -71,7 +71,7 @@ from sklearn_puffer._tables import (
 )
 
 CANDIDATES = (8, 30, 100)
-"""Numbers of prototypes that "auto" tries."""
+"""Numbers of prototypes that "auto" tries, ascending, as long as the change falls."""
 
 # ------------------------------------------------------------------------------ one number of them
 
@@ -367,6 +367,8 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
         candidate = Candidate(settings, read, prototypes)
         candidate.add(batch, of_rows)
         tried.append(_tried(settings, candidate, error))
+        if len(tried) > 1 and tried[-1].change >= tried[-2].change:
+            break  # the change falls and then rises, and programs of more are the slow ones
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.change))
 
 

@@ -322,8 +322,9 @@ class ColumnUtility:
 
 def utility_frame(utility: Sequence[ColumnUtility]) -> Any:
     """Return how much survives as a DataFrame, a row for each column."""
-    records = {column.name: asdict(column) for column in utility}
-    return named_frame(records, [n for n in ColumnUtility.__dataclass_fields__ if n != "name"])
+    kind = type(utility[0]) if utility else ColumnUtility  # of a mechanism that says more of each
+    fields = [name for name in kind.__dataclass_fields__ if name != "name"]
+    return named_frame({column.name: asdict(column) for column in utility}, fields)
 
 
 def survival(utility: Sequence[ColumnUtility]) -> str:
