@@ -136,6 +136,15 @@ def test_three_secrets_tell_transposed_flows_apart():
     assert outsider_loss(turned, all_pairs(3)) > 1.1
 
 
+@pytest.mark.parametrize("epsilon", [9.0, 20.0, 60.0, 300.0])
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_budgets_that_allow_nearly_everything_move_nearly_nobody(epsilon, delta):
+    problem = problem_of([200, 50, 30], epsilon, delta, insiders=2 * epsilon)
+    exchange = least_exchange(problem)
+    assert np.trace(exchange.flows) > 0.98 * 280 * ROW
+    assert problem.holds(exchange)
+
+
 def test_a_pair_that_nobody_protects_costs_nothing():
     problem = problem_of([30, 20, 50], 0.2)
     fewer = ExchangeProblem(problem.sizes, problem.cost, problem.within, [(0, 1)], problem.budget)

@@ -39,6 +39,7 @@ LEAST_PEOPLE = 3
 """Of a secret, for whom insiders are held to their budget: fewer cannot all hold another's row."""
 
 _INSIDE = (0.0, 1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does not get
+_SOLVED = 14.0  # nats that the solver gets at most: of larger factors it is not sure any more
 _MIXED = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the flows that tell nothing
 
 
@@ -215,11 +216,15 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
         if not delta and not problem.distances and 2 * len(pairs) == len(there) * (len(there) - 1):
             some, of = variables[there].ravel(), weights[there].ravel()
             least, one = np.tile(width + np.arange(k), len(there)), np.ones(len(some))
-            limits += [(some, of, least, one * exp(budget)), (least, one, some, of)]
+            limits += [(some, of, least, one * exp(min(budget, _SOLVED))), (least, one, some, of)]
             width += k
         elif pairs:
             s, t, d = np.array([*pairs, *((t, s, d) for s, t, d in pairs)]).T
-            s, t, factor = s.astype(int), t.astype(int), np.exp(budget * d)[:, None]
+            s, t, factor = (
+                s.astype(int),
+                t.astype(int),
+                np.exp(np.minimum(budget * d, _SOLVED))[:, None],
+            )
             more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
             limits.append(tuple(each.ravel() for each in (*more, *less)))
     first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
