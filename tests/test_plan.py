@@ -381,11 +381,13 @@ def test_whole_groups_are_guaranteed_and_attacked_where_they_are_asked_for():
     table["score"] = (rng.normal(0, 1, len(person)) + 0.8 * ill).round(1)
     singly = plan(table, "ill", groups="person", **FEW)
     told = plan(table, "ill", groups="person", max_group=3, max_rows=1000, n_bins=3)
-    noiser = told.estimator(0)
-    assert (noiser.groups, noiser.max_group) == ("person", 3)
-    assert len(told.trials) == 1  # of noise: nothing else guarantees groups
-    assert "sees all released rows of a group" in noiser.certificate_.promise()
-    assert "sees all released rows of a group" in told.trials[0].promise
+    assert sorted(labels_of(told)) == ["Laplace noise, n_bins=3", "swap"]  # which know groups
+    k = labels_of(told).index("Laplace noise, n_bins=3")
+    for each in (told.estimator(k), told.estimator(1 - k)):
+        assert (each.groups, each.max_group) == ("person", 3)
+        assert each.certificate_.holds
+    assert "sees all released rows of a group" in told.estimator(k).certificate_.promise()
+    assert "sees all released rows of a group" in told.trials[k].promise
     assert told.n_fitted == 999
     assert told.raw.attack.auc > singly.raw.attack.auc + 0.05  # what three rows tell, and not one
     assert "person" not in told.measurer.columns

@@ -142,7 +142,7 @@ class Wanted:
     gaps : bool
         Whether secrets are missing.
     owned : bool
-        Whether ids, an index or known columns say whose row is whose.
+        Whether ids, groups, an index or known columns say whose row is whose.
     task : str, int or None
     """
 
@@ -154,9 +154,9 @@ class Wanted:
 
     def candidates(self) -> list[Candidate]:
         """Return the settings to try; what the caller fixed is not varied."""
-        if "max_group" in self.params:
-            return self._noise()
         swap = [self._of("swap", EXCHANGED, PufferfishSwap)] if self.owned else []
+        if "max_group" in self.params:
+            return [*swap, *self._noise()]
         return [*self._typical(), *swap, *self._noise()]
 
     def _typical(self) -> list[Candidate]:
@@ -197,6 +197,8 @@ class Wanted:
     def _of(self, label: str, promise: str, kind: Any = PufferfishNoiser) -> Candidate:
         """Return a candidate with the parameters that its estimator has."""
         asked = {**self._defaults(kind), **self.params}
+        if kind is PufferfishSwap and asked.get("max_group") == "count":
+            asked["max_group"] = None  # the largest of the table
         if kind is PufferfishNoiser and asked.get("known") is not None:
             asked["public"] = [*asked["public"], *asked["known"]]
             asked["known"] = tuple(asked["known"])  # which are known together
@@ -846,8 +848,8 @@ def plan(
         Rows of one group are all fitted or all held out, and learnt from or judged: visits of a
         patient, say.
     max_group : int or "count", default=None
-        As in `PufferfishNoiser`, which alone is then tried: it guarantees, and attackers see, whole
-        groups, of which ``groups`` names the column.
+        As in `PufferfishNoiser`: noise and a swap alone are then tried, which guarantee whole
+        groups, of which ``groups`` names the column. Attackers see all rows of a group.
     ids : str, int or list of these, default=None
         Columns that stay with people and say nothing of them, as in `PufferfishSwap`, which is then
         tried; also where the index of a table says whose row is whose.
@@ -947,7 +949,7 @@ def _wanted(given: Given, named: Named, params: Mapping[str, Any]) -> Wanted:
     asked |= {"known": named.known} if named.known else {}
     asked |= {"groups": named.grouping[0]} if "max_group" in params else {}
     gaps = any(fact.missing for fact in named.facts if fact.use == "sensitive")
-    owned = bool(named.ids or named.known or given.labelled)
+    owned = bool(named.ids or named.known or given.labelled or "max_group" in params)
     return Wanted(asked, named.read(), gaps, owned, named.task)
 
 
