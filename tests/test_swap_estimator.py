@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_puffer import (
     OverspentError,
+    PersonLedger,
     PufferfishNoiser,
     PufferfishRelease,
     PufferfishSwap,
@@ -843,6 +844,19 @@ def test_an_artifact_takes_secrets_beside_rows_and_holds_no_row():
     other = PufferfishRelease.from_json(noiser.to_json())
     with pytest.raises(ValueError, match="needs none"):
         other.transform(table, sensitive_features=table["ill"])
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_ledger_of_persons_gives_a_swap_again_and_counts_no_second_one(saved, tmp_path):
+    swap = swap_of(public=["pay", "age"]).fit(TABLE)
+    if saved:
+        swap = PufferfishRelease.from_json(swap.to_json())
+    ledger = PersonLedger.create(tmp_path / "clients", swap, key=KEY)
+    first = ledger.transform(swap, TABLE, row_id="client")
+    assert ledger.transform(swap, TABLE[::-1], row_id="client")[::-1].equals(first)
+    assert [(call.new, call.repeated) for call in ledger.history()] == [(400, 0), (0, 400)]
+    with pytest.raises(OverspentError):
+        ledger.transform(swap, TABLE.assign(pay=TABLE["pay"] + 1.0), row_id="client")
 
 
 def test_a_damaged_artifact_is_refused():

@@ -22,7 +22,7 @@ from sklearn_puffer._noise import (
     integer_ids,
     read_key,
 )
-from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
+from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve, row_hashes
 
 
 class Noted:
@@ -305,7 +305,8 @@ class Lots:
             self._choices = Choices(entropy(0))
             self.order = self._choices.shuffled(len(places))
             return
-        self._rows = self._keyed.columns(slice(None), seen)[0].tags
+        # one column, as a ledger takes the table for one value of every row
+        self._rows = self._keyed.columns(slice(None), [row_hashes(*seen)])[0].tags
         tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
         self._tags = tags.sum(axis=1, dtype=np.uint64)
         self.order = np.lexsort(self._tags.T)
