@@ -779,11 +779,16 @@ def test_columns_beside_rows_have_the_row_labels_of_these():
 def test_lazy_tables_and_streams_are_refused_and_joblib_saves_all(tmp_path):
     pl = pytest.importorskip("polars")
     swap = swap_of().fit(TABLE)
-    for call in (swap_of().fit, swap.transform):
-        with pytest.raises(TypeError, match="exchanges rows in memory"):
-            call(pl.LazyFrame(TABLE))
-    with pytest.raises(ValueError, match="whole table"):
-        swap.transform_batches([TABLE])
+    with pytest.raises(TypeError, match="PufferfishSwap is fitted in memory; pass"):
+        swap_of().fit(pl.LazyFrame(TABLE))
+    keyed = {"row_id": "client", "key": KEY}
+    for release in (swap, PufferfishRelease.from_json(swap.to_json())):
+        # parts would be exchanged within themselves, against shares of their own
+        for beside in ({}, keyed):
+            with pytest.raises(TypeError, match="with all of a table in memory; pass"):
+                release.transform(pl.LazyFrame(TABLE), **beside)
+            with pytest.raises(ValueError, match="call transform on the whole table"):
+                release.transform_batches([TABLE], **beside)
     joblib.dump(swap, tmp_path / "swap.joblib")
     assert len(joblib.load(tmp_path / "swap.joblib").transform(TABLE)) == len(TABLE)
 

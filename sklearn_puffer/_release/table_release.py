@@ -61,6 +61,7 @@ from sklearn_puffer._tables import (
     readable,
     secret_columns,
     stream_of,
+    way_to_rows,
 )
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
@@ -341,7 +342,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        self._check_streamed()
+        self._check_by_row(batches)
         refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
@@ -546,6 +547,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         untested = fitted.mechanism.untested
         check_on_drift(on_drift, margins, untested, grouped=groups is not None)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
+        if is_lazy(X):
+            self._check_by_row(X)
         if is_lazy(X) and keying is not None:
             refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
@@ -595,8 +598,19 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         """Return the plan of the release of a lazy table."""
         return plan_release(self._fitted, self.unknown, X, keying)
 
-    def _check_streamed(self) -> None:
-        """Refuse a stream where rows are not released one by one: nothing here."""
+    def _check_by_row(self, X: Any) -> None:
+        """Refuse a table that is seen in parts, where rows are not released one by one."""
+        if self._fitted.mechanism.by_row:
+            return
+        if is_lazy(X):
+            raise TypeError(
+                f"X is a lazy table ({type(X).__name__}), and rows are exchanged with all of a "
+                f"table in memory; pass {way_to_rows(X)}."
+            )
+        raise ValueError(
+            "rows are exchanged with all of a table, and a stream comes in pieces; call transform "
+            "on the whole table."
+        )
 
     def _fingerprint(self, certificate: Any) -> str:
         return replace(self._fitted, certificate=certificate).fingerprint()

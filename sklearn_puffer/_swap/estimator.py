@@ -380,7 +380,6 @@ class PufferfishSwap(TableRelease):
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         self._check_ready(keying)
-        _refuse_lazy(X)
         return self._transformed(X, keying, on_drift, sensitive_features)
 
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
@@ -416,12 +415,6 @@ class PufferfishSwap(TableRelease):
         for attribute, value in _shown(figures).items():
             setattr(self, attribute, value)
 
-    def _check_streamed(self) -> None:
-        raise ValueError(
-            "a swap exchanges the rows of a whole table, and a stream comes in pieces; call "
-            "transform on the table."
-        )
-
     def _checked_parameters(self) -> Settings:
         params = self.get_params(deep=False)
         grouped = self.groups is not None
@@ -449,7 +442,7 @@ class PufferfishSwap(TableRelease):
 def _refuse_lazy(X: Any) -> None:
     if is_lazy(X):
         raise TypeError(
-            f"X is a lazy table ({type(X).__name__}), and PufferfishSwap exchanges rows in memory; "
+            f"X is a lazy table ({type(X).__name__}), and PufferfishSwap is fitted in memory; "
             f"pass {way_to_rows(X)}."
         )
 
