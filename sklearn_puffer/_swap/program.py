@@ -38,7 +38,7 @@ ROW = 1 << 32
 LEAST_PEOPLE = 3
 """Of a secret, for whom insiders are held to their budget: fewer cannot all hold another's row."""
 
-_INSIDE = (0.0, 1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does not get
+_INSIDE = (1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does not get
 _SOLVED = 14.0  # nats that the solver gets at most: of larger factors it is not sure any more
 _MIXED = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the flows that tell nothing
 
