@@ -969,3 +969,10 @@ def test_no_check_of_scikit_learn_fails_but_those_that_no_swap_can_pass():
         "check_array_api_input"
     }
     assert sum(each["status"] == "passed" for each in results) >= 42
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_a_budget_beyond_all_numbers_is_certified(delta):
+    swap = swap_of(epsilon=3000.0, delta=delta).fit(TABLE)
+    assert swap.certificate_.holds
+    assert swap.certificate_.facts.stay > 0.99

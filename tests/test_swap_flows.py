@@ -136,7 +136,7 @@ def test_three_secrets_tell_transposed_flows_apart():
     assert outsider_loss(turned, all_pairs(3)) > 1.1
 
 
-@pytest.mark.parametrize("epsilon", [9.0, 20.0, 60.0, 300.0])
+@pytest.mark.parametrize("epsilon", [9.0, 20.0, 60.0, 3000.0])
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_budgets_that_allow_nearly_everything_move_nearly_nobody(epsilon, delta):
     problem = problem_of([200, 50, 30], epsilon, delta, insiders=2 * epsilon)

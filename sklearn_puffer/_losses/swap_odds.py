@@ -150,7 +150,8 @@ def outsider_delta(exchange: Exchange, pairs: Sequence[tuple[int, int]], epsilon
 
     .. math:: \max_{(s, t)} \sum_b \left( F(s, b) / n_s - e^\epsilon F(t, b) / n_t \right)_+
     """
-    factor = Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50))
+    # beyond 700 a smaller factor tells no less
+    factor = Fraction(math.exp(min(epsilon, 700.0))) * (1 - Fraction(1, 2**50))
     worst = Fraction(0)
     for s, t in [*pairs, *((t, s) for s, t in pairs)]:
         ends = [_shares(exchange, each) for each in (s, t)]

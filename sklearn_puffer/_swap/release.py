@@ -665,7 +665,7 @@ class Figures:
 
     def _beyond(self) -> float:
         """Return the share of people in strata that tell more than the budget by themselves."""
-        table, factor, count = self.sizes(), math.exp(self.mechanism.budget.epsilon), 0
+        table, factor, count = self.sizes(), math.exp(min(self.mechanism.budget.epsilon, 600.0)), 0
         for each in self.solved:
             sizes = np.zeros(len(table))
             sizes[each.secrets] = each.exchange.sizes
