@@ -610,12 +610,6 @@ def joined(values: Array, places: Array) -> Array:
     return np.where(places >= 0, values[places], -1)
 
 
-def _by_frequency(codes: IntArray) -> IntArray:
-    """Return the rank of each code, the most frequent one first."""
-    _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    return np.argsort(np.argsort(-counts, kind="stable"))[which.ravel()]
-
-
 def _mean_and_spread(values: Values) -> tuple[float, float]:
     """Return mean and standard deviation, to the bit the same in any order of the rows."""
     data = present(values).astype(np.float64)

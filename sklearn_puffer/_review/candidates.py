@@ -420,7 +420,6 @@ FOLDS = 5
 _MEASURED = 8_000
 _SHARE = 0.4  # of a larger table
 _RARE = 400  # rows of a rare secret that are measured
-_DRIFT = 0.55  # an AUC between table and hold-out, above which they are told apart
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
 
 

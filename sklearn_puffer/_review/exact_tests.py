@@ -23,7 +23,6 @@ from sklearn_puffer._tables import Name
 
 _STEPS = 60
 _FINE = 20_001
-_MOST_LOSS = 50.0
 _KEPT = 4096
 _SPARED = 1e-9
 POWER = 0.8

@@ -69,15 +69,6 @@ class Table(AnyTable, Protocol):
     def original(self, name: Name, rows: Array | None = None) -> Any:
         """Return a column untouched, as `build` takes it; with ``rows``, each value from there."""
 
-    def in_form_of(self, name: Name, other: Any) -> Any:
-        """Return a column in the type of another table of the same class, or refuse it."""
-
-    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        """Return a column with values of another table's rows, and its own where ``rows`` is -1.
-
-        The other table is of the same class. The type of the column does not depend on ``rows``.
-        """
-
 
 @dataclass(frozen=True, eq=False)
 class Finished:
@@ -418,15 +409,6 @@ class _PandasTable(_FrameTable):
         column = self._columns[name]
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
-    def in_form_of(self, name: Name, other: Any) -> Any:
-        return _in_form_of(self.original(name), other.original(name), name)
-
-    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        column, others = self.in_form_of(name, other), other.original(name)
-        values, there = column.array.copy(), rows >= 0
-        values[there] = others.array[rows[there]]
-        return pd.Series(values, column.index, others.dtype, copy=False)
-
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
             name: done.data.copy() if done.passed else self._column(name, done)
@@ -484,17 +466,6 @@ class _NarwhalsTable(_FrameTable):
     def original(self, name: Name, rows: Array | None = None) -> Any:
         column = self.frame[str(name)]
         return column if rows is None else column[rows.tolist()]
-
-    def in_form_of(self, name: Name, other: Any) -> Any:
-        column, dtype = self.original(name), other.original(name).dtype
-        if column.dtype != dtype and not (column.dtype.is_integer() and dtype.is_float()):
-            raise TypeError(_of_another_form(name, column.dtype, dtype))
-        return column.cast(dtype)
-
-    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        taken = other.original(name)[np.maximum(rows, 0).tolist()]
-        parts = [taken.to_frame(), self.in_form_of(name, other).to_frame()]
-        return nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         built = (
@@ -565,16 +536,6 @@ class _ArrayTable:
     def original(self, name: Name, rows: Array | None = None) -> Any:
         column = self.array[:, self.names.index(name)]
         return column if rows is None else column[rows]
-
-    def in_form_of(self, name: Name, other: Any) -> Any:
-        kinds = self.array.dtype, other.array.dtype
-        if kinds[0] != kinds[1] and not (kinds[0].kind in "iu" and kinds[1].kind == "f"):
-            raise TypeError(_of_another_form(name, *kinds))
-        return self.original(name)
-
-    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        taken = other.original(name)[np.maximum(rows, 0)]
-        return np.concatenate([taken, self.in_form_of(name, other)])[_from_both(rows)]
 
     def build(self, columns: Mapping[Name, Finished]) -> Array:
         arrays = [
@@ -662,44 +623,6 @@ def _alike_object(value: Any) -> Any:
         return value
     number = float(value)
     return int(number) if number.is_integer() else number
-
-
-def _in_form_of(column: Any, donors: Any, name: Name) -> Any:
-    """Return a column in the type of the donors: only values may tell whose a cell is."""
-    number = isinstance(donors.dtype, np.dtype) and donors.dtype.kind == "f"
-    converted = column
-    if column.dtype != donors.dtype:
-        whole = isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu"
-        if not (column.dtype == object or (whole and number)):
-            raise TypeError(_of_another_form(name, column.dtype, donors.dtype))
-        try:
-            converted = column.astype(donors.dtype)
-        except (TypeError, ValueError):
-            raise TypeError(_of_another_form(name, column.dtype, donors.dtype)) from None
-        if (converted.isna() != column.isna()).any():
-            raise ValueError(
-                f"column {name!r} has values that are none of the donors' categories; give them "
-                "one of these."
-            )
-    words = column[column.notna()] if donors.dtype == object else ()
-    if not all(isinstance(value, str) for value in words):
-        raise TypeError(
-            f"column {name!r} holds objects that are no strings, whose types would tell which "
-            "rows stayed; give it one type, in fit, too."
-        )
-    return converted
-
-
-def _of_another_form(name: Name, dtype: Any, donor_dtype: Any) -> str:
-    return (
-        f"column {name!r} is {dtype}, and {donor_dtype} in the donors, so that the form of a value "
-        "would tell which rows stayed; convert it to that."
-    )
-
-
-def _from_both(rows: Array) -> Array:
-    """Return indices into donor values followed by own values: the own one where ``rows`` is -1."""
-    return np.arange(len(rows)) + np.where(rows < 0, len(rows), 0)
 
 
 def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
