@@ -1,0 +1,165 @@
+"""Swaps of real rows by their secrets, at epsilon 1, of 20,000 people.
+
+Change is the mean over columns, in standard deviations (a category that differs counts 1). The
+attack is the AUC of a fresh boosted model of people's secrets, learnt on one half of the released
+rows and asked about the other half (several secrets: of each against the rest, the mean). The task
+is a model of the label of people, learnt on the rows that they hold and tested on true rows of
+others. Random swapping moves as many rows as the swap beside it; nothing is guaranteed of it.
+"""
+
+import time
+from statistics import median
+
+import numpy as np
+import pandas as pd
+from _measure import alone, peak_bytes
+from _people import ADULT, FOLDER, auc, change, read
+
+from sklearn_puffer import PufferfishSwap
+
+SEEDS = {"Adult, sex": 3}
+PEOPLE = 20_000
+TABLES = {
+    "Adult, sex": ("adult.csv", "sex", ADULT[:9], "income"),
+    "Adult, sex, no relationship": (
+        "adult.csv",
+        "sex",
+        [name for name in ADULT if name != "relationship"],
+        "income",
+    ),
+    "Adult, race": ("adult.csv", "race", ADULT, "income"),
+    "bank, marital": ("bank-full.csv", "marital", None, "y"),
+    "law-like, race": (None, "race", ["points", "ugpa", "school", "income", "fulltime"], "bar"),
+}
+INSIDERS = {"stay": 0.66, "change": 0.11, "attack": 0.66, "task": 0.905}
+# name, parameters, bars
+ROWS = (
+    ("Adult, sex", {}, INSIDERS),
+    ("Adult, sex", {"insiders": None}, {"stay": 0.71, "change": 0.10}),
+    ("Adult, sex", {"matching": "parts"}, {"change": 0.155}),
+    ("Adult, sex", {"known": "income"}, {}),
+    ("Adult, sex", {"epsilon": 0.5}, {}),
+    ("Adult, sex, no relationship", {}, {}),
+    ("Adult, sex, no relationship", {"insiders": None}, {}),
+    ("Adult, race", {}, {}),
+    ("bank, marital", {}, {}),
+    ("law-like, race", {}, {}),
+)
+SIZES = ((100_000, 2.0), (1_000_000, 30.0))
+
+
+def rows(quick=False):
+    found = [_size(*each) for each in (((2_000, 2.0),) if quick else SIZES)]
+    if not (FOLDER / "adult.csv").exists():
+        return found
+    if quick:
+        return [*found, *_released("Adult, sex", {}, {}, seeds=1, n=1_000)]
+    return [*found, *(row for each in ROWS for row in _released(*each))]
+
+
+def _released(name, params, bars, *, seeds=None, n=PEOPLE):
+    figures = [_measured(name, params, seed, n) for seed in range(seeds or SEEDS.get(name, 1))]
+    found = {key: median(each[key] for each in figures) for key in figures[0]}
+    note = ", ".join(f"{label} {value:.3g}" for label, value in found.items())
+    about = "".join(f", {key}={value}" for key, value in params.items())
+    bars = bars or {"change": None}
+    made = [
+        _figure(f"swap of {name}{about}: {key}", found[key], key, bars[key], note) for key in bars
+    ]
+    print(*made, sep="\n", flush=True)
+    return made
+
+
+def _figure(name, value, label, bar, note):
+    at_least = label in ("task", "stay")
+    unit = {"change": "sd", "stay": ""}.get(label, "AUC")
+    row = alone(name, value, note) | {"unit": unit}
+    if bar is None:
+        return row
+    reached = value >= bar if at_least else value <= bar
+    return row | {"target": f"{'>=' if at_least else '<='} {bar}", "reached": reached}
+
+
+def _measured(name, params, seed, n):
+    people, others, secret, public, label = _people(name, seed, n)
+    settings = {"epsilon": 1.0, "sensitive": secret, "public": public, "ids": "client"}
+    swap = PufferfishSwap(**settings | params)
+    start = time.process_time()
+    released = swap.fit_transform(people)[public]
+    told = {"seconds": time.process_time() - start, "stay": swap.certificate_.facts.stay}
+    ways = {"": released}
+    if not params:
+        ways |= {" by lot": _by_lot(people[public], told["stay"], seed), ", raw": people[public]}
+    for way, held in ways.items():
+        told[f"change{way}"] = change(people[public], held, people[public])
+        told[f"attack{way}"] = _attack(held, people[secret])
+        told[f"task{way}"] = auc(held, people[label], others[public], others[label])
+    return told
+
+
+def _people(name, seed, n):
+    file, secret, public, label = TABLES[name]
+    table = _law_like(2 * n, seed) if file is None else read(file)
+    public = public or [column for column in table if column not in (secret, label)]
+    table = table.sample(frac=1.0, random_state=seed).reset_index(drop=True)
+    people, others = table[:n], table[n : 3 * n // 2]
+    return people.assign(client=np.arange(n)), others, secret, public, label
+
+
+def _attack(held, secret):
+    half = len(held) // 2
+    return auc(held[:half], secret[:half], held[half:], secret[half:])
+
+
+def _by_lot(people, stay, seed):
+    """Return rows of which as many as in a swap were exchanged, among people drawn at random."""
+    rng = np.random.default_rng(seed)
+    moved = rng.permutation(len(people))[: round((1.0 - stay) * len(people))]
+    order = np.arange(len(people))
+    order[moved] = np.roll(moved, 1)
+    return people.iloc[order].reset_index(drop=True)
+
+
+def _law_like(n, seed):
+    """Return invented people with the columns of a table of law students."""
+    rng = np.random.default_rng(seed)
+    race = rng.choice(["white", "black", "hispanic", "asian"], n, p=[0.84, 0.06, 0.05, 0.05])
+    apart = (
+        pd.Series(race).map({"white": 0.0, "black": 1.6, "hispanic": 0.9, "asian": 0.3}).to_numpy()
+    )
+    points = (37 + 5 * rng.normal(size=n) - 5 * apart).round()
+    ugpa = (3.2 + 0.4 * rng.normal(size=n) - 0.25 * apart + 0.02 * (points - 37)).round(1)
+    school = np.clip((3.5 + rng.normal(size=n) + 0.1 * (points - 37)).round(), 1, 6)
+    income = np.clip((3.5 + 0.8 * rng.normal(size=n) - 0.3 * apart).round(), 1, 5)
+    full = (rng.random(n) < 0.9).astype(int)
+    bar = rng.random(n) < 1.0 / (1.0 + np.exp(-2.0 - 0.2 * (points - 37) - ugpa + 3.2))
+    columns = {"points": points, "ugpa": ugpa, "school": school, "income": income, "fulltime": full}
+    return pd.DataFrame(columns | {"race": race, "bar": bar})
+
+
+# ------------------------------------------------------------------------------------------- size
+
+
+def _size(n, limit):
+    """Return the seconds of a swap of ten columns of numbers, and its memory over its input."""
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, n)
+    table = pd.DataFrame(rng.normal(size=(n, 10)) + 0.3 * ill[:, None]).rename(columns=str)
+    table = table.assign(ill=ill, client=np.arange(n))
+    public = [str(k) for k in range(10)]
+
+    def swapped():
+        return PufferfishSwap(1.0, sensitive="ill", ids="client", public=public).fit_transform(
+            table
+        )
+
+    start = time.process_time()
+    swapped()
+    seconds = time.process_time() - start
+    share = peak_bytes(swapped) / table.memory_usage(index=False).sum()
+    row = alone(f"swap of {n:,} x 10", seconds, f"memory {share:.1f} inputs", limit=limit)
+    print(row, flush=True)
+    return row | {
+        "reached": seconds <= limit and share <= 3.0,
+        "target": f"<= {limit:g} s, 3 inputs",
+    }
