@@ -192,8 +192,9 @@ def test_where_rows_are_too_few_to_attack_that_is_said():
 
 @pytest.mark.slow
 def test_wine_and_breast_cancer_get_a_plan_that_never_recommends_what_changes_as_constants_do():
-    for load in (load_wine, load_breast_cancer):
-        told = plan(load(as_frame=True).frame, "target", n_prototypes=6)
+    few = load_breast_cancer(as_frame=True).frame.iloc[:, 20:]
+    for table in (load_wine(as_frame=True).frame, few):
+        told = plan(table, "target", n_prototypes=6)
         said = told.advice()
         if told.proposed is None:
             assert said.startswith("No setting keeps both the guarantee and the rows")
@@ -449,6 +450,18 @@ def test_invented_people_with_ids_mails_dates_and_gaps_are_planned_as_they_come(
             again = told.estimator(k, refit=table)
             assert len(again.transform(table)) == 1000
     assert plan(table, "ill", n_prototypes=8).columns.loc["since", "use"] == "leave out"
+
+
+@pytest.mark.slow
+def test_typical_rows_are_proposed_for_a_sample_of_adult_and_keep_the_task(table):
+    adult = table("adult").drop(columns=["fnlwgt", "education"]).head(2000)
+    told = plan(adult, "sex", task="income", n_prototypes=24)
+    assert told.raw.attack.least > 0.8
+    assert told.trials[0].label.startswith("typical rows")
+    assert told.trials[0].attack.most < told.raw.attack.least
+    assert told.trials[0].change < 0.85 * told.bare.change
+    assert told.trials[0].task > 0.5 + 0.6 * (told.raw.task - 0.5)
+    assert any("a swap was not tried" in note for note in told.notes)
 
 
 def test_secrets_that_are_read_in_bins_are_read_so_by_the_estimator_too():
