@@ -22,8 +22,10 @@ from sklearn_puffer import (
     Ledger,
     LedgerError,
     PersonLedger,
+    PufferfishMicroaggregator,
     PufferfishNoiser,
     PufferfishRelease,
+    PufferfishSwap,
     UncertifiedError,
     audit,
     plan,
@@ -305,7 +307,7 @@ def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
     wanted = ["Settings", "Column by column", "Audit", "Plan", "Ledger", "Corrections used"]
     assert set(wanted) <= set(sections)
-    assert list(sections)[:3] == ["At a glance", "Conditions", "Signature"]
+    assert list(sections)[:3] == ["At a glance", "Conditions", "What you must decide"]
     assert [row[0] for row in sections["Column by column"]["table"]["rows"]] == ["cars", "old"]
     assert sections["Ledger"]["table"]["rows"] == [[ledger.datasets[0], "1", "sent <b>"]]
     assert sections["Ledger: what is left"]["table"]["rows"][0][1] == "0"
@@ -492,9 +494,9 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     table = make_table(7, 400)
     found = audit(noiser, table, task="old", repeats=1, knows=[])
     told = report(noiser, found)
-    figures, best = figures_of(told), found.table.loc[found.table["auc"].idxmax()]
-    assert figures["Best attack found"][0] == f"{best['auc']:.3f} AUC"
-    assert figures["Best attack found"][1].endswith(f"allowed: {best['auc_allowed']:.3f}")
+    figures, best = figures_of(told), found.table.loc[found.table["low"].idxmax()]
+    assert figures["Best attack found"][0] == f"{max(best['low'], 0.0):.2f}"
+    assert f"{best['view']}, proven shift of odds; allowed: 1" in figures["Best attack found"][1]
     own = found.utility.set_index("what").loc["AUC on true rows"]
     assert figures["Task"][0] == f"{own['after']:.3f} AUC"
     assert f"{own['before']:.3f}" in figures["Task"][1]
@@ -509,7 +511,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
         found = audit(noiser, table, repeats=1, knows=[])
     assert found.findings
     told = report(noiser, found)
-    assert figures_of(told)["Best attack found"][0] == f"{found.findings[0].attack.auc:.3f} AUC"
+    assert figures_of(told)["Best attack found"][0] == f"{found.findings[0].attack.low:.2f}"
     assert told.html.count('class="tile alarm"') == 1
     assert str(found.findings[0]) in str(told)
 
@@ -541,3 +543,56 @@ def test_recipients_get_no_picture_but_that_of_the_guarantee(noiser):
     [(label, lines)] = pictures_of(report(noiser, kind="external"))
     assert label.startswith("Chance of naming one of two equally probable secrets rightly")
     assert lines == 0
+
+
+def typical_rows(table):
+    return PufferfishMicroaggregator(sensitive="loan", n_prototypes=4).fit(table)
+
+
+def exchanged(table):
+    table = table.assign(client=np.arange(len(table)))
+    return PufferfishSwap(sensitive="loan", ids="client", known="old").fit(table)
+
+
+OTHERS = {"typical row": typical_rows, "exchanged with its row": exchanged}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", OTHERS)
+def test_recipients_of_the_other_estimators_read_their_guarantee_and_nothing_of_the_rows(how):
+    made = [OTHERS[how](make_table(seed, n)) for seed, n in ((0, 400), (1, 600))]
+    pages = [report(each, kind="external", name="loans") for each in made]
+    told = [
+        dropped(str(page), page.date, each.certificate_.date)
+        for page, each in zip(pages, made, strict=True)
+    ]
+    assert told[0] == told[1]
+    assert how in told[0]
+    assert made[0].certificate_.promise() in told[0]
+    assert "is a distribution that was fitted" not in told[0]
+    assert "noise of a family" not in told[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", OTHERS)
+def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_readers_reached(how):
+    table = make_table(0, 600)
+    estimator = OTHERS[how](table)
+    held = table.assign(client=np.arange(len(table)))
+    found = audit(estimator, held, repeats=1)
+    sections = {s["title"]: s for s in report(estimator, found).to_dict()["sections"]}
+    decide = " ".join(sections["What you must decide"]["sentences"])
+    assert "Second releases" in decide
+    assert ("Ids:" in decide) == (how != "typical row")
+    readers = [row[0] for row in sections["Audit: readers"]["table"]["rows"]]
+    assert readers[:2] == ["fresh models", "holds the list"]
+    assert "would have been found" in str(sections["At a glance"]["table"]["rows"])
+
+
+def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):
+    worst = replace(audited.attacks[0], p=1e-9, p_all=1e-9, low=2.0)
+    found = replace(audited, attacks=(worst, *audited.attacks[1:]))
+    headline = report(noiser, found).to_dict()["headline"]
+    assert headline.startswith("Report: AN AUDIT FOUND MORE THAN WAS GUARANTEED")
+    same = pd.DataFrame({"loan": ["no", "yes"] * 40, "cars": [1, 1, 2, 2] * 20})
+    assert "nothing was changed" in report(make_noiser(same)).to_dict()["headline"]

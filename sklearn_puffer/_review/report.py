@@ -34,7 +34,7 @@ from sklearn_puffer._base import (
     shown,
     utc_now,
 )
-from sklearn_puffer._noiser import PufferfishNoiser, noise_of
+from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._release import (
     OF_A_SAMPLE,
     Ledger,
@@ -285,13 +285,19 @@ _OTHER_READERS = (
     "Readers with other knowledge than that named above are not covered: who knows another "
     "distribution of the columns, or more about a row, may learn more."
 )
+_COMBINATIONS = (
+    "Combinations of several sensitive columns are not secrets; each is protected by itself."
+)
+_COUNTED = (
+    "Further releases of the same rows tell more, unless the guarantee or a ledger counts them."
+)
 _NOT_PROMISED = (
     "What the released columns tell of the population is not covered: that people who work long "
     "hours are often of one department can still be learnt.",
     "Other columns are not covered, nor whether a person is in the table at all.",
     _OTHER_READERS,
-    "Combinations of several sensitive columns are not secrets; each is protected by itself.",
-    "Further releases of the same rows tell more, unless the guarantee or a ledger counts them.",
+    _COMBINATIONS,
+    _COUNTED,
     "The number of rows, their order, their index and the types of columns are released unchanged. "
     "Refusals and warnings may depend on the rows.",
 )
@@ -301,7 +307,15 @@ def not_promised(certificate: Any) -> tuple[str, ...]:
     """Return what no settings guarantee, about rows or about groups of them."""
     grouped = getattr(certificate, "groups", None) is not None
     about = f"The guarantee is about one {'group of rows' if grouped else 'row'}."
-    return about, *_NOT_PROMISED, _GROUPS if grouped else _ONE_ROW
+    left_out: tuple[str, ...] = (about, *_NOT_PROMISED, _GROUPS if grouped else _ONE_ROW)
+    mechanism = certificate.noise
+    own = _NOT_COVERED.get(mechanism, ())
+    if mechanism in _HOW:  # which say it of their own readers
+        others = (_OTHER_READERS, _COUNTED, *([_ONE_ROW] if mechanism == _EXCHANGED else []))
+        left_out = tuple(said for said in left_out if said not in others)
+    if any(isinstance(pair.secret, tuple) for pair in certificate.pairs):
+        left_out = tuple(said for said in left_out if said != _COMBINATIONS)
+    return *own, *left_out
 
 
 def best_guess(notion: Notion) -> float:
@@ -372,13 +386,62 @@ _ABOUT_NOISE = (
     "drawn anew with some chance"
 )
 _LEFT_OUT = (
-    "Functions of the raw rows are left out: the size of the noise and its grid, exact losses, how "
-    "much survives, distributions, numbers of rows, values of columns (and pairs of secrets that "
-    "were not declared), the classifiers' figures, the fingerprint, the plan, the audit and the "
-    "ledger. They stand in the internal report.",
+    "Functions of the raw rows are left out: the size of the noise, shares that move, exact "
+    "losses, how much survives, distributions, numbers of rows, values of columns (and pairs of "
+    "secrets that were not declared), the classifiers' figures, the fingerprint, the plan, the "
+    "audit and the ledger. They stand in the internal report.",
     "This report exists only if the fit succeeded and its certificate holds, which depends on the "
     "rows.",
 )
+
+
+_TYPICAL, _EXCHANGED = "microaggregation", "exchange"
+_HOW = {_TYPICAL: "as the values of a typical row", _EXCHANGED: "exchanged with its row"}
+_ABOUT = {
+    _TYPICAL: "a row becomes the typical row of a group of similar ones, which is drawn",
+    _EXCHANGED: "people exchange whole rows; every row of the table is released with somebody",
+}
+_GRANTED = {
+    _TYPICAL: (
+        "new rows follow the distribution of the fitted ones, and rows are independent of each "
+        "other",
+        "each row is released once, or alike each time by row_id= and a key",
+    ),
+    _EXCHANGED: (
+        "ids, order and index say nothing of a row",
+        "a person is one row, or one group of rows in groups=",
+        "the table is exchanged once: two swaps of the same people undo each other",
+    ),
+}
+_NOT_COVERED = {
+    _TYPICAL: (
+        "Readers who know the rows of all other fitted people and the channel or the counts, and "
+        "readers who know the list of the rows of one call, are not covered.",
+        "Further facts of a person, and labels that are joined later, are not covered unless "
+        "known= or joined= names them.",
+        "A second independent release of a row tells far more.",
+    ),
+    _EXCHANGED: (
+        "What a person in the table infers about third parties is not covered.",
+        "Labels and other facts of a person that known= does not name are not covered.",
+    ),
+}
+
+
+def _insiders(certificate: Any) -> list[str]:
+    """Return what people in a table that is exchanged may learn, by the budget alone."""
+    if certificate.noise != _EXCHANGED:
+        return []
+    budget = certificate.facts.insiders
+    if budget is None:
+        return [
+            "People in the table who find their own row with somebody are NOT covered: they may "
+            "learn his secret."
+        ]
+    return [
+        "People in the table who find their own row with somebody, and know nothing else, shift "
+        f"the odds about him by at most e^{budget:g}, unless fewer than three have his secret."
+    ]
 
 
 def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
@@ -395,9 +458,9 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         kind="external",
         holds=True,
         verdict="the guarantee holds",
-        lines=(_promise(noiser, certificate.notion), _reader(noiser)),
+        lines=(_promise(noiser, certificate.notion), *_reader(noiser)),
         front=(
-            _glance(certificate.notion),
+            _glance(noiser),
             Section("What the guarantee takes for granted", sentences=granted(noiser)),
         ),
         sections=tuple(_sections(noiser)),
@@ -431,13 +494,17 @@ def seeded(certificate: Any) -> bool:
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
+    if noiser.certificate_.noise in _HOW:
+        return str(noiser.certificate_.promise())
     sensitive = " or of ".join(map(shown, noiser._fitted.rules.sensitive))
     shift = notion.promise().replace("secrets", f"secrets of {sensitive}")
     seen = noiser.certificate_._seen()
     return f"Whoever sees {seen}, and has the knowledge named below, can {shift}."
 
 
-def _reader(noiser: Any) -> str:
+def _reader(noiser: Any) -> list[str]:
+    if noiser.certificate_.noise in _HOW:
+        return _insiders(noiser.certificate_)
     prior = noiser.certificate_.prior
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
     knowledge = words[0] if words else "a distribution that was fitted to the rows"
@@ -451,10 +518,10 @@ def _reader(noiser: Any) -> str:
         " The distributions were learnt from a sample of the rows, chosen by the values of "
         "released columns, and the guarantee is about rows with such values alone."
     )
-    return (
+    return [
         f"The reader's knowledge is {knowledge}. Who knows another distribution{because} may learn "
         f"more.{sample * (OF_A_SAMPLE in prior)}"
-    )
+    ]
 
 
 def _has_set(noiser: Any) -> bool:
@@ -478,6 +545,11 @@ def granted(noiser: Any) -> list[str]:
     ]
     if certificate.groups is not None:
         conditions[1:2] = _about_groups(certificate.groups)
+    if certificate.noise in _GRANTED:
+        conditions = ["the reader knows what is named above, and nothing else about a row"]
+        conditions += _GRANTED[certificate.noise]
+    if _has_distances(noiser):
+        conditions.append("epsilon is the budget at distance 1; pairs have it times their distance")
     return [f"{condition[0].upper()}{condition[1:]}." for condition in conditions]
 
 
@@ -503,15 +575,22 @@ def _sections(noiser: Any) -> list[Section]:
     ]
 
 
-def _glance(notion: Notion) -> Section:
+def _glance(noiser: Any) -> Section:
     """Return the figures of the budget, which are all there are without the rows."""
+    notion = noiser.certificate_.notion
+    pair = ", for secrets at distance 1" if _has_distances(noiser) else ""
     most = percent_at_most(best_guess(notion))
     cells = [
         ["figure", "value", "beside it"],
         ["Epsilon", f"{notion.to_dict()['epsilon']:g}", f"the budget: {notion.budget_name()}"],
-        ["Best guess at a secret", most, "at most, where it was 50.0 % before"],
+        ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"],
     ]
     return Section("At a glance", cells=cells, picture=promise_picture(notion))
+
+
+def _has_distances(noiser: Any) -> bool:
+    """Return whether each pair of secrets has a budget of its own: epsilon times their distance."""
+    return getattr(noiser, "metric", None) is not None
 
 
 def released(noiser: Any) -> list[Any]:
@@ -526,9 +605,13 @@ def _columns(noiser: Any) -> Section:
     for name in released(noiser):
         ways.setdefault(kept if name in known else how, []).append(shown(name))
     passed = [shown(name) for name in noiser._fitted.rules.passed]
-    ways |= {"as it is, and NOT protected": passed} if passed else {}
+    stays = "as it is, with its person, and NOT protected"
+    if noiser.certificate_.noise not in _HOW:
+        stays = "as it is, and NOT protected"
+    ways |= {stays: passed} if passed else {}
     cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
-    return Section("Released columns", _ABOUT_NOISE, cells)
+    about = _ABOUT.get(noiser.certificate_.noise, _ABOUT_NOISE)
+    return Section("Released columns", about, cells)
 
 
 def _known(noiser: Any) -> list[Any]:
@@ -540,6 +623,8 @@ def _known(noiser: Any) -> list[Any]:
 
 def _how(noiser: Any) -> str:
     noise = noiser.certificate_.noise
+    if noise in _HOW:
+        return _HOW[noise]
     named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
     return f"with {named}"
 
@@ -552,7 +637,10 @@ def _secrets(noiser: Any) -> Section:
         which = "the certificate lists the pairs of them that are protected"
         if declared is not None:
             which = "every one is protected against every other of its column"
-        said = f"Each secret is one value of {' or of '.join(sensitive)}; {which}."
+        one = f"one value of {' or of '.join(sensitive)}"
+        if any(isinstance(pair.secret, tuple) for pair in noiser.certificate_.pairs):
+            one = f"a value or a combination of values of {', '.join(sensitive)}"
+        said = f"Each secret is {one}; {which}."
         return Section("Protected secrets", sentences=[said])
     head = ["sensitive", "secret", "against"]
     return Section("Protected secrets", cells=[head, *_declared(declared, sensitive)])
@@ -571,9 +659,14 @@ def _declared(declared: Any, sensitive: Sequence[str]) -> list[list[str]]:
 def caveats(noiser: Any) -> list[str]:
     """Return what is not guaranteed by these settings in particular."""
     certificate, rules = noiser.certificate_, noiser._fitted.rules
+    passed = ", ".join(map(shown, rules.passed))
+    staying = "passed through and NOT protected; all that they tell about a secret is released."
+    if certificate.noise in _HOW:
+        staying = (
+            "released as they are, with their people; what they tell by themselves is not hidden."
+        )
     applies = {
-        f"{', '.join(map(shown, rules.passed))}: passed through and NOT protected; all that they "
-        "tell about a secret is released.": bool(rules.passed),
+        f"{passed}: {staying}": bool(rules.passed),
         "Columns, or groups of them, are taken as independent given the secret. If they are not, "
         "the row as a whole may tell more.": certificate.dependence != "joint",
         "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
@@ -698,14 +791,10 @@ def report(
 def _check_noiser(noiser: Any) -> None:
     if not isinstance(noiser, TableRelease):
         raise TypeError(
-            f"noiser must be a fitted PufferfishNoiser or PufferfishRelease, got {quoted(noiser)}."
+            "noiser must be a fitted PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap "
+            f"or PufferfishRelease, got {quoted(noiser)}."
         )
     noiser._check_as_certified()
-    if noise_of(noiser._fitted) is None:
-        raise TypeError(
-            f"report takes what PufferfishNoiser fits, and {type(noiser).__name__} releases by "
-            f"{noiser.certificate_.noise}; print its certificate_ with details(), and its utility_."
-        )
 
 
 def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
@@ -750,15 +839,16 @@ def _internal(
 ) -> Report:
     """Return the report for the person who signs."""
     certificate = replace(noiser.certificate_, name="")
+    distances = _has_distances(noiser)
     at_once, alarms = _at_once(certificate, audit)
     return Report(
         kind="internal",
         holds=certificate.holds,
-        verdict=_verdict(noiser, certificate),
+        verdict=_verdict(noiser, certificate, audit),
         lines=(
             *([] if audit is None else [audit._page().headline]),  # above what is only guaranteed
             certificate.promise(),
-            *([example(certificate.notion)] if certificate.holds else []),
+            *([example(certificate.notion)] if certificate.holds and not distances else []),
             OF_RAW_ROWS,
         ),
         front=(at_once, *_conditions(noiser, certificate)),
@@ -787,9 +877,48 @@ def _internal(
     )
 
 
-def _verdict(noiser: Any, certificate: Any) -> str:
+def _verdict(noiser: Any, certificate: Any, audit: Any) -> str:
     test = noiser.random_state is not None or seeded(certificate)
-    return f"{f'{_TESTS_ONLY}; ' if test else ''}the certificate {certificate._verdict()}"
+    told, found = certificate._verdict(), "" if audit is None else _found(audit)
+    if certificate.utility and all(c.unchanged >= 1.0 for c in certificate.utility):
+        told = told if told.startswith("nothing was changed") else f"nothing was changed; {told}"
+    return f"{f'{_TESTS_ONLY}; ' if test else ''}{found}the certificate {told}"
+
+
+def _found(audit: Any) -> str:
+    """Return what an audit takes from the verdict, if anything."""
+    if not audit.findings:
+        return ""
+    return "AN AUDIT FOUND MORE THAN WAS GUARANTEED; "
+
+
+def _decide(noiser: Any, certificate: Any) -> Section:
+    """Return what nobody but who answers for the data can decide, a line each."""
+    known = [shown(name) for name in _known(noiser)]
+    joined = getattr(noiser, "joined", None)
+    ids = getattr(noiser, "ids", None)
+    beside = "; ".join(
+        [
+            f"known= names {', '.join(known)}" if known else "known= names none",
+            *([f"joined= names {quoted(joined)}"] if joined is not None else []),
+        ]
+    )
+    again = "each person's rows once, or alike each time by row_id= and a key"
+    if certificate.noise not in _HOW:
+        times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
+        again = f"the same rows {times} in all"
+    if certificate.noise == _EXCHANGED:
+        again = "these people once: keep this table, and do not exchange them again"
+    sentences = [
+        f"Known columns and labels: whether readers know, or may later join, further facts of a "
+        f"person ({beside}).",
+        f"Second releases: release {again}.",
+    ]
+    if ids is not None:
+        sentences.insert(
+            1, f"Ids: whether {quoted(ids)} say something of a person, as numbers given by date do."
+        )
+    return Section("What you must decide", sentences=sentences)
 
 
 def _conditions(noiser: Any, certificate: Any) -> list[Section]:
@@ -800,9 +929,10 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
             f"Nothing is guaranteed by these settings, and {budget} was asked for. Fit again."
         )
         return [Section("Conditions", sentences=[sentence])]
-    taken = Section("Conditions", sentences=granted(noiser))
+    taken = Section("Conditions", sentences=[*granted(noiser), *_insiders(certificate)])
     left = caveats(noiser)
-    return [taken, *([Section("What these settings leave open", sentences=left)] if left else [])]
+    open_ones = [Section("What these settings leave open", sentences=left)] if left else []
+    return [taken, *open_ones, _decide(noiser, certificate)]
 
 
 def _settings_section(noiser: Any) -> Section:
@@ -859,7 +989,7 @@ def _was(column: Any) -> str:
 
 def _is(noise: Any, family: str, column: Any) -> str:
     if noise is None:
-        return "exchanged with its row"
+        return _HOW.get(family, "as it was")
     if noise.theta == 0.0:
         return "as it was, but for bins" if column.edges is not None else "as it was, without noise"
     if noise.unordered:
@@ -963,7 +1093,7 @@ def _at_once(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
     """Return the figures, with their picture, and the names of those that ask for attention."""
     attack = None
     if audit is not None:  # the surest finding, else the attack that tells two secrets apart best
-        best = max(audit.attacks, key=lambda attack: attack.auc, default=None)
+        best = max(audit.attacks, key=lambda attack: attack.low, default=None)
         attack = audit.findings[0].attack if audit.findings else best
     cells = [
         ["figure", "value", "beside it"],
@@ -974,7 +1104,8 @@ def _at_once(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
     ]
     picture = promise_picture(certificate.notion) if certificate.holds else None
     if attack is not None:
-        picture = _attack_picture(audit, attack)
+        told_best = max(audit.attacks, key=lambda each: each.auc)
+        picture = _attack_picture(audit, attack if audit.findings else told_best)
     alarms = (_FIGURE,) if attack is None or audit.findings or not audit.caught else ()
     return Section("At a glance", cells=cells, picture=picture), alarms
 
@@ -999,8 +1130,11 @@ def _stays(certificate: Any) -> list[str]:
 def _attack(attack: Any) -> list[str]:
     if attack is None:
         return [_FIGURE, "none tried", "pass audit= to measure it"]
-    interval = f"{attack.auc_low:.2f} to {attack.auc_high:.2f}"
-    return [_FIGURE, f"{attack.auc:.3f} AUC", f"({interval}); allowed: {attack.auc_allowed:.3f}"]
+    power = ""
+    if math.isfinite(attack.findable):
+        power = f"; {attack.findable:.2f} would have been found"
+    beside = f"{attack.view}, proven shift of odds; allowed: {attack.allowed:g}{power}"
+    return [_FIGURE, f"{max(attack.low, 0.0):.2f}", beside]
 
 
 def _task(audit: Any) -> list[str]:
@@ -1020,9 +1154,12 @@ def _attack_picture(audit: Any, attack: Any) -> Bars:
     same = [other.auc for other in audit.control if (other.secret, other.against) == pair]
     rows = [("a guess", 0.5), ("the best attack on the release", attack.auc)]
     rows += [("the best attack on the rows as they are", max(same))] if same else []
+    told = f"How well attackers tell {shown(attack.secret)} from {shown(attack.against)}"
+    if math.isnan(attack.auc_allowed):  # known columns tell by themselves
+        return Bars(f"{told}: area under the ROC curve", [Bar(n, x, f"{x:.3f}") for n, x in rows])
     title = (
-        f"How well attackers tell {shown(attack.secret)} from {shown(attack.against)}: area under "
-        f"the ROC curve; the line is what the guarantee allows, {attack.auc_allowed:.3f}"
+        f"{told}: area under the ROC curve; the line is what the guarantee allows, "
+        f"{attack.auc_allowed:.3f}"
     )
     bars = [Bar(label, share, f"{share:.3f}") for label, share in rows]
     return Bars(title, bars, attack.auc_allowed)

@@ -1,0 +1,208 @@
+"""Readers of an audit find mechanisms that are broken on purpose, and let honest ones be."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from old_swap import swap as old_swap
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_puffer import (
+    PufferfishMicroaggregator,
+    PufferfishNoiser,
+    PufferfishSwap,
+    audit,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+QUICK = {"attackers": LogisticRegression(), "repeats": 1}
+N = 900
+
+
+@pytest.fixture
+def findings_alone(monkeypatch):
+    """Leave out of an audit what no finding depends on, so that many can be made."""
+    module = sys.modules["sklearn_puffer._review.audit"]
+    monkeypatch.setattr(module, "_notes", lambda *_: [])
+    monkeypatch.setattr(module._Audited, "survived", lambda *_: [])
+    monkeypatch.setattr(module._Reading, "control", lambda *_: [])
+
+
+def people(seed, n=N):
+    """Return people whose pulse and age tell much of the secret; the number says nothing."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.4
+    return pd.DataFrame(
+        {
+            "client": rng.permutation(n) + 10_000,
+            "ill": ill,
+            "age": rng.integers(20, 60, n) + 12 * ill,
+            "pulse": np.round(60 + 10 * ill + rng.normal(0, 6, n), 2),
+            "renewed": rng.random(n) < 0.3 + 0.4 * ill,
+        }
+    )
+
+
+PUBLIC = ["age", "pulse"]
+
+
+def swapped(table, kind=PufferfishSwap, **more):
+    return kind(1.0, sensitive="ill", ids="client", public=PUBLIC, **more).fit(table)
+
+
+def typical(table, kind=PufferfishMicroaggregator, **more):
+    more = {"n_prototypes": 8, **more}
+    return kind(1.0, sensitive="ill", public=PUBLIC, **more).fit(table)
+
+
+class RandomSwap(PufferfishSwap):
+    """Hands on the rows of a third of the people among themselves, at random."""
+
+    def transform(self, X, **settings):
+        released = X[["client", *PUBLIC]].copy()
+        rng = np.random.default_rng(len(X))
+        moved = np.sort(rng.choice(len(X), len(X) // 3, replace=False))
+        source = np.arange(len(X))
+        source[moved] = rng.permutation(moved)
+        for name in PUBLIC:
+            released[name] = X[name].to_numpy()[source]
+        return released
+
+
+class OldSwap(PufferfishSwap):
+    """Exchanges rows as the swap of 0.2 did."""
+
+    def transform(self, X, **settings):
+        released = X[["client", *PUBLIC]].copy()
+        model, rng = LogisticRegression(max_iter=500), np.random.default_rng(len(X))
+        rows = ((X[PUBLIC] - X[PUBLIC].mean()) / X[PUBLIC].std()).to_numpy()
+        found = old_swap(rows, X["ill"].to_numpy().astype(int), model, 1.0, 6, rng)
+        for name in PUBLIC:
+            released[name] = X[name].to_numpy()[found.gets]
+        return released
+
+
+class NoChannel(PufferfishMicroaggregator):
+    """Releases the typical row that is nearest, and moves none."""
+
+    def transform(self, X, **settings):
+        return self.prototypes_.iloc[self.assign(X)].set_axis(X.index)
+
+
+class HalfNoise(PufferfishNoiser):
+    """Draws from half the scale that was certified, which loses twice as much."""
+
+    def transform(self, X, **settings):
+        loose = PufferfishNoiser(2.0, sensitive="ill", public="level").fit(self.table_)
+        return loose.transform(X, **settings)
+
+
+def answers(seed, n=N):
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.5
+    return pd.DataFrame({"ill": ill, "level": np.where(ill, "high", "low")})
+
+
+def noised(table, kind=PufferfishNoiser):
+    noiser = kind(1.0, sensitive="ill", public="level").fit(table)
+    noiser.table_ = table
+    return noiser
+
+
+BROKEN = {
+    "random swap": (swapped, RandomSwap, people),
+    "old swap": (swapped, OldSwap, people),
+    "no channel": (typical, NoChannel, people),
+    "half the noise": (noised, HalfNoise, answers),
+}
+
+
+def found_in(made, kind, rows, seed):
+    estimator = made(rows(seed), kind)
+    return bool(audit(estimator, rows(seed + 1000), random_state=seed, **QUICK).findings)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("findings_alone")
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_on_purpose_is_found_in_19_of_20_audits(name):
+    assert sum(found_in(*BROKEN[name], seed) for seed in range(20)) >= 19
+
+
+HONEST = {
+    "swap": (swapped, PufferfishSwap, people),
+    "typical rows": (typical, PufferfishMicroaggregator, people),
+    "noise": (noised, PufferfishNoiser, answers),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("findings_alone")
+@pytest.mark.parametrize("name", HONEST)
+def test_of_20_honest_releases_at_most_one_is_a_finding(name):
+    assert sum(found_in(*HONEST[name], seed) for seed in range(20)) <= 1
+
+
+@pytest.mark.slow
+def test_each_reader_says_what_he_knows_what_he_reached_what_is_allowed_and_the_power():
+    table = people(0)
+    found = audit(swapped(table), table, task="renewed", **QUICK)
+    readers = found.readers.set_index("reader")
+    assert readers.index[:4].tolist() == [
+        "fresh models",
+        "holds the list",
+        "better model",
+        "insider",
+    ]
+    assert readers["allowed"].iloc[:4].tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert readers.loc["holds the list", "log_odds"] == pytest.approx(1.0, abs=0.3)
+    assert readers["knows"].str.len().min() > 10
+    assert readers.loc["holds the list", "low"] < 1.0 < readers.loc["holds the list", "findable"]
+    joined = readers.index.str.startswith("joins renewed")
+    assert joined.sum() == 2
+    assert readers.loc[joined, "allowed"].isna().all()
+    assert "not covered" in str(found)
+    assert {"unique rows", "distance to the closest record"} <= set(found.utility["what"])
+
+
+@pytest.mark.slow
+def test_a_label_that_the_guarantee_covers_is_tested_within_its_values():
+    table = people(1)
+    found = audit(swapped(table, known="renewed"), table, task="renewed", **QUICK)
+    joined = found.table["view"].str.startswith("joins renewed")
+    assert (found.table.loc[joined, "allowed"] == 1.0).all()
+    assert found.table["auc_allowed"].isna().sum() > 0  # known values tell by themselves
+    assert not found.findings
+
+
+@pytest.mark.slow
+def test_an_insider_who_is_left_out_is_shown_and_is_no_finding():
+    table = people(2)
+    found = audit(swapped(table, insiders=None), table, **QUICK)
+    insider = found.readers.set_index("reader").loc["insider"]
+    assert np.isnan(insider["allowed"])
+    assert insider["log_odds"] > 1.5
+
+
+@pytest.mark.slow
+def test_typical_rows_are_read_by_who_has_counts_and_channel_also_beside_secrets():
+    table = people(3)
+    rows = PufferfishMicroaggregator(n_prototypes=8, public=PUBLIC)
+    rows.fit(table[PUBLIC], sensitive_features=table["ill"])
+    held = people(4)
+    found = audit(rows, held[PUBLIC], sensitive_features=held["ill"], **QUICK)
+    assert set(found.table["view"]) == {"fresh models", "holds the list", "better model"}
+    assert found.caught
+    assert found.released_by
+
+
+@pytest.mark.slow
+def test_combinations_and_merged_secrets_of_a_swap_are_audited():
+    table = people(5)
+    both = PufferfishSwap(sensitive=["ill", "renewed"], ids="client", public=PUBLIC).fit(table)
+    found = audit(both, table, **QUICK)
+    assert {a.secret for a in found.attacks} <= {
+        (x, y) for x in (False, True) for y in (False, True)
+    }
+    assert not found.findings
