@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray, check_choice
 from sklearn_puffer._losses import (
+    MOST_VALUES,
     LossTable,
     all_computable,
+    bare_losses,
     plane_divergences,
     row_interval,
 )
@@ -36,6 +38,7 @@ from sklearn_puffer._strategies import (
     MoveBound,
     MovedRows,
     Moves,
+    RoundedPlanes,
     Strategy,
     Summary,
     Tightest,
@@ -54,7 +57,7 @@ from sklearn_puffer._strategies import (
 )
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean, Pufferfish
-from sklearn_puffer.priors import GaussianMixture, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 __all__ = [
     "Bound",
@@ -434,8 +437,12 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     Gaussian noise.
 
     Under a delta or an alpha, what the pure losses of both directions imply counts as well
-    (`_strategies.pure_bounds`); for discrete priors and Laplace noise those are exact up to
+    (`_strategies.derived_bounds`); for discrete priors and Laplace noise those are exact up to
     `accounting.MAX_CELLS` cells. So a weaker guarantee never needs more noise than the pure one.
+
+    What discrete priors lose without noise is a bound as well, for any number of columns: noise
+    only loses information. Of two columns with more than 1,024 values, the exact loss counts over
+    at most 1,024 points each, with what moving values to those points adds.
 
     Examples
     --------
@@ -448,10 +455,53 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     [[1.5, 1.5]]
     """
     pairs = checked_arguments(pairs, noise, notion)
-    by_coupling = _by_couplings(pairs, noise, notion)
-    if notion.is_pure:
-        return by_coupling
-    return _least_possible([by_coupling, *_from_pure(pairs, noise, notion)])
+    bounds = [_by_couplings(pairs, noise, notion)]
+    if not notion.is_pure:
+        bounds += _from_pure(pairs, noise, notion)
+    if _are_mixtures(pairs):
+        return _least_possible(bounds)
+    bounds += _rounded(pairs, noise, notion)
+    bare = _WithoutNoise(pairs, notion, min(bound.guess for bound in bounds))
+    alone = all(isinstance(bound, Impossible) for bound in bounds)
+    if alone and bare.losses(0.0).max() > notion.budget:
+        return bounds[0]  # which says why no noise helps
+    return _least_possible([*bounds, bare])
+
+
+@dataclass(frozen=True, eq=False)
+class _WithoutNoise:
+    """What discrete priors lose without any noise, and so with any: a sum over their atoms."""
+
+    pairs: Sequence[PriorPair]
+    notion: Notion
+    guess: float
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return bounds of shape (n_pairs, 2)."""
+        return self._losses
+
+    @cached_property
+    def _losses(self) -> FloatArray:
+        pairs = cast(Sequence[tuple[Discrete, Discrete]], self.pairs)
+        return np.array([bare_losses(p, q, self.notion) for p, q in pairs])
+
+
+_MOST_ROUNDED = 4  # pairs whose losses are computed on a coarser grid, in some seconds each
+
+
+def _rounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[Bound]:
+    """Return the bound on a coarser grid, of few pairs of two columns with too many values."""
+    if pairs[0].p.n_axes != 2 or any(noise.mixings) or len(pairs) > _MOST_ROUNDED:
+        return []
+    if notion.leaves_events_out or all_computable(pairs, noise, notion):
+        return []
+    if notion.is_pure and (noise.has_vertices or not has_pure_loss(noise, 2)):
+        return []  # the first has a grid of its own, and the second no loss at all
+    return [RoundedPlanes(pairs, noise, notion, _upper_ends, MOST_VALUES)]
+
+
+def _upper_ends(pair: PriorPair, noise: Noise, notion: Notion) -> FloatArray:
+    return np.asarray(LossTable([pair], notion).intervals(noise)[1][0])
 
 
 def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

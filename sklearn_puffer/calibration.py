@@ -184,8 +184,8 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     -----
     *Formal guarantees.* The bound is the upper end of the interval that the certificate states. In
     one column, and in any number for pure epsilon and Laplace noise, that is the loss to many
-    digits; in two columns otherwise, of up to 4,096 cells, it is at most 1e-3 above it, relative to
-    the loss, where 2^18 boxes are enough.
+    digits; in two columns otherwise, of up to 1,024 values each, it is at most 1e-3 above it,
+    relative to the loss, where 2^18 boxes are enough.
 
     Examples
     --------

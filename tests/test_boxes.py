@@ -10,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import directed_losses
 
-from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
+from sklearn_puffer._losses import boxes
+from sklearn_puffer._losses.boxes import MOST_VALUES, box_panels, boxes_computable
 from sklearn_puffer._losses.divergences import divergence_interval
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -233,6 +234,29 @@ def test_extreme_scales_give_sound_intervals(noise, factor):
                 assert exact * (1 - 1e-9) <= high
 
 
+KINKS = [Pufferfish(0.5), Pufferfish(0.3, 1e-3), RenyiPufferfish(0.5, 2.0)]
+
+
+@pytest.mark.parametrize("notion", KINKS, ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_boxes_with_kinks_inside_hold_the_loss(notion, seed, monkeypatch):
+    """Few edges are atoms, and no box is cut: the loss lies within wide ends all the same."""
+    rng = np.random.default_rng(seed)
+    p, q = (random_prior(rng, (6, 5)) for _ in "pq")
+    noise = Laplace((0.9, 1.7))
+    known = np.array(interval(p, q, noise, notion))
+    monkeypatch.setattr(boxes, "_MOST_FIRST", 1 + seed)
+    for most in (1, 2**11):
+        monkeypatch.setattr(boxes, "MAX_BOXES", most)
+        wide = np.array(interval(p, q, noise, notion))
+        assert (wide[:, 0] <= known[:, 1]).all()
+        assert (known[:, 0] <= wide[:, 1]).all()
+        if notion.is_pure:
+            exact = directed_losses(p, q, (0.9, 1.7))
+            assert (wide[:, 0] <= np.array(exact) * (1.0 + 1e-12)).all()
+            assert (exact <= wide[:, 1] * (1.0 + 1e-12)).all()
+
+
 @pytest.mark.parametrize("noise", FAMILIES, ids=str)
 def test_the_mass_of_all_boxes_is_one(noise):
     rng = np.random.default_rng(2)
@@ -249,7 +273,7 @@ def test_the_mass_of_all_boxes_is_one(noise):
 
 def test_what_is_computable_is_said_beforehand():
     small, line = point(0, 0), Discrete([0], [1.0])
-    side = int(MOST_CELLS**0.5) + 1
+    side = MOST_VALUES + 1
     large = Discrete(np.stack([np.arange(side)] * 2, axis=1), np.full(side, 1.0 / side))
     approximate = Pufferfish(1.0, 1e-5)
     assert boxes_computable([small, small], Gaussian(1.0), approximate)

@@ -188,7 +188,7 @@ def test_there_are_a_thousand_random_pairs():
 
 @pytest.mark.parametrize("family", PRIORS)
 @shares
-def test_pure_bounds_are_never_below_the_loss_and_in_the_order_of_the_theorems(family, share):
+def test_derived_bounds_are_never_below_the_loss_and_in_the_order_of_the_theorems(family, share):
     drawn = instances(family, share)
     pairs = [each.pair for each in drawn]
     bounds = {

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer import PufferfishWarning
+from sklearn_puffer import PufferfishWarning, bounds
+from sklearn_puffer._losses import boxes, coarse_lower
 from sklearn_puffer._losses.boxes import split_edges
-from sklearn_puffer._strategies.pure_bounds import two_points
+from sklearn_puffer._strategies.derived_bounds import RoundedPlanes, rounded, two_points
 from sklearn_puffer.bounds import tightest
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
@@ -191,6 +192,67 @@ def of_grid(n, m):
 def test_one_more_value_beyond_a_thousand_cells_changes_the_scale_by_little(notion):
     scales = [calibrate([of_grid(n, 32)], notion).scale for n in (32, 33)]
     assert scales[1] == pytest.approx(scales[0], rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "cauchy"])
+@pytest.mark.parametrize("notion", [Pufferfish(0.5, 1e-3), RenyiPufferfish(0.5, 8.0)], ids=repr)
+def test_one_more_value_than_planes_are_cut_for_changes_the_scale_by_little(
+    notion, noise, monkeypatch
+):
+    pair = of_grid(41, 2)
+    every = scale_of(pair, notion, noise, "exact")
+    for module in (boxes, bounds):
+        monkeypatch.setattr(module, "MOST_VALUES", 40)
+    assert every * (1.0 - 2e-3) <= scale_of(pair, notion, noise, "exact") <= 1.3 * every
+
+
+ROUNDED = [
+    (Laplace(1.0), Pufferfish(0.6, 0.01)),
+    (Laplace((0.5, 1.5)), RenyiPufferfish(0.5, 3.0)),
+    (Cauchy(1.0), Pufferfish(0.7)),
+    (Cauchy(1.0), RenyiPufferfish(0.5, 2.0)),
+    (Gaussian(1.0), Pufferfish(0.9, 0.01)),
+    (Gaussian(1.0), RenyiPufferfish(0.5, 2.0)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "notion"), ROUNDED, ids=repr)
+@pytest.mark.parametrize("most", [5, 7])
+def test_a_coarser_grid_never_loses_less_than_all_values_seen_through_a_mesh(noise, notion, most):
+    rng = np.random.default_rng(most)
+    rows = np.array(list(product(np.cumsum(0.4 * rng.random(9)), np.cumsum(rng.random(3)))))
+    counts = np.arange(1, 28) ** 3
+    p, q = (Discrete.from_counts(rows, each.tolist()) for each in (counts, counts[::-1]))
+    bound = RoundedPlanes([PriorPair(p, q)], noise, notion, bounds._upper_ends, most).losses(1.0)
+    seen = coarse_lower(p, q, noise, notion)
+    assert (seen > 0.0).all()
+    assert (bound[0] >= seen).all()
+    assert (bound[0] < (1.0 if notion.is_chance else np.inf)).all()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 8])
+def test_values_move_no_farther_than_is_said_and_are_no_more_than_asked(most):
+    rng = np.random.default_rng(0)
+    rows = np.round(rng.normal(size=(7, 2)) * (1e3, 1e-3), 9)
+    pair = PriorPair(Discrete(rows[:5], [0.2] * 5), Discrete(rows[3:], [0.25] * 4))
+    found = rounded(pair, most)
+    for old, new in zip(pair, found.pair, strict=True):
+        apart = np.abs(old.rows[:, None] - new.rows)
+        assert (apart <= found.moves).all(axis=2).any(axis=1).all()
+    for axis in (0, 1):
+        assert len({*found.pair.p.rows[:, axis], *found.pair.q.rows[:, axis]}) <= most
+    assert found.moves.any() == (most < 7)
+
+
+def test_no_noise_is_added_where_rows_of_many_columns_lose_little_without_it():
+    p, q = (Discrete.from_counts(CUBE, 9 + np.arange(8) % n) for n in (2, 3))
+    for notion in (Pufferfish(0.5), Pufferfish(0.5, 1e-6), RenyiPufferfish(0.5, 2.0)):
+        for noise in NOISES:
+            assert calibrate([(p, q)], notion, noise=noise, strategy=tightest).scale == 0.0
+    with pytest.raises(ValueError, match="every shift loses all"):
+        calibrate([(p, q)], Pufferfish(0.01), noise="gaussian", strategy=tightest)
 
 
 def test_a_grid_that_begins_with_too_many_boxes_is_cut_no_further():

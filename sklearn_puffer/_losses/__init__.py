@@ -1,7 +1,7 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
 from sklearn_puffer._losses import pair_losses, quadrature
-from sklearn_puffer._losses.boxes import coarse_lower
+from sklearn_puffer._losses.boxes import MOST_VALUES, coarse_lower
 from sklearn_puffer._losses.divergences import Panels, compose
 from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval
 from sklearn_puffer._losses.joint_grids import (
@@ -17,7 +17,7 @@ from sklearn_puffer._losses.joint_grids import (
 )
 from sklearn_puffer._losses.loss_table import LossTable
 from sklearn_puffer._losses.mixed_planes import plane_divergences
-from sklearn_puffer._losses.pair_losses import bare_ratios
+from sklearn_puffer._losses.pair_losses import bare_losses, bare_ratios
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
 from sklearn_puffer._losses.swap_odds import (
     Exchange,

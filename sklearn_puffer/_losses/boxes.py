@@ -27,6 +27,9 @@ linear function it is largest at a corner v. For half widths r_k,
 
 and the lower bound with p and q exchanged. For Gaussian noise the squares cancel.
 
+Where the density has a kink at each atom, atoms are edges, so that no slope jumps within a box. Of
+very many atoms some are not: in a box with one inside only the bound by ranges counts.
+
 *Coarsening.* For rows of any number of columns: a reader who is told only which cell of a product
 grid a released row falls into learns no more than from the row (data processing), so the divergence
 of the cells' masses is a lower bound.
@@ -41,6 +44,7 @@ from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_puffer._base import ULP, FloatArray
 from sklearn_puffer._losses.divergences import (
@@ -57,6 +61,9 @@ from sklearn_puffer.priors import Discrete
 MAX_BOXES = 2**18
 """Most boxes that the plane is cut into."""
 
+_MOST_FIRST = 360
+"""About how many edges of an axis are around atoms at first, so that there is room for others."""
+
 SHARE = 1e-2
 """The least chance that counts in how deep the last atoms of a tail lie."""
 
@@ -71,10 +78,15 @@ def first_edges(atoms: FloatArray, last: float, noise: Noise, notion: Notion) ->
     around = around[(around > atoms[0]) & (around < atoms[-1])]
     kept = np.unique(np.floor((around - atoms[0]) / (0.4 * scale)), return_index=True)[1]
     beyond = _reach(float(atoms[-1] - atoms[0]), last, noise, notion)
-    kinks = atoms if has_kink(noise) else atoms[[0, -1]]
-    inner = np.sort(around)[kept[kept < around.size]]
-    parts = kinks, inner, atoms[0] - beyond, atoms[-1] + beyond
+    kinks = _some(atoms if has_kink(noise) else atoms[[0, -1]], _MOST_FIRST)
+    inner = _some(np.sort(around)[kept[kept < around.size]], _MOST_FIRST - kinks.size)
+    parts = kinks, atoms[[0, -1]], inner, atoms[0] - beyond, atoms[-1] + beyond
     return np.concatenate([[-inf], np.unique(np.concatenate(parts)), [inf]])
+
+
+def _some(places: FloatArray, most: int) -> FloatArray:
+    """Return every k-th place, so that they are at most so many."""
+    return places[:: -(-places.size // max(most, 1)) or 1]
 
 
 def has_kink(noise: Noise) -> bool:
@@ -140,16 +152,16 @@ def split_edges(edges: list[FloatArray], shares: list[FloatArray]) -> list[Float
     return [np.sort(np.append(e, m[k])) for e, m, k in zip(edges, middles, kept, strict=True)]
 
 
-MOST_CELLS = 4096
-"""Largest grid of atoms that is cut into boxes."""
+MOST_VALUES = 1024
+"""Most values of a column, of which a plane is cut into boxes."""
 
-_LOST = 1e-304  # more than all products of a sum of products that underflow
+_LOST = 2.5e-308  # more than a product that underflows, or is set to zero
 _UNKNOWN = 1e-280  # below this what underflows could matter
 _TOLERANCE = 1e-3
 
 
 def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -> bool:
-    """Return whether `box_panels` is for these priors: two columns, and a small grid of atoms.
+    """Return whether `box_panels` is for these priors: two columns of not too many values.
 
     A pure loss must exist at all, which for Gaussian noise in two columns it hardly ever does.
 
@@ -163,8 +175,7 @@ def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -
     """
     if any(not isinstance(prior, Discrete) or prior.n_axes != 2 for prior in priors):
         return False
-    axes = _axes_of(priors)
-    if axes[0].size * axes[1].size > MOST_CELLS:
+    if max(atoms.size for atoms in _axes_of(priors)) > MOST_VALUES:
         return False
     if not notion.is_pure:
         return True
@@ -401,11 +412,12 @@ def _boxes(
     """Return the boxes of two priors row by row, and the first axis' portion of f's moves."""
     margin = one.margin[:, None] + two.margin + 4.0 * ULP * (sum(p.shape) + 8)
     p_mass, q_mass = (one.mass.T @ w @ two.mass for w in (p, q))
+    lost = _LOST * (p.shape[0] + 1) * (p.shape[1] + 1)
     low, high, portion = _log_ratios(p, q, one, two)
     least, most = _extremes(p, q)
     ends = (
-        *(np.maximum(p_mass * (1.0 - margin) - _LOST, 0.0), p_mass * (1.0 + margin) + _LOST),
-        *(np.maximum(q_mass * (1.0 - margin) - _LOST, 0.0), q_mass * (1.0 + margin) + _LOST),
+        *(np.maximum(p_mass * (1.0 - margin) - lost, 0.0), p_mass * (1.0 + margin) + lost),
+        *(np.maximum(q_mass * (1.0 - margin) - lost, 0.0), q_mass * (1.0 + margin) + lost),
         np.maximum(low, least),
         np.minimum(high, most),
     )
@@ -557,6 +569,8 @@ def column_over(atoms: FloatArray, edges: FloatArray, noise: Noise) -> AxisNoise
         lowest, highest = _bends(atoms, low, high, noise)
         bent = np.fmin(highest - lowest, bends)
         bend = 0.5 * bent * half**2 + lip**2 / 8.0 + 1e-11 * lip
+        stoop = 0.5 * np.maximum(-lowest, 0.0) * half**2
+    kinked = infinite | _has_kink_within(atoms, low, high, noise)
     top = logs.max(axis=0)
     # what lies deeper underflows, and `_UNKNOWN` tells where that could matter
     depth = 8.0 + np.minimum(top - logs.min(axis=0), 752.0)
@@ -578,12 +592,21 @@ def column_over(atoms: FloatArray, edges: FloatArray, noise: Noise) -> AxisNoise
         corner_kernel=np.exp(corners - corner_top),
         corner_top=corner_top,
         half=half,
-        stoop=np.where(infinite, inf, 0.5 * np.maximum(-lowest, 0.0) * half**2),
+        stoop=np.where(kinked, inf, stoop),
         lip=lip,
-        bend=np.where(infinite & (lip > 0.0), inf, bend),
+        bend=np.where(kinked & (lip > 0.0), inf, bend),
         blur=4.0 * off * steep + 16.0 * ULP * (np.abs(top) + depth + 3.0 * half * steep),
         margin=margin,
     )
+
+
+def _has_kink_within(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> NDArray[np.bool_]:
+    """Return in which intervals the slope of some atom's log density jumps."""
+    if not has_kink(noise):
+        return np.zeros(low.shape, dtype=bool)
+    return np.searchsorted(atoms, high, side="left") > np.searchsorted(atoms, low, side="right")
 
 
 def _spread(
@@ -666,10 +689,10 @@ def coarse_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Floa
     noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(n_axes)]
     edges = [_even_edges(p, q, axis, of_axis, parts) for axis, of_axis in enumerate(noises)]
     (p_mass, p_off), (q_mass, q_off) = (_cell_masses(prior, noises, edges) for prior in (p, q))
-    unknown = np.full(p_mass.size, inf)
+    unknown, lost = np.full(p_mass.size, inf), 8.0 * _LOST * (n_rows + 8)
     panels = Panels(
-        *(np.maximum(p_mass * (1.0 - p_off) - _LOST, 0.0), p_mass * (1.0 + p_off) + _LOST),
-        *(np.maximum(q_mass * (1.0 - q_off) - _LOST, 0.0), q_mass * (1.0 + q_off) + _LOST),
+        *(np.maximum(p_mass * (1.0 - p_off) - lost, 0.0), p_mass * (1.0 + p_off) + lost),
+        *(np.maximum(q_mass * (1.0 - q_off) - lost, 0.0), q_mass * (1.0 + q_off) + lost),
         -unknown,
         unknown,
     )

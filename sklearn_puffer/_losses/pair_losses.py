@@ -190,8 +190,18 @@ class _DiscreteRows:
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        _, masses, logs = _side_by_side(self._p, self._q)
-        return _apart(masses, logs, notion)
+        return bare_losses(self._p, self._q, notion)
+
+
+def bare_losses(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
+    """Return upper ends of the losses of rows without noise, p to q and q to p.
+
+    >>> p, q = (Discrete([[0, 0, 0], [1, 1, 1]], [share, 1.0 - share]) for share in (0.5, 0.25))
+    >>> bare_losses(p, q, Pufferfish(1.0)).round(6).tolist()
+    [0.693147, 0.405465]
+    """
+    _, masses, logs = _side_by_side(p, q)
+    return _apart(masses, logs, notion)
 
 
 class DiscreteBoxes(_DiscreteRows):
@@ -202,7 +212,9 @@ class DiscreteBoxes(_DiscreteRows):
 
         Where a budget is given they may be as far apart as leaves them on one side of it.
         """
-        return both_intervals(self.panels(noise, notion, budget), notion)
+        lower, upper = both_intervals(self.panels(noise, notion, budget), notion)
+        upper = np.minimum(upper, self.without_noise(notion))  # less noise loses more
+        return np.minimum(lower, upper), upper
 
     def panels(self, noise: Noise, notion: Notion, budget: float | None = None) -> Panels:
         """Return boxes that cover the plane, from p to q."""

@@ -189,7 +189,7 @@ def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool
     # boxes are cut four times as often under Renyi
     most = MOST_WORK / (4.0 if isinstance(notion.divergence, PowerMean) else 1.0)
     cells = (plane_cells(cast(Sequence[Discrete], pair)) for pair in pairs)
-    return sum(map(math.sqrt, cells)) <= most
+    return sum(min(math.sqrt(n), 64.0 + math.sqrt(n) / 8.0) for n in cells) <= most
 
 
 def composable(problem: Problem, notion: Notion) -> bool:

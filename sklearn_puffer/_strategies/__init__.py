@@ -32,7 +32,7 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._strategies.pure_bounds import FromPure
+from sklearn_puffer._strategies.derived_bounds import FromPure, RoundedPlanes
 from sklearn_puffer._strategies.row_bounds import (
     JointRows,
     MovedRows,

@@ -134,6 +134,11 @@ class Tightest:
         """The smallest of the bounds' guesses."""
         return min(bound.guess for bound in self.bounds)
 
+    @property
+    def tolerance(self) -> float:
+        """How finely factors are worth telling apart, by the bound that tells them least apart."""
+        return max(getattr(bound, "tolerance", 0.0) for bound in self.bounds)
+
     def losses(self, factor: float) -> FloatArray:
         """Return the smallest losses, shape (n_pairs, 2)."""
         return np.asarray(np.min([bound.losses(factor) for bound in self.bounds], axis=0))

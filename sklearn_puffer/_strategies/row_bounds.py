@@ -17,7 +17,7 @@ then lose, for every w of 0 or more with row sums a,
 
 as :math:`\sum_{ij} w_{ij} p_i \le \sum_{ij} w_{ij} e^{L_{ij}} q_j`; no column sums are asked of w.
 A delta, or the Renyi divergence, is at most its mean over a coupling of the components (both are
-convex). What follows from the pure loss is in `_strategies.pure_bounds`.
+convex). What follows from the pure loss is in `_strategies.derived_bounds`.
 
 *Rows that share their secret* and depend on each other in any way. Let rows :math:`X_1, ..., X_g`
 have any joint distribution given the secret, under which each has the distribution p under one
@@ -94,8 +94,8 @@ from sklearn_puffer._base import ULP, UNIT, FloatArray, IntArray, log_sum, solve
 from sklearn_puffer._noise import Mixing, without_mixings
 from sklearn_puffer._strategies.bound_types import Impossible
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
+from sklearn_puffer._strategies.derived_bounds import two_points
 from sklearn_puffer._strategies.mixture_bounds import bottleneck_coupling, cheapest_coupling
-from sklearn_puffer._strategies.pure_bounds import two_points
 from sklearn_puffer._strategies.shift_means import Majorant, laplace_delta, power_majorant
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
