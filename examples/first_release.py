@@ -8,7 +8,8 @@ From a raw table of many columns to a release that is proven, in one go::
 The table is the diabetes data that scikit-learn carries: nine measurements of 442 patients, and how
 far their disease progressed in a year. A clinic hands the measurements to a partner, who predicts
 the progression. The patients' sex is nobody's business there, and the measurements give it away.
-`plan` compares three ways to release them, and the first one is written.
+`plan` compares three ways to release them, and the first one is written. What is proven is for a
+partner who does not know each patient's progression: who gets it as well has it named in `known=`.
 """
 
 import argparse

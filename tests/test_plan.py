@@ -247,6 +247,20 @@ def test_known_columns_stay_with_people_and_no_attack_on_them_strikes_out():
     assert any("'town' are released as they are" in note for note in told.notes)
 
 
+@pytest.mark.slow
+def test_a_label_that_readers_know_is_a_task_that_is_not_told_by_itself(found):
+    assert any("'well' on released rows has it beside" in note for note in found.notes)
+    table = people(400).drop(columns=["client"])
+    told = plan(table, "group", task="well", known="well", n_bins=3, n_prototypes=4)
+    assert not any("has it beside" in note for note in told.notes)
+    assert told.columns.loc["well", "use"] == "stays with people"
+    assert 0.6 < told.raw.task < 0.99
+    assert told.bare.task == 0.5
+    swap = next(row for row in told.trials if row.label == "swap")
+    assert swap.estimator.known == ["well"]
+    assert swap.verdict == "holds"
+
+
 def test_each_guarantee_says_for_whom_it_holds(found):
     said = found.table.set_index("setting")["promise"]
     assert "list of all rows with their secrets" in said["swap"]

@@ -357,6 +357,8 @@ class Named:
         named = None if asked["public"] is None else public
         for role, columns in [*names.items(), ("public", named or [])]:
             for name in columns:
+                if role == "task" and roles.get(name, ("",))[0] == "known":
+                    continue  # a label that readers know
                 if name in roles:
                     raise ValueError(_twice(role, name, roles[name][0]))
                 if role != "public":
@@ -623,7 +625,8 @@ class Measurer:
         after, before = (seen(frame.iloc[part], names) for frame in (released, held))
         local, score = self.local(part), math.nan
         if local.task is not None:
-            score = measured.task_score(local.task, before, after, local.halves)
+            features = [name for name in names if name != local.task.name]
+            score = measured.task_score(local.task, before[features], after[features], local.halves)
         return Row(
             label,
             change=change,
@@ -838,8 +841,8 @@ def plan(
     epsilon : float, default=1.0
         The budget; `Plan.curve` has others.
     task : str or int, default=None
-        A column that is to be predicted from released rows: neither sensitive nor released. Typical
-        rows are also tried with it as their y.
+        A column that is to be predicted from released rows: neither sensitive nor released, unless
+        ``known`` names it as well. Typical rows are also tried with it as their y.
     holdout : "auto" or float, default="auto"
         The share of the rows that are held out, by ``random_state``. "auto" holds out .4; below
         1,000 rows all are measured, a fifth at a time by a fit of the others.
@@ -1107,6 +1110,11 @@ def _of_people(named: Named, wanted: Wanted, measurer: Measurer) -> list[str]:
         told.append(
             f"{listed(named.known, 5)} are released as they are and tell by themselves: guarantees "
             "are against the shares of secrets among people of equal values, and attacks see them."
+        )
+    if named.task is not None and named.task not in named.known:
+        told.append(
+            f"who learns {quoted(named.task)} on released rows has it beside them, and guarantees "
+            "are for readers who do not know it; name it in known= as well where they do."
         )
     if not wanted.owned and not measurer.whole:
         told.append(
