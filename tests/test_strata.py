@@ -344,6 +344,16 @@ def test_strata_mixed_up_or_masses_as_counted_break_the_budget():
     assert beyond(6, seed=3, level=None) > 2
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_several_processes_find_the_same_channels(rows):
+    options = {"sensitive": "ill", "known": "town", "public": "place", "n_prototypes": 7}
+    again = fitted(TABLE, n_jobs=2, **options)
+    assert again.certificate_.fingerprint == rows.certificate_.fingerprint
+    with pytest.raises(ValueError, match="n_jobs must not be 0"):
+        fitted(TABLE, n_jobs=0, **options)
+
+
 def test_rows_of_some_stratum_are_the_only_ones_that_move_its_channel(rows):
     other = TABLE.copy()
     east = other["town"] == "east"

@@ -15,6 +15,7 @@ from sklearn_puffer._base import (
     PufferfishWarning,
     check_choice,
     check_count,
+    check_jobs,
     check_positive,
     check_seed,
     digest,
@@ -103,7 +104,8 @@ class PufferfishMicroaggregator(TableRelease):
     random_state : int or None, default=None
         None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
     n_jobs : int or None, default=None
-        Not used yet.
+        Processes that solve the programs of strata; None is one. The release is the same. Without
+        ``known`` there is one program at a time, which more of them do not speed up.
     verbose : int, default=0
         1 shows after two seconds on standard error what is done, and how much is left.
 
@@ -292,6 +294,7 @@ class PufferfishMicroaggregator(TableRelease):
             weights=check_units(self.weights),
             remainder=check_choice(self.remainder, "remainder", ["drop", "passthrough"]),
             seed=check_seed(self.random_state),
+            n_jobs=check_jobs(self.n_jobs),
         )
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from sklearn_puffer._base import (
     FloatArray,
@@ -289,29 +290,52 @@ def _changes(
         yield changes
 
 
-def _tried(settings: Settings, candidate: Candidate, error: float) -> Tried:
-    """Return the channels between the prototypes of a candidate, whose rows were counted."""
+@dataclass(frozen=True, eq=False)
+class _Posed:
+    """A candidate whose programs are posed, and not solved yet; see `Tried`."""
+
+    candidate: Candidate
+    parts: list[Part]
+    sample_codes: IntArray
+    error: float | None
+    distances: list[FloatArray]
+
+    def solved(self, channels: Iterator[IntegerRows]) -> Tried:
+        """Return it with the next of the channels for each of its programs."""
+        parts = [p if p.problem is None else replace(p, channel=next(channels)) for p in self.parts]
+        total = sum(part.total for part in parts)
+        constant = np.asarray(sum(part.shares * part.total for part in parts)) / total
+        change, grouping = 0.0, 0.0
+        for part, distances in zip(parts, self.distances, strict=True):
+            weight = part.total / total / len(self.candidate.read.public)
+            flows = part.shares[:, None] * part.matrix(constant)
+            change += weight * float((flows * distances).sum())
+            grouping += weight * float(part.shares @ np.diag(distances))
+        return Tried(self.candidate, parts, self.sample_codes, self.error, change, grouping)
+
+
+def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
+    """Return the programs for the channels of a candidate, whose rows were counted."""
     read, prototypes = candidate.read, candidate.prototypes
-    sample, n_columns = read.sample, len(read.public)
-    codes = prototypes.assign(prototypes.coordinates.rows(sample.columns))
+    codes = prototypes.assign(prototypes.coordinates.rows(read.sample.columns))
     least = settings.min_size if read.strata is not None else 0
     parts = [_counted_part(candidate, k, least) for k in range(read.n_strata)]
     n_families = sum(len(p.groups) + len(p.joined) for p in parts if p.total >= least)
     share = None if settings.level is None else error / max(n_families, 1)
-    constant = np.asarray(sum(part.shares * part.total for part in parts)) / read.total
-    change, grouping = 0.0, 0.0
-    for k, changes in enumerate(_changes(prototypes, sample, codes, parts)):
-        part, distances = parts[k], changes.mean()
+    apart = [each.mean() for each in _changes(prototypes, read.sample, codes, parts)]
+    epsilon = settings.guarantee.notion.epsilon
+    for k, part in enumerate(parts):
         if part.total >= least:
-            inner = distances[np.ix_(part.there, part.there)]
-            epsilon = settings.guarantee.notion.epsilon
+            inner = apart[k][np.ix_(part.there, part.there)]
             problem = ChannelProblem(_bounded(part, share), part.groups[0].sizes, inner, epsilon)
-            parts[k] = part = replace(part, problem=problem, channel=least_change(problem))
-        weight = part.total / read.total / n_columns
-        flows = part.shares[:, None] * part.matrix(constant)
-        change += weight * float((flows * distances).sum())
-        grouping += weight * float(part.shares @ np.diag(distances))
-    return Tried(candidate, parts, codes, share, change, grouping)
+            parts[k] = replace(part, problem=problem)
+    return _Posed(candidate, parts, codes, share, apart)
+
+
+def _channels(problems: Sequence[ChannelProblem], n_jobs: int | None) -> Iterator[IntegerRows]:
+    """Yield the channel of each program, in their order, by so many processes."""
+    solved = Parallel(n_jobs=n_jobs, return_as="generator")(map(delayed(least_change), problems))
+    return counted(solved, "programs", len(problems))
 
 
 def _counted_part(candidate: Candidate, stratum: int, least: int) -> Part:
@@ -360,13 +384,13 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
     several = [Prototypes.learnt(space, sample, n, settings.min_size) for n in numbers]
     batch, codes = read.count(several)
-    tried = []
-    for prototypes, of_rows in counted(
-        list(zip(several, codes, strict=True)), "numbers of prototypes"
-    ):
+    tried: list[Tried] = []
+    for prototypes, of_rows in zip(several, codes, strict=True):
         candidate = Candidate(settings, read, prototypes)
         candidate.add(batch, of_rows)
-        tried.append(_tried(settings, candidate, error))
+        posed = _posed(settings, candidate, error)
+        problems = [part.problem for part in posed.parts if part.problem is not None]
+        tried.append(posed.solved(_channels(problems, settings.n_jobs)))
         if len(tried) > 1 and tried[-1].change >= tried[-2].change:
             break  # the change falls and then rises, and programs of more are the slow ones
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.change))

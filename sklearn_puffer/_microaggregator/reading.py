@@ -64,6 +64,7 @@ class Settings:
         The unit of distance of columns.
     remainder : {"drop", "passthrough"}
     seed : int or None
+    n_jobs : int or None
     """
 
     guarantee: Guarantee
@@ -78,6 +79,7 @@ class Settings:
     weights: Mapping[Any, Any]
     remainder: str
     seed: int | None
+    n_jobs: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
