@@ -185,3 +185,22 @@ def test_third_parties_are_told_of_by_near_matches_and_by_parts_are_not(matching
     share, wanted = ((own["secret"] == "a")[who].mean() for who in (nearer & of_b, of_b))
     told = (wanted - share) / math.sqrt(wanted * (1 - wanted) / (nearer & of_b).sum())
     assert told > 1.0 if matching == "nearest" else abs(told) < 4.0  # 5 on average, and 0
+
+
+@pytest.mark.parametrize("matching", ["nearest", "parts", "random"])
+def test_of_every_single_row_the_holder_has_a_secret_as_often_as_the_flows_say(matching):
+    n, times = 14, 300
+    secret = np.array(["a", "b", "a", "a", "b", "a", "a"] * 2)
+    at = np.random.default_rng(1).normal(size=n) + (secret == "b")
+    rows = pd.DataFrame({"secret": secret, "at": at, "whose": np.arange(n) * 1.0})
+    weights = {"whose": 1e9}
+    fitted, releases = released_often(
+        rows, ["at", "whose"], times, matching=matching, weights=weights
+    )
+    held = np.zeros(n)
+    for released in releases:
+        held[released["whose"].to_numpy().astype(int)] += secret == "a"
+    sizes = pd.Series(secret).value_counts()
+    for row, b in enumerate(secret):
+        wanted = fitted.flows_.loc["a", b] * sizes["a"] / sizes[b]
+        assert abs(held[row] / times - wanted) < 5.0 * math.sqrt(wanted * (1.0 - wanted) / times)
