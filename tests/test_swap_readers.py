@@ -189,7 +189,7 @@ def test_third_parties_are_told_of_by_near_matches_and_by_parts_are_not(matching
 
 @pytest.mark.parametrize("matching", ["nearest", "parts", "random"])
 def test_of_every_single_row_the_holder_has_a_secret_as_often_as_the_flows_say(matching):
-    n, times = 14, 300
+    n, times = 14, 120
     secret = np.array(["a", "b", "a", "a", "b", "a", "a"] * 2)
     at = np.random.default_rng(1).normal(size=n) + (secret == "b")
     rows = pd.DataFrame({"secret": secret, "at": at, "whose": np.arange(n) * 1.0})
