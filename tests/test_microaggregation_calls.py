@@ -19,13 +19,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from sklearn_puffer import (
-    PufferfishMicroaggregator,
-    PufferfishSwap,
-    PufferfishWarning,
-    audit,
-    report,
-)
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishWarning
 from sklearn_puffer._microaggregator import coordinates
 
 KEY = b"blake2b:" + bytes(range(24))
@@ -212,13 +206,3 @@ def test_what_a_lazy_table_cannot_have_is_refused_by_name(options, y, message):
     options = {"sensitive": "ill", "public": ["score"], **options}
     with pytest.raises((TypeError, ValueError), match=message):
         PufferfishMicroaggregator(**options).fit(lazy, y)
-
-
-@pytest.mark.parametrize("kind", [PufferfishMicroaggregator, PufferfishSwap])
-@pytest.mark.parametrize("page", [report, audit])
-def test_pages_that_have_no_words_for_a_mechanism_yet_refuse_it_by_name(page, kind):
-    table = patients()[["ill", "age"]].assign(id=range(600))
-    options = {"ids": "id"} if kind is PufferfishSwap else {}
-    release = kind(sensitive="ill", public=["age"], **options).fit(table)
-    with pytest.raises(TypeError, match=f"PufferfishNoiser fits, and {kind.__name__} releases"):
-        page(release, table) if page is audit else page(release)

@@ -171,6 +171,13 @@ class PufferfishMicroaggregator(TableRelease):
     >>> released = rows.transform(pd.DataFrame({"age": [41, 67, 200]}))
     >>> bool(released["age"].isin(rows.prototypes_["age"]).all())
     True
+
+    Readers may know the ward of a row; each has a channel of its own:
+
+    >>> table["ward"] = rng.choice(["A", "B"], 2000)
+    >>> rows = PufferfishMicroaggregator(sensitive="ill", known="ward", n_prototypes=8).fit(table)
+    >>> list(rows.transform(table).columns), list(rows.channel_)
+    (['age', 'ward'], ['A', 'B'])
     """
 
     def __init__(
