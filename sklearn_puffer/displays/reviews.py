@@ -164,7 +164,7 @@ class AuditDisplay(Display):
     >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(table)
     >>> display = AuditDisplay.from_audit(audit(noiser, table), most=1)
     >>> display.allowed.round(3), display.n_left_out
-    (array([0.982]), 5)
+    (array([0.982]), 7)
     >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
