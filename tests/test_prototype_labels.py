@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from sklearn_puffer import PufferfishMicroaggregator
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
 from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes, with_scores
 from sklearn_puffer._microaggregator.release import read, written
@@ -166,6 +167,31 @@ def test_mean_changes_leave_scores_out():
         for a in range(len(prototypes))
     ]
     assert np.allclose(changes.mean(), expected, atol=1e-12)
+    heights, own = (
+        of[:, 4] for of in (rows.dense(), prototypes.coordinates.rows(prototypes.rows).dense())
+    )
+    apart = [[np.abs(heights[codes == a] - place).mean() for place in own] for a in range(len(own))]
+    assert np.allclose(changes.scores(), apart, atol=1e-12)
+    plain = Changes(prototypes_of(X, None))
+    assert not plain.scores().any()
+
+
+def test_the_channel_keeps_what_a_label_makes_of_rows(monkeypatch):
+    rng = np.random.default_rng(3)
+    b = rng.integers(0, 4, 900) / 3.0
+    X = pd.DataFrame(
+        {"b": b, "ill": rng.random(900) < 0.2 + 0.5 * b, "place": rng.integers(0, 3, 900)}
+    )
+    y = b + 0.1 * rng.normal(size=900) > 0.5
+    moved = []
+    for own in (Changes.scores, lambda changes: np.zeros_like(changes.mean())):
+        monkeypatch.setattr(Changes, "scores", own)
+        rows = PufferfishMicroaggregator(0.3, sensitive="ill", n_prototypes=12).fit(X, y)
+        codes, channel = rows.labels_, rows.channel_.toarray()
+        heights = (rows.prototypes_["b"] > 0.5).to_numpy()
+        moved.append(channel[codes] @ heights @ np.where(y, -1.0, 1.0))
+        assert rows.certificate_.loss <= 0.3
+    assert moved[0] < moved[1]
 
 
 def test_scores_are_exact_sums_whatever_the_order():

@@ -83,8 +83,8 @@ class PufferfishMicroaggregator(TableRelease):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"
-        How many typical rows there are at most. "auto" tries 8, 30 and 100, as long as the change
-        falls, and takes what changes least.
+        How many typical rows there are at most. "auto" tries 8, 30 and 60, as long as the
+        change falls, and takes what changes least.
     min_size : int, default=30
         The fewest fitted rows that a typical row stands for.
     level : float or None, default=0.95
@@ -94,7 +94,7 @@ class PufferfishMicroaggregator(TableRelease):
         ``min_size`` fitted rows: spreads and margins are kept, what hangs together within a group
         is not.
     label_weight : float, default=2.0
-        How much the y of `fit` counts where rows are grouped; 0 leaves it out.
+        How much the y of `fit` counts where rows are grouped, and move; 0 leaves it out.
     weights : dict, default=None
         The unit of distance of columns, in the place of their standard deviation (of 1 for a change
         of category).

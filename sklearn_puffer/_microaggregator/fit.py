@@ -71,8 +71,8 @@ from sklearn_puffer._tables import (
     values_frame,
 )
 
-CANDIDATES = (8, 30, 100)
-"""Numbers of prototypes that "auto" tries, ascending, as long as the change falls."""
+CANDIDATES = (8, 30, 60)
+"""Numbers of prototypes that "auto" tries, ascending, as long as what is minimised falls."""
 
 # ------------------------------------------------------------------------------ one number of them
 
@@ -173,6 +173,8 @@ class Tried:
         Of the set of each stratum, sensitive column and joined label; None: as counted.
     change, grouping : float
         The change a column, in standard deviations; and if every row became its own typical row.
+    objective : float
+        What is minimised: the change, and where there are labels that of their scores as well.
     """
 
     candidate: Candidate
@@ -181,6 +183,7 @@ class Tried:
     error: float | None
     change: float
     grouping: float
+    objective: float
 
     @property
     def prototypes(self) -> Prototypes:
@@ -292,26 +295,35 @@ def _changes(
 
 @dataclass(frozen=True, eq=False)
 class _Posed:
-    """A candidate whose programs are posed, and not solved yet; see `Tried`."""
+    """A candidate whose programs are posed, and not solved yet; see `Tried`.
+
+    Attributes
+    ----------
+    distances, scores : list of ndarray
+        What rows of a change by, and their scores, where they are released as b.
+    """
 
     candidate: Candidate
     parts: list[Part]
     sample_codes: IntArray
     error: float | None
     distances: list[FloatArray]
+    scores: list[FloatArray]
 
     def solved(self, channels: Iterator[IntegerRows]) -> Tried:
         """Return it with the next of the channels for each of its programs."""
         parts = [p if p.problem is None else replace(p, channel=next(channels)) for p in self.parts]
         total = sum(part.total for part in parts)
         constant = np.asarray(sum(part.shares * part.total for part in parts)) / total
-        change, grouping = 0.0, 0.0
-        for part, distances in zip(parts, self.distances, strict=True):
+        change, grouping, objective = 0.0, 0.0, 0.0
+        for part, distances, scores in zip(parts, self.distances, self.scores, strict=True):
             weight = part.total / total / len(self.candidate.read.public)
             flows = part.shares[:, None] * part.matrix(constant)
             change += weight * float((flows * distances).sum())
+            objective += weight * float((flows * (distances + scores)).sum())
             grouping += weight * float(part.shares @ np.diag(distances))
-        return Tried(self.candidate, parts, self.sample_codes, self.error, change, grouping)
+        codes = self.sample_codes
+        return Tried(self.candidate, parts, codes, self.error, change, grouping, objective)
 
 
 def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
@@ -322,14 +334,15 @@ def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
     parts = [_counted_part(candidate, k, least) for k in range(read.n_strata)]
     n_families = sum(len(p.groups) + len(p.joined) for p in parts if p.total >= least)
     share = None if settings.level is None else error / max(n_families, 1)
-    apart = [each.mean() for each in _changes(prototypes, read.sample, codes, parts)]
+    changes = list(_changes(prototypes, read.sample, codes, parts))
+    apart, scores = [each.mean() for each in changes], [each.scores() for each in changes]
     epsilon = settings.guarantee.notion.epsilon
     for k, part in enumerate(parts):
         if part.total >= least:
-            inner = apart[k][np.ix_(part.there, part.there)]
+            inner = (apart[k] + scores[k])[np.ix_(part.there, part.there)]
             problem = ChannelProblem(_bounded(part, share), part.groups[0].sizes, inner, epsilon)
             parts[k] = replace(part, problem=problem)
-    return _Posed(candidate, parts, codes, share, apart)
+    return _Posed(candidate, parts, codes, share, apart, scores)
 
 
 def _channels(problems: Sequence[ChannelProblem], n_jobs: int | None) -> Iterator[IntegerRows]:
@@ -391,9 +404,9 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
         posed = _posed(settings, candidate, error)
         problems = [part.problem for part in posed.parts if part.problem is not None]
         tried.append(posed.solved(_channels(problems, settings.n_jobs)))
-        if len(tried) > 1 and tried[-1].change >= tried[-2].change:
-            break  # the change falls and then rises, and programs of more are the slow ones
-    return LearntRows(settings, read, tried, min(tried, key=lambda each: each.change))
+        if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
+            break  # it falls and then rises, and programs of more are the slow ones
+    return LearntRows(settings, read, tried, min(tried, key=lambda each: each.objective))
 
 
 # ------------------------------------------------------------------------------------ what is said

@@ -297,9 +297,9 @@ class Changes:
 
     .. math:: d(a, b) = \frac{1}{N_a} \sum_{x \in a} \sum_k |z_k(x) - z_k(t_b)|
 
-    over columns, where a category that is another one counts 2 halves, and scores of labels do not
-    count. Rows are added in blocks. Sums are whole multiples of the step of the coordinates, so
-    they depend on the order of rows no more than counts do.
+    over columns, where a category that is another one counts 2 halves. Scores of labels count
+    apart, in `scores`. Rows are added in blocks. Sums are whole multiples of the step of the
+    coordinates, so they depend on the order of rows no more than counts do.
 
     Parameters
     ----------
@@ -309,9 +309,8 @@ class Changes:
     def __init__(self, prototypes: Prototypes) -> None:
         self._prototypes = prototypes
         space, count = prototypes.coordinates, len(prototypes)
-        # without the coordinates of labels, which are not released
-        columns = prototypes.points.numbers.T[: len(space.number_axes)]
-        self._numbers = [_NumberSums(column, space.step) for column in columns]
+        # those of labels come last, and are not released
+        self._numbers = [_NumberSums(column, space.step) for column in prototypes.points.numbers.T]
         self._places = [
             _PlaceCounts(axis, places)
             for axis, places in zip(space.placed_axes, prototypes.points.places, strict=True)
@@ -321,7 +320,7 @@ class Changes:
     def add(self, points: Points, codes: IntArray, weights: Array | None = None) -> None:
         """Add some rows, which are of these prototypes."""
         self._sizes += np.bincount(codes, weights, len(self._sizes))
-        for numbers, column in zip(self._numbers, points.numbers.T, strict=False):
+        for numbers, column in zip(self._numbers, points.numbers.T, strict=True):
             numbers.add(column, codes, weights)
         for counts, places in zip(self._places, points.places, strict=True):
             counts.add(places, codes, weights)
@@ -336,7 +335,7 @@ class Changes:
         space = self._prototypes.coordinates
         of_axis: dict[Name, FloatArray] = {}
         parts = [
-            *zip(space.number_axes, (sums.totals() for sums in self._numbers), strict=True),
+            *zip(space.number_axes, (sums.totals() for sums in self._numbers), strict=False),
             *zip(space.placed_axes, self._mismatches(), strict=True),
         ]
         sizes = np.maximum(self._sizes, 1.0)[:, None]
@@ -348,13 +347,19 @@ class Changes:
         """Return d, shape (M, M)."""
         return np.asarray(sum(self.by_column().values()))
 
+    def scores(self) -> FloatArray:
+        """Return the mean change of what labels make of the rows, shape (M, M)."""
+        labels = self._numbers[len(self._prototypes.coordinates.number_axes) :]
+        totals = sum((sums.totals() for sums in labels), np.zeros(2 * (len(self._sizes),)))
+        return np.asarray(totals / np.maximum(self._sizes, 1.0)[:, None])
+
     def unchanged(self) -> dict[Name, FloatArray]:
         """Return the share of the rows of a whose column is that of b, shape (M, M), by name.
 
         Numbers are the same where their coordinates are.
         """
         space, sizes = self._prototypes.coordinates, np.maximum(self._sizes, 1.0)[:, None]
-        numbers = zip(space.number_axes, self._numbers, strict=True)
+        numbers = zip(space.number_axes, self._numbers, strict=False)
         same = {axis.name: sums.same() for axis, sums in numbers}
         for axis, counts in zip(space.placed_axes, self._places, strict=True):
             if not isinstance(axis, NumberAxis):
