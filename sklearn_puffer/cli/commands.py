@@ -74,8 +74,8 @@ def fit(args: Any) -> None:
     own = mechanism != "noise"
     with growing_file(args.artifact, force=args.force, private=own) as out:
         out.write(artifact)
-    more = f"; puffer report {args.artifact} shows all of it" if mechanism == "noise" else ""
-    tell(f"wrote {', '.join(map(str, paths))}{more}")
+    shows = f"puffer report {args.artifact} shows all of it"
+    tell(f"wrote {', '.join(map(str, paths))}; {shows}")
 
 
 def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
