@@ -104,8 +104,9 @@ class PufferfishMicroaggregator(TableRelease):
     random_state : int or None, default=None
         None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
     n_jobs : int or None, default=None
-        Processes that solve the programs of strata; None is one. The release is the same. Without
-        ``known`` there is one program at a time, which more of them do not speed up.
+        Processes that solve the programs of strata; None is one. The release is the same. They take
+        seconds to start, so small programs gain nothing, nor does a fit without ``known``, which
+        solves one program at a time.
     verbose : int, default=0
         1 shows after two seconds on standard error what is done, and how much is left.
 
