@@ -575,23 +575,23 @@ def test_a_plan_is_json_without_rows(found):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess(both_ways):
+@pytest.mark.parametrize(("both_ways", "draws"), [(False, 40), (True, 20)])
+def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess(both_ways, draws):
     found = []
-    for seed in range(16):
+    for seed in range(draws):
         rng = np.random.default_rng(seed)
-        rows = pd.DataFrame({"a": rng.normal(size=200), "b": rng.integers(0, 5, 200)})
-        codes = rng.integers(0, 2, 200)
-        halves = measured.halves_of(200, seed)
-        own = measured.Secrets("s", ["x", "y"], codes)
+        rows = pd.DataFrame({"a": rng.normal(size=240), "b": rng.integers(0, 5, 240)})
+        codes = rng.integers(0, 3, 240)
+        halves = measured.halves_of(240, seed)
+        own = measured.Secrets("s", ["x", "y", "z"], codes)
         own = replace(own, pairs=measured.pairs_to_attack(own, halves))
         given = seen(rows, ["a", "b"])
         rounds = [halves, halves[::-1]] if both_ways else [halves]
         found.append(measured.attacked(given, [own], rounds, QUICK, copies=True))
     figures = np.array([each.auc for each in found])
     assert abs(figures.mean() - 0.5) < 3.5 * figures.std() / math.sqrt(len(found))
-    assert sum(each.low <= 0.5 <= each.high for each in found) >= 13
-    assert sum(each.least > 0.5 for each in found) <= 2
+    assert sum(each.low <= 0.5 <= each.high for each in found) >= 0.85 * draws
+    assert sum(each.least > 0.5 for each in found) <= 0.15 * draws
 
 
 def test_the_area_and_its_variance_are_those_of_all_pairs_and_of_drawing_anew():
