@@ -171,17 +171,17 @@ def test_the_true_loss_is_within_the_budget_in_95_of_100_drawn_tables(law):
 def missed(monkeypatch, n_tables):
     """Return in how many drawn tables some true mass lies outside its bounds, whichever number."""
     law, found = LAWS["auto"][2](np.random.default_rng(0)), 0
-    monkeypatch.setattr(fit, "least_change", _constant)
+    monkeypatch.setattr(fit, "least_change", _identity)  # all numbers are tried
     for seed in range(n_tables):
         table, which = law.drawn(np.random.default_rng(seed), 600)
         tried = learnt(table, sensitive="secret").tried
-        assert len(tried) > 1
+        assert len(tried) == 3
         found += any(_outside(each, law.secrets[which]) for each in tried)
     return found
 
 
-def _constant(problem):
-    return rows_of(np.tile(problem.shares, (problem.n, 1)))
+def _identity(problem):
+    return rows_of(np.eye(problem.n))
 
 
 def _outside(tried, chances):
@@ -512,7 +512,7 @@ def test_a_level_that_is_not_shared_is_noticed(monkeypatch):
     whole = SecretCounts.boxes
     monkeypatch.setattr(SecretCounts, "boxes", boxes)
     with pytest.raises(AssertionError):
-        check_bounds(monkeypatch, 40)
+        check_bounds(monkeypatch, 100)
 
 
 @pytest.mark.slow
