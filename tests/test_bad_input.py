@@ -374,7 +374,7 @@ ARRAYS = [
     (TypeError, r"dense data is required", sparse.csr_matrix(ARRAY)),
     (ValueError, r"column 1 has 60 missing value\(s\)", ARRAY * [1, np.nan, 1]),
     (ValueError, r"column 2 contains infinity", ARRAY + np.array([0, 0, np.inf])),
-    (TypeError, r"column 0 holds dates", ARRAY.astype("M8[s]")),
+    (ValueError, r"column 0 holds dates[\s\S]*column 1 holds dates", ARRAY.astype("M8[s]")),
     (ValueError, r"Complex data not supported", ARRAY * 1j),
     (TypeError, r"column 1 holds mixed", np.array([[0, "a"], [1, 2]] * 30, dtype=object)),
 ]

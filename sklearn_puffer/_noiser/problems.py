@@ -196,6 +196,8 @@ def composable(problem: Problem, notion: Notion) -> bool:
     """Return whether the groups' panels are known, with and without noise."""
     if notion.leaves_events_out or any(len(group) != 1 for group in problem.groups):
         return False
+    if problem.hangs_together:  # panels compose for rows that are independent given the secret
+        return False
     return all(
         not part.is_free and has_exact_loss(problem, part, notion) for [part] in problem.groups
     )
