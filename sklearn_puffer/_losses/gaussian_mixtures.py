@@ -148,9 +148,12 @@ def _masses(
     across = left < 0.0
     near = np.where(across, 0.0, left)
     mass, error = density.masses(near, right, np.where(across, right, width))
-    inner = np.where(across, -left, 0.0)
-    more, more_error = density.masses(np.zeros_like(inner), inner, inner)
-    return mass + more, error + more_error
+    if across.any():
+        inner = -left[across]
+        more, more_error = density.masses(np.zeros_like(inner), inner, inner)
+        mass[across] += more
+        error[across] += more_error
+    return mass, error
 
 
 def _farther(

@@ -172,13 +172,13 @@ class GaussianStudent:
         far = left >= self.end
         mass[far], error[far] = self._far_masses(left[far], right[far], width[far])
         near = ~far
-        inside = right[near] < self.end
-        near_mass, near_error = self._near_masses(left[near], right[near], width[near])
-        beyond = np.maximum(right[near], self.end)
-        end = np.full(beyond.size, self.end)
-        rest, rest_error = self._far_masses(end, beyond, beyond - self.end)
-        mass[near] = near_mass + np.where(inside, 0.0, rest)
-        error[near] = near_error + np.where(inside, 0.0, rest_error)
+        mass[near], error[near] = self._near_masses(left[near], right[near], width[near])
+        out = np.flatnonzero(near & (right >= self.end))
+        if out.size:
+            end, beyond = np.full(out.size, self.end), right[out]
+            rest, rest_error = self._far_masses(end, beyond, beyond - self.end)
+            mass[out] += rest
+            error[out] += rest_error
         return mass, error
 
     def _far_masses(self, left: FloatArray, right: FloatArray, width: FloatArray) -> WithError:

@@ -32,7 +32,8 @@ class Expansion(NamedTuple):
     """The log density around points, in arrays of their shape.
 
     ``value`` and ``slope`` are right to within ``value_error`` and ``slope_error``; within the
-    radius asked for, the second derivative lies between ``lowest`` and ``highest``.
+    radius asked for, the log density lies between ``least`` and ``most``, and its second derivative
+    between ``lowest`` and ``highest``.
     """
 
     value: FloatArray
@@ -41,9 +42,11 @@ class Expansion(NamedTuple):
     highest: FloatArray
     value_error: FloatArray
     slope_error: FloatArray
+    least: FloatArray
+    most: FloatArray
 
 
-Within = tuple[tuple[Expansion, Ends], tuple[Expansion, Ends], FloatArray]
+Within = tuple[Expansion, Expansion, FloatArray]
 
 
 # Rounding, with u = 2^-53. `SPECIAL` is what is allowed for erfcx, exp, log and log_ndtr together
@@ -129,11 +132,6 @@ class MixtureDistribution(ABC):
         least, most = self._in_chunks(self._masses, low, high)
         return least, most
 
-    def log_bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds on the log density over each finite panel."""
-        least, most = self._in_chunks(self._log_bounds, low, high)
-        return least, most
-
     def expansion(self, middle: FloatArray, radius: FloatArray) -> Expansion:
         """Return the log density around each middle."""
         return Expansion(*self._in_chunks(self._expansion, middle, radius))
@@ -160,13 +158,6 @@ class MixtureDistribution(ABC):
         most = np.minimum(sums[1] * (1.0 + SLACK) + _TINY, 1.0)
         return np.minimum(np.maximum(sums[0] * (1.0 - SLACK) - _TINY, 0.0), most), most
 
-    def _log_bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        _, near, far = self._distances(low, high)
-        ranges = self._ranges(near, far)
-        least = log_sum(ranges.log_low + self._log_weights, axis=0)
-        most = log_sum(ranges.log_high + self._log_weights, axis=0)
-        return least - rounding(least), most + rounding(most)
-
     def _expansion(self, middle: FloatArray, radius: FloatArray) -> tuple[FloatArray, ...]:
         value, slope, value_error, slope_error = self._at(middle)
         reach = radius * (1.0 + SLACK) + np.abs(middle) * ARGUMENT
@@ -174,7 +165,10 @@ class MixtureDistribution(ABC):
         ranges = self._ranges(near, far)
         rarest, likeliest = _chances(ranges, self._log_weights)
         lowest, highest = _curvature(ranges, side, slope, rarest, likeliest)
-        return value, slope, lowest, highest, value_error, slope_error
+        least = log_sum(ranges.log_low + self._log_weights, axis=0)
+        most = log_sum(ranges.log_high + self._log_weights, axis=0)
+        least, most = least - rounding(least), most + rounding(most)
+        return value, slope, lowest, highest, value_error, slope_error, least, most
 
     def _at(self, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return log h and its slope at points, and their errors."""
@@ -315,18 +309,18 @@ class DistributionPair:
 
     def look(self, low: FloatArray, high: FloatArray) -> View:
         """Return what is known of finite panels, which no anchor lies strictly within."""
-        (first, p_bounds), (second, q_bounds), radius = self._within(low, high)
-        low_f, high_f, value, error = _taylor(first, second, radius)
-        log_low = np.maximum(low_f, p_bounds[0] - q_bounds[1])
-        log_high = np.minimum(high_f, p_bounds[1] - q_bounds[0])
-        least_p, most_p = _by_density(high - low, *p_bounds)
-        least_q, most_q = _by_density(high - low, *q_bounds)
+        p, q, radius = self._within(low, high)
+        low_f, high_f, value, error = _taylor(p, q, radius)
+        log_low = np.maximum(low_f, p.least - q.most)
+        log_high = np.minimum(high_f, p.most - q.least)
+        least_p, most_p = _by_density(high - low, p.least, p.most)
+        least_q, most_q = _by_density(high - low, q.least, q.most)
         ends = log_low, np.maximum(log_high, log_low)
         return View(*ends, value + error, value - error, error, least_p, most_p, least_q, most_q)
 
     def slopes(self, low: FloatArray, high: FloatArray) -> Slopes:
         """Return how f runs within finite panels."""
-        (p, p_bounds), (q, q_bounds), radius = self._within(low, high)
+        p, q, radius = self._within(low, high)
         middle = _around(low, high)[0]
         *_, value, error = _taylor(p, q, radius)
         lowest, highest = p.lowest - q.highest, p.highest - q.lowest
@@ -337,14 +331,13 @@ class DistributionPair:
         off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
         size = np.maximum(np.abs(lowest), np.abs(highest))
         f = value, p.slope - q.slope, off, highest - lowest, size
-        tops = p_bounds[1], q_bounds[1]
-        return Slopes(*f, p_slope, bends[0], q_slope, bends[1], radius, *tops)
+        return Slopes(*f, p_slope, bends[0], q_slope, bends[1], radius, p.most, q.most)
 
     def _within(self, low: FloatArray, high: FloatArray) -> Within:
-        """Return expansions and bounds of both densities; `slopes` asks for those of `look`."""
+        """Return expansions of both densities; `slopes` asks for those of `look`."""
         if not (np.array_equal(low, self._last[0]) and np.array_equal(high, self._last[1])):
             middle, radius = _around(low, high)
-            p, q = ((h.expansion(middle, radius), h.log_bounds(low, high)) for h in self._both)
+            p, q = (h.expansion(middle, radius) for h in self._both)
             self._last = low, high, (p, q, radius)
         seen: Within = self._last[2]
         return seen
