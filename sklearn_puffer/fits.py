@@ -279,7 +279,9 @@ class MixtureFit:
         scores = [self._bic(model, rows, unit) for model in models]
         best = models[int(np.argmin(scores))]
         d = rows.shape[1]
-        covariances = np.broadcast_to(best.covariances_, (len(best.weights_), d, d))
+        covariances = np.broadcast_to(
+            best.covariances_.reshape(-1, d, d), (len(best.weights_), d, d)
+        )
         return _mixture(
             best.weights_,
             sample.mean + best.means_ * scale,
@@ -297,22 +299,23 @@ class MixtureFit:
     ) -> EMFit:
         from sklearn.mixture import GaussianMixture as EMFit  # heavy, and few fit mixtures
 
-        tied = self.covariance == "common"
+        kind = self._kind(rows)
         model = EMFit(
             size,
-            covariance_type="tied" if tied else "full",
+            covariance_type=kind,
             tol=self.tol,
             reg_covar=self.floor**2,
             max_iter=self.max_iter,
-            n_init=self.n_init if start is None else 1,
+            n_init=self.n_init if start is None and size > 1 else 1,
             random_state=self.random_state,
         )
         if start is not None:
             precisions = np.linalg.inv(start.covariances)
+            shapes = {"tied": precisions[0], "diag": precisions[:, 0], "full": precisions}
             model.set_params(
                 weights_init=start.weights,
                 means_init=start.rows,
-                precisions_init=precisions[0] if tied else precisions,
+                precisions_init=shapes[kind],
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -326,6 +329,14 @@ class MixtureFit:
                     "components."
                 )
         return model
+
+    def _kind(self, rows: FloatArray) -> str:
+        """Return which covariances to fit; of one column a diagonal is the whole, and quicker."""
+        if self.covariance == "common":
+            return "tied"
+        # the variance of a diagonal is E[x^2] - E[x]^2, which loses digits far from 0
+        one = rows.shape[1] == 1 and float(np.abs(rows).max()) < 1e4 * self.floor
+        return "diag" if one else "full"
 
     def _bic(self, model: EMFit, rows: FloatArray, sample: _Sample) -> float:
         """Return -2 log likelihood + (number of parameters) log n, of all n rows."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from sklearn_puffer import fits
 from sklearn_puffer.fits import GaussianFit, MixtureFit, bootstrap
@@ -276,3 +277,19 @@ def test_values_whose_powers_are_no_floats_are_refused_by_their_size(fit, unit):
 def test_values_of_any_other_size_are_fitted_in_their_unit(unit):
     prior = GaussianFit().fit([[0.0], [unit]], [1, 1], [unit / 2])
     assert (prior.means[0], prior.scales[0]) == pytest.approx((unit / 2, unit / 2))
+
+
+# far from 0 in units of the spread, and narrow there, E[x^2] - E[x]^2 is mere rounding
+@pytest.mark.parametrize(("values", "spread"), [(5, 1.0), (1, 3e-5)])
+def test_a_mixture_of_one_column_is_that_of_full_covariances(values, spread):
+    rows = np.concatenate([np.arange(40) % values, 9.3 + np.arange(60) % values])[:, None]
+    found = MixtureFit(n_components=2).fit(rows, np.ones(100), [spread])
+    scaled = (np.sort(rows, axis=0) - rows.mean()) / spread
+    full = SklearnMixture(2, tol=1e-4, reg_covar=1e-6, max_iter=500, n_init=3, random_state=0).fit(
+        scaled
+    )
+    order = np.argsort(full.means_[:, 0])
+    np.testing.assert_allclose(found.weights, full.weights_[order], rtol=1e-9)
+    np.testing.assert_allclose(
+        found.scales, np.sqrt(full.covariances_[order, 0, 0]) * spread, rtol=1e-9
+    )
