@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from old_swap import swap as old_swap
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_puffer import (
@@ -14,6 +15,7 @@ from sklearn_puffer import (
     PufferfishSwap,
     audit,
 )
+from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 QUICK = {"attackers": LogisticRegression(), "repeats": 1}
@@ -206,3 +208,11 @@ def test_combinations_and_merged_secrets_of_a_swap_are_audited():
         (x, y) for x in (False, True) for y in (False, True)
     }
     assert not found.findings
+
+
+def test_dates_are_numbers_to_attackers():
+    table = make_people(300, 0)
+    swap = PufferfishSwap(1.0, sensitive="ill", ids=["client", "mail"], public=["since", "visits"])
+    noon = table.assign(since=table["since"].dt.tz_localize("UTC") + pd.Timedelta(hours=12))
+    told, again = (audit(clone(swap).fit(rows), rows, **QUICK).control for rows in (table, noon))
+    assert [each.auc for each in again] == pytest.approx([each.auc for each in told])

@@ -18,7 +18,7 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, quoted
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._tables import Features, Name, frame_table
+from sklearn_puffer._tables import Features, Name, first_values, frame_table, in_days
 
 TRAIN, CHOOSE = 0.4, 0.2
 COPIES = "copies in the release"
@@ -85,7 +85,7 @@ _LEAST = 1e-12
 def seen(rows: Any, columns: Sequence[Name]) -> Any:
     """Return rows as attackers are given them."""
     source = frame_table(rows)
-    features = Features.of({name: source.values(name) for name in columns})
+    features = Features.of({name: in_days(first_values(source, name)) for name in columns})
     return features.without_many_levels(MOST_LEVELS).frame
 
 

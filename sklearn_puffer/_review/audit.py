@@ -211,10 +211,11 @@ def audit(
     >>> found = audit(noiser, held, LogisticRegression())
     >>> found.findings, found.caught
     ((), True)
-    >>> found.table[["secret", "against", "allowed", "auc_allowed"]].round(3)
-      secret against  allowed  auc_allowed
-    0     no     yes      4.0        0.982
-    1    yes      no      4.0        0.982
+    >>> found.readers[["reader", "allowed"]]
+                      reader  allowed
+    0           fresh models      4.0
+    1           better model      4.0
+    2  average of 5 releases      NaN
     """
     _check_fitted(estimator)
     chosen = attackers_of(attackers)

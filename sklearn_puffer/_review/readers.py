@@ -26,7 +26,7 @@ from sklearn_puffer._review.attack import (
 )
 from sklearn_puffer._review.exact_tests import Budget, Reader
 from sklearn_puffer._review.measured import Secrets, is_words
-from sklearn_puffer._tables import Name, frame_table, row_digests
+from sklearn_puffer._tables import Name, first_values, frame_table, row_digests
 
 _LEAST = 1e-12
 _FEW = 0.9  # released rows that are typical rows, below which what is published is no use
@@ -203,7 +203,7 @@ def _looked_up(release: Release, codes: Array, n_labels: int) -> tuple[FloatArra
 
 def _digests(rows: Any, names: Sequence[Name]) -> Array:
     table = frame_table(rows)
-    return np.asarray(row_digests({name: table.values(name) for name in names}))
+    return np.asarray(row_digests({name: first_values(table, name) for name in names}))
 
 
 def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:

@@ -763,7 +763,7 @@ def report(
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
     >>> told = report(noiser, name="loans", by="A. Clerk")
     >>> [section["title"] for section in told.to_dict()["sections"]][:3]
-    ['At a glance', 'Conditions', 'Signature']
+    ['At a glance', 'Conditions', 'What you must decide']
     >>> told.html.startswith("<!doctype html>"), told.holds
     (True, True)
     """
@@ -915,8 +915,9 @@ def _decide(noiser: Any, certificate: Any) -> Section:
         f"Second releases: release {again}.",
     ]
     if ids is not None:
+        names = ", ".join(map(shown, ids if isinstance(ids, list | tuple) else [ids]))
         sentences.insert(
-            1, f"Ids: whether {quoted(ids)} say something of a person, as numbers given by date do."
+            1, f"Ids: whether {names} say something of a person, as numbers given by date do."
         )
     return Section("What you must decide", sentences=sentences)
 
@@ -1043,11 +1044,18 @@ def _table(title: str, frame: Any, names: Sequence[str], note: str = "") -> list
     """Return the first rows of a table, by those of its columns that it has."""
     heads = [name for name in names if name in frame.columns]
     rows = [
-        [f"{value:.3g}" if isinstance(value, float) else shown(value) for value in row]
+        [_cell(value) for value in row]
         for row in frame[heads].head(_MOST_OF_A_TABLE).itertuples(index=False, name=None)
     ]
     cells = [[name.replace("_", " ") for name in heads], *rows]
     return [Section(title, note, cells)] if len(frame) else []
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a table shows it; what does not apply is a dash."""
+    if not isinstance(value, float):
+        return shown(value)
+    return "-" if math.isnan(value) else f"{value:.3g}"
 
 
 def _absent(what: str, why: str) -> Section:

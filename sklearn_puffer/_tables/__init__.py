@@ -100,7 +100,7 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
     standard_deviation,
 )
-from sklearn_puffer._tables.times import UNITS
+from sklearn_puffer._tables.times import UNITS, in_days
 from sklearn_puffer._tables.values import (
     LARGEST_DIGEST,
     Faults,

@@ -81,6 +81,19 @@ def time_values(column: Any, name: Name, unit: str | None = None) -> Values | No
     return Values("integer", data, missing, unit=unit)
 
 
+def in_days(values: Values) -> Values:
+    """Return dates and durations as days, whatever their unit; other columns as they are.
+
+    >>> in_days(Values("integer", np.array([43200, 129600]), unit="timedelta64[s]")).data.tolist()
+    [0.5, 1.5]
+    """
+    if values.unit is None:
+        return values
+    days = values.data * (_SIZES[_size_of(values.unit)] / _SIZES["D"])
+    gone = values.missing
+    return Values("float", days if gone is None else np.where(gone, np.nan, days), gone)
+
+
 def _size_of(unit: str) -> str:
     return unit[unit.index("[") + 1 : -1]
 
