@@ -216,3 +216,12 @@ def test_dates_are_numbers_to_attackers():
     noon = table.assign(since=table["since"].dt.tz_localize("UTC") + pd.Timedelta(hours=12))
     told, again = (audit(clone(swap).fit(rows), rows, **QUICK).control for rows in (table, noon))
     assert [each.auc for each in again] == pytest.approx([each.auc for each in told])
+
+
+def test_a_label_of_tied_numbers_is_joined_by_the_quarters_that_there_are():
+    table = make_people(600, 0)
+    hours = np.where(np.arange(600) % 5 < 3, 40, 20 + np.arange(600) % 37)
+    swap = PufferfishSwap(1.0, sensitive="ill", ids=["client", "mail"], public=["age", "visits"])
+    found = audit(swap.fit(table), table.assign(hours=hours), task="hours", **QUICK)
+    joined = [reader for reader in found.readers["reader"] if reader.startswith("joins")]
+    assert 0 < len(joined) < 4

@@ -259,8 +259,9 @@ def joining(
     seen = release.after.copy()
     seen[beside(list(seen.columns), f"{name} as it is")] = kinds
     claims = {"boosted": learnt(boosted(40), seen, seen, release, secrets, codes)}
-    often = np.argsort(-np.bincount(kinds[kinds >= 0]), kind="stable")[:_MOST_LABELS]
-    for kind in often.tolist():
+    counts = np.bincount(kinds[kinds >= 0])  # a quarter of tied numbers may be empty
+    often = [kind for kind in np.argsort(-counts, kind="stable").tolist() if counts[kind]]
+    for kind in often[:_MOST_LABELS]:
         first = values[np.flatnonzero(kinds == kind)[0]]
         which = shown(first) if len(np.unique(values[kinds == kind])) == 1 else f"near {first:.4g}"
         yield Reader(
