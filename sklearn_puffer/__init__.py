@@ -53,7 +53,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # what is released by: an artifact may be that of any
-_MECHANISMS = ("_noiser", "_microaggregator")
+_MECHANISMS = ("_noiser", "_microaggregator", "_swap")
 _MODULES = {"accounting", "bounds", "calibration", "closed_forms", "fits", "iteration", "noise"}
 _MODULES |= {"couplings", "datasets", "displays", "notions", "priors", "users"}
 

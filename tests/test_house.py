@@ -17,6 +17,7 @@ import pandas as pd
 
 import sklearn_puffer
 from sklearn_puffer import noise, notions
+from sklearn_puffer._release import Mechanism
 
 PACKAGE = Path(sklearn_puffer.__file__).parent
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
@@ -227,6 +228,15 @@ def _subclasses_in(module, base):
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ClassDef) and base in map(ast.unparse, node.bases):
             yield module.unit, node.name
+
+
+def test_whoever_reads_an_artifact_knows_every_mechanism_that_writes_one():
+    for name in ("PufferfishNoiser", "PufferfishMicroaggregator", "PufferfishSwap"):
+        getattr(sklearn_puffer, name)
+    written = {kind for kind, each in Mechanism.kinds.items() if "puffer." in each.__module__}
+    code = "import sklearn_puffer as p; p.PufferfishRelease; print(*p._release.Mechanism.kinds)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(told.stdout.split()) == written - {""}
 
 
 def test_the_modules_of_a_line_form_no_circle():
