@@ -17,7 +17,6 @@ from scipy.special import ndtri
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import pairwise_distances
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, plain, quoted
 from sklearn_puffer._fits import learnable
@@ -115,12 +114,6 @@ class Attacked:
     high: float
     least: float
     most: float
-
-
-def halves_of(n_rows: int, seed: int) -> tuple[Array, Array]:
-    """Return two halves of so many rows."""
-    order = shuffle(np.arange(n_rows), random_state=seed)
-    return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
 
 
 def pairs_to_attack(secrets: Secrets, halves: Sequence[Array]) -> list[tuple[int, int]]:
