@@ -144,7 +144,7 @@ class PrototypeCertificate(Certificate):
             shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
         return f"{_new_row(self.facts, shift)} {_fitted_row(shift)}"
 
-    def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> NoReturn:
+    def check(self, table: Any, *, verbose: int = 0) -> NoReturn:
         """Refuse: a certificate of typical rows holds no distribution of the fitted rows.
 
         Raises

@@ -49,7 +49,6 @@ from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import COUNTED, Model, Settings
 from sklearn_puffer._noiser.utility import RawDistribution
 from sklearn_puffer._release import (
-    ConditionalMargins,
     LazyRows,
     Margin,
     ModelFacts,
@@ -425,15 +424,6 @@ def table_priors(read: TableRead) -> TablePriors:
     margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
     adversaries = list(distributions_of.values())
     return TablePriors(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
-
-
-def conditional_margins(read: TableRead, priors: TablePriors) -> ConditionalMargins:
-    """Return the margins of each column in the rows of each secret."""
-    totals = {
-        secret.name: dict(zip(secret.labels, read.rows.tally(secret).tolist(), strict=True))
-        for secret in read.secrets
-    }
-    return ConditionalMargins(priors.counted, read.bare_columns, totals)
 
 
 def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:

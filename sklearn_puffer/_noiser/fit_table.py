@@ -22,7 +22,6 @@ from sklearn_puffer._noiser.adversaries import (
     about_rows,
     as_drawn_priors,
     bootstrapped_distributions,
-    conditional_margins,
     table_priors,
 )
 from sklearn_puffer._noiser.conditional_priors import (
@@ -230,7 +229,6 @@ class Learnt(LearntMechanism):
             settings.guarantee.releases,
             priors.mixings,
             margins=priors.margins,
-            conditional=conditional_margins(self.read, priors),
             known=self.read.known,
             together=self.read.grouped,
         )

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
 from operator import attrgetter
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -45,17 +44,14 @@ from sklearn_puffer._noiser.scales import Calibrated, losses_at
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
 from sklearn_puffer._release import (
-    ConditionalMargins,
     Drift,
     Margin,
     RowGroups,
-    RowsOfSecrets,
     RowsTogether,
     SetLoss,
     compared_rows,
     jsonable,
     plain_record,
-    whole_rows,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._sets import (
@@ -67,12 +63,10 @@ from sklearn_puffer._sets import (
     work,
 )
 from sklearn_puffer._tables import (
-    AnyTable,
     CodeArray,
     Column,
     Name,
     Pair,
-    Placed,
     Secret,
     records_frame,
 )
@@ -202,8 +196,11 @@ class Against:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRelease:
-    """The secrets that a release protects, and the distribution of its columns.
+class FittedNoise:
+    """The noise of a fitted release, its columns and secrets, without the priors.
+
+    It holds no rows, and only distributions of single columns, in thousandths when it is saved. So
+    it is small, and can be pickled.
 
     Attributes
     ----------
@@ -217,10 +214,21 @@ class FittedRelease:
     groups : sequence of sequence of int
         Positions of the columns that are released jointly.
     columns : sequence of Column
+    theta, grids : ndarray of shape (n_columns,)
+        Scale and grid step of each column; 0 where the column is released unchanged.
+    whole : ndarray of bool of shape (n_columns,)
+        Columns that are released on whole numbers.
+    noise : Noise
+        Of any scale; that of all releases together.
+    notion : Notion
+    releases : int
+        How often the same rows are released; ``theta`` is that of all releases together.
+    mixings : tuple of Mixing or None
+        One a column, where some are unordered; their theta is -log(1 - rho).
+    together : RowGroups or None
+        Groups of rows that share their secret.
     margins : sequence of Margin
         The distribution of the values of each column, in thousandths of the rows.
-    conditional : ConditionalMargins or None
-        The same of the rows of each secret.
     known : sequence of sequence of int
         Positions of the columns that may be known besides, those known together in one.
     """
@@ -230,39 +238,93 @@ class FittedRelease:
     pairs: Mapping[Name, Sequence[Pair]]
     groups: Sequence[Sequence[int]]
     columns: Sequence[Column]
+    theta: FloatArray
+    grids: FloatArray
+    whole: Array
+    noise: Noise
+    notion: Notion
+    releases: int = 1
+    mixings: tuple[Mixing | None, ...] = ()
+    together: RowGroups | None = None
     margins: Sequence[Margin] = field(default=(), kw_only=True)
-    conditional: ConditionalMargins | None = field(default=None, kw_only=True)
     known: Sequence[Sequence[int]] = field(default=(), kw_only=True)
 
-    def check(self, X: Any, sensitive: Any = None) -> Drift:
+    def __post_init__(self) -> None:
+        """Drop the numbers seen in `fit` in columns that take any number."""
+        nothing, known = np.zeros(1), np.ones(1, dtype=bool)
+        columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
+        object.__setattr__(self, "columns", columns)
+
+    def check(self, X: Any) -> Drift:
         """Return whether rows still look like those of `fit`: see `Certificate`."""
-        return compared_rows(self, X, sensitive)
+        return compared_rows(self, X)
 
-    def margins_of_secrets(self) -> dict[Name, dict[Any, list[Margin]]]:
-        """Return the margins of the rows of each secret."""
-        assert self.conditional is not None
-        return self.conditional.margins()
+    def against(self, prior: Mapping[Any, Any]) -> Against:
+        """Return what is still guaranteed against another prior.
 
-    @abstractmethod
-    def budget(self) -> str:
-        """Return what is guaranteed, in words."""
+        Parameters
+        ----------
+        prior : dict
+            {secret: prior object}, or {sensitive column: {secret: prior object}}, over all public
+            columns, like an entry of ``adversaries=``.
 
-    def estimated(
-        self, table: AnyTable, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
-    ) -> tuple[float | None, str]:
-        """Return the loss under the distributions counted from rows, or why it has none."""
-        return estimated_loss(self, placed, rows_of_secrets)
+        Returns
+        -------
+        Against
 
-    def among(self, labels: Mapping[Name, Sequence[Any]]) -> Self:
-        """Return the release with the pairs of these secrets alone."""
-        pairs = {
-            name: [pair for pair in of_column if set(pair) <= set(labels[name])]
-            for name, of_column in self.pairs.items()
-            if name in labels
-        }
-        kept = {name: of_column for name, of_column in pairs.items() if of_column}
-        secrets = {name: labels[name] for name in kept}
-        return replace(self, secrets=secrets, pairs=kept)
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no such mapping, names a secret or column that the fitted table did not have,
+            is of another kind than the fitted priors, or gives mass to a value that no released
+            row can have.
+
+        Examples
+        --------
+        >>> from sklearn_puffer.noise import Laplace
+        >>> from sklearn_puffer.notions import Pufferfish
+        >>> cars = Column("cars", "float", np.array([0.0, 1.0]), np.ones(2, dtype=bool))
+        >>> release = FittedNoise(
+        ...     {"loan": ["no", "yes"]}, [(0,)], {"loan": [("no", "yes")]}, [[0]], [cars],
+        ...     np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
+        ...     Laplace(), Pufferfish(0.5),
+        ... )
+        >>> distribution = Discrete([0, 1], [0.25, 0.75])
+        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": distribution})
+        >>> round(told.loss, 6), told.holds
+        (0.827989, False)
+        """
+        further = with_known(self._checked(prior), self.known, self.groups)
+        secret_pairs, groups = make_groups([*map(self._on_grid, further)], self.pairs, self.groups)
+        lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
+        # the worst over the prior alone, and with each value of the side information
+        lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
+        lower = np.minimum(lower, upper)
+        recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
+        return Against(
+            notion=self.notion,
+            loss=float(upper.max()),
+            lower=float(lower.max()),
+            pairs=tuple(_losses_under(secret_pairs[: len(lower)], lower, upper, recomputed)),
+            groups=None if self.together is None else self.together.for_certificate(),
+        )
+
+    def restricted(self, members: Members) -> FittedNoise:
+        """Return the release of some of the columns alone, whose rows are complete."""
+        positions = list(members)
+        every = tuple(range(len(positions)))
+        return replace(
+            self,
+            members=[every],
+            margins=(),
+            groups=[list(every)],
+            known=known_among(self.known, positions),
+            columns=[self.columns[k] for k in positions],
+            theta=self.theta[positions],
+            grids=self.grids[positions],
+            whole=self.whole[positions],
+            mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
+        )
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the distributions of a prior, by the rules of ``adversaries=``."""
@@ -323,118 +385,6 @@ class FittedRelease:
         for column, values in zip(columns, distribution.rows[possible].T, strict=True):
             _check_known(column, values, label)
         return Discrete.from_counts(distribution.atoms[possible], distribution.counts[possible])
-
-
-@dataclass(frozen=True, eq=False)
-class FittedNoise(FittedRelease):
-    """The noise of a fitted release, its columns and secrets, without the priors.
-
-    It holds no rows, and only distributions of single columns, in thousandths when it is saved. So
-    it is small, and can be pickled.
-
-    Attributes
-    ----------
-    theta, grids : ndarray of shape (n_columns,)
-        Scale and grid step of each column; 0 where the column is released unchanged.
-    whole : ndarray of bool of shape (n_columns,)
-        Columns that are released on whole numbers.
-    noise : Noise
-        Of any scale; that of all releases together.
-    notion : Notion
-    releases : int
-        How often the same rows are released; ``theta`` is that of all releases together.
-    mixings : tuple of Mixing or None
-        One a column, where some are unordered; their theta is -log(1 - rho).
-    together : RowGroups or None
-        Groups of rows that share their secret.
-    """
-
-    theta: FloatArray
-    grids: FloatArray
-    whole: Array
-    noise: Noise
-    notion: Notion
-    releases: int = 1
-    mixings: tuple[Mixing | None, ...] = ()
-    together: RowGroups | None = None
-
-    def __post_init__(self) -> None:
-        """Drop the numbers seen in `fit` in columns that take any number."""
-        nothing, known = np.zeros(1), np.ones(1, dtype=bool)
-        columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
-        object.__setattr__(self, "columns", columns)
-
-    def against(self, prior: Mapping[Any, Any]) -> Against:
-        """Return what is still guaranteed against another prior.
-
-        Parameters
-        ----------
-        prior : dict
-            {secret: prior object}, or {sensitive column: {secret: prior object}}, over all public
-            columns, like an entry of ``adversaries=``.
-
-        Returns
-        -------
-        Against
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is no such mapping, names a secret or column that the fitted table did not have,
-            is of another kind than the fitted priors, or gives mass to a value that no released
-            row can have.
-
-        Examples
-        --------
-        >>> from sklearn_puffer.noise import Laplace
-        >>> from sklearn_puffer.notions import Pufferfish
-        >>> cars = Column("cars", "float", np.array([0.0, 1.0]), np.ones(2, dtype=bool))
-        >>> release = FittedNoise(
-        ...     {"loan": ["no", "yes"]}, [(0,)], {"loan": [("no", "yes")]}, [[0]], [cars],
-        ...     np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
-        ...     Laplace(), Pufferfish(0.5),
-        ... )
-        >>> distribution = Discrete([0, 1], [0.25, 0.75])
-        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": distribution})
-        >>> round(told.loss, 6), told.holds
-        (0.827989, False)
-        """
-        further = with_known(self._checked(prior), self.known, self.groups)
-        secret_pairs, groups = make_groups([*map(self._on_grid, further)], self.pairs, self.groups)
-        lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
-        # the worst over the prior alone, and with each value of the side information
-        lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
-        lower = np.minimum(lower, upper)
-        recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
-        return Against(
-            notion=self.notion,
-            loss=float(upper.max()),
-            lower=float(lower.max()),
-            pairs=tuple(_losses_under(secret_pairs[: len(lower)], lower, upper, recomputed)),
-            groups=None if self.together is None else self.together.for_certificate(),
-        )
-
-    def budget(self) -> str:
-        """Return what is guaranteed, in words."""
-        return self.notion.budget_name()
-
-    def restricted(self, members: Members) -> FittedNoise:
-        """Return the release of some of the columns alone, whose rows are complete."""
-        positions = list(members)
-        every = tuple(range(len(positions)))
-        return replace(
-            self,
-            members=[every],
-            margins=(),
-            conditional=None,
-            groups=[list(every)],
-            known=known_among(self.known, positions),
-            columns=[self.columns[k] for k in positions],
-            theta=self.theta[positions],
-            grids=self.grids[positions],
-            whole=self.whole[positions],
-            mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
-        )
 
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
         """Return the interval of the loss of each pair as drawn, and whether it is exact."""
@@ -980,32 +930,3 @@ def _set_sizes(counted: Adversary) -> dict[Members, int]:
 
 def _shape(members: Members, columns: Sequence[Column]) -> list[int]:
     return [len(columns[k].atoms) for k in members]
-
-
-def estimated_loss(
-    fitted: Any, placed: Sequence[Placed], rows_of_secrets: RowsOfSecrets
-) -> tuple[float | None, str]:
-    """Return the loss under the distributions counted from the rows, or why it has none."""
-    if any(column.free for column in fitted.columns):
-        return None, "the noise is for continuous distributions, and rows have none"
-    whole = whole_rows(placed)
-    distributions: dict[Name, dict[Any, Discrete]] = {}
-    for name, label, rows in rows_of_secrets:
-        if (rows & whole).any():
-            distributions.setdefault(name, {})[label] = _distribution(
-                fitted.columns, placed, rows & whole
-            )
-    among = fitted.among({name: list(of) for name, of in distributions.items()})
-    if not any(among.pairs.values()):
-        return None, "no protected pair of secrets has rows whose values fit has seen"
-    try:
-        return float(among.against({n: distributions[n] for n in among.secrets}).loss), ""
-    except ValueError:  # which names values and secrets of a prior that nobody gave
-        return None, "no loss is computed for such rows, as where values were missing in fit"
-
-
-def _distribution(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
-    """Return the distribution of the values that rows are released from."""
-    values = [c.atoms[p.codes[rows]] for c, p in zip(columns, placed, strict=True)]
-    cells, counts = np.unique(np.stack(values, axis=1), axis=0, return_counts=True)
-    return Discrete.from_counts(cells[:, 0] if len(columns) == 1 else cells, counts)

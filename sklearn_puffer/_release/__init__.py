@@ -26,17 +26,13 @@ from sklearn_puffer._release.composition import (
 )
 from sklearn_puffer._release.drift import (
     PARTS,
-    ConditionalMargins,
     Drift,
     Margin,
-    RowsOfSecrets,
     Seen,
     compared_rows,
-    counted_loss,
     margin_of,
     n_cells,
     stand_ins,
-    whole_rows,
 )
 from sklearn_puffer._release.evidence import (
     ColumnNoise,
@@ -132,7 +128,7 @@ from sklearn_puffer._release.rows import (
     refuse_lazy,
     rows_of,
 )
-from sklearn_puffer._release.sentences import OF_A_SAMPLE
+from sklearn_puffer._release.sentences import OF_A_SAMPLE, counted_loss
 from sklearn_puffer._release.store import (
     LedgerError,
     check_free,

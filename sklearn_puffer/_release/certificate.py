@@ -288,7 +288,7 @@ loan by at most a factor of e^0.5 = 1.649.
         ):
             return self.fitted.against(prior)
 
-    def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> Any:
+    def check(self, table: Any, *, verbose: int = 0) -> Any:
         r"""Return whether other rows still look like those of `fit`, which the guarantee is about.
 
         Parameters
@@ -296,10 +296,6 @@ loan by at most a factor of e^0.5 = 1.649.
         table : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             The rows, with the columns that are released, found by name. Nothing is refused for
             its values: those that `fit` has not seen are counted.
-        sensitive : str, int, list of these, or array-like of n_rows, default=None
-            The sensitive columns of the table by name, or their values, one a row: then the
-            distributions of the rows of each secret are compared too, and the loss is estimated
-            under the distributions that these rows have.
         verbose : int, default=0
             1 shows after two seconds on standard error what is done, and how much is left.
 
@@ -307,14 +303,12 @@ loan by at most a factor of e^0.5 = 1.649.
         -------
         Drift
             ``drifted``, and in ``table`` for each column the share of values that `fit` has not
-            seen, the distance of the two distributions and its p-value; with the secrets,
-            ``by_secret`` and ``loss``.
+            seen, the distance of the two distributions and its p-value.
 
         Raises
         ------
         TypeError, ValueError
-            If the certificate was read from JSON, or the table lacks columns; of that of a
-            `PufferfishRelease` with ``sensitive``, as it holds no distribution of a secret.
+            If the certificate was read from JSON, or the table lacks columns.
 
         Notes
         -----
@@ -324,8 +318,8 @@ loan by at most a factor of e^0.5 = 1.649.
         and of columns with an order about a hundred ranks, have a bound on the tail of a
         hypergeometric distribution, Fisher's exact test, at an equal part of that (Bonferroni). A
         difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows passes: 7 points of 1,000
-        new rows against very many. Secrets are compared by the same tests, and not by whether the
-        new shares are in the confidence set of the fitted ones: those of few rows hardly ever are.
+        new rows against very many. Secrets are not looked at: where those of new rows are known,
+        another `fit` counts them, and its certificate says what they need.
 
         Examples
         --------
@@ -336,8 +330,6 @@ loan by at most a factor of e^0.5 = 1.649.
         >>> certificate = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).certificate_
         >>> certificate.check(table).drifted, certificate.check(table.assign(cars=9)).drifted
         (False, True)
-        >>> round(certificate.check(table, sensitive="loan").loss, 6)
-        0.5
         """
         if self.fitted is None:
             raise ValueError(
@@ -345,7 +337,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 "of a fitted PufferfishNoiser, or fit again."
             )
         with listening(check_verbose(verbose), "check"):
-            drift = self.fitted.check(table, sensitive)
+            drift = self.fitted.check(table)
         return drift if self.groups is None else replace(drift, together=True)
 
     def about_count(self, m: int) -> AboutCount:

@@ -37,7 +37,6 @@ a geometric series,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -58,13 +57,10 @@ from sklearn_puffer._base import (
     check_choice,
     counted,
     listed,
-    quoted,
-    short_number,
     shown,
-    way_to_table,
 )
 from sklearn_puffer._release.certificate import NO_PRIOR
-from sklearn_puffer._release.evidence import jsonable, plain_record
+from sklearn_puffer._release.evidence import plain_record
 from sklearn_puffer._tables import (
     AnyTable,
     Column,
@@ -73,24 +69,20 @@ from sklearn_puffer._tables import (
     Name,
     Placed,
     Reader,
-    Secret,
     Values,
     array_table,
-    beside,
     frame_table,
-    in_intervals_of,
     is_frame,
     is_lazy,
     is_once,
     lazy_table,
     placed_in,
-    read_secret,
     readable,
     records_frame,
     values_of,
 )
 
-SCHEMA = "sklearn_puffer.drift/1"
+SCHEMA = "sklearn_puffer.drift/2"
 LEVEL = 0.01
 """The chance of a false alarm, over all columns and values together."""
 LEAST_ROWS = 30
@@ -98,24 +90,6 @@ LEAST_ROWS = 30
 _WORST = 10
 _TINY = 1e-9
 _OF_COLUMN = ["name", "outside", "missing", "distance", "p", "drifted"]
-_OF_SECRET = ["sensitive", "secret", "n_rows", "n_fitted"]
-
-
-def counted_loss(loss: float) -> str:
-    """Return a sentence on the loss under distributions that were counted from rows.
-
-    Sampling error makes this loss larger, and infinite where a released row comes from one of two
-    secrets alone: that says more about the number of rows than about the release.
-    """
-    if math.isinf(loss):
-        return (
-            "No loss is estimated: as these rows were counted, some released row can come from one "
-            "of two secrets alone, as happens by chance where rows are few"
-        )
-    return (
-        f"Under the distributions of these rows the loss is {short_number(loss)} (chance makes it "
-        "too large where rows are few), an ESTIMATE"
-    )
 
 
 @dataclass(frozen=True)
@@ -155,30 +129,6 @@ class ColumnDrift:
 
 
 @dataclass(frozen=True)
-class SecretDrift:
-    """How the values of one column differ among the rows of one secret.
-
-    Attributes
-    ----------
-    sensitive : str or int
-    secret : object
-    n_rows, n_fitted : int
-        Rows that have it, here and in `fit`.
-    column : ColumnDrift
-    """
-
-    sensitive: Name
-    secret: Any
-    n_rows: int
-    n_fitted: int
-    column: ColumnDrift
-
-    def record(self) -> dict[str, Any]:
-        """Return all facts by name."""
-        return {name: getattr(self, name) for name in _OF_SECRET} | self.column.record()
-
-
-@dataclass(frozen=True)
 class Drift(Document):
     """Whether rows still look like those of `fit`: made by ``certificate_.check``.
 
@@ -188,17 +138,6 @@ class Drift(Document):
         One a public column.
     n_rows, n_fitted : int
         Rows that were looked at, and of `fit`.
-    secrets : tuple of SecretDrift
-        With the secrets at hand: one for each secret and public column.
-    loss : float or None
-        With them: the loss of the release under the distributions counted from these rows, an
-        estimate, in the unit of the budget, and infinite where chance makes it so; None where it
-        cannot be computed, and ``why`` says why.
-    why : str
-    new_secrets : tuple
-        Sensitive columns with the values that `fit` has not seen.
-    budget : str
-        What is guaranteed, in words.
     together : bool
         Whether rows come in groups, so that they are not exchangeable: nothing is tested.
     """
@@ -206,11 +145,6 @@ class Drift(Document):
     columns: tuple[ColumnDrift, ...]
     n_rows: int
     n_fitted: int
-    secrets: tuple[SecretDrift, ...] = ()
-    loss: float | None = None
-    why: str = ""
-    new_secrets: tuple[tuple[Name, tuple[Any, ...]], ...] = ()
-    budget: str = ""
     together: bool = False
 
     @property
@@ -221,18 +155,13 @@ class Drift(Document):
     @property
     def drifted(self) -> bool:
         """Whether some column differs by more than chance makes one table in a hundred differ."""
-        drifts = [*self.columns, *(secret.column for secret in self.secrets)]
-        return not self.together and any(column.drifted for column in drifts)
+        return not self.together and any(column.drifted for column in self.columns)
 
     @property
     def table(self) -> Any:
         """The columns as a DataFrame, a row for each."""
-        return _frame(self.columns, _OF_COLUMN)
-
-    @property
-    def by_secret(self) -> Any:
-        """The columns among the rows of each secret as a DataFrame."""
-        return _frame(self.secrets, _OF_SECRET + _OF_COLUMN)
+        rows = [tuple(column.record().values()) for column in self.columns]
+        return records_frame(rows, _OF_COLUMN)
 
     def warning(self) -> str:
         """Return the warning, with the figures of the column that differs most."""
@@ -254,13 +183,6 @@ class Drift(Document):
             "drifted": self.drifted,
             "level": LEVEL,
             "columns": [plain_record(column.record()) for column in self.columns],
-            "secrets": [plain_record(secret.record()) for secret in self.secrets],
-            "new_secrets": [
-                {"sensitive": jsonable(name), "secrets": jsonable(values)}
-                for name, values in self.new_secrets
-            ],
-            "loss": jsonable(self.loss),
-            "why_no_loss": self.why,
         }
 
     def _page(self) -> Page:
@@ -280,20 +202,7 @@ class Drift(Document):
             f"{self.n_rows} rows, against {self.n_fitted} of fit.",
             "The guarantee is about rows that follow the fitted distribution. That no difference "
             "is found proves none: it may be small, or lie in several columns together.",
-            *self._about_secrets(),
         ]
-
-    def _about_secrets(self) -> list[str]:
-        if not (self.secrets or self.why):
-            return []
-        lines = []
-        if self.new_secrets:
-            new = [f"{quoted(n)}: {listed(list(values))}" for n, values in self.new_secrets]
-            lines = [f"Secrets that fit has not seen, of which nothing is said: {'; '.join(new)}."]
-        if self.loss is None:
-            return [*lines, f"No loss is estimated: {self.why.rstrip('.')}."]
-        budget = f"; the budget is {self.budget}" if self.budget else ""
-        return [*lines, f"{counted_loss(self.loss)}{budget}. It counts rows that fit has seen."]
 
     def _sections(self) -> list[Section]:
         note = (
@@ -302,27 +211,7 @@ class Drift(Document):
             "largest chance of such a difference if there is none, over all columns and values "
             f"together; differs: p is at most {LEVEL:.0%}"
         )
-        sections = [Section("Columns", note, _cells(self.columns))]
-        if self.secrets:
-            worst = sorted(self.secrets, key=lambda s: (s.column.p, -s.column.distance))[:_WORST]
-            title = f"Columns among the rows of a secret, the worst of {len(self.secrets)}"
-            sections.append(Section(title, "", _secret_cells(worst)))
-        return sections
-
-
-def _frame(drifts: Sequence[ColumnDrift | SecretDrift], names: Sequence[str]) -> Any:
-    return records_frame([tuple(drift.record().values()) for drift in drifts], names)
-
-
-def _secret_cells(secrets: Sequence[SecretDrift]) -> list[list[str]]:
-    columns = [secret.column for secret in secrets]
-    labels = [[shown(s.sensitive), shown(s.secret), str(s.n_rows)] for s in secrets]
-    return [
-        [*before, *cells]
-        for before, cells in zip(
-            [["sensitive", "secret", "rows"], *labels], _cells(columns), strict=True
-        )
-    ]
+        return [Section("Columns", note, _cells(self.columns))]
 
 
 def _figures(column: ColumnDrift) -> str:
@@ -561,62 +450,6 @@ def picked_rows(n_rows: int) -> IntArray | None:
     return rows.astype(np.int64)
 
 
-class ConditionalMargins:
-    """The margins of the rows of each secret, made when they are first needed, or saved.
-
-    Parameters
-    ----------
-    counted : Adversary
-        The distributions that were counted; not kept once the margins are made.
-    columns : sequence of Column
-    totals : mapping
-        The number of rows of each value of each sensitive column.
-    """
-
-    def __init__(self, counted: Any, columns: Sequence[Column], totals: Totals) -> None:
-        self._counted, self._columns, self._totals = counted, columns, totals
-        self._margins: dict[Name, dict[Any, list[Margin]]] | None = None
-        if any(column.free for column in columns):  # whose numbers are not kept
-            self.margins()
-
-    def margins(self) -> dict[Name, dict[Any, list[Margin]]]:
-        """Return the margins of the columns, by sensitive column and secret."""
-        if self._margins is None:
-            self._margins = {
-                name: {
-                    label: self._of(name, label, distributions)
-                    for label, distributions in of_secrets.items()
-                }
-                for name, of_secrets in self._counted.items()
-            }
-            self._counted = None
-        return self._margins
-
-    def _of(self, name: Name, label: Any, distributions: Mapping[Any, Any]) -> list[Margin]:
-        total = self._totals[name][label]
-        return [
-            margin_of(column, *_column_of(distributions, k), total)
-            for k, column in enumerate(self._columns)
-        ]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # neither distributions nor columns
-        return {"_counted": None, "_columns": [], "_totals": {}, "_margins": self.margins()}
-
-
-def _column_of(distributions: Mapping[Any, Any], position: int) -> tuple[FloatArray, Array]:
-    """Return the values of one column in the priors of groups of columns, and their counts."""
-    of_groups = [
-        (distribution.rows[:, members.index(position)], distribution.counts)
-        for members, distribution in distributions.items()
-        if position in members
-    ]
-    if not of_groups:
-        return np.zeros(0), np.zeros(0, dtype=np.int64)
-    values, counts = zip(*of_groups, strict=True)
-    return np.concatenate(values), np.concatenate(counts)
-
-
 class Watch:
     """Counts the values of rows that are released, table by table or batch by batch.
 
@@ -670,11 +503,11 @@ class Seen:
         self.aside = 0  # of these, categories, which are counted in the first cell
 
     @classmethod
-    def of(cls, margin: Margin, placed: Placed, rows: Array) -> Seen:
-        """Return the counts of the rows of a mask."""
+    def of(cls, margin: Margin, placed: Placed) -> Seen:
+        """Return the counts of all rows."""
         seen = cls(margin)
         counts = np.ones(len(placed.codes), np.int64) if placed.counts is None else placed.counts
-        there, strange = rows & ~placed.gone, rows & placed.strange
+        there, strange = ~placed.gone, placed.strange
         codes = placed.codes[there]
         if margin.place is not None:
             codes = margin.cells(np.where(placed.strange, 0.0, placed.data)[there])
@@ -827,9 +660,6 @@ def _log_choose(n: int, k: FloatArray) -> FloatArray:
     return logarithms
 
 
-RowsOfSecrets = Sequence[tuple[Name, Any, Array]]  # sensitive column, secret, mask of its rows
-
-
 _EARLIER = (
     "this certificate does not know how the fitted values were distributed, as it was saved by an "
     "earlier version; fit again."
@@ -849,58 +679,41 @@ class FittedMargins:
     columns: Sequence[Column]
     margins: Sequence[Margin]
 
-    def check(self, X: Any, sensitive: Any = None) -> Drift:
-        """Return whether rows still look like those of `fit`, by their public columns alone."""
-        if sensitive is not None:
-            raise ValueError(
-                "sensitive= asks for the distributions of the secrets, and a release artifact "
-                "holds none; "
-                "leave it out, or take the certificate of the fitted PufferfishNoiser."
-            )
-        return compared_rows(self, X, None)
+    def check(self, X: Any) -> Drift:
+        """Return whether rows still look like those of `fit`."""
+        return compared_rows(self, X)
 
     def against(self, prior: Any) -> NoReturn:
         """Refuse, with the sentence of a certificate without its noiser."""
         raise ValueError(NO_PRIOR)
 
 
-def compared_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
-    """Return how rows compare with those of `fit`; with their secrets also within each secret.
+def compared_rows(fitted: Any, X: Any) -> Drift:
+    """Return how rows compare with those of `fit`, by their released columns.
 
     Parameters
     ----------
-    fitted : FittedRelease
+    fitted : FittedRelease or FittedMargins
     X : DataFrame, lazy table or array-like
-    sensitive : str, int, list of these, array-like of n_rows, or None
     """
     if not fitted.margins:
         raise ValueError(_EARLIER)
     table = _table(X, [column.name for column in fitted.columns])
-    secrets = _secrets(fitted, table, X, sensitive)
     faults = Faults()
     columns = counted(fitted.columns, "columns read")
     placed = faults.of(lambda c: placed_in(c, _values(table, c)), columns)
     faults.refuse()
-    everyone = [np.ones(len(of_column.codes), dtype=bool) for of_column in placed]
-    n_fitted = max(margin.total for margin in fitted.margins)
-    tests = len(placed) * (2 if secrets else 1)  # half of the error for each
-    rows = list(zip(fitted.margins, placed, everyone, strict=True))
+    pairs = list(zip(fitted.margins, placed, strict=True))
     compared = [
-        Seen.of(*of_column).compared(tests, table.n_rows)
-        for of_column in counted(rows, "columns compared")
+        Seen.of(*pair).compared(len(pairs), table.n_rows)
+        for pair in counted(pairs, "columns compared")
     ]
-    drift = Drift(tuple(compared), table.n_rows, n_fitted)
-    return _with_secrets(drift, fitted, table, placed, secrets) if secrets else drift
+    n_fitted = max(margin.total for margin in fitted.margins)
+    return Drift(tuple(compared), table.n_rows, n_fitted)
 
 
 def _values(table: AnyTable, column: Column) -> Values:
     return table.values_in(column) if isinstance(table, LazyTable) else values_of(table, column)
-
-
-def whole_rows(placed: Sequence[Placed]) -> Array:
-    """Return which rows have in every column a value that `fit` has seen."""
-    whole: Array = ~np.any([column.gone | column.strange for column in placed], axis=0)
-    return whole
 
 
 def _table(X: Any, names: Sequence[Name]) -> AnyTable:
@@ -927,85 +740,3 @@ def _matrix(X: Any) -> Array:
     if array.ndim != 2:
         raise ValueError(f"table must have rows and columns, got shape {array.shape}.")
     return array
-
-
-def _secrets(fitted: Any, table: AnyTable, X: Any, sensitive: Any) -> list[Secret]:
-    """Return the secrets of the rows, under the names that `fit` knew them by."""
-    if sensitive is None:
-        return []
-    if is_lazy(X):
-        raise ValueError(
-            f"table is a lazy table ({type(X).__name__}), of whose rows the public columns alone "
-            f"are counted here; pass {way_to_table(X, 'table')}, or leave sensitive= out."
-        )
-    values = _named_secrets(fitted, table, sensitive)
-    if values is None:
-        values = _given_secrets(
-            fitted, beside(sensitive, table.n_rows, X, "sensitive", rows_name="table")
-        )
-    return [
-        read_secret(name, in_intervals_of(fitted.secrets[name], of_column), "category")
-        for name, of_column in values.items()
-    ]
-
-
-def _named_secrets(fitted: Any, table: AnyTable, sensitive: Any) -> dict[Name, Values] | None:
-    """Return the columns of the table that are named, or None where none is."""
-    names = [sensitive] if isinstance(sensitive, str | int | np.integer) else sensitive
-    if not isinstance(names, list | tuple) or not all(isinstance(n, str | int) for n in names):
-        return None
-    if names is sensitive and not {*names} & {*fitted.secrets, *table.names}:
-        return None  # a list of secrets, one a row
-    for name in names:
-        if name not in fitted.secrets or name not in table.names:
-            where = "fitted" if name not in fitted.secrets else "of table"
-            raise ValueError(
-                f"sensitive names {name!r}, which is no sensitive column {where}; those of fit "
-                f"are {listed(list(fitted.secrets))}. Name one that table has, or pass its values, "
-                "one a row."
-            )
-    return {name: table.values(name) for name in names}
-
-
-def _given_secrets(fitted: Any, values: Mapping[Name, Values]) -> dict[Name, Values]:
-    names = list(fitted.secrets)
-    if len(values) == len(names) == 1:
-        return {names[0]: next(iter(values.values()))}
-    strange = [name for name in values if name not in names]
-    if strange or not values:
-        raise ValueError(
-            f"sensitive has the column(s) {listed(list(values))}, and the sensitive columns of fit "
-            f"are {listed(names)}; give columns of those names."
-        )
-    return dict(values)
-
-
-def _with_secrets(
-    drift: Drift, fitted: Any, table: AnyTable, placed: Sequence[Placed], secrets: Sequence[Secret]
-) -> Drift:
-    """Return the drift with that of each secret, and with the loss of these rows."""
-    margins = fitted.margins_of_secrets()
-    codes = {secret.name: secret.codes(drift.n_rows) for secret in secrets}
-    rows_of_secrets = [
-        (secret.name, label, codes[secret.name] == code)
-        for secret in secrets
-        for code, label in enumerate(secret.labels)
-        if label in margins[secret.name]
-    ]
-    tests = 2 * len(rows_of_secrets) * len(placed)
-    drifts = [
-        SecretDrift(name, label, n, margin.total, Seen.of(margin, column, rows).compared(tests, n))
-        for name, label, rows in counted(rows_of_secrets, "secrets compared")
-        for n in [int(rows.sum())]
-        for margin, column in zip(margins[name][label], placed, strict=True)
-    ]
-    new = [(s.name, tuple(x for x in s.labels if x not in margins[s.name])) for s in secrets]
-    loss, why = fitted.estimated(table, placed, rows_of_secrets)
-    return replace(
-        drift,
-        secrets=tuple(drifts),
-        new_secrets=tuple((name, labels) for name, labels in new if labels),
-        loss=loss,
-        why=why,
-        budget=fitted.budget(),
-    )

@@ -169,7 +169,6 @@ def beside(
     X: Any,
     named: str,
     read: Callable[[Table, Name], Values] = lambda table, name: table.values(name),
-    rows_name: str = "X",
 ) -> dict[Name, Values]:
     """Return columns beside X, aligned with it by position; errors call them ``named``.
 
@@ -178,11 +177,11 @@ def beside(
     ValueError
         If the lengths differ, or both are pandas objects whose indexes differ.
     """
-    check_same_index(features, named, X, rows_name)
+    check_same_index(features, named, X)
     table = _beside_table(whole_arrow(features), named)
     if table.names and table.n_rows != n_rows:
         raise ValueError(
-            f"{named} has {table.n_rows} rows and {rows_name} has {n_rows}; give one for each row."
+            f"{named} has {table.n_rows} rows and X has {n_rows}; give one for each row."
         )
     return {name: read(table, name) for name in table.names}
 

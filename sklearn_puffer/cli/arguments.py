@@ -258,20 +258,15 @@ def _plan(parser: argparse.ArgumentParser) -> None:
 def _check(parser: argparse.ArgumentParser) -> None:
     """See whether rows still look like those of fit.
 
-    See whether the rows of TABLE still look like those of fit, which the guarantee is about; with
-    --sensitive also those of each secret, and the loss under what is seen, an estimate.
+    See whether the rows of TABLE still look like those of fit, which the guarantee is about.
 
-      puffer fit adult.csv release.json --sensitive race --public age --noiser noiser.joblib
-      puffer check noiser.joblib new.csv
-      puffer check noiser.joblib new.csv --sensitive race --out drift.html
+      puffer fit adult.csv release.json --sensitive race --public age
+      puffer check release.json new.csv --out drift.html
 
-    --sensitive needs the saved noiser: a release artifact holds no distributions of secrets.
     The table is read into memory, and nothing is released. The status is 1 where the rows differ.
     """
     _artifact(parser)
     parser.add_argument("table", metavar="TABLE", help=_A_FILE)
-    text = "a sensitive column; repeated for several"
-    parser.add_argument("--sensitive", action="append", metavar="NAME", help=text)
     _shared(parser)
     _out(parser)
 

@@ -190,14 +190,8 @@ def check(args: Any) -> int:
     check_out(args)
     settings = read_settings(args.settings)
     noiser = fitted(args.artifact)
-    if args.sensitive and isinstance(noiser, PufferfishRelease):
-        raise ValueError(
-            f"{args.artifact!r} is a release artifact, which holds no distributions of secrets; "
-            "leave --sensitive out, or give the noiser that `puffer fit --noiser FILE` saved."
-        )
     file = TableFile(args.table, layout_of(settings["table"], args))
-    types = {**(file.found_types() if args.sensitive else {}), **types_of(noiser)}
-    drift = noiser.certificate_.check(file.stream(types).whole(), args.sensitive)
+    drift = noiser.certificate_.check(file.stream(types_of(noiser)).whole())
     show(drift, args)
     return NO_PROMISE if drift.drifted else FINE
 
