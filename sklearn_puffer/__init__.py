@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning, __version__
+    from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning
+    from sklearn_puffer._base import __version__ as __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
     from sklearn_puffer._microaggregator import PufferfishMicroaggregator
     from sklearn_puffer._noiser import PufferfishNoiser
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from sklearn_puffer._sums import PufferfishSum
     from sklearn_puffer._swap import PufferfishSwap
 
-__all__ = ["PufferfishWarning", "UnseenValuesWarning", "UtilityWarning", "__version__"]
+# `__version__` is there, and not among these: `import *` leaves that of its reader alone
+__all__ = ["PufferfishWarning", "UnseenValuesWarning", "UtilityWarning"]
 # to release
 __all__ += ["Certificate", "PufferfishMicroaggregator", "PufferfishNoiser", "PufferfishRelease"]
 __all__ += ["PufferfishSum", "PufferfishSwap"]

@@ -26,7 +26,7 @@ README = PYPROJECT.with_name("README.md")
 # What a stranger has to read.
 MOST_MODULES = 153
 MOST_LINES_OF_A_MODULE = 1_302  # the longest of today
-MOST_NAMES = 23  # at the front door: a third estimator, and the class of a warning to filter by
+MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README
 
 # A rank, and what lies there: a folder, or public modules that may know each other. An import goes
