@@ -6,7 +6,7 @@ at a published bound by itself, or to write your own.
 A strategy takes the pairs, a noise family at unit factor and a notion, does all work that does not
 depend on the factor once, and hands back a `Bound`. Calibration then asks that for few factors.
 A combination that has no such bound gives an `Impossible`, which says why and what to use instead
-as far as that does not depend on the priors; `calibration.ways_out` tries what does.
+as far as that does not depend on the priors; `PufferfishNoiser` tries what does.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     if notion.delta == 0.0:
         return Impossible(
             "strategy='approximate' leaves out moves of probability delta, and there is none; "
-            "give delta=.",
+            "give delta=1e-05.",
             len(pairs),
         )
     if _are_mixtures(pairs):
@@ -403,8 +403,8 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     if _are_mixtures(pairs):
         return mixture_bounds.monge(pairs, noise, notion)
     return Impossible(
-        "strategy='monge' is a closed form for Gaussian and mixture priors; for discrete ones use "
-        "another strategy.",
+        "strategy='monge' is a closed form for Gaussian and mixture priors, and these are "
+        "discrete; use strategy='exact'.",
         len(pairs),
     )
 
@@ -560,7 +560,7 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
         return Impossible(
             "Gaussian noise has no pure epsilon for Gaussian and mixture priors of several "
             "columns, as the log odds of two different normal distributions grow without bound; "
-            "use delta=, alpha= or noise='laplace'.",
+            "use delta=1e-05, alpha=2.0 or noise='laplace'.",
             len(pairs),
         )
     moved = _first_of(pairs, noise, notion)
@@ -605,8 +605,7 @@ def _of_moves(
     if moved and notion.is_pure and not has_pure_loss(noise, first.shifts.shape[1]):
         return Impossible(
             f"strategy={strategy!r} has no pure epsilon with {_name(noise)} noise, under which "
-            "every shift loses all; use delta=, alpha=, Laplace noise, or strategy='exact', which "
-            "exists in one column for two priors that share their smallest and largest atom.",
+            "every shift loses all; use delta=1e-05, alpha=2.0 or noise='laplace'.",
             len(first.starts),
         )
     return least_of([MoveBound(moves, noise, notion, summary) for moves in tried])

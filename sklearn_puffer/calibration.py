@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -36,11 +36,8 @@ from sklearn_puffer._strategies import (
     factor_of_shift,
     ground_cost,
     has_pure_loss,
-    noise_changes,
-    notion_changes,
+    of_pair,
     reason_of,
-    refusal,
-    ways_out,
 )
 from sklearn_puffer.bounds import (
     Bound,
@@ -226,7 +223,7 @@ def _unbounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
             return (
                 f"strategy='exact' has no pure epsilon with {type(noise).__name__} noise where two "
                 f"priors differ in their {what}, as those of pair {k} do, {_digits(tails[0])} and "
-                f"{_digits(tails[1])}; use delta=, alpha= or noise='laplace'."
+                f"{_digits(tails[1])}; use delta=1e-05, alpha=2.0 or noise='laplace'."
             )
     return ""
 
@@ -488,20 +485,11 @@ def strategy_changes(strategy: Strategy) -> list[Change]:
 
 
 def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
-    """Return which pair has no bound, why, and what was tried and would do."""
-
-    def works(new: Mapping[str, Any]) -> bool:
-        level = new["noise"].with_scale(noise.scale) if "noise" in new else noise
-        other = new.get("notion", notion)
-        chosen = in_reach(new.get("strategy", strategy), pairs, level, other)
-        return not reason_of(chosen(pairs, level, other))
-
+    """Return which pair has no bound, why, and what to use instead."""
     reasons = ((k, reason_of(strategy([pair], noise, notion))) for k, pair in enumerate(pairs))
     k, reason = next(((k, reason) for k, reason in reasons if reason), (0, ""))
     reason = reason or reason_of(strategy(pairs, noise, notion))
-    notions = [(f"notion={new['notion']!r}", new) for _, new in notion_changes(notion)]
-    changes = [*noise_changes(noise), *notions, *strategy_changes(strategy)]
-    return refusal(reason, ways_out(changes, works), f"pair {k}" if len(pairs) > 1 else "")
+    return of_pair(reason, f"pair {k}") if len(pairs) > 1 else reason
 
 
 def bound_of(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

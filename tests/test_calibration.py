@@ -263,15 +263,16 @@ def test_bad_arguments_are_refused_with_the_way_out(arguments, error, message):
 NARROW = Discrete([0, 1 / 3], [0.5, 0.5])
 
 
-def test_the_pair_without_a_bound_is_named_with_rounded_numbers_and_a_way_that_was_tried():
+def test_the_pair_without_a_bound_is_named_with_rounded_numbers_and_ways_that_work():
     message = (
-        r"as those of pair 2 do, \(0, 3\) and \(0, 0\.333333\); use noise='laplace', "
-        r"noise='cauchy', notion=Pufferfish\(epsilon=0\.1, delta=1e-05\) or notion=Renyi.*\.$"
+        r"as those of pair 2 do, \(0, 3\) and \(0, 0\.333333\); use delta=1e-05, alpha=2.0 or "
+        r"noise='laplace'\.$"
     )
     pairs = [(P, Q), (Q, P), (P, NARROW)]
     with pytest.raises(ValueError, match=message):
         calibrate(pairs, Pufferfish(0.1), noise="gaussian")
-    for other in ({"noise": "cauchy"}, {"notion": RenyiPufferfish(0.1, 2.0)}):
+    notions = Pufferfish(0.1, 1e-5), RenyiPufferfish(0.1, 2.0)
+    for other in ({"noise": "laplace"}, *({"notion": notion} for notion in notions)):
         assert (
             calibrate(pairs, **{"notion": Pufferfish(0.1), "noise": "gaussian"} | other).scale > 0
         )

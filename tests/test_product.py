@@ -721,7 +721,7 @@ NEVER = [
         {"strategy": "distribution_aware", "alpha": 2.0, "delta": 0.1},
         "'distribution_aware' does not exist for alpha= with delta=; use",
     ),
-    ({"strategy": "monge"}, "closed form for Gaussian and mixture priors; for discrete ones use"),
+    ({"strategy": "monge"}, "closed form for Gaussian and mixture priors, .* discrete; use"),
     ({"strategy": "monge", "prior": "gmm", "noise": "cauchy"}, "printed for Laplace noise .*; use"),
     ({"strategy": "monge", "prior": "gaussian", "alpha": 2.0}, "printed for Laplace noise .*; use"),
     ({"strategy": "sensitivity", "prior": "gaussian"}, "needs a bounded alphabet, .*; use"),

@@ -559,7 +559,12 @@ def test_more_of_a_move_in_any_column_costs_and_loses_no_less(seed, noise):
 
 
 IMPOSSIBLE = [
-    (sensitivity, "gaussian", "pure", "Gaussian noise.*use noise='laplace', .*Pufferfish"),
+    (
+        sensitivity,
+        "gaussian",
+        "pure",
+        "Gaussian noise.*use delta=1e-05, alpha=2.0 or noise='laplace'",
+    ),
     (wasserstein, "gaussian", "pure", "every shift loses all"),
     (distribution_aware, "gaussian", "pure", "every shift loses all"),
     (tightest, "gaussian", "pure", "every shift loses all"),
@@ -569,18 +574,15 @@ IMPOSSIBLE = [
         if noise != "laplace"
     ),
     *((Relaxed(), "laplace", notion, "pure epsilon") for notion in NOTIONS if notion != "pure"),
-    *(
-        (approximate, "laplace", notion, "use notion=.*delta=1e-05")
-        for notion in ("pure", "Renyi 2")
-    ),
+    *((approximate, "laplace", notion, "give delta=1e-05") for notion in ("pure", "Renyi 2")),
     (
         distribution_aware,
         "cauchy",
         "approximate Renyi",
-        "strategy='approximate' or strategy='wasserstein'",
+        "use 'approximate', 'wasserstein' or 'sensitivity'",
     ),
-    (exact, "laplace", "approximate Renyi", "strategy='approximate' or strategy='wasserstein'"),
-    (monge, "laplace", "pure", "for discrete ones .* use strategy='exact'"),
+    (exact, "laplace", "approximate Renyi", "use 'approximate', 'wasserstein' or 'sensitivity'"),
+    (monge, "laplace", "pure", "these are discrete.* use strategy='exact'"),
 ]
 
 

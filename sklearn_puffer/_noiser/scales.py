@@ -8,7 +8,7 @@ columns' scales are computed here, too, and so is the refusal where there is no 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -34,16 +34,7 @@ from sklearn_puffer._noiser.problems import (
     rounded_part,
     template,
 )
-from sklearn_puffer._release import adds_up
-from sklearn_puffer._strategies import (
-    Change,
-    has_pure_loss,
-    noise_changes,
-    notion_changes,
-    reason_of,
-    refusal,
-    ways_out,
-)
+from sklearn_puffer._strategies import of_pair, reason_of
 from sklearn_puffer.bounds import (
     Bound,
     Relaxed,
@@ -53,7 +44,7 @@ from sklearn_puffer.bounds import (
     tightest,
     wasserstein,
 )
-from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor, strategy_changes
+from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
 from sklearn_puffer.notions import Notion, Supremum
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
@@ -236,8 +227,7 @@ def _solve(
 
 
 def refusal_of(problem: Problem) -> str:
-    """Return which secrets have no bound in which columns, why, and ways out that were tried."""
-    changes, works = _changes(problem), _tried(problem)
+    """Return which secrets have no bound in which columns, why, and what to use instead."""
     for part, position, reason in _refused(problem):
         columns = listed([problem.names[k] for k in part.members], len(part.members))
         owner, secrets = int(part.owners[position]), f"secret pair {part.owners[position]}"
@@ -245,10 +235,9 @@ def refusal_of(problem: Problem) -> str:
             pair = problem.secret_pairs[owner]
             values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
             secrets = f"secrets {values} of {quoted(pair.sensitive)}"
-        where = f"{secrets} in column(s) {columns}"
-        return refusal(reason, ways_out(changes, works), where)
+        return of_pair(reason, f"{secrets} in column(s) {columns}")
     [reason, *_] = filter(None, map(reason_of, Bounds(problem, problem.notion).whole()))
-    return refusal(reason, ways_out(changes, works))
+    return reason
 
 
 def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
@@ -262,52 +251,6 @@ def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
             reason = reason_of(bounds._of_part(alone, shared))
             if reason:
                 yield part, k, reason
-
-
-def _changes(problem: Problem) -> list[Change]:
-    """Return changes of the problem, in the order of preference."""
-    changes: list[Change] = []
-    if problem.row_groups is not None and problem.hangs_together:
-        apart = replace(problem.row_groups, within="independent")
-        changes.append(("within_group='independent'", {"row_groups": apart}))
-    changes += [
-        *noise_changes(problem.noise),
-        *notion_changes(problem.notion),
-        *strategy_changes(problem.strategy),
-    ]
-    if any(len(part.members) > 1 for group in problem.groups for part in group):
-        alone = {k: _of_column(problem.groups, k) for k in range(len(problem.names))}
-        changes.append(("dependence='independent'", {"groups": list(alone.values())}))
-    return changes
-
-
-def _of_column(groups: Sequence[Group], column: int) -> Group:
-    return [
-        part.marginal(part.members.index(column))
-        for group in groups
-        for part in group
-        if column in part.members
-    ]
-
-
-def _tried(problem: Problem) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a function that tells whether the problem has a bound with other arguments."""
-    free = any(part.is_free for group in problem.groups for part in group)
-
-    def works(new: Mapping[str, Any]) -> bool:
-        other = replace(problem, **new)
-        if other.releases > 1 and not adds_up(other.noise):
-            return False
-        parts = [part for group in other.groups for part in group]
-        rows = max(len(part.members) for part in parts)
-        if free and rows > 1 and other.notion.is_pure and not has_pure_loss(other.noise, rows):
-            return False  # there is a loss, and it is infinite
-        # sets around continuous priors are draws, which are held against their exact losses
-        if free and problem.sets and not all(has_exact_loss(other, p, other.notion) for p in parts):
-            return False
-        return not any(map(reason_of, Bounds(other, other.notion).whole()))
-
-    return works
 
 
 def _solve_sets(

@@ -13,6 +13,7 @@ from sklearn_puffer._strategies.bound_types import (
     least_of,
     noise_changes,
     notion_changes,
+    of_pair,
     reason_of,
     refusal,
     ways_out,

@@ -1,6 +1,6 @@
 """What a strategy gives: a bound on losses as a function of the noise, and how bounds combine.
 
-Ways out of a combination that does not exist: they are tried, and not only named.
+A combination that does not exist says why, and what to use instead.
 """
 
 from __future__ import annotations
@@ -289,28 +289,26 @@ def ways_out(changes: Sequence[Change], works: Callable[[Mapping[str, Any]], boo
     return []
 
 
-def refusal(reason: str, ways: Sequence[str], pair: str = "") -> str:
+def of_pair(reason: str, pair: str) -> str:
+    """Return a reason that calls its pair by its name.
+
+    >>> of_pair("there is no such bound; use luck.", "pair 3")
+    'there is no such bound (pair 3); use luck.'
+    """
+    why, *advice = _ADVICE.split(reason, maxsplit=1)
+    why = why.replace("pair 0", pair) if "pair 0" in why else f"{why} ({pair})"
+    return "; ".join([why, *advice])
+
+
+def refusal(reason: str, ways: Sequence[str]) -> str:
     """Return a reason as one sentence that ends with ways out that were tried.
 
-    Parameters
-    ----------
-    reason : str
-        Of a single pair, which it calls "pair 0".
-    ways : sequence of str
-        Where there is none, the reason keeps its own advice.
-    pair : str, optional
-        What to call that pair.
-
-    Examples
-    --------
-    >>> refusal("there is no such bound; use luck.", ["noise='cauchy'", "alpha=2.0"], "pair 3")
-    "there is no such bound (pair 3); use noise='cauchy' or alpha=2.0."
+    >>> refusal("there is no such bound; use luck.", ["noise='cauchy'", "alpha=2.0"])
+    "there is no such bound; use noise='cauchy' or alpha=2.0."
     """
-    why, *advice = _ADVICE.split(reason.rstrip("."), maxsplit=1)
-    if pair:
-        why = why.replace("pair 0", pair) if "pair 0" in why else f"{why} ({pair})"
     if not ways:
-        return f"{'; '.join([why, *advice])}."
+        return f"{reason.rstrip('.')}."
+    why = _ADVICE.split(reason.rstrip("."), maxsplit=1)[0]
     *first, last = ways
     listing = f"{', '.join(first)} or {last}" if first else last
     adds = ways[0] in (f"delta={ADDED_DELTA!r}", f"alpha={ADDED_ALPHA!r}")

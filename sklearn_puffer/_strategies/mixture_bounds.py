@@ -611,16 +611,6 @@ def _quantiles(coupling: ComponentCoupling, chances: FloatArray) -> FloatArray:
     return np.where(_tail(coupling, high) <= chances, high, np.inf)
 
 
-_WAYS_OUT = (
-    "use strategy='exact', delta= with strategy='distribution_aware' or 'approximate', or fits "
-    "with a common covariance"
-)
-_WAYS_OUT_OF_ROWS = (
-    "use fits with a common covariance, Gaussian noise with strategy='exact' and alpha= or delta=, "
-    "or dependence='independent'"
-)
-
-
 # -------------------------------------------------------------------------------------- strategies
 
 
@@ -684,7 +674,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     """
     families = _couplings(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
-        return _stretched("approximate", pairs)
+        return _stretched("approximate", pairs, notion)
     return least_of([approximate_moves(couplings, noise, notion) for couplings in families])
 
 
@@ -706,7 +696,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
         return _of_translations("distribution_aware", pairs, noise, notion)
     families = _couplings(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
-        return _stretched("distribution_aware", pairs)
+        return _stretched("distribution_aware", pairs, notion)
     return least_of([Average(couplings, noise, notion) for couplings in families])
 
 
@@ -745,12 +735,12 @@ def _of_translations(
 ) -> Bound:
     couplings = [coupling for pair in pairs if (coupling := _translations(pair, noise)) is not None]
     if len(couplings) < len(pairs):
-        return _stretched(strategy, pairs)
+        return _stretched(strategy, pairs, notion)
     moved = any(coupling.shifts.any() for coupling in couplings)
     if moved and notion.is_pure and not has_pure_loss(noise, pairs[0].p.n_axes):
         return Impossible(
             f"strategy={strategy!r} has no pure epsilon with {type(noise).__name__} noise, under "
-            "which every shift loses all; use delta=, alpha=, or noise='laplace'.",
+            "which every shift loses all; use delta=1e-05, alpha=2.0 or noise='laplace'.",
             len(pairs),
         )
     return Largest(couplings, noise, notion)
@@ -779,13 +769,15 @@ def _same(coupling: ComponentCoupling, other: ComponentCoupling) -> bool:
     return all(np.array_equal(getattr(coupling, name), getattr(other, name)) for name in names)
 
 
-def _stretched(strategy: str, pairs: Sequence[PriorPair]) -> Impossible:
+def _stretched(strategy: str, pairs: Sequence[PriorPair], notion: Notion) -> Impossible:
     rows = pairs[0].p.n_axes > 1
-    widths = "covariances" if rows else "scales"
+    # what exists for all mixtures: the exact loss of single columns under Laplace noise
+    apart = "dependence='independent' with " if rows else ""
+    order = " with alpha=None" if notion.leaves_events_out else ""
     return Impossible(
         f"strategy={strategy!r} needs moves of bounded size, and no coupling couples components of "
-        f"equal {widths} only, so that the tails of two Gaussians are ever further apart; "
-        f"{_WAYS_OUT_OF_ROWS if rows else _WAYS_OUT}.",
+        f"equal {'covariances' if rows else 'scales'} only, so that the tails of two Gaussians are "
+        f"ever further apart; use {apart}noise='laplace' with strategy='exact'{order}.",
         len(pairs),
     )
 
@@ -813,7 +805,7 @@ def _not_printed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> st
     ):
         return (
             "strategy='monge' has a pure epsilon only for priors with the same weights and scales "
-            "(003, Remark 1 and Corollary 2); give delta=, or use strategy='exact' or 'relaxed'."
+            "(003, Remark 1 and Corollary 2); use delta=1e-05 or strategy='exact'."
         )
     return None
 

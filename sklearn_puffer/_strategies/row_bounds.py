@@ -648,8 +648,8 @@ def dependent_rows(
     cells = math.prod(map(len, axes))
     if cells * sum(len(prior.rows) for prior in distributions) > MOST_TERMS:
         return Impossible(
-            f"{what} up to {MOST_TERMS} terms, and these have more, of {cells} cells; use fewer "
-            "bins (n_bins), columns or secrets",
+            f"{what} up to {MOST_TERMS} terms, and these have more, of {cells} cells; use "
+            "within_group='independent', or fewer bins (n_bins), columns or secrets.",
             len(pairs),
         )
     return DependentRows(distributions, numbers, axes, noise, n_rows)
