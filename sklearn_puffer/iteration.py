@@ -16,7 +16,6 @@ from sklearn_puffer._descent import (
     shuffled_loss,
     smallest_sigma,
     uncorrelated_loss,
-    worst_record,
     worst_shifts,
 )
 
@@ -32,6 +31,5 @@ __all__ = [
     "shuffled_loss",
     "smallest_sigma",
     "uncorrelated_loss",
-    "worst_record",
     "worst_shifts",
 ]

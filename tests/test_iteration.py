@@ -24,7 +24,6 @@ from sklearn_puffer.iteration import (
     shuffled_loss,
     smallest_sigma,
     uncorrelated_loss,
-    worst_record,
     worst_shifts,
 )
 from sklearn_puffer.noise import Gaussian, GeneralizedCauchy
@@ -452,44 +451,6 @@ def test_the_worst_moves_lose_at_least_what_any_record_loses(monkeypatch, seed, 
             assert loss <= top * (1.0 + SLACK)
 
 
-@pytest.mark.parametrize("pairs", [0, 10**9])
-@pytest.mark.parametrize(("n", "size"), [(30, 1), (31, 2), (13, 5), (3, 7)])
-@pytest.mark.parametrize("kind", ["matrix", "uneven", "falling", "near", "one"])
-def test_the_worst_record_loses_at_least_what_any_record_loses(monkeypatch, kind, n, size, pairs):
-    monkeypatch.setattr(displacements, "_PAIRS", pairs)
-    table = {
-        "matrix": random_correlations(np.random.default_rng(n), n),
-        "uneven": np.array([1.0, 0.1, 0.4, 0.0, 0.2])[:n],
-        "falling": 0.9 ** np.arange(n),
-        "near": np.array([1.0, 0.5]),
-        "one": 0.2,
-    }[kind]
-    for c in (None, 0.8):
-        losses = record_losses(table, n, 1.0, sigma=1.3, alpha=2.0, batch_size=size, contractions=c)
-        worst = worst_record(table, n, 1.0, batch_size=size, contractions=c)
-        bound = iteration_loss(worst, 1.3, 2.0, contractions=c)
-        assert losses.max() <= bound
-        if kind == "one" or (kind in ("falling", "near") and size == 1):
-            assert bound <= losses.max() * (1.0 + 1e-9)
-        wide = worst_shifts(table, n, 1.0, batch_size=size)
-        assert bound <= iteration_loss(wide, 1.3, 2.0, contractions=c) * (1.0 + 1e-9)
-        some = [0, n // 2, n // 3]
-        worst = worst_record(table, n, 1.0, batch_size=size, contractions=c, records=some)
-        assert losses[some].max() <= iteration_loss(worst, 1.3, 2.0, contractions=c)
-
-
-@pytest.mark.parametrize("lags", [1, 2, 5, 12])
-def test_neighbouring_records_have_the_largest_sums_about_their_middle(lags):
-    table = 0.7 ** np.arange(lags) if lags != 2 else np.array([1.0, 0.4])
-    moves = displacements.RecordDisplacements(table, 1.0, 12, 1)
-    for first in range(12):
-        for last in range(first, 12):
-            rows = [moves.of(i) for i in range(first, last + 1)]
-            expected = np.max([np.cumsum(row[::-1]) for row in rows], axis=0)
-            found = np.cumsum(moves.of_neighbours(first, last)[::-1])
-            np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("rho", [0.0, 0.3, -0.05, 1.0])
 @pytest.mark.parametrize(("n", "size"), [(9, 1), (9, 3), (10, 4)])
 @pytest.mark.parametrize("contractions", [None, 0.8])
@@ -523,18 +484,14 @@ def test_neighbours_make_a_record_inside_worse_than_the_last_and_are_covered():
     assert np.argmax(losses) == 10
     worst = iteration_loss(worst_shifts([1.0, 0.5, 0.1], 12, 1.0), 1.0, 2.0)
     assert losses.max() <= worst <= 1.1 * losses.max()
-    best = iteration_loss(worst_record([1.0, 0.5, 0.1], 12, 1.0), 1.0, 2.0)
-    assert losses.max() <= best <= (1.0 + 1e-9) * losses.max()
 
 
 def test_a_million_records_in_batches_take_one_sequence_of_moves():
     lags = 0.5 ** np.arange(60)
     for table in (0.01, lags):
-        wide = worst_shifts(table, 1_000_000, 1.0, batch_size=100)
-        close = worst_record(table, 1_000_000, 1.0, batch_size=100, contractions=0.99)
-        assert wide.shape == close.shape == (10_000,)
-        sigmas = [smallest_sigma(s, 2.0, 1.0, contractions=0.99) for s in (close, wide)]
-        assert 0.0 < sigmas[0] <= sigmas[1] * (1.0 + 1e-7)
+        worst = worst_shifts(table, 1_000_000, 1.0, batch_size=100)
+        assert worst.shape == (10_000,)
+        assert smallest_sigma(worst, 2.0, 1.0, contractions=0.99) > 0.0
 
 
 # A secret place in the order

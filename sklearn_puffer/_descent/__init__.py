@@ -15,6 +15,5 @@ from sklearn_puffer._descent.iteration import (
     shuffled_loss,
     smallest_sigma,
     uncorrelated_loss,
-    worst_record,
     worst_shifts,
 )

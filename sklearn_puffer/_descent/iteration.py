@@ -50,7 +50,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from heapq import heappush, heapreplace
 from math import inf, isfinite, log, log1p, nextafter, sqrt
 from typing import Any
 
@@ -609,39 +608,15 @@ class RecordDisplacements:
         sides = np.sort(np.concatenate((lags[:1], np.repeat(lags[1:], 2))))[-self.n_records :]
         return self.batched(np.concatenate((np.zeros(self.n_records - len(sides)), sides)))
 
-    def of_neighbours(self, first: int, last: int) -> FloatArray:
-        """Return displacements (T,) with the largest sums to the end of neighbouring records.
-
-        Let g be the displacements by lag, raised where they grow with the lag. The records from t
-        to the end have the largest sum for the record in their middle, or for the nearest one of
-        the neighbours. The differences of these sums are g at the lags below.
-        """
-        n, lags = self.n_records, np.atleast_1d(self.table)
-        falling = np.append(np.maximum.accumulate(lags[::-1])[::-1], 0.0)
-        start = max(min(n - 2 * len(lags), last - len(lags)), 0)  # before it all lags are longer
-        t = np.arange(start, n)
-        early, late = t < 2 * first - n + 1, t > 2 * last - n + 1
-        lag = np.where(early, first - t, np.where(late, np.abs(t - last), (n - t) // 2))
-        displacements = np.zeros(n)
-        displacements[start:] = falling[np.minimum(lag, len(lags))]
-        return self.batched(displacements)
-
-    def of_group(self, records: Sequence[int]) -> FloatArray:
+    def worst(self, records: Sequence[int]) -> FloatArray:
         """Return displacements (T,) at least as bad as those of any of the sorted records."""
         if len(records) == 1:
             return self.of(records[0])
         if isinstance(self.table, float):
             return self.of(records[-1])
-        if self._by_lag_alone(records):
-            return self.of_neighbours(records[0], records[-1])
+        if self.table.ndim == 1 and len(records) * self.n_records > _PAIRS:
+            return self.sorted_lags()
         return _dominating(self.of(i) for i in records)
-
-    def worst(self, records: Sequence[int]) -> FloatArray:
-        """Return displacements as `of_group` does, by sorted lags where there are many pairs."""
-        return self.sorted_lags() if self._by_lag_alone(records) else self.of_group(records)
-
-    def _by_lag_alone(self, records: Sequence[int]) -> bool:
-        return np.ndim(self.table) == 1 and len(records) * self.n_records > _PAIRS
 
     def batched(self, displacements: FloatArray) -> FloatArray:
         """Return the sums of batches divided by the batch size, rounded up."""
@@ -843,9 +818,9 @@ def worst_shifts(
     *Formal guarantees.* By (2) of `iteration`, displacements with larger sums from each step to the
     end have the larger loss, for all contractions, noises and orders. So the loss of s bounds the
     largest loss of a record. For equal correlations it *is* the loss of the last record, whose sums
-    are the largest. Otherwise it may exceed all of them by about 10 %: see `worst_record`. Above
-    4e6 pairs of records by lag, the displacements are sorted, the largest last: no sum of as many
-    of them is larger. That takes O(n log n), a matrix O(n^2).
+    are the largest. Otherwise it may exceed all of them by about 10 %. Above 4e6 pairs of records
+    by lag, the displacements are sorted, the largest last: no sum of as many of them is larger.
+    That takes O(n log n), a matrix O(n^2).
 
     Examples
     --------
@@ -971,99 +946,6 @@ def _not_a_distribution(reason: str) -> ValueError:
 
 
 # ------------------------------------------------------------------------ the losses of all records
-
-
-def worst_record(
-    correlations: float | ArrayLike,
-    n_records: int,
-    distance: float,
-    *,
-    batch_size: int = 1,
-    lipschitz: float = inf,
-    sensitivity: float = 1.0,
-    step: float = 1.0,
-    contractions: ArrayLike | None = None,
-    records: Sequence[int] | None = None,
-) -> FloatArray:
-    r"""Return displacements that lose at least as much as any record, under common Gaussian noise.
-
-    Closer than `worst_shifts`, which knows neither the noise nor the contractions.
-
-    Parameters
-    ----------
-    correlations : float or array-like
-        As for `gaussian_shifts`, between records.
-    n_records : int
-        As for `batch_shifts`.
-    distance : float
-        How far two values of the secret lie apart.
-    batch_size : int, default=1
-        As for `batch_shifts`.
-    lipschitz, sensitivity, step : float
-        As for `gaussian_shifts`.
-    contractions : float or array-like of shape (T,), optional
-        c_t in [0, 1]; 1 by default. The same must go to `iteration_loss` or `smallest_sigma`.
-    records : sequence of int, optional
-        The records whose values are secrets; all by default.
-
-    Returns
-    -------
-    ndarray of shape (ceil(n / batch_size),)
-        To be given to `iteration_loss` or `smallest_sigma`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `worst_shifts` and `optimal_shifts`.
-
-    Notes
-    -----
-    *Formal guarantees.* A group of neighbouring records has displacements at least as bad as any of
-    them, as in `worst_shifts`. The group with the largest sum of a_t^2 is split in two until it is
-    a single record, or up to 64 times, fewer for long iterations. Every record lies in one of the
-    groups, so the largest bounds the loss of every record; which group that is depends neither on a
-    common sigma nor on alpha. `worst_shifts` is taken where it is closer. The displacements are
-    raised by 1e-12 T, for the rounding of these sums.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import worst_record
-    >>> worst_record([1.0, 0.5], 4, distance=1.0).round(9).tolist()  # of the third record
-    [0.0, 0.5, 1.0, 0.5]
-    """
-    displacements = record_displacements(
-        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
-    )
-    chosen = in_order(check_records(records, displacements.n_records))
-    whole = displacements.worst(chosen)
-    if isinstance(displacements.table, float):  # the last of them is the worst
-        return whole
-    unit = float(whole.max())
-
-    def weight(s: FloatArray) -> float:
-        return float(np.square(optimal_shifts(s, 1.0, contractions) / unit).sum())
-
-    def group(low: int, high: int) -> tuple[float, int, int, FloatArray]:
-        s = displacements.of_group(chosen[low:high])
-        return -weight(s), low, high, s
-
-    groups = [group(0, len(chosen))]
-    for _ in range(_rounds(displacements, len(whole))):
-        _, low, high, _ = groups[0]
-        if high - low == 1:
-            break
-        middle = high - (high - low + 3) // 4  # the worst are mostly near the end
-        heapreplace(groups, group(low, middle))
-        heappush(groups, group(middle, high))
-    closest = whole if weight(whole) < -groups[0][0] else groups[0][3]
-    return closest * (1.0 + ROUNDING * len(whole))
-
-
-def _rounds(displacements: RecordDisplacements, steps: int) -> int:
-    """Return how many groups of records are split: a fifth of a second for ten thousand steps."""
-    lags, n = len(np.atleast_1d(displacements.table)), displacements.n_records
-    work = 16.0 * steps + 32.0 * lags / displacements.batch_size + (n + lags) / 8.0
-    return int(min(64.0, max(2.0, 3e6 / work)))
 
 
 def record_losses(
