@@ -199,14 +199,26 @@ def test_the_noise_against_the_published_mechanism_is_measured():
         assert [*(f"{scale:.2f}" for scale in scales), f"{saving:.0f} %"] == printed
 
 
-def test_the_first_example_prints_what_the_readme_shows():
-    code, printed = re.search(
-        r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL
-    ).groups()
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown):
-        exec(compile(code, "README.md", "exec"), {})
-    assert shown.getvalue() == printed
+def test_the_examples_of_the_readme_print_what_it_shows():
+    found = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", README, re.DOTALL)
+    assert len(found) == 3
+    names = {}
+    for code, printed in found:
+        assert len(code.splitlines()) <= 10
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown):
+            exec(compile(code, "README.md", "exec"), names)
+        assert shown.getvalue() == printed
+    assert list(names["answer"].index) == [7]
+    assert len(names["scores"]) == 5
+
+
+def test_the_readme_and_the_first_page_share_one_picture_and_one_example():
+    first_page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n.*?```\n\n```text\n.*?```\n", README, re.DOTALL)[0]
+    picture = re.search(r"!\[.*?\]\(.*?\)", README)[0]
+    assert example in first_page
+    assert picture.replace("docs/images", "images") in first_page
 
 
 def blocks(page):
@@ -215,7 +227,7 @@ def blocks(page):
 
 
 # pages with no files or engines of their own; those of the others have tests of their own
-ELSEWHERE = {"engines", "releasing_again"}
+ELSEWHERE = {"README", "engines", "releasing_again"}
 SLOW = {"audit", "plan", "swap"}
 PASTED = [
     pytest.param(page, marks=[pytest.mark.slow] * (page.stem in SLOW), id=page.stem)
