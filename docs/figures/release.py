@@ -42,7 +42,7 @@ def as_released(rows):
 
 
 def explained(table, progression, release):
-    """Return R2 for how far the disease progressed: learnt on released rows, tested on true ones."""
+    """Return R2 for how far the disease progressed, learnt on released rows, held to true ones."""
     model, guesses = RandomForestRegressor(min_samples_leaf=5, random_state=0), progression.copy()
     for train, test in KFold(10, shuffle=True, random_state=0).split(table):
         learnt = release(table.iloc[train]).to_numpy()
