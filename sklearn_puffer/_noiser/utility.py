@@ -16,13 +16,13 @@ same rows; this is none.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
@@ -51,7 +51,6 @@ from sklearn_puffer.noise import Noise
 _ADDED = 4096  # terms that are added one by one
 _WIDE = 80.0  # from so many steps on a density is wide
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
-_HALVINGS = 40
 _DISTINCT = 4096  # points that are treated one by one
 _GROUPS = 1 << 16  # values from which on a few neighbours count as one
 _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
@@ -117,11 +116,6 @@ class RawDistribution:
         means = np.add.reduceat(self.shares * self.values, starts) / shares
         return replace(self, values=np.rint(means) if column.whole else means, shares=shares)
 
-    @property
-    def sums(self) -> FloatArray:
-        """The shares of all values up to each."""
-        return np.cumsum(self.shares)
-
 
 def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Array:
     """Return where groups of about equal shares begin, bin by bin."""
@@ -185,11 +179,8 @@ def utility_of(
     change, same, median : float
         Where the value is not missing.
     """
-    sums = distribution.sums
-    errors = distribution.values - _median(distribution.values, sums)
-    np.abs(errors, out=errors)
-    alike = float(distribution.shares[errors == 0.0].sum())
-    mean = float(distribution.shares @ errors)
+    errors = distribution.values - _median(distribution.values, np.cumsum(distribution.shares))
+    mean, alike, middle = changes_of(np.abs(errors, out=errors), distribution.shares)
     return ColumnUtility(
         name=name,
         change=change,
@@ -198,7 +189,7 @@ def utility_of(
         unchanged=_among_all(same, distribution.present),
         constant=mean,
         constant_sd=_in_spreads(mean, spread),
-        constant_median=_median_of_two_sides(errors, sums),
+        constant_median=middle,
         constant_unchanged=_among_all(alike, distribution.present),
     )
 
@@ -343,37 +334,17 @@ def smallest_change(
     half = 0.5 * (1.0 - 1e-12)
     if chance(0.0) >= half:
         return 0.0
-    excess = cache(lambda most: chance(most) - half)
-    power = round(math.log2(near / step)) if near > step else 0
-    while excess(step * 2.0**power) < 0.0:
-        power += 1
-    while power and excess(step * 2.0 ** (power - 1)) >= 0.0:
-        power -= 1
-    above = step * 2.0**power
-    below = 0.5 * above if power else 0.0
-    cell = (above - below) / 2.0**_HALVINGS
-    cell = max(cell, step) if whole else cell
-    return below + cell * _first(lambda k: excess(below + cell * k), round((above - below) / cell))
-
-
-def _first(excess: Callable[[int], float], enough: int) -> int:
-    """Return the first whole number whose excess is not negative, by secants and by halving.
-
-    The excess never falls, is negative at 0, and not so at ``enough``.
-    """
-    low, high = 0, enough
-    ends, side, turn = [excess(low), excess(high)], -1, 0
-    while high - low > 1:
-        part = 0.5 if turn % 3 == 2 else ends[0] / (ends[0] - ends[1])
-        middle = min(max(low + round(part * (high - low)), low + 1), high - 1)
-        value = excess(middle)
-        now = int(value >= 0.0)
-        low, high = (low, middle) if now else (middle, high)
-        ends[now] = value
-        if side == now:  # the other end lies too far off
-            ends[1 - now] *= 0.5
-        side, turn = now, turn + 1
-    return high
+    most = max(near, step)
+    while chance(most) < half:
+        most *= 2.0
+    # the sign changes within a part 1e-12 of the root, also where the chance jumps
+    root = brentq(lambda change: chance(change) - half, 0.0, most, xtol=1e-300, rtol=1e-12)
+    if not whole:
+        return float(root) * (1.0 + 1e-11)
+    steps = math.floor(root / step)
+    while chance(steps * step) < half:
+        steps += 1
+    return steps * step
 
 
 def _merged(points: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -466,22 +437,6 @@ def _median(values: FloatArray, sums: FloatArray) -> float:
     return float(values[min(int(index), len(values) - 1)])
 
 
-def _median_of_two_sides(distances: FloatArray, sums: FloatArray) -> float:
-    """Return the lower median of the distances of ascending values from one of them."""
-    if not len(distances):
-        return 0.0
-    split = int(np.argmin(distances))
-    sides = distances[:split][::-1], distances[split:]
-
-    def is_enough(most: float) -> bool:
-        left, right = (int(np.searchsorted(side, most, side="right")) for side in sides)
-        below = float(sums[split - left - 1]) if left < split else 0.0
-        return float(sums[split + right - 1]) - below >= 0.5 * (1.0 - 1e-12)
-
-    firsts = [bisect_left(side, True, key=is_enough) for side in sides]
-    return min(float(side[k]) for side, k in zip(sides, firsts, strict=True) if k < len(side))
-
-
 def _in_spreads(change: float, spread: float) -> float:
     if spread > 0.0:
         return change / spread
@@ -570,7 +525,7 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
         )
     noiser._check_as_certified()
     read = next_table(noiser, table)
-    _, release = release_of(noiser, name)
+    release = release_of(noiser, name)
     column = release.column
     placed = placed_in(column, values_of(read, column))
     there = ~(placed.gone | placed.strange)
@@ -596,8 +551,8 @@ def released_shares(noiser: Any, moves: ColumnMoves, released: Any) -> FloatArra
         raise ValueError(
             f"released lacks column {quoted(moves.name)}; it has {listed(list(table.names), 10)}."
         )
-    _, release = release_of(noiser, moves.name)
-    groups = moves.groups.after(_released_values(release.column, table.values(moves.name), moves))
+    column = release_of(noiser, moves.name).column
+    groups = moves.groups.after(_released_values(column, table.values(moves.name), moves))
     counts = np.bincount(groups, minlength=moves.groups.n_released)
     return np.asarray(counts / max(len(groups), 1))
 
@@ -619,18 +574,18 @@ def _released_values(column: Column, values: Values, moves: ColumnMoves) -> Floa
     return numbers
 
 
-def release_of(noiser: Any, name: Any) -> tuple[int, ColumnRelease]:
-    """Return the release of a column, and its place; the name may be left out of a single one."""
+def release_of(noiser: Any, name: Any) -> ColumnRelease:
+    """Return the release of a column, whose name may be left out of a single one."""
     releases = noiser._fitted.mechanism.columns
     names = [release.column.name for release in releases]
     if name is None and len(names) == 1:
-        return 0, releases[0]
+        return releases[0]
     if name is None or name not in names:
         raise ValueError(
             f"column must be one of {listed(names, 10)}, got {quoted(name)}; a display shows one "
             "released column."
         )
-    return names.index(name), releases[names.index(name)]
+    return releases[names.index(name)]
 
 
 def _check_some(column: Column, there: Array) -> None:
