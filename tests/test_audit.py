@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -246,9 +245,7 @@ def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(fitted)
     found = audit(noiser, answers(400), LOOKS, **PLAIN)
     assert found.findings
-    assert found.drifted
     assert "do not follow the distribution that was fitted" in str(found.findings[0])
-    assert found.exact == math.inf or found.exact > 2.0
 
 
 def test_copies_are_counted_in_what_each_reader_sees_and_never_hide_a_column():
@@ -353,14 +350,6 @@ def test_a_task_with_one_class_among_its_test_rows_has_no_area():
     assert (base.what, base.before) == ("base rate of 'a'", 1.0)
 
 
-def test_an_infinite_estimate_is_said_to_come_of_few_rows():
-    found = audit(honest(), answers(400), LOOKS, **PLAIN)
-    for told in (replace(found, exact=math.inf), replace(found, exact=2.0)):
-        assert "infinite" not in str(told)
-        assert ("No loss is estimated" in str(told)) == math.isinf(told.exact)
-        assert ("the loss is 2" in str(told)) != math.isinf(told.exact)
-
-
 def test_a_task_whose_released_target_has_gaps_learns_from_the_rows_without():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
@@ -434,7 +423,6 @@ def test_several_sensitive_columns_and_secrets_beside_the_table():
         apart, table[["visits"]], GaussianNB(), sensitive_features=table["group"], **PLAIN
     )
     assert len(found.table) == 4
-    assert found.exact is not None
 
 
 @pytest.mark.slow
@@ -453,7 +441,7 @@ def test_an_audit_is_json_text_and_inert_html():
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
     found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
     kept = json.loads(found.to_json())
-    assert kept["schema"] == "sklearn_puffer.audit/5"
+    assert kept["schema"] == "sklearn_puffer.audit/6"
     assert {each["attacker"] for each in kept["attacks"]} == {"<i>", "boosted"}
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in found._repr_html_()
@@ -469,8 +457,6 @@ def test_a_release_read_from_its_form_is_attacked_like_its_noiser():
         assert own.table[name].tolist() == other.table[name].tolist()
     assert own.fitted
     assert other.fitted
-    assert other.exact is None
-    assert "holds no distributions of secrets" in str(other)
 
 
 def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():

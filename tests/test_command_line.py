@@ -30,9 +30,8 @@ from sklearn_puffer import (
     audit,
     plan,
 )
-from sklearn_puffer._base import progress
+from sklearn_puffer._base import progress, templates
 from sklearn_puffer._release import store
-from sklearn_puffer._review.report import _templates
 from sklearn_puffer._tables import TableFile, TableStream, TableWriter, engine, files
 from sklearn_puffer.cli import main
 
@@ -585,7 +584,7 @@ def test_a_missing_extra_is_named(fitted, capsys, monkeypatch):
 
 def test_a_page_without_its_extra_is_refused_before_any_work(fitted, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    _templates.cache_clear()
+    templates.cache_clear()
     for command in (["report", "r.json"], ["plan", "absent.csv", "--sensitive", "loan"]):
         assert main([*command, "--out", "page.html"]) == 2
         assert 'pip install "sklearn-puffer[report]"' in told(capsys)

@@ -432,7 +432,7 @@ def test_pages_are_made_by_one_module_which_asks_for_jinja_when_it_makes_one():
     assert [re.match(r"[\w-]+", each).group() for each in extra] == ["jinja2"]
     assert set(extra) <= set(_project()["optional-dependencies"]["test"])
     users = {m.name for m in modules().values() for i in m.imports if i.path == "jinja2"}
-    assert users == {"_review.report"}
+    assert users == {"_base.document"}
     assert "jinja2" not in _loaded("sklearn_puffer.report")
 
 

@@ -91,8 +91,8 @@ def test_a_view_takes_its_colours_from_the_notebook_around_it(views, kind):
 def test_a_ledger_says_what_is_left_and_what_was_spent(views):
     page = views["ledger"]
     assert "1 release(s) of 2 data set(s) are on record." in page
-    assert "<td>&lt;b&gt;x</td><td>1</td>" in page
-    assert "<td>y</td><td>2</td>" in page
+    assert '<th scope="row">&lt;b&gt;x</th><td>1</td>' in page
+    assert '<th scope="row">y</th><td>2</td>' in page
     assert "<td>&lt;i&gt;press</td>" in page
 
 

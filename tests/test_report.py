@@ -1,5 +1,6 @@
 """The report for the person who signs: what it says, what it leaves out, and that it is inert."""
 
+import html
 import itertools
 import json
 import math
@@ -7,7 +8,6 @@ import re
 import sys
 import warnings
 from dataclasses import replace
-from html import unescape
 from html.parser import HTMLParser
 
 import jinja2
@@ -31,7 +31,8 @@ from sklearn_puffer import (
     plan,
     report,
 )
-from sklearn_puffer._review.report import _templates, best_guess, render
+from sklearn_puffer._base import render, templates
+from sklearn_puffer._review.report import best_guess
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -458,7 +459,7 @@ def test_what_is_said_of_the_best_guess_is_attained():
 def pictures_of(told):
     """Return what is read out of each picture, and how many lines cross its bars."""
     found = re.findall(r'<svg [^>]*aria-label="([^"]*)"[^>]*>(.*?)</svg>', told.html, re.DOTALL)
-    return [(unescape(label), body.count('class="limit"')) for label, body in found]
+    return [(html.unescape(label), body.count('class="limit"')) for label, body in found]
 
 
 def test_who_signs_sees_one_picture_of_the_attack_if_there_was_one(noiser, audited):
@@ -517,14 +518,13 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
 
 
 def test_templates_escape_whatever_is_filled_in():
-    templates = _templates()
-    assert templates.autoescape is True
-    assert templates.undefined is jinja2.StrictUndefined
-    assert set(templates.list_templates()) == {
-        *("document.html", "parts.html", "report.html", "style.css")
-    }
-    for name in templates.list_templates():
-        source = templates.loader.get_source(templates, name)[0]
+    made = templates()
+    assert made.autoescape is True
+    assert made.undefined is jinja2.StrictUndefined
+    pages = {"document.html", "notebook.html", "report.html"}
+    assert set(made.list_templates()) == {*pages, "parts.html", "style.css", "notebook.css"}
+    for name in made.list_templates():
+        source = made.loader.get_source(made, name)[0]
         assert not re.search(r"\|\s*safe|autoescape|Markup", source)
     with pytest.raises(jinja2.UndefinedError):
         render("document.html")
@@ -533,10 +533,11 @@ def test_templates_escape_whatever_is_filled_in():
 def test_without_jinja_a_sentence_says_how_to_get_it_and_text_goes_without(noiser, monkeypatch):
     told = report(noiser)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    _templates.cache_clear()
+    templates.cache_clear()
     with pytest.raises(ModuleNotFoundError, match=r'pip install "sklearn-puffer\[report\]"'):
         _ = told.html
-    assert all((told.markdown, told.to_json(), str(told), told._repr_html_()))
+    assert all((told.markdown, told.to_json(), str(told)))
+    assert told._repr_html_() == f"<pre>{html.escape(str(told))}</pre>"
 
 
 def test_recipients_get_no_picture_but_that_of_the_guarantee(noiser):

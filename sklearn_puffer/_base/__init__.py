@@ -39,6 +39,18 @@ from sklearn_puffer._base.arguments import (
     shown,
     way_to_table,
 )
+from sklearn_puffer._base.document import (
+    Bar,
+    Bars,
+    Document,
+    FoldedDocument,
+    Page,
+    Section,
+    markdown,
+    render,
+    short_number,
+    templates,
+)
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.numerics import (
     LARGEST,
@@ -55,16 +67,6 @@ from sklearn_puffer._base.numerics import (
     smallest_within,
     solved,
     sum_by_halves,
-)
-from sklearn_puffer._base.page import (
-    Bar,
-    Bars,
-    Document,
-    FoldedDocument,
-    Page,
-    Section,
-    markdown,
-    short_number,
 )
 from sklearn_puffer._base.progress import (
     counted,

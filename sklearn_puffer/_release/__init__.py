@@ -128,7 +128,7 @@ from sklearn_puffer._release.rows import (
     refuse_lazy,
     rows_of,
 )
-from sklearn_puffer._release.sentences import OF_A_SAMPLE, counted_loss
+from sklearn_puffer._release.sentences import OF_A_SAMPLE
 from sklearn_puffer._release.store import (
     LedgerError,
     check_free,

@@ -771,7 +771,7 @@ class CertifiedEstimator(BaseEstimator):
 
     def _verdict_html(self) -> str:
         certificate = getattr(self, "certificate_", None)
-        return "" if certificate is None else str(certificate._page().brief())
+        return "" if certificate is None else str(certificate._page().brief().notebook())
 
 
 def _brief(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import brief, briefly, listed, short_number, shown
+from sklearn_puffer._base import brief, briefly, listed, shown
 from sklearn_puffer._release.evidence import (
     KEYED,
     MODEST,
@@ -574,21 +574,4 @@ def _about_kernels(facts: Facts) -> str:
         f" For {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead; q "
         "is the smallest share of a value among those drawn anew. So many times theta may be too "
         "little there: releases=k or a ledger finds what is needed."
-    )
-
-
-def counted_loss(loss: float) -> str:
-    """Return a sentence on the loss under distributions that were counted from rows.
-
-    Sampling error makes this loss larger, and infinite where a released row comes from one of two
-    secrets alone: that says more about the number of rows than about the release.
-    """
-    if math.isinf(loss):
-        return (
-            "No loss is estimated: as these rows were counted, some released row can come from one "
-            "of two secrets alone, as happens by chance where rows are few"
-        )
-    return (
-        f"Under the distributions of these rows the loss is {short_number(loss)} (chance makes it "
-        "too large where rows are few), an ESTIMATE"
     )

@@ -28,7 +28,6 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._base import task as reported
 from sklearn_puffer._release import (
-    PufferfishRelease,
     TableRelease,
     group_codes,
 )
@@ -117,8 +116,7 @@ def audit(
     Parameters
     ----------
     estimator : PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or PufferfishRelease
-        Fitted, or read from its release artifact, which holds no distributions: what needs these
-        is left out, and said.
+        Fitted, or read from its release artifact.
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released; of a swap any rows. Rows must be independent of each
@@ -253,7 +251,8 @@ def audit(
             for attack in reading.further(field, chosen, repeats, known)
         ]
         done()
-        drift = _drift(estimator, frame, secrets)
+        fitted = estimator.certificate_.fitted is not None
+        drift = estimator.certificate_.check(frame) if fitted else None
         survived = audited.survived(audited.release.before, audited.release.after)
         beside_ours = [
             _peer(audited, readings, fields, chosen, name, peer.iloc[rows])
@@ -274,7 +273,6 @@ def audit(
         n_test=len(parts.test),
         survived=tuple(survived),
         peers=tuple(beside_ours),
-        exact=None if drift is None else drift.loss,
         drifted=drift is not None and drift.drifted,
         fitted=drift is not None and _rows_of_fit(drift),
         best=min(_best(audited, field) for field in fields),
@@ -594,30 +592,10 @@ def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
     )
 
 
-def _drift(estimator: Any, frame: Any, secrets: Sequence[Secrets]) -> Any:
-    """Return how rows differ from those of `fit`, and the loss under their counts, if known."""
-    certificate = estimator.certificate_
-    if certificate.fitted is None:
-        return None
-    if isinstance(estimator, PufferfishRelease):
-        return certificate.check(frame)
-    names = [secret.name for secret in secrets]
-    if set(names) <= set(frame.columns):
-        return certificate.check(frame, names)
-    if len(secrets) > 1:
-        return certificate.check(frame)
-    (secret,) = secrets
-    return certificate.check(frame, np.array(secret.labels, dtype=object)[secret.codes])
-
-
 def _rows_of_fit(drift: Any) -> bool:
     """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
-    sizes = [margin.n_rows == margin.n_fitted for margin in drift.secrets]
-    same = [
-        margin.distance <= _ROUNDED
-        for margin in (*drift.columns, *(s.column for s in drift.secrets))
-    ]
-    return bool(drift.n_rows == drift.n_fitted and same and all([*sizes, *same]))
+    same = all(column.distance <= _ROUNDED for column in drift.columns)
+    return bool(same and drift.n_rows == drift.n_fitted)
 
 
 def _best(audited: _Audited, field: Field) -> float:
@@ -658,11 +636,6 @@ def _notes(audited: _Audited, estimator: Any) -> list[str]:
         notes.append(
             "The estimator has a random_state: who knows it can undo the release, which these "
             "readers do not try."
-        )
-    if isinstance(estimator, PufferfishRelease):
-        notes.append(
-            "A release artifact holds no distributions of secrets: only the estimator tells the "
-            "loss under the distributions counted from these rows."
         )
     keyed = None if release.exchanged else same_when_keyed(estimator, release.raw)
     if keyed is not None:

@@ -23,7 +23,7 @@ from sklearn_puffer._base import (
     short_number,
     shown,
 )
-from sklearn_puffer._release import check_one_secret, counted_loss, group_codes, jsonable
+from sklearn_puffer._release import check_one_secret, group_codes, jsonable
 from sklearn_puffer._review.attack import Groups
 from sklearn_puffer._review.exact_tests import POWER, Attack
 from sklearn_puffer._review.measured import Secrets, Survived, in_memory
@@ -248,7 +248,7 @@ def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
     return frame[names]
 
 
-SCHEMA = "sklearn_puffer.audit/5"
+SCHEMA = "sklearn_puffer.audit/6"
 CONTROL = "no release"
 INTERNAL = (
     "This audit is computed from the raw rows, and its own releases of them were "
@@ -270,17 +270,13 @@ class Finding:
     attack : Attack
     n_tests : int
         Over which its p-value is corrected.
-    exact : float or None
-        The loss under the distributions counted from these rows, an estimate.
     """
 
     attack: Attack
     n_tests: int
-    exact: float | None = None
 
     def __str__(self) -> str:
         attack = self.attack
-        estimate = "" if self.exact is None else f" {counted_loss(self.exact)}."
         return (
             f"{attack.view} ({attack.attacker}) finds {shown(attack.sensitive)} = "
             f"{shown(attack.secret)} against {shown(attack.against)}: odds shift by "
@@ -288,7 +284,7 @@ class Finding:
             f"{short_number(attack.allowed)} was "
             f"guaranteed: p = {attack.p_all:.2g} over {self.n_tests} tests. Either the release "
             "loses more than its certificate says, or these rows do not follow the distribution "
-            f"that was fitted.{estimate}"
+            "that was fitted."
         )
 
 
@@ -336,8 +332,6 @@ class Audit(Document):
         By readers whom the guarantee does not cover.
     peers : tuple of Peer
         Other ways to hide the secrets, attacked alike.
-    exact : float or None
-        The loss under the distributions counted from these rows, an estimate; None where unknown.
     drifted : bool
         Whether rows differ from those of `fit` by more than chance.
     fitted : bool
@@ -379,7 +373,6 @@ class Audit(Document):
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
     peers: tuple[Peer, ...] = ()
-    exact: float | None = None
     drifted: bool = False
     fitted: bool = False
     best: float = math.inf
@@ -395,7 +388,7 @@ class Audit(Document):
     def findings(self) -> tuple[Finding, ...]:
         """The attacks beyond the guarantee, at the level over all tests, the surest first."""
         beyond = sorted((a for a in self.attacks if a.p_all <= self.level), key=lambda a: a.p_all)
-        return tuple(Finding(a, len(self.attacks), self.exact) for a in beyond)
+        return tuple(Finding(a, len(self.attacks)) for a in beyond)
 
     @property
     def caught(self) -> bool:
@@ -475,7 +468,6 @@ class Audit(Document):
             **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
-            "loss_under_these_rows": jsonable(self.exact),
             "drifted": self.drifted,
             "rows_of_fit": self.fitted,
             "findable_at_best": jsonable(self.best),
@@ -550,8 +542,6 @@ class Audit(Document):
                 "These look like the very rows of fit: the audit tests the noise under the fitted "
                 "distribution, and cannot see how other rows differ. Hold rows out for that."
             ]
-        if self.exact is not None:
-            lines.append(f"{counted_loss(self.exact)}.")
         if self.drifted:
             lines.append("These rows do not look like those of fit: certificate_.check says where.")
         return lines

@@ -1,10 +1,5 @@
 """A report as a page, in HTML, Markdown, text and JSON; and the one for recipients.
 
-The templates beside this module make pages of HTML, and only this module imports Jinja2. A page is
-one file without scripts, fonts or pictures from elsewhere. It tells browsers to fetch nothing
-(Content-Security-Policy), so that a name cannot make them. Every value is escaped, and stays on one
-line.
-
 The report for recipients is listed here, and nothing of it is made of raw rows. It is built from
 parameters and names, one by one, and never from a page of the certificate with parts left out: what
 is added to a certificate later does not reach recipients.
@@ -16,7 +11,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +23,8 @@ from sklearn_puffer._base import (
     __version__,
     check_choice,
     markdown,
-    on_one_line,
     quoted,
+    render,
     shown,
     utc_now,
 )
@@ -231,47 +225,6 @@ WAYS: dict[str, Callable[[Any], str]] = {
     ".txt": lambda document: f"{document}\n",
 }
 """How a document is written to a file, by what its name ends in."""
-
-
-def render(template: str, **values: Any) -> str:
-    """Return a page as an HTML file, from its document type to its end.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If Jinja2 is not installed.
-    """
-    return str(_templates().get_template(template).render(values))
-
-
-def check_renders() -> None:
-    """Refuse pages of HTML, before any work is done, where Jinja2 is not installed."""
-    _templates()
-
-
-@cache
-def _templates() -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            "pages of HTML are made with Jinja2, which is not installed; "
-            'pip install "sklearn-puffer[report]", or take .md, .txt or .json.'
-        ) from error
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("sklearn_puffer._review"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_inert,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def _inert(value: Any) -> Any:
-    """Return a text on one line; what a template made of such is whole already."""
-    return value if hasattr(value, "__html__") else on_one_line(str(value))
 
 
 _ONE_ROW = (

@@ -25,7 +25,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UncertifiedError,
 )
-from sklearn_puffer._base import __version__, listening, task
+from sklearn_puffer._base import __version__, listening, task, templates
 from sklearn_puffer._release import (
     TableRelease,
     check_free,
@@ -35,7 +35,7 @@ from sklearn_puffer._release import (
     rows_of_stream,
     types_of,
 )
-from sklearn_puffer._review import WAYS, check_renders
+from sklearn_puffer._review import WAYS
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.arguments import (
     FINE,
@@ -171,7 +171,7 @@ def check_out(args: Any) -> None:
         raise ValueError(f"--out is {args.out!r}, which is read; choose another name.")
     check_free(Path(args.out), force=args.force)
     if Path(args.out).suffix.lower() == ".html":
-        check_renders()
+        templates()
 
 
 def show(document: Any, args: Any) -> None:

@@ -1,9 +1,12 @@
-"""A page that people read: a headline, lines and sections, the same as text and as HTML.
+"""A page that people read: a headline, lines and sections, as text, Markdown and HTML.
 
 Every line and cell is one line, whatever stands in it: names and values come from data, and may
-hold line breaks, escape sequences or marks that turn the direction of writing.
+hold line breaks, escape sequences or marks that turn the direction of writing. In Markdown no name
+or value becomes markup, a link or another row.
 
-A page as Markdown, in which no name or value becomes markup, a link or another row.
+The templates beside this module make all HTML, and only this module imports Jinja2, when it makes a
+page. A page in a file has no scripts, fonts or pictures from elsewhere. It tells browsers to fetch
+nothing (Content-Security-Policy), so that a name cannot make them. Every value is escaped.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from html import escape
 from typing import Any, Self
 
@@ -21,19 +25,6 @@ from sklearn_puffer._base.arguments import on_one_line, quoted
 
 Cells = Sequence[Sequence[str]]
 _BRIEF = 3
-# Text, lines and shades are made of the colour of the text around it, so that they follow a
-# notebook from light to dark, whatever the operating system prefers; the accent is scikit-learn's.
-_LOOK = """
-.sk-puffer { color: inherit; max-width: 70em; overflow-x: auto; line-height: 1.4;
-  border-left: 3px solid var(--sklearn-color-fitted-level-3, cornflowerblue); padding-left: 1em; }
-.sk-puffer h4, .sk-puffer h5 { color: inherit; margin: 0.8em 0 0.3em; }
-.sk-puffer p, .sk-puffer ul { margin: 0.3em 0; }
-.sk-puffer table { border-collapse: collapse; color: inherit; margin: 0.3em 0; }
-.sk-puffer th, .sk-puffer td { background: transparent; color: inherit; padding: 0.2em 0.8em;
-  text-align: left; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
-.sk-puffer summary { cursor: pointer; margin: 0.3em 0; }
-.sk-puffer tbody tr:nth-child(odd) { background: color-mix(in srgb, currentColor 6%, transparent); }
-"""
 
 
 @dataclass(frozen=True)
@@ -89,16 +80,6 @@ class Section:
             *(f"  - {on_one_line(sentence)}" for sentence in self.sentences),
         ]
 
-    def html(self) -> str:
-        """Return the section as HTML."""
-        items = "".join(f"<li>{_safe(sentence)}</li>" for sentence in self.sentences)
-        return (
-            f"<h5>{_safe(self.title)}</h5>"
-            + (f"<p>({_safe(self.note)})</p>" if self.note else "")
-            + (_html_table(self.cells) if self.cells else "")
-            + (f"<ul>{items}</ul>" if items else "")
-        )
-
 
 @dataclass(frozen=True)
 class Page:
@@ -127,25 +108,57 @@ class Page:
             lines += ["", *map(on_one_line, section.lines())]
         return "\n".join(lines)
 
-    def html(self) -> str:
-        """Return the page as HTML."""
-        return f"<h4>{_safe(self.headline)}</h4>{self._below()}"
-
-    def _below(self) -> str:
-        lines = "".join(f"<p>{_safe(line)}</p>" for line in self.lines)
-        return lines + "".join(section.html() for section in self.sections)
-
-    def brief(self) -> str:
-        """Return the headline, the first lines and the first section, as a notebook shows them."""
-        return Page(self.headline, self.lines[:_BRIEF], self.sections[:1]).notebook()
+    def brief(self) -> Page:
+        """Return the headline, the first lines and the first section."""
+        return replace(self, lines=self.lines[:_BRIEF], sections=self.sections[:1])
 
     def notebook(self, folded: Page | None = None) -> str:
-        """Return the page as a notebook shows it, in its colours; another one folded away below."""
-        below = ""
-        if folded is not None:
-            below = f"<details><summary>Details</summary>{folded._below()}</details>"
-        look, page = " ".join(_LOOK.split()), f"{self.html()}{below}"
-        return f'<style>{look}</style><div class="sk-puffer">{page}</div>'
+        """Return the page as a notebook shows it, in its colours; another one folded away below.
+
+        Where Jinja2 is not installed it is text.
+        """
+        try:
+            page = render("notebook.html", page=self, folded=folded)
+        except ModuleNotFoundError:
+            return f"<pre>{escape(self.text())}</pre>"
+        return "".join(line.strip() for line in page.split("\n"))
+
+
+def render(template: str, **values: Any) -> str:
+    """Return HTML that a template makes.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If Jinja2 is not installed.
+    """
+    return str(templates().get_template(template).render(values))
+
+
+@cache
+def templates() -> Any:
+    """Return the templates of Jinja2, or refuse where it is not installed."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "pages of HTML are made with Jinja2, which is not installed; "
+            'pip install "sklearn-puffer[report]", or take .md, .txt or .json.'
+        ) from error
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("sklearn_puffer._base"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_one_line,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _one_line(value: Any) -> Any:
+    """Return a text on one line; what a template made of such is whole already."""
+    return value if hasattr(value, "__html__") else on_one_line(str(value))
 
 
 @dataclass(frozen=True)
@@ -224,24 +237,12 @@ class FoldedDocument(Document):
         return self._first_screen().notebook(folded=self._page())
 
 
-def _safe(text: str) -> str:
-    return escape(on_one_line(text))
-
-
 def _aligned(cells: Cells) -> list[str]:
     rows = [[on_one_line(cell) for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-
-
-def _html_table(cells: Cells) -> str:
-    def row(tag: str, values: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{_safe(v)}</{tag}>" for v in values) + "</tr>"
-
-    body = "".join(row("td", values) for values in cells[1:])
-    return f"<table><thead>{row('th', cells[0])}</thead><tbody>{body}</tbody></table>"
 
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|#~$&@{}!]|:(?=//)|(?<=www)\.", re.IGNORECASE)
