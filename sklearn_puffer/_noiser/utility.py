@@ -576,7 +576,7 @@ def _released_values(column: Column, values: Values, moves: ColumnMoves) -> Floa
 
 def release_of(noiser: Any, name: Any) -> ColumnRelease:
     """Return the release of a column, whose name may be left out of a single one."""
-    releases = noiser._fitted.mechanism.columns
+    releases: Sequence[ColumnRelease] = noiser._fitted.mechanism.columns
     names = [release.column.name for release in releases]
     if name is None and len(names) == 1:
         return releases[0]
