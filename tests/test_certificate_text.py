@@ -18,7 +18,7 @@ from sklearn_puffer import (
     PufferfishSGDRegressor,
     PufferfishSum,
 )
-from sklearn_puffer._release.evidence import KEYED
+from sklearn_puffer._release.certificate_figures import KEYED
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 from sklearn_puffer.users import User
 

@@ -192,7 +192,7 @@ def _siblings(module):
 
 MECHANISMS = {unit for rank, units in HOUSE if rank == 6 for unit in units}
 # What certificates and ledgers say of noise and of channels; the base itself knows neither.
-ABOUT_PROOFS = {"certificate", "composition", "evidence", "ledger", "sentences"}
+ABOUT_PROOFS = {"certificate", "certificate_figures", "composition", "ledger", "sentences"}
 OF_MECHANISMS = {"noise", "channel", "swap", "theta", "theta_", "scale", "prototypes"}
 
 

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, PufferfishWarning
 from sklearn_puffer._release import sentences as say
+from sklearn_puffer._release.certificate_figures import weak_warning
 from sklearn_puffer._release.drift import ColumnDrift, Drift
-from sklearn_puffer._release.evidence import weak_warning
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import GaussianMixture

@@ -538,7 +538,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     coef_ : ndarray of shape (n_features,)
     intercept_ : ndarray of shape (1,)
     certificate_ : SGDCertificate
-        The guarantee and its evidence.
+        The guarantee and its figures.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.
@@ -665,7 +665,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     classes_ : ndarray of shape (2,)
         The labels in order, which are taken to be public.
     certificate_ : SGDCertificate
-        The guarantee and its evidence.
+        The guarantee and its figures.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.

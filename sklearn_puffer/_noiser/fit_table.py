@@ -39,7 +39,7 @@ from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
-from sklearn_puffer._noiser.worst_case_loss import Around, FittedNoise, Unknown, priors_around
+from sklearn_puffer._noiser.worst_case_loss import FittedNoise, PriorsAround, Unknown, priors_around
 from sklearn_puffer._release import (
     Awaited,
     Certificate,
@@ -87,7 +87,7 @@ class Learnt(LearntMechanism):
         Its kernels leave columns that may be known as they are.
     problem : Problem
     calibrated : Calibrated
-    around : Around
+    around : PriorsAround
         The priors around the fitted ones.
     over_set : SetLoss, Awaited or None
         What is lost over these.
@@ -97,7 +97,7 @@ class Learnt(LearntMechanism):
     priors: TablePriors
     problem: Problem
     calibrated: Calibrated
-    around: Around
+    around: PriorsAround
     over_set: SetLoss | Awaited | None
 
     @property
@@ -352,7 +352,7 @@ class Learnt(LearntMechanism):
         Rows that depend on each other have a bound anyhow.
         """
         settings, remarks = self.settings, []
-        if settings.knowledge.strategy is not exact or settings.columns.hangs_together:
+        if settings.knowledge.strategy is not exact or settings.columns.rows_dependent:
             return []
         if self.calibrated.recomputed.all():
             return []
@@ -484,7 +484,7 @@ def _check_size(read: TableRead) -> None:
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
 
 
-def _around(read: TableRead, priors: TablePriors) -> Around:
+def _around(read: TableRead, priors: TablePriors) -> PriorsAround:
     """Return the priors around the fitted ones; of a classifier, bootstrap ones on request."""
     settings = read.settings
     if settings.knowledge.model is None:

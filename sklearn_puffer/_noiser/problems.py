@@ -131,7 +131,7 @@ class Problem:
         return self.n_rows * len(self.groups)
 
     @property
-    def hangs_together(self) -> bool:
+    def rows_dependent(self) -> bool:
         """Whether rows that share their secret may depend on each other in any way."""
         return self.n_rows > 1 and self.row_groups is not None and self.row_groups.within == "any"
 
@@ -196,7 +196,7 @@ def composable(problem: Problem, notion: Notion) -> bool:
     """Return whether the groups' panels are known, with and without noise."""
     if notion.leaves_events_out or any(len(group) != 1 for group in problem.groups):
         return False
-    if problem.hangs_together:  # panels compose for rows that are independent given the secret
+    if problem.rows_dependent:  # panels compose for rows that are independent given the secret
         return False
     return all(
         not part.is_free and has_exact_loss(problem, part, notion) for [part] in problem.groups
@@ -264,7 +264,7 @@ class Bounds:
 
     def _of_part(self, part: Part, notion: Notion) -> Bound:
         problem, noise = self.problem, template(self.problem, part)
-        if problem.hangs_together:
+        if problem.rows_dependent:
             return dependent_rows(part.pairs, noise, notion, problem.n_rows)
         if problem.strategy is not exact or has_exact_loss(problem, part, notion):
             return bound_of(problem.strategy, part.pairs, noise, notion)

@@ -353,7 +353,7 @@ class _Certifier:
         self, part: Part, bound: Bound, factor: float, notion: Notion
     ) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of each pair, and whether its upper end was recomputed."""
-        if self.problem.hangs_together:  # and one way to do that is independently
+        if self.problem.rows_dependent:  # and one way to do that is independently
             low = self._row_lower(part, factor, notion)
             return low, bound.losses(factor), np.zeros(len(low), dtype=bool)
         if has_exact_loss(self.problem, part, notion):

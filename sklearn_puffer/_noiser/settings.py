@@ -233,7 +233,7 @@ class Settings:
     def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
         if not is_ours(self.knowledge.strategy):  # which need not know our pair of priors
             return None
-        if self.columns.hangs_together:
+        if self.columns.rows_dependent:
             return reason_of(dependent_rows([pair], noise, self.guarantee.notion, 2)) or None
         strategy = in_reach(self.knowledge.strategy, [pair], noise, self.guarantee.notion)
         reason = reason_of(strategy([pair], noise, self.guarantee.notion))
@@ -281,7 +281,7 @@ class Settings:
         notions = notion_changes(self.guarantee.notion)
         n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
         changes: list[Change] = []
-        if self.columns.grouped is not None and self.columns.hangs_together:
+        if self.columns.grouped is not None and self.columns.rows_dependent:
             alone = replace(self.columns.grouped, within="independent")
             changes.append(("within_group='independent'", {"grouped": alone}))
         changes += [*noise_changes(self.noise), *notions[:n_added]]
@@ -316,7 +316,7 @@ class Settings:
             and self.noise.is_exponential
             and not self.knowledge.has_mixtures
         )
-        return pure and not self.columns.hangs_together
+        return pure and not self.columns.rows_dependent
 
 
 def _pair(
@@ -500,13 +500,13 @@ def _against_groups(s: Settings, groups: str) -> _Conflicts:
             "group; leave one of the two out.",
         ),
         (
-            columns.hangs_together and columns.missing == "propagate",
+            columns.rows_dependent and columns.missing == "propagate",
             "missing='propagate' shows which values of a group are missing, and with "
             "within_group='any' these may tell all others; fill missing values, or use "
             "within_group='independent'.",
         ),
         (
-            columns.hangs_together and knowledge.strategy is not exact,
+            columns.rows_dependent and knowledge.strategy is not exact,
             "within_group='any' has a bound of its own, got "
             f"strategy={quoted(knowledge.strategy_name)}; leave strategy out.",
         ),

@@ -535,7 +535,7 @@ DEFAULT_LEVEL = 0.95
 """Level of the set in the certificate where no other was asked for."""
 
 
-class Around(Protocol):
+class PriorsAround(Protocol):
     """The priors around the fitted ones."""
 
     @property
@@ -545,7 +545,7 @@ class Around(Protocol):
     def within(self, problem: Problem) -> Problem:
         """Return the problem with these priors among its adversaries, if that was asked for."""
 
-    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later | None:
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | DeferredLoss | None:
         """Return the loss over these priors at the scales, where it is computable.
 
         It is computed at once if it was asked for or is cheap, and otherwise when it is read.
@@ -730,7 +730,7 @@ class CountedSets:
             for group in self.groups
         ]
 
-    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later:
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | DeferredLoss:
         """Return the loss over the sets, or an object that computes it later."""
         about = self.columns, problem.mixings, problem.noise, problem.notion
         n_numbers = _numbers(self.counted, self.n_pairs, *about)
@@ -739,7 +739,7 @@ class CountedSets:
         # without the priors and what was computed from them
         bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=None)
         at = calibrated.factor, calibrated.grids, calibrated.share
-        return Later(self, bare, *at, loud=is_listening())  # who listens now will then, too
+        return DeferredLoss(self, bare, *at, loud=is_listening())  # who listens now will then, too
 
     def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
         """Return the loss over the sets at some scales, sampler included."""
@@ -775,7 +775,7 @@ class CountedSets:
 
 
 @dataclass(eq=False)
-class Later:
+class DeferredLoss:
     """The loss over the sets, computed when it is first asked for."""
 
     sets: CountedSets
@@ -806,7 +806,7 @@ def priors_around(
     columns: Sequence[Column],
     groups: Sequence[Sequence[int]],
     mixings: Mixings,
-) -> Around:
+) -> PriorsAround:
     """Return the set of priors around the fitted ones.
 
     Parameters

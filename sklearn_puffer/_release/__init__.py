@@ -10,6 +10,23 @@ from sklearn_puffer._release.certificate import (
     made_line,
     marked_risks,
 )
+from sklearn_puffer._release.certificate_figures import (
+    ColumnNoise,
+    ColumnUtility,
+    CountedLoss,
+    Kept,
+    ModelFacts,
+    PairLoss,
+    RowsTogether,
+    SetLoss,
+    UtilityWarning,
+    jsonable,
+    moved_utility,
+    pair_cells,
+    plain_record,
+    utility_section,
+    weak_warning,
+)
 from sklearn_puffer._release.composition import (
     MOST_RELEASES,
     Draws,
@@ -33,23 +50,6 @@ from sklearn_puffer._release.drift import (
     margin_of,
     n_cells,
     stand_ins,
-)
-from sklearn_puffer._release.evidence import (
-    ColumnNoise,
-    ColumnUtility,
-    CountedLoss,
-    Kept,
-    ModelFacts,
-    PairLoss,
-    RowsTogether,
-    SetLoss,
-    UtilityWarning,
-    jsonable,
-    moved_utility,
-    pair_cells,
-    plain_record,
-    utility_section,
-    weak_warning,
 )
 from sklearn_puffer._release.keyed_rows import (
     KeyedRows,

@@ -28,8 +28,7 @@ from sklearn_puffer._base import (
     shown,
     task,
 )
-from sklearn_puffer._release.composition import Rule
-from sklearn_puffer._release.evidence import (
+from sklearn_puffer._release.certificate_figures import (
     KEYED,
     AboutCount,
     ColumnNoise,
@@ -49,6 +48,7 @@ from sklearn_puffer._release.evidence import (
     utility_section,
     weak_warning,
 )
+from sklearn_puffer._release.composition import Rule
 from sklearn_puffer._tables import records_frame
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised

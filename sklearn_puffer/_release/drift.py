@@ -60,7 +60,7 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._release.certificate import NO_PRIOR
-from sklearn_puffer._release.evidence import plain_record
+from sklearn_puffer._release.certificate_figures import plain_record
 from sklearn_puffer._tables import (
     AnyTable,
     Column,

@@ -24,8 +24,8 @@ from sklearn_puffer._base import (
     plain,
     quoted,
 )
+from sklearn_puffer._release.certificate_figures import RowsTogether
 from sklearn_puffer._release.composition import check_releases
-from sklearn_puffer._release.evidence import RowsTogether
 from sklearn_puffer._release.rows import (
     CountedTable,
     FitRows,
@@ -148,7 +148,7 @@ class Columns:
         return cls(**named, **checked, grouped=grouped)
 
     @property
-    def hangs_together(self) -> bool:
+    def rows_dependent(self) -> bool:
         """Whether rows of a group may depend on each other in any way."""
         return self.grouped is not None and self.grouped.within == "any"
 

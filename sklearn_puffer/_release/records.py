@@ -25,8 +25,8 @@ from sklearn_puffer._base import (
     read_as,
 )
 from sklearn_puffer._release.certificate import READ_SCHEMAS, Certificate
+from sklearn_puffer._release.certificate_figures import SetLoss
 from sklearn_puffer._release.composition import rule_from_dict
-from sklearn_puffer._release.evidence import SetLoss
 from sklearn_puffer._tables import Name
 
 _LARGEST_WHOLE = 2**53

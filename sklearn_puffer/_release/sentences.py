@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn_puffer._base import brief, briefly, listed, shown
-from sklearn_puffer._release.evidence import (
+from sklearn_puffer._release.certificate_figures import (
     KEYED,
     MODEST,
     ColumnNoise,

@@ -37,8 +37,8 @@ from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.artifact import MOST_CHARACTERS, artifact_text, read_artifact
 from sklearn_puffer._release.certificate import CertifiedEstimator, UncertifiedError
+from sklearn_puffer._release.certificate_figures import UtilityWarning, utility_frame
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
-from sklearn_puffer._release.evidence import UtilityWarning, utility_frame
 from sklearn_puffer._release.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._release.ledger import OverspentError
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released

@@ -20,8 +20,8 @@ the values at their ends. (A function of slope at most M is below its chord plus
 being the width: 2 M h t (1 - t) at the share t of the way.)
 """
 
-# Rounding. The extremes at points are right as `_sets.extremes` says. Curvatures and slopes are
-# right to `noise.ROUNDING`; they are raised by 1e-9 of themselves.
+# Rounding. The extremes at points are right as `_sets.density_ranges` says. Curvatures and slopes
+# are right to `noise.ROUNDING`; they are raised by 1e-9 of themselves.
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import UNIT, FloatArray, IntArray, Integers
-from sklearn_puffer._sets.extremes import (
+from sklearn_puffer._sets.density_ranges import (
     ColumnSets,
-    Extremes,
+    DensityRanges,
     LineSets,
-    MixedExtremes,
+    MixedDensityRanges,
     SetLayers,
     cell_logs,
 )
@@ -459,9 +459,9 @@ def _log_expm1(x: FloatArray) -> FloatArray:
 # of the extreme distributions are computed once, and a factor costs one kernel and one row sum.
 #
 # Unordered columns count as distances too, but those of the two kinds do not grow alike with the
-# factor: see `MixedExtremes`. Where no number varies, what is released has no density, and sums of
-# the extremes over all released cells stand in the place of integrals; where one does, there is an
-# integral for each combination of released categories (`SetLayers`), and these add up.
+# factor: see `MixedDensityRanges`. Where no number varies, what is released has no density, and
+# sums of the extremes over all released cells stand in the place of integrals; where one does,
+# there is an integral for each combination of released categories (`SetLayers`), and these add up.
 #
 # That no bound grows with the factor is clear of suprema. An integral of extremes is that of f(s,
 # t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
@@ -680,7 +680,7 @@ class _PairsOnGrid(ABC):
 class _Vertices(_PairsOnGrid):
     """A pure guarantee where the worst is at a vertex of the grid."""
 
-    extremes: Extremes | MixedExtremes
+    extremes: DensityRanges | MixedDensityRanges
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.extremes.ends(factor)
@@ -691,7 +691,7 @@ class _Vertices(_PairsOnGrid):
 class _CellsAlone(_PairsOnGrid):
     """Unordered columns alone: what is released is a cell, and all of them are looked at."""
 
-    extremes: MixedExtremes
+    extremes: MixedDensityRanges
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.extremes.ends(factor)
@@ -795,12 +795,12 @@ def _group(
     group = np.array(members), (p, q), notion
     if not any(noise.mixings):
         if _is_exact(shape, noise, notion):
-            return _Vertices(*group, Extremes(sets, noise.axis_scales(len(shape))))
+            return _Vertices(*group, DensityRanges(sets, noise.axis_scales(len(shape))))
         return _Integrals(*group, ColumnSets(sets), noise)
     if _is_exact(shape, noise, notion):
-        return _Vertices(*group, MixedExtremes(sets, noise))
+        return _Vertices(*group, MixedDensityRanges(sets, noise))
     if _n_numbers(shape, noise) == 0:
-        return _CellsAlone(*group, MixedExtremes(sets, noise))
+        return _CellsAlone(*group, MixedDensityRanges(sets, noise))
     return _Layers(*group, cell_logs(sets), SetLayers(sets, noise))
 
 

@@ -546,7 +546,7 @@ class PrivateAnswer:
     theta : float
         Scale of the noise in ``value``, in its unit.
     certificate : Certificate
-        The guarantee and its evidence.
+        The guarantee and its figures.
     error : float
         Expected distance of ``value`` from the true answer, E|N| = theta.
 
@@ -645,7 +645,7 @@ class PufferfishSum(CertifiedEstimator):
     scales_ : pandas.Series
         The scale of each condition: "exact", "worst_case" and the published ones.
     certificate_ : Certificate
-        The guarantee and its evidence; its ``rule`` and ``fingerprint`` are for a `Ledger`.
+        The guarantee and its figures; its ``rule`` and ``fingerprint`` are for a `Ledger`.
     users_ : tuple of User
         The users, class by class.
     classes_ : tuple

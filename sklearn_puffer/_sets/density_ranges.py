@@ -159,7 +159,7 @@ MOST_DISTANCE = 2.0**58
 """Of two cells, as integers."""
 
 
-class Extremes:
+class DensityRanges:
     """The largest and the smallest density over some sets on one grid, at its vertices.
 
     Parameters
@@ -273,7 +273,7 @@ Shares = Sequence[FloatArray | None]
 _SHORTEST = 1e-280  # distances below it are as good as none
 
 
-class MixedExtremes:
+class MixedDensityRanges:
     """The largest and the smallest likelihood over some sets on one grid, at its vertices.
 
     Parameters
