@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._fits import cell_masses, crossfit, whole_masses
-from sklearn_puffer._noiser import adversaries, fit_table
+from sklearn_puffer._noiser import adversaries
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import Cauchy, Gaussian
@@ -647,41 +647,12 @@ def test_a_classifier_may_stand_beside_the_counted_distribution():
     assert "further" in beside.certificate_.prior
 
 
-def test_refits_of_a_classifier_are_an_estimate_and_called_one(monkeypatch):
-    for module in (adversaries, fit_table):
-        monkeypatch.setattr(module, "N_DRAWS", 5)
-    table = random_table(150)[["x", "s"]]
-    alone = PufferfishNoiser(0.5, sensitive="s", prior=QUICK).fit(table)
-    around = PufferfishNoiser(0.5, sensitive="s", prior=QUICK, adversaries="confidence").fit(table)
-    assert alone.certificate_.over_set is None
-    over = around.certificate_.over_set
-    assert (over.estimate, over.exact) == (True, False)
-    assert over.loss <= 0.5 * 1.001
-    assert around.theta_["x"] > alone.theta_["x"]
-    assert "by an estimate" in around.certificate_.details().splitlines()[0]
-    again = PufferfishNoiser(0.5, sensitive="s", prior=QUICK, adversaries="confidence")
-    again.fit(table.sample(frac=1.0, random_state=1))
-    assert again.certificate_ == around.certificate_
-
-
-def test_rows_drawn_again_are_as_many_and_keep_every_secret():
-    codes = np.array([0] * 40 + [1] * 2)
-    keys = np.arange(42)[:, None] % 11
-    observed = crossfit.Observed(None, codes, ["often", "rare"], np.full(42, 3), "'s'")
-    object.__setattr__(observed, "rows", type("Rows", (), {"keys": keys}))
-    means = np.mean([crossfit._drawn_again(observed, draw) for draw in range(300)], axis=0)
-    assert crossfit._drawn_again(observed, 7).sum() == 3 * 42
-    of_contents = [means[keys[:, 0] == k].sum() / (keys == k).sum() for k in range(11)]
-    np.testing.assert_allclose(of_contents, 3.0, rtol=0.15)
-
-
-def test_where_nothing_can_be_fitted_anew_the_noise_serves_every_prior():
+@pytest.mark.parametrize("prior", [QUICK, told(SAYS)])
+def test_around_a_classifier_the_noise_serves_every_prior(prior):
     options = {"sensitive": "loan", "adversaries": "confidence"}
     known = PufferfishNoiser(strategy="sensitivity", **options).fit(TABLE)
-    with pytest.warns(UserWarning, match="classifier which was fitted elsewhere"):
-        noiser = PufferfishNoiser(prior=told(SAYS), **options).fit(TABLE)
-    with pytest.warns(UserWarning, match="rows are not drawn again"):
-        PufferfishNoiser(prior=QUICK, **options).fit(TABLE, sample_weight=2**21)
+    with pytest.warns(UserWarning, match="classifier, around which no set is known"):
+        noiser = PufferfishNoiser(prior=prior, **options).fit(TABLE)
     np.testing.assert_allclose(noiser.theta_, known.theta_, rtol=1e-6)
 
 

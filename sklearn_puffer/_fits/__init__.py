@@ -6,7 +6,6 @@ from sklearn_puffer._fits.crossfit import (
     learnable,
     name_of,
     predicted,
-    refitted,
 )
 from sklearn_puffer._fits.observed import (
     MOST_WEIGHT,

@@ -37,30 +37,6 @@ def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> F
     return posteriors
 
 
-def refitted(estimator: Any, observed: Observed, folds: Sequence[Fold], draw: int) -> FloatArray:
-    """Return the same from models fitted to rows that were drawn again, with replacement.
-
-    A secret that a draw would leave without rows in some fold keeps its own.
-    """
-    weights = _drawn_again(observed, draw)
-    for s in range(len(observed.labels)):
-        mine = observed.codes == s
-        if min(weights[train][mine[train]].sum() for train, _ in folds) == 0:
-            weights[mine] = observed.weights[mine]
-    return cross_fitted(estimator, replace(observed, weights=weights), folds)
-
-
-def _drawn_again(observed: Observed, draw: int) -> Array:
-    """Return how often each row is drawn: a function of the draw, and of the rows in any order."""
-    total = int(observed.weights.sum())
-    uniforms = np.frombuffer(hashlib.shake_256(b"%d" % draw).digest(8 * total), dtype="<u8")
-    ends = np.cumsum(observed.weights[observed.order])
-    drawn = np.searchsorted(ends, (uniforms >> 11) * 2.0**-53 * total, side="right")
-    weights = np.zeros(len(ends), dtype=np.int64)
-    weights[observed.order] = np.bincount(drawn, minlength=len(ends))
-    return weights
-
-
 def predicted(model: Any, observed: Observed) -> FloatArray:
     """Return the same from a model that was fitted elsewhere."""
     rows = np.arange(len(observed.codes))

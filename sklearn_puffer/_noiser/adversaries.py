@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, Integers, counted, listed, quoted, shown
+from sklearn_puffer._base import Array, FloatArray, Integers, listed, quoted, shown
 from sklearn_puffer._fits import (
     MOST_WEIGHT,
     Observed,
@@ -27,7 +27,6 @@ from sklearn_puffer._fits import (
     mean_loss,
     predicted,
     quality_of,
-    refitted,
     smoothed,
     spread_masses,
     whole_masses,
@@ -127,28 +126,6 @@ def model_distributions(read: TableRead) -> dict[str, ModelDistributions]:
     return {
         argument: _distributions_of(argument, fits, rows) for argument, fits in by_column.items()
     }
-
-
-def bootstrapped_distributions(read: TableRead, n_draws: int) -> list[ModelDistributions]:
-    """Return the distributions of the prior's classifiers, fitted to bootstrap samples of the rows.
-
-    They estimate the effect of sampling error, and are no set of priors with a proof. The rows that
-    are predicted count as before.
-    """
-    assert read.settings.knowledge.model is not None
-    fits = _by_column(read.settings.knowledge.model, "prior", read)
-    rows = _ClassifierRows(read)
-    folds_of_column = {name: folds_of(fit.cv, rows.observed[name]) for name, fit in fits.items()}
-    distributions = []
-    for draw in counted(range(n_draws), "bootstrap fits of the prior"):
-        masses = {}
-        for name, fit in fits.items():
-            observed, folds = folds_of_column[name]
-            probabilities = refitted(fit.estimator, observed, folds, draw)
-            probabilities = smoothed(probabilities, observed.shares, fit.smoothing)
-            masses[name] = rows.masses(name, observed, probabilities)
-        distributions.append(ModelDistributions("prior", masses, ()))
-    return distributions
 
 
 def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, ClassifierFit]:
@@ -703,21 +680,11 @@ def drawn_around(
                 rows, counts = distribution.rows[positive], distribution.counts[positive]
                 for k, prior in enumerate(bootstrap(settings.knowledge.fit, rows, counts, N_DRAWS)):
                     drawn[k][name][label][members] = prior
-    draws = as_drawn_priors(drawn, pairs, groups, level)
+    pairs_drawn, parts = make_groups(drawn, pairs, groups)
+    draws = DrawnPriors(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
     if not draws.computable(settings.noise, settings.guarantee.notion):
         raise ValueError(
             "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
             'is not computed; use dependence="independent".'
         )
     return draws
-
-
-def as_drawn_priors(
-    drawn: Sequence[Adversary],
-    pairs: Mapping[Name, Sequence[Pair]],
-    groups: Sequence[Sequence[int]],
-    level: float,
-) -> DrawnPriors:
-    """Return drawn adversaries as priors around a fitted one."""
-    pairs_drawn, parts = make_groups(drawn, pairs, groups)
-    return DrawnPriors(level, parts, np.array([pair.adversary for pair in pairs_drawn]))

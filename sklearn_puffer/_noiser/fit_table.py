@@ -5,7 +5,7 @@ Certificate, releases and warnings follow from these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -17,11 +17,8 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import (
-    N_DRAWS,
     TablePriors,
     about_rows,
-    as_drawn_priors,
-    bootstrapped_distributions,
     table_priors,
 )
 from sklearn_puffer._noiser.conditional_priors import (
@@ -39,7 +36,7 @@ from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
-from sklearn_puffer._noiser.worst_case_loss import FittedNoise, PriorsAround, Unknown, priors_around
+from sklearn_puffer._noiser.worst_case_loss import FittedNoise, PriorsAround, priors_around
 from sklearn_puffer._release import (
     Awaited,
     Certificate,
@@ -73,7 +70,6 @@ MOST_JOINT_POINTS = 1 << 23
 _MOST_CELLS = 1 << 14  # of a pair of columns, if losses are at the vertices of a grid
 _MOST_ALONE = 1 << 9  # of a single column otherwise
 _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
-_MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,7 +378,9 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     read = read_table(settings, rows)
     _check_size(read)
     priors = table_priors(read)
-    around = _around(read, priors)
+    around = priors_around(
+        read.settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
+    )
     if read.known:
         priors = replace(priors, mixings=with_kept(read, priors.mixings))
     problem = _problem(read, priors)
@@ -482,30 +480,6 @@ def _check_size(read: TableRead) -> None:
             names = [column.name for column in members]
             ways = ways_to_exact(members, read.settings.noise, read.settings.guarantee.notion)
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
-
-
-def _around(read: TableRead, priors: TablePriors) -> PriorsAround:
-    """Return the priors around the fitted ones; of a classifier, bootstrap ones on request."""
-    settings = read.settings
-    if settings.knowledge.model is None:
-        return priors_around(
-            settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
-        )
-    if settings.knowledge.confidence is None:
-        return Unknown()
-    level, models = settings.knowledge.confidence.level, settings.knowledge.model
-    fits = models.values() if isinstance(models, Mapping) else [models]
-    if any(fit.is_prefit for fit in fits if fit is not None):
-        return Unknown("the prior is that of a classifier which was fitted elsewhere")
-    if read.rows.total > _MOST_DRAWN:
-        return Unknown(f"more than {_MOST_DRAWN} rows are not drawn again")
-    alone = as_drawn_priors([priors.adversaries[0]], read.pairs, read.groups, level)
-    if not alone.computable(settings.noise, settings.guarantee.notion):
-        return Unknown("the exact loss of such rows is not computed")
-    drawn = [
-        distributions.adversary(read) for distributions in bootstrapped_distributions(read, N_DRAWS)
-    ]
-    return as_drawn_priors(drawn, read.pairs, read.groups, level)
 
 
 def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:

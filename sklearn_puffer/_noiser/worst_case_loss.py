@@ -828,6 +828,9 @@ def priors_around(
         return Unknown()
     if settings.knowledge.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if wanted else None)
+    if settings.knowledge.model is not None:
+        why = "the prior is that of a classifier, around which no set is known"
+        return Unknown(why if wanted else None)
     level = (
         settings.knowledge.confidence.level
         if settings.knowledge.confidence is not None
