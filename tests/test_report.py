@@ -32,7 +32,6 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._base import render, templates
-from sklearn_puffer._review.report import best_guess
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -300,18 +299,23 @@ def test_a_seed_is_told_on_the_first_line_and_to_no_recipient(noiser):
             report(each, kind="external")
 
 
-def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
+def test_who_signs_sees_columns_plan_and_ledger(noiser, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", noiser)
     ledger.spend(note="sent <b>")
     found = plan(make_table(n=300), "loan", n_prototypes=4, n_bins=3)
     told = report(noiser, plan=found, ledger=ledger, by="me")
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
-    wanted = ["Settings", "Column by column", "Audit", "Plan", "Ledger", "Corrections used"]
-    assert set(wanted) <= set(sections)
+    wanted = ["Settings", "Noise by column", "How much of the data survives", "Audit", "Plan"]
+    assert {*wanted, "Ledger"} <= set(sections)
     assert list(sections)[:3] == ["At a glance", "Conditions", "What you must decide"]
-    assert [row[0] for row in sections["Column by column"]["table"]["rows"]] == ["cars", "old"]
-    assert sections["Ledger"]["table"]["rows"] == [[ledger.datasets[0], "1", "sent <b>"]]
-    assert sections["Ledger: what is left"]["table"]["rows"][0][1] == "0"
+    assert [row[0] for row in sections["Noise by column"]["table"]["rows"]] == ["cars", "old"]
+    entries = next(each for title, each in sections.items() if title.startswith("Ledger: last"))
+    assert [row[:2] + row[3:] for row in entries["table"]["rows"]] == [
+        [ledger.datasets[0], "1", "sent <b>"]
+    ]
+    assert sections["Ledger: left"]["table"]["rows"][0][1] == "0"
+    ways = [row[1] for row in sections["Plan: settings"]["table"]["rows"]]
+    assert ways[2:] == [row.label for row in found.trials if math.isfinite(row.change)]
     assert sections["Audit"]["sentences"][0].startswith("None was given")
     assert told.to_dict()["plan"] == json.loads(found.to_json())
     assert "sent &lt;b&gt;" in told.html
@@ -335,7 +339,7 @@ def test_a_ledger_of_persons_is_shown(noiser, tmp_path):
     key = b"blake2b:" + bytes(range(32))
     ledger = PersonLedger.create(tmp_path / "p.sqlite", noiser, key=key)
     told = report(noiser, ledger=ledger).to_dict()["sections"]
-    assert "Ledger: Persons" in [section["title"] for section in told]
+    assert "Ledger: persons" in [section["title"] for section in told]
     with pytest.raises(LedgerError, match="another"):
         report(make_noiser(epsilon=0.3), ledger=ledger)
 
@@ -435,13 +439,13 @@ def test_no_two_distributions_within_a_guarantee_are_told_apart_more_often_than_
     for _, alpha in itertools.product(range(150), (1.5, 2.0, 8.0)):
         p, q = distributions(rng)
         guess = right_guesses(p, q)
-        assert guess <= best_guess(promised(pure(p, q))) + 1e-12
+        assert guess <= promised(pure(p, q)).best_guess() + 1e-12
         for epsilon in (0.1, 1.0):
             delta = max(excess(p, q, epsilon), excess(q, p, epsilon))
             if 0.0 < delta < 1.0:
-                assert guess <= best_guess(promised(epsilon, delta)) + 1e-12
+                assert guess <= promised(epsilon, delta).best_guess() + 1e-12
         most = max(renyi(p, q, alpha), renyi(q, p, alpha))
-        assert guess <= best_guess(promised(most, alpha=alpha)) + 1e-12
+        assert guess <= promised(most, alpha=alpha).best_guess() + 1e-12
 
 
 def test_what_is_said_of_the_best_guess_is_attained():
@@ -450,7 +454,7 @@ def test_what_is_said_of_the_best_guess_is_attained():
     p = (delta, share, 1.0 - delta - share, 0.0)
     q = (0.0, 1.0 - delta - share, share, delta)
     assert excess(p, q, epsilon) == pytest.approx(delta)
-    assert best_guess(promised(epsilon, delta)) == pytest.approx(right_guesses(p, q))
+    assert promised(epsilon, delta).best_guess() == pytest.approx(right_guesses(p, q))
 
 
 # ---------------------------------------------------------------------------------- the pictures

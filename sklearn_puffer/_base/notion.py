@@ -232,6 +232,18 @@ class Notion(ABC):
             With an equal share of the budget.
         """
 
+    def best_guess(self) -> float:
+        """Return how often a guess between two secrets of even chance is right at most.
+
+        Of distributions P, Q it is (1 + TV)/2, with their distance TV in total variation.
+
+        Returns
+        -------
+        float
+            Between .5 and 1.
+        """
+        return 1.0
+
     @abstractmethod
     def for_distribution(self, ratio: float) -> Notion:
         """Return the notion that a continuous distribution must keep, for samples to keep this one.

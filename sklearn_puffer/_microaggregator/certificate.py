@@ -10,6 +10,7 @@ from sklearn_puffer._base import Section, listed, short_number, shown
 from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
+    Terms,
     made_line,
     pair_cells,
     plain_record,
@@ -280,6 +281,26 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         *([_BY_LABELS] if facts.labels else []),
     ]
 
+
+TERMS = Terms(
+    how="as the values of a typical row",
+    about="a row becomes the typical row of a group of similar ones, which is drawn",
+    granted=(
+        "The reader knows what is named above, and nothing else about a row.",
+        "New rows follow the distribution of the fitted ones, and rows are independent of each "
+        "other: what one person's row tells about another is not covered.",
+        "Each row is released once, or alike each time by row_id= and a key.",
+    ),
+    left_out=(
+        "Readers who know the rows of all other fitted people and the channel or the counts, and "
+        "readers who know the list of the rows of one call, are not covered.",
+        "Further facts of a person, and labels that are joined later, are not covered unless "
+        "known= or joined= names them.",
+        "A second independent release of a row tells far more.",
+    ),
+    again="each person's rows once, or alike each time by row_id= and a key",
+)
+"""What a report says of every release of typical rows."""
 
 _AS_COUNTED = (
     "Shares of secrets are taken as counted: sampling error may move the odds of new rows further."

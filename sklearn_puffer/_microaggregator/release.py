@@ -22,7 +22,7 @@ from sklearn_puffer._base import (
     read_as,
     task,
 )
-from sklearn_puffer._microaggregator.certificate import PrototypeCertificate
+from sklearn_puffer._microaggregator.certificate import TERMS, PrototypeCertificate
 from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
 from sklearn_puffer._microaggregator.drawn import Drawn
 from sklearn_puffer._microaggregator.prototypes import Prototypes
@@ -36,6 +36,7 @@ from sklearn_puffer._release import (
     Moved,
     Released,
     TableRules,
+    Terms,
     certificate_from_dict,
     column_of,
     read_column,
@@ -164,6 +165,10 @@ class TypicalRows(Mechanism):
         if self.drawn is not None:
             return self.drawn.finished(table, bins)
         return self.prototypes.finished(table, released)
+
+    def terms(self, release: Any) -> Terms:
+        """Return what a report says of typical rows."""
+        return TERMS
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of the typical rows, of the channel, and of what else counts."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sklearn_puffer._base import shown
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Least,
@@ -23,6 +24,7 @@ from sklearn_puffer._noiser.release import (
 )
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
+    OF_A_SAMPLE,
     Certificate,
     Draw,
     Fields,
@@ -30,11 +32,15 @@ from sklearn_puffer._release import (
     Keying,
     Mechanism,
     Released,
+    RowsTogether,
     TableRules,
+    Terms,
     keyed_context,
     stand_ins,
 )
 from sklearn_puffer._tables import Column, Name, Table, series
+from sklearn_puffer.noise import FAMILIES
+from sklearn_puffer.priors import ConfidenceSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +113,32 @@ class NoiseOfColumns(Mechanism):
             draw = replace(draw, unknown=stand_ins(rules.margins, columns))
         return release_table(table, self.columns, rules, draw)
 
+    def terms(self, release: Any) -> Terms:
+        """Return what a report says of noise, and of the prior that readers have."""
+        certificate = release.certificate_
+        times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
+        dependent = [_ROW]
+        if certificate.groups is not None:
+            dependent = _about_groups(certificate.groups)
+        family = certificate.noise
+        return Terms(
+            how=f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}",
+            about="noise is added as the guarantee needs it, which may be none; values without an "
+            "order are drawn anew with some chance",
+            granted=[
+                _prior(release),
+                *dependent,
+                f"The same rows are released {times} in all.",
+            ],
+            left_out=[
+                "Readers with other knowledge than that named above are not covered: who knows "
+                "another distribution of the columns, or more about a row, may learn more.",
+                "Further releases of the same rows tell more, unless the guarantee or a ledger "
+                "counts them.",
+            ],
+            again=f"the same rows {times} in all",
+        )
+
     def agrees(self, certificate: Any) -> bool:
         """Return whether a certificate states the noise that is drawn."""
         drawn = [(r.column.name, scale_of(r), r.whole, r.grid) for r in self.columns]
@@ -116,6 +148,56 @@ class NoiseOfColumns(Mechanism):
         """Return how many certified grid steps of each column make one step of the drawn noise."""
         pairs = zip(self.columns, self.least, strict=True)
         return [finer_steps(release, grid) for release, (_, grid) in pairs]
+
+
+_ROW = "What the row of one person tells about another is not covered."
+_PRIORS = {
+    "the counted prior": "the distribution of the released columns that is counted from the rows",
+    "the given prior": "a distribution of the released columns that was given beforehand",
+    "the prior of": "what a classifier learns about the secrets from the released columns",
+    "the fitted Gaussian prior": "normal distributions fitted to the rows",
+}
+_SAMPLE = (
+    " The distributions were learnt from a sample of the rows, chosen by the values of released "
+    "columns, and the guarantee is about rows with such values alone."
+)
+
+
+def _prior(release: Any) -> str:
+    """Return what a reader is taken to know, which is said by parameters alone."""
+    prior = release.certificate_.prior
+    words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
+    knows = words[0] if words else "a distribution that was fitted to the rows"
+    because = ", for instance because the rows are a sample,"
+    if _has_set(release):
+        knows += ", and every distribution within sampling error of it (a confidence set)"
+        because = ""
+    if isinstance(getattr(release, "adversaries", None), list):
+        knows += "; the further ones that the noiser was given are covered as well"
+    return (
+        f"The reader knows nothing of a row but {knows}. Who knows another distribution{because} "
+        f"may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
+    )
+
+
+def _has_set(release: Any) -> bool:
+    """Return whether the guarantee holds for all distributions around the counted one."""
+    adversaries, certificate = getattr(release, "adversaries", None), release.certificate_
+    every = adversaries if isinstance(adversaries, list) else [adversaries]
+    has_set = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
+    over = certificate.known_over_set
+    proven = over is None or (not over.estimate and over.loss <= certificate.notion.budget)
+    return has_set and proven and certificate.prior.startswith("the counted prior")
+
+
+def _about_groups(groups: RowsTogether) -> list[str]:
+    within = "in any way" if groups.within_group == "any" else "not at all, given it"
+    return [
+        f"Rows with the same {shown(groups.column)} share their secret, and depend on each other "
+        f"{within}; what one group tells about another is not covered.",
+        f"At most {groups.max_group} rows of a group are released in all, and which and how many "
+        "they are tells nothing about the secret.",
+    ]
 
 
 def noise_of(fitted: FittedMechanism) -> NoiseOfColumns | None:

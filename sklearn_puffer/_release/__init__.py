@@ -70,6 +70,7 @@ from sklearn_puffer._release.mechanism import (
     ReadColumns,
     Released,
     TableRules,
+    Terms,
     keyed_context,
 )
 from sklearn_puffer._release.out_of_memory import (

@@ -138,6 +138,29 @@ class Moved:
         return replace(self, counts=counts, n_rows=self.n_rows + later.n_rows)
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What a report says of a mechanism: sentences that are functions of settings, never of rows.
+
+    Attributes
+    ----------
+    how, about : str
+        How a column is released, in a few words, and in a sentence.
+    granted : sequence of str
+        What the guarantee takes for granted.
+    left_out : sequence of str
+        What it does not cover.
+    again : str
+        How often the same rows may be released: ends "release ...".
+    """
+
+    how: str = "by a mechanism of its own"
+    about: str = ""
+    granted: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    again: str = "the same rows once"
+
+
 Released = tuple[Any, Moved | None]
 """A table in the caller's own type, and what was moved, if anything."""
 
@@ -224,6 +247,10 @@ class Mechanism(ABC):
     def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
         """Return the certificate that ``to_dict`` wrote."""
         return certificate_from_dict(record, awaited=awaited)
+
+    def terms(self, release: Any) -> Terms:
+        """Return what a report of this fitted estimator, or artifact, says of it."""
+        return Terms()
 
     def attributes(self) -> dict[str, Any]:
         """Return what a release read from JSON shows of it, such as `theta_`."""

@@ -370,10 +370,14 @@ class _Audited:
         """Return what released rows are still good for, and which persons they point to."""
         columns = list(after.columns)
         before = before[columns]
-        figures = [*margins(before, after, columns), *correlations(before, after, columns)]
+        figures = reidentified(before, after, self.rows_of_parts.test)
         if self.task is not None:
-            figures += task_figures(self.task, before, after, columns, self.rows_of_parts)
-        return [*figures, *reidentified(before, after, self.rows_of_parts.test)]
+            figures = [
+                *task_figures(self.task, before, after, columns, self.rows_of_parts),
+                *figures,
+            ]
+        figures += correlations(before, after, columns)
+        return [*figures, *margins(before, after, columns)]
 
 
 def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._release import (
     Certificate,
     Kept,
+    Terms,
     made_line,
     marked_risks,
     pair_cells,
@@ -247,6 +248,36 @@ def not_covered(facts: ExchangeFacts) -> list[str]:
         "Not covered: a second swap of the same people, which undoes this one; keep this one.",
         "Not covered: labels and other facts of a person that are not named in known=.",
     ]
+
+
+def terms(facts: ExchangeFacts) -> Terms:
+    """Return what a report says of an exchange of rows, by its settings."""
+    insiders = (
+        "People in the table who find their own row with somebody are NOT covered: they may learn "
+        "his secret."
+    )
+    if facts.insiders is not None:
+        insiders = (
+            "People in the table who find their own row with somebody, and know nothing else, "
+            f"shift the odds about him by at most e^{facts.insiders:g}, unless fewer than three "
+            "have his secret."
+        )
+    return Terms(
+        how="exchanged with its row",
+        about="people exchange whole rows; every row of the table is released with somebody",
+        granted=(
+            "The reader knows what is named above, and nothing else about a row.",
+            "Ids, order and index say nothing of a row.",
+            "A person is one row, or one group of rows in groups=.",
+            "The table is exchanged once: two swaps of the same people undo each other.",
+            insiders,
+        ),
+        left_out=(
+            "What a person in the table infers about third parties is not covered.",
+            "Labels and other facts of a person that known= does not name are not covered.",
+        ),
+        again="these people once: keep this table, and do not exchange them again",
+    )
 
 
 TAKEN = [

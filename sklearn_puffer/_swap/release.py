@@ -41,6 +41,7 @@ from sklearn_puffer._release import (
     Released,
     RowGroups,
     TableRules,
+    Terms,
     UncertifiedError,
     Units,
     certificate_from_dict,
@@ -64,6 +65,7 @@ from sklearn_puffer._swap.certificate import (
     TOGETHER,
     ExchangeCertificate,
     ExchangeFacts,
+    terms,
 )
 from sklearn_puffer._swap.exchange import PART, cut, exchanged
 from sklearn_puffer._swap.program import (
@@ -441,6 +443,10 @@ class RowExchange(Mechanism):
             return Finished(own if name in self.ids else alike(own), passed=True)
 
         return table.build({name: column(name) for name in rules.order})
+
+    def terms(self, release: Any) -> Terms:
+        """Return what a report says of an exchange."""
+        return terms(release.certificate_.facts)
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of how rows are exchanged, and of what else counts."""
