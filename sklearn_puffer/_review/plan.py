@@ -539,29 +539,18 @@ class Plan(Document):
         task = f"; {self.score} for {shown(self.task)}" if self.task is not None else ""
         base = f", base rate {self.base:.2f}" if task and self.score == "AUC" else ""
         note = (
-            f"change in standard deviations; equal values and rows{task}{base}; attack: AUC of the "
+            f"change in standard deviations; rows that stay equal{task}{base}; attack: AUC of the "
             "best one found with its 95 % interval; unique rows, and the smallest group of equal "
             "rows (k); loss: proven"
         )
-        head = [
-            "row",
-            "way",
-            "change",
-            "values",
-            "rows",
-            "attack",
-            "unique",
-            "k",
-            "loss",
-            "seconds",
-        ]
+        head = ["row", "way", "change", "rows", "attack", "unique", "k", "loss"]
         named = [("", self.raw), ("", self.bare)]
         named += [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
         cells = [self._cells(*each) for each in named]
         if task:
-            head.insert(5, "task")
+            head.insert(4, "task")
             for line, (_, row) in zip(cells, named, strict=True):
-                line.insert(5, f"{row.task:.3f}")
+                line.insert(4, f"{row.task:.3f}")
         return Section("Settings", note, [head, *cells])
 
     def _cells(self, k: str, row: Row) -> list[str]:
@@ -570,13 +559,11 @@ class Plan(Document):
             k + " (no)" * (row.verdict != "holds"),
             row.label,
             f"{row.change:.3f}",
-            f"{row.equal:.0%}",
             f"{row.rows_equal:.0%}",
             "" if math.isnan(auc) else f"{auc:.3f} ({low:.3f} to {high:.3f})",
             f"{row.groups[0]:.0%}",
             str(row.groups[1]),
             "" if math.isnan(row.loss) else f"{row.loss:.3g}",
-            f"{row.seconds:.1f}",
         ]
 
 
