@@ -5,8 +5,7 @@ at a published bound by itself, or to write your own.
 
 A strategy takes the pairs, a noise family at unit factor and a notion, does all work that does not
 depend on the factor once, and hands back a `Bound`. Calibration then asks that for few factors.
-A combination that has no such bound gives an `Impossible`, which says why and what to use instead
-as far as that does not depend on the priors; `PufferfishNoiser` tries what does.
+A combination that has no such bound gives an `Impossible`, which says why and what to use instead.
 """
 
 from __future__ import annotations
@@ -209,8 +208,7 @@ class Relaxed:
         if not (notion.is_pure and without_mixings(noise).is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
-                f"{_name(noise)} noise and {notion!r}; use noise='laplace' without delta and "
-                "alpha.",
+                f"{_name(noise)} noise and {notion!r}; use strategy='exact'.",
                 len(pairs),
             )
         if _are_mixtures(pairs):
@@ -340,7 +338,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     if notion.leaves_events_out:
         return Impossible(
             "strategy='distribution_aware' does not exist for alpha= with delta=; use "
-            "'approximate', 'wasserstein' or 'sensitivity', or leave out delta or alpha.",
+            "strategy='approximate', alpha=None or delta=0.0.",
             len(pairs),
         )
     if _are_mixtures(pairs):

@@ -29,7 +29,6 @@ from sklearn_puffer._base import (
 from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_cells
 from sklearn_puffer._sets import rows_needed
 from sklearn_puffer._strategies import (
-    Change,
     checked_arguments,
     checked_bound,
     checked_pairs,
@@ -197,14 +196,14 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     pairs = checked_arguments(pairs, noise, notion)
     if notion.leaves_events_out:
         return Impossible(
-            "strategy='exact' does not exist for alpha= with delta=; use 'approximate', "
-            "'wasserstein' or 'sensitivity', or leave out delta or alpha.",
+            "strategy='exact' does not exist for alpha= with delta=; use strategy='approximate', "
+            "alpha=None or delta=0.0.",
             len(pairs),
         )
     if pairs[0].p.n_axes == 1 and not all_computable(pairs, noise, notion):
         return Impossible(
             "strategy='exact' knows no distribution of Gaussian and mixture priors under "
-            f"{type(noise).__name__} noise; use noise='laplace' or strategy='distribution_aware'.",
+            f"{type(noise).__name__} noise; use noise='laplace'.",
             len(pairs),
         )
     reason = _unbounded(pairs, noise, notion)
@@ -475,13 +474,6 @@ def _pair_by_pair(
     worst_first = np.argsort(-distances, kind="stable")
     tasks = worst_first[bare[worst_first] > budget].tolist()
     return smallest_for_all(total, tasks, budget, start, tolerance)
-
-
-def strategy_changes(strategy: Strategy) -> list[Change]:
-    """Return the proven strategies by name, the one with the least noise first."""
-    order = ["exact", "distribution_aware", "relaxed", "approximate", "wasserstein", "sensitivity"]
-    others = [name for name in order if STRATEGIES[name] is not strategy]
-    return [(f"strategy={name!r}", {"strategy": STRATEGIES[name]}) for name in others]
 
 
 def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:

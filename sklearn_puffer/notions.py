@@ -29,8 +29,6 @@ from sklearn_puffer._base import (
 
 __all__ = ["HockeyStick", "Notion", "PowerMean", "Pufferfish", "RenyiPufferfish", "Supremum"]
 
-#: The delta and the order to try if a notion without them has no bound.
-ADDED_DELTA, ADDED_ALPHA = 1e-5, 2.0
 #: The largest Renyi order that estimators take: beyond, the mean is the worst case.
 MOST_ALPHA = 1e6
 
@@ -182,19 +180,6 @@ class Pufferfish(Notion):
         if self.delta == 0.0:
             return f"epsilon = {self.epsilon:g}"
         return f"delta = {self.delta:g} at epsilon = {self.epsilon:g}"
-
-    def changes(self) -> list[tuple[str, Notion]]:
-        """Return the notions with a delta or an order added, or with the delta left out.
-
-        >>> [words for words, _ in Pufferfish(1.0, delta=0.1).changes()]
-        ['delta=0.0']
-        """
-        if self.delta > 0.0:
-            return [("delta=0.0", replace(self, delta=0.0))]
-        return [
-            (f"delta={ADDED_DELTA!r}", replace(self, delta=ADDED_DELTA)),
-            (f"alpha={ADDED_ALPHA!r}", RenyiPufferfish(self.epsilon, ADDED_ALPHA)),
-        ]
 
 
 @dataclass(frozen=True)
@@ -349,13 +334,6 @@ class RenyiPufferfish(Notion):
         """Return the budget in words."""
         left_out = f" up to delta = {self.delta:g}" if self.delta > 0.0 else ""
         return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}{left_out}"
-
-    def changes(self) -> list[tuple[str, Notion]]:
-        """Return the notions with a delta added or left out, and without the order."""
-        without = ("alpha=None", Pufferfish(self.epsilon, self.delta))
-        if self.delta > 0.0:
-            return [without, ("delta=0.0", replace(self, delta=0.0))]
-        return [(f"delta={ADDED_DELTA!r}", replace(self, delta=ADDED_DELTA)), without]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of the guarantee, for JSON."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
 from sklearn_puffer._noiser import Part, Problem, SecretPair, find_scales
-from sklearn_puffer._strategies import refusal, ways_out
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
 from sklearn_puffer.noise import Gaussian, Laplace
@@ -295,11 +294,3 @@ def test_a_plan_that_does_not_exist_names_the_secrets_and_the_columns():
     message = r"as those of secrets 'a' and 7 of 'race' in column\(s\) 'age' do, \(0, 3\) and"
     with pytest.raises(ValueError, match=message):
         find_scales(problem)
-
-
-def test_the_fewest_changes_that_work_are_offered_and_none_that_does_not():
-    changes = [(f"{key}={value}", {key: value}) for key in "abc" for value in (1, 2)]
-    works = {"a": 2, "c": 1}.items()
-    assert ways_out(changes, lambda new: works <= new.items()) == ["a=2 with c=1"]
-    assert ways_out(changes, lambda new: False) == []
-    assert refusal("there is none; use luck.", []) == "there is none; use luck."

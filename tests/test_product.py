@@ -739,7 +739,7 @@ NEVER = [
     ),
     (
         {"adversaries": "confidence", "prior": GaussianFit("common")},
-        r"and prior= is fitted with covariance='common'; use prior='gaussian'",
+        r"and prior= is fitted with covariance='common'; use adversaries=None",
     ),
 ]
 

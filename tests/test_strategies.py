@@ -579,9 +579,9 @@ IMPOSSIBLE = [
         distribution_aware,
         "cauchy",
         "approximate Renyi",
-        "use 'approximate', 'wasserstein' or 'sensitivity'",
+        "use strategy='approximate', alpha=None or delta=0.0",
     ),
-    (exact, "laplace", "approximate Renyi", "use 'approximate', 'wasserstein' or 'sensitivity'"),
+    (exact, "laplace", "approximate Renyi", "use strategy='approximate', alpha=None or delta=0.0"),
     (monge, "laplace", "pure", "these are discrete.* use strategy='exact'"),
 ]
 

@@ -6,8 +6,7 @@ Which values there are, what does not go together, and what would be possible in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from numbers import Integral
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,17 +23,12 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noiser.conditional_priors import given_priors
 from sklearn_puffer._release import Columns, Guarantee, adds_up
 from sklearn_puffer._strategies import (
-    Change,
     dependent_rows,
-    noise_changes,
-    notion_changes,
     reason_of,
-    refusal,
-    ways_out,
 )
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy
-from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours, strategy_changes
+from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
 from sklearn_puffer.noise import (
     FAMILIES,
@@ -174,20 +168,8 @@ class Settings:
         settings._check_together()
         return settings
 
-    def _with(self, new: Mapping[str, Any]) -> Settings:
-        """Return the settings with some values of theirs, or of their parts, changed."""
-        changed: dict[str, Any] = {}
-        for name, value in new.items():
-            parts = ("guarantee", "columns", "knowledge")
-            part = next((p for p in parts if hasattr(getattr(self, p), name)), None)
-            if part is None:
-                changed[name] = value
-            else:
-                changed[part] = replace(changed.get(part, getattr(self, part)), **{name: value})
-        return replace(self, **changed)
-
     def _check_together(self) -> None:
-        """Refuse combinations that no data make possible, with ways out that were tried."""
+        """Refuse combinations that no data make possible, with a way out."""
         for refused, sentence in _conflicts(self):
             if refused:
                 raise ValueError(sentence)
@@ -206,29 +188,17 @@ class Settings:
             self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
 
     def _check_pair(self, pair: PriorPair) -> None:
-        """Refuse what has no bound for a pair of priors, with changes that have one."""
-        reason = self._refusal(pair)
-        if reason is None:
-            return
-
-        def works(new: Mapping[str, Any]) -> bool:
-            altered = self._with(new)
-            return all(altered._refusal(likely) is None for likely in altered._likely_pairs())
-
-        changes, further = self._changes()
-        ways = ways_out(changes, works) or ways_out([*further, *changes], works)
-        raise ValueError(refusal(reason, ways))
-
-    def _refusal(self, pair: PriorPair) -> str | None:
-        """Return why a pair of priors has no bound, or None."""
+        """Refuse what has no bound for a pair of priors."""
         if self.guarantee.releases > 1 and not adds_up(self.noise):
-            return (
+            raise ValueError(
                 f"releases={self.guarantee.releases} is not possible with "
                 f"noise={self.noise_name!r}: how releases of the same rows under it add up is not "
-                "known"
+                "known; use noise='laplace' or releases=1."
             )
         noise = self.noise.with_scale((1.0,) * pair.p.n_axes)
-        return self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
+        reason = self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
+        if reason is not None:
+            raise ValueError(reason)
 
     def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
         if not is_ours(self.knowledge.strategy):  # which need not know our pair of priors
@@ -237,7 +207,8 @@ class Settings:
             return reason_of(dependent_rows([pair], noise, self.guarantee.notion, 2)) or None
         strategy = in_reach(self.knowledge.strategy, [pair], noise, self.guarantee.notion)
         reason = reason_of(strategy([pair], noise, self.guarantee.notion))
-        return reason.partition(", as those of pair")[0] or None  # which are not the caller's
+        why, of_pair, advice = reason.partition(", as those of pair")  # which are not the caller's
+        return f"{why}; use{advice.rpartition('; use')[2]}" if of_pair else reason or None
 
     def _why_no_draws(self, pair: PriorPair, noise: Noise) -> str | None:
         """Return why mixtures cannot be drawn anew for a confidence set, if there is one."""
@@ -248,65 +219,14 @@ class Settings:
             what = "given" if known.prior is not None else "fitted with covariance='common'"
             return (
                 f"adversaries={known.confidence!r} needs priors that are drawn anew from the rows, "
-                f"and prior= is {what}"
+                f"and prior= is {what}; use adversaries=None."
             )
         if is_computable(pair, noise, self.guarantee.notion):
             return None
         return (
             f"adversaries={known.confidence!r} asks for draws of the fitted priors, and the exact "
-            "loss of such rows is not computed"
+            "loss of such rows is not computed; use adversaries=None."
         )
-
-    def _likely_pairs(self) -> list[PriorPair]:
-        """Return pairs on which a change is tried: priors like those that data may lead to."""
-        priors = given_priors(self.knowledge.prior)
-        single = isinstance(self.columns.public, str | Integral)
-        single |= isinstance(self.columns.public, Sequence) and len(self.columns.public) == 1
-        n_axes = priors[0].n_axes if priors else 1 if single else 2
-        several = any(isinstance(p, GaussianMixture) and p.n_components > 1 for p in priors)
-        most = 1 if self.knowledge.dependence == "independent" else min(n_axes, 2)
-        return [
-            _pair(
-                n_axes,
-                mixtures=self.knowledge.has_mixtures,
-                apart=0.0 if self.knowledge.common_covariance else 1.0,
-                several=several or isinstance(self.knowledge.fit, MixtureFit),
-                further=1.0,
-            )
-            for n_axes in range(1, most + 1)
-        ]
-
-    def _changes(self) -> tuple[list[Change], list[Change]]:
-        """Return changes in the order of preference, and those for where none of them is enough."""
-        notions = notion_changes(self.guarantee.notion)
-        n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
-        changes: list[Change] = []
-        if self.columns.grouped is not None and self.columns.rows_dependent:
-            alone = replace(self.columns.grouped, within="independent")
-            changes.append(("within_group='independent'", {"grouped": alone}))
-        changes += [*noise_changes(self.noise), *notions[:n_added]]
-        changes += [*strategy_changes(self.knowledge.strategy), *notions[n_added:]]
-        learnt = (
-            self.knowledge.prior is None
-            and self.knowledge.model is None
-            and not self.knowledge.adversaries
-        )
-        if learnt and self.columns.n_bins is None and not self.columns.categories:
-            changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
-        if self.knowledge.dependence != "independent":
-            changes.append(("dependence='independent'", {"dependence": "independent"}))
-        further: list[Change] = []
-        if learnt and self.knowledge.fit is not None:
-            if not self.knowledge.common_covariance:
-                alike = replace(self.knowledge.fit, covariance="common")
-                words = f"prior={type(alike).__name__}(covariance='common')"
-                changes.append((words, {"fit": alike}))
-            further.append(("prior='empirical'", {"fit": None}))
-        if self.guarantee.releases > 1:
-            further.append(("releases=1", {"releases": 1}))
-        if self.knowledge.confidence is not None:
-            further.append(("adversaries=None", {"confidence": None}))
-        return changes, further
 
     @property
     def at_once(self) -> bool:
@@ -319,32 +239,22 @@ class Settings:
         return pure and not self.columns.rows_dependent
 
 
-def _pair(
-    n_axes: int,
-    *,
-    mixtures: bool,
-    apart: float = 0.0,
-    several: bool = False,
-    further: float = 0.0,
-) -> PriorPair:
+def _pair(n_axes: int, *, mixtures: bool, apart: float = 0.0) -> PriorPair:
     """Return a pair of priors that a combination is tried on.
 
-    Covariances of mixtures differ by the factor 1 + ``apart``, and each has one component or
-    ``several``. Discrete distributions share their ends, unless one lies ``further`` out: if any
-    have a bound, then those that share them.
+    Covariances of mixtures differ by the factor 1 + ``apart``. Discrete distributions share their
+    ends: if any have a bound, then those.
     """
     if not mixtures:
-        low, high, out = ([end] * n_axes for end in (0.0, 1.0, 1.0 + further))
-        return PriorPair(Discrete([low, high], [0.5, 0.5]), Discrete([low, out], [0.25, 0.75]))
+        ends = [[0.0] * n_axes, [1.0] * n_axes]
+        return PriorPair(Discrete(ends, [0.5, 0.5]), Discrete(ends, [0.25, 0.75]))
 
-    def mixture(mean: float, scale: float) -> GaussianMixture:
-        middles = [mean, mean + 3.0] if several else [mean]
-        shape, size = (n_axes,) * (n_axes > 1), len(middles)
-        means = [np.full(shape, middle) for middle in middles]
+    def normal(mean: float, scale: float) -> GaussianMixture:
+        shape = (n_axes,) * (n_axes > 1)
         covariance = scale * np.eye(n_axes).reshape(2 * shape)
-        return GaussianMixture([1.0 / size] * size, means, [covariance] * size)
+        return GaussianMixture([1.0], [np.full(shape, mean)], [covariance])
 
-    return PriorPair(mixture(0.0, 1.0), mixture(1.0, 1.0 + apart))
+    return PriorPair(normal(0.0, 1.0), normal(1.0, 1.0 + apart))
 
 
 def _checked_strategy(value: Any) -> tuple[Strategy, str]:

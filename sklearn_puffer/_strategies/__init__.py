@@ -3,7 +3,6 @@
 from sklearn_puffer._strategies import mixture_bounds, transport
 from sklearn_puffer._strategies.bound_types import (
     Bound,
-    Change,
     Impossible,
     Strategy,
     Tightest,
@@ -11,12 +10,8 @@ from sklearn_puffer._strategies.bound_types import (
     checked_bound,
     checked_pairs,
     least_of,
-    noise_changes,
-    notion_changes,
     of_pair,
     reason_of,
-    refusal,
-    ways_out,
 )
 from sklearn_puffer._strategies.coupling_bounds import (
     ConditionalMeans,

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from numbers import Real
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer.noise import FAMILIES, Noise, check_noise
-from sklearn_puffer.notions import ADDED_ALPHA, ADDED_DELTA, Notion, check_notion
+from sklearn_puffer.noise import Noise, check_noise
+from sklearn_puffer.notions import Notion, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair, distinct
 
 _PRIORS = (Discrete, GaussianMixture)
@@ -230,63 +229,12 @@ def _pair_of(pair: Any) -> PriorPair:
     return PriorPair(*pair)
 
 
-Change = tuple[str, dict[str, Any]]  # in words, and the arguments that are replaced
-
-_MOST_CHANGES, _MOST_WAYS = 3, 4
 _ADVICE = re.compile(r";? (?=use |give |leave )")  # where a reason goes over into a way out
 
 
 def reason_of(bound: Any) -> str:
     """Return why a bound is infinite whatever the noise, or an empty string."""
     return str(getattr(bound, "reason", ""))
-
-
-def noise_changes(noise: Noise) -> list[Change]:
-    """Return the families by name, other than that of a noise."""
-    others = [name for name in FAMILIES if name != noise.name]
-    return [(f"noise={name!r}", {"noise": FAMILIES[name](1.0)}) for name in others]
-
-
-def notion_changes(notion: Notion) -> list[Change]:
-    """Return the notions that may be tried in the place of one, by their arguments.
-
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> [words for words, _ in notion_changes(Pufferfish(1.0, delta=0.1))]
-    ['delta=0.0']
-    """
-    return [(words, {"notion": other}) for words, other in notion.changes()]
-
-
-def ways_out(changes: Sequence[Change], works: Callable[[Mapping[str, Any]], bool]) -> list[str]:
-    """Return the smallest sets of changes that were tried and work, in words.
-
-    Parameters
-    ----------
-    changes : sequence of Change
-        In the order of preference.
-    works : callable
-        Takes arguments, and returns whether the combination exists with them.
-
-    Examples
-    --------
-    >>> changes = [("a=1", {"a": 1}), ("a=2", {"a": 2}), ("b=3", {"b": 3})]
-    >>> ways_out(changes, lambda new: sum(new.values()) > 2)
-    ['b=3']
-    >>> ways_out(changes, lambda new: sum(new.values()) > 3)
-    ['a=1 with b=3', 'a=2 with b=3']
-    """
-    for size in range(1, _MOST_CHANGES + 1):
-        working: list[str] = []
-        for chosen in combinations(changes, size):
-            keys = [key for _, arguments in chosen for key in arguments]
-            merged = {key: value for _, arguments in chosen for key, value in arguments.items()}
-            if len(keys) == len(merged) and works(merged):
-                working.append(" with ".join(words for words, _ in chosen))
-            if len(working) == _MOST_WAYS:
-                break
-        if working:
-            return working
-    return []
 
 
 def of_pair(reason: str, pair: str) -> str:
@@ -298,18 +246,3 @@ def of_pair(reason: str, pair: str) -> str:
     why, *advice = _ADVICE.split(reason, maxsplit=1)
     why = why.replace("pair 0", pair) if "pair 0" in why else f"{why} ({pair})"
     return "; ".join([why, *advice])
-
-
-def refusal(reason: str, ways: Sequence[str]) -> str:
-    """Return a reason as one sentence that ends with ways out that were tried.
-
-    >>> refusal("there is no such bound; use luck.", ["noise='cauchy'", "alpha=2.0"])
-    "there is no such bound; use noise='cauchy' or alpha=2.0."
-    """
-    if not ways:
-        return f"{reason.rstrip('.')}."
-    why = _ADVICE.split(reason.rstrip("."), maxsplit=1)[0]
-    *first, last = ways
-    listing = f"{', '.join(first)} or {last}" if first else last
-    adds = ways[0] in (f"delta={ADDED_DELTA!r}", f"alpha={ADDED_ALPHA!r}")
-    return f"{why}{'' if ';' in why else ';'} {'give' if adds else 'use'} {listing}."

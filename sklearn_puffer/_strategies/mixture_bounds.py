@@ -618,7 +618,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     """Refuse: any two values are possible under a Gaussian, however far apart."""
     return Impossible(
         "strategy='sensitivity' needs a bounded alphabet, and that of a Gaussian prior has no "
-        "end; use strategy='exact', 'distribution_aware' or 'approximate'.",
+        "end; use strategy='exact'.",
         len(pairs),
     )
 
@@ -789,15 +789,14 @@ def _not_printed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> st
     """Return why 003 has no formula for a combination, or None."""
     if pairs[0].p.n_axes > 1:
         return (
-            "strategy='monge' is printed for one column; use strategy='wasserstein' or 'exact', or "
-            "dependence='independent'."
+            "strategy='monge' is printed for one column; use dependence='independent' or "
+            "strategy='exact'."
         )
     not_nats = isinstance(notion.divergence, PowerMean) or notion.epsilon == 0.0
     if not noise.is_exponential or not_nats:
         return (
             "strategy='monge' is printed for Laplace noise and (epsilon, delta), got "
-            f"{type(noise).__name__} noise and {notion!r}; use strategy='distribution_aware' or "
-            "'exact'."
+            f"{type(noise).__name__} noise and {notion!r}; use strategy='exact'."
         )
     if notion.is_pure and not all(
         np.array_equal(p.weights, q.weights) and np.array_equal(p.scales, q.scales)

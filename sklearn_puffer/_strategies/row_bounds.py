@@ -640,10 +640,13 @@ def dependent_rows(
     """
     distributions, numbers = numbered(pairs)
     what = "rows of a group that depend on each other in any way have a bound"
+    apart = "use within_group='independent'"
     if not all(isinstance(prior, Discrete) for prior in distributions):
-        return Impossible(f"{what} under discrete priors alone", len(pairs))
+        return Impossible(f"{what} under discrete priors alone; {apart}.", len(pairs))
     if not notion.is_pure or not without_mixings(noise).is_exponential:
-        return Impossible(f"{what} under Laplace noise and a pure guarantee alone", len(pairs))
+        return Impossible(
+            f"{what} under Laplace noise and a pure guarantee alone; {apart}.", len(pairs)
+        )
     axes = _axes(distributions, noise.mixings)
     cells = math.prod(map(len, axes))
     if cells * sum(len(prior.rows) for prior in distributions) > MOST_TERMS:
