@@ -29,7 +29,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     named_distributions,
 )
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
-from sklearn_puffer._noiser.problems import Problem, cells_of, exact_bins, too_wide, ways_to_exact
+from sklearn_puffer._noiser.problems import Problem, cells_of, exact_bins, too_wide
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
@@ -361,14 +361,9 @@ class Learnt(LearntMechanism):
             noise = [self._column_noise[k] for k in self.read.groups[widest]]
             worst = max(noise, key=lambda c: (not c.unordered, c.relative))
             names = [column.name for column in grouped[widest]]
-            size, n_bins = cells_of(grouped[widest]), self._exact_bins(grouped[widest])
-            remarks.append(say.wide_sentence(names, size, worst, n_bins))
+            n_bins = exact_bins(grouped[widest], settings.noise, settings.guarantee.notion)
+            remarks.append(say.wide_sentence(names, cells_of(grouped[widest]), worst, n_bins))
         return remarks
-
-    def _exact_bins(self, columns: Sequence[Column]) -> int:
-        """Return how many bins would make the loss exact; 0 where none are known."""
-        exact = ways_to_exact(columns, self.settings.noise, self.settings.guarantee.notion)
-        return exact_bins(columns) if exact else 0
 
 
 def learn(settings: Settings, rows: FitRows) -> Learnt:
@@ -478,8 +473,8 @@ def _check_size(read: TableRead) -> None:
             )
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
-            ways = ways_to_exact(members, read.settings.noise, read.settings.guarantee.notion)
-            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
+            bins = exact_bins(members, read.settings.noise, read.settings.guarantee.notion)
+            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, bins))
 
 
 def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:

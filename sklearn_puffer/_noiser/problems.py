@@ -1,8 +1,7 @@
 """What is calibrated: groups of columns, their bounds, and the exact losses of their parts.
 
-Also here: the grid of each column, and the groups that are too wide for the exact loss. The ways
-out that are named for these are computed from the alphabets alone. They lead to the exact loss,
-though at times smaller changes would, too.
+Also here: the grid of each column, and the groups that are too wide for the exact loss. The number
+of bins that is named for these is computed from the alphabets alone.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import ULP, Array, FloatArray, listed
+from sklearn_puffer._base import ULP, Array, FloatArray
 from sklearn_puffer._losses import (
     LossTable,
     Panels,
@@ -63,7 +62,6 @@ MOST_LINES = 200
 # values of columns that stay, summed over pairs
 MOST_PLACES = 2000
 _MOST_DRAWS = 2.0**62  # finite whatever epsilon is
-_FEW_BINS = 4  # where no number of bins is enough by itself
 # values off the grid are rounded to it: the noise then hides a move of half a step, whose log
 # density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
 # under Gaussian noise, and is no steeper under the others
@@ -479,29 +477,11 @@ def too_wide(columns: Sequence[Column]) -> bool:
     return len(columns) > 1 and not columns[0].free and cells_of(columns) > MAX_CELLS
 
 
-def ways_to_exact(columns: Sequence[Column], noise: Noise, notion: Notion) -> str:
-    """Return in words which bins, or which columns left out, would make the loss exact; or ""."""
+def exact_bins(columns: Sequence[Column], noise: Noise, notion: Notion) -> int:
+    """Return the largest number of bins for which the loss is exact; 0 where none is known."""
     row = Discrete(np.array([[0.0] * 3, [1.0] * 3]), np.array([0.5, 0.5]))
-    if not is_computable(
-        [row, row], noise.with_scale((1.0,) * 3), notion
-    ):  # however small the grid
-        return ""
-    bins = exact_bins(columns)
-    left_out = _left_out(columns, [len(column.atoms) for column in columns])
-    leaving = f"eaving out {_all(left_out)}"
-    ways = [f"n_bins={bins}", f"l{leaving}"] if bins else [f"L{leaving}"]
-    fewer = [] if bins else _left_out(columns, _binned_sizes(columns, _FEW_BINS))
-    if 0 < len(fewer) < len(left_out):
-        ways.append(f"n_bins={_FEW_BINS} with {_all(fewer)} left out")
-    return f"{ways[0]} would be exact" + "".join(f", and so would {way}" for way in ways[1:])
-
-
-def _all(columns: Sequence[Column]) -> str:
-    return listed([column.name for column in columns], len(columns))
-
-
-def exact_bins(columns: Sequence[Column]) -> int:
-    """Return the largest number of bins for which the loss is exact; 0 where two are too many."""
+    if not is_computable([row, row], noise.with_scale((1.0,) * 3), notion):
+        return 0  # however small the grid
     bins = bisect_right(
         range(2, MAX_CELLS), MAX_CELLS, key=lambda n_bins: prod(_binned_sizes(columns, n_bins))
     )
@@ -518,13 +498,6 @@ def _binned_sizes(columns: Sequence[Column], n_bins: int) -> list[int]:
         return n_bins if column.merged else min(n_bins, len(column.atoms))
 
     return [size(column) for column in columns]
-
-
-def _left_out(columns: Sequence[Column], sizes: Sequence[int]) -> list[Column]:
-    """Return the fewest columns without which the grid is small: they have the most atoms."""
-    order = sorted(range(len(columns)), key=lambda k: -sizes[k])
-    count = next(n for n in range(len(order)) if prod(sizes[k] for k in order[n:]) <= MAX_CELLS)
-    return [columns[k] for k in sorted(order[:count])]
 
 
 @dataclass(frozen=True, eq=False)

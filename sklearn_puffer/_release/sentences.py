@@ -326,15 +326,15 @@ def wide_sentence(names: Sequence[Name], cells: int, worst: ColumnNoise, n_bins:
     )
 
 
-def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: str) -> str:
+def too_large_sentence(names: Sequence[Name], points: int, limit: int, n_bins: int) -> str:
     """Return the error about a group of columns too wide for any joint coupling.
 
-    ``exact`` says what would be narrow enough, if that is known.
+    ``n_bins`` is the number of bins that would be exact, or 0.
     """
-    ways = f"{exact[0].lower()}{exact[1:]}; or use" if exact else "use fewer bins (n_bins),"
+    bins = f"n_bins={n_bins}" if n_bins else "fewer bins (n_bins)"
     return (
         f"columns {listed(names)} have up to {points} distinct joint rows to couple, more than "
-        f"the {limit} that fit in memory; {ways} column groups (dependence=[[...], [...]]) or "
+        f"the {limit} that fit in memory; use {bins}, column groups (dependence=[[...], [...]]) or "
         'dependence="independent".'
     )
 
