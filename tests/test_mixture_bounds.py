@@ -526,7 +526,7 @@ def test_rows_leave_out_far_moves_of_small_probability():
 def test_rows_that_are_no_translations_are_refused_with_the_ways_out():
     bound = bounds.approximate([TURNED], Laplace(1.0), CHANCE)
     assert isinstance(bound, Impossible)
-    assert "use dependence='independent' with noise='laplace'" in bound.reason
+    assert "use noise='laplace' with strategy='exact'" in bound.reason
     assert bound.losses(1.0).tolist() == [[np.inf, np.inf]]
 
 

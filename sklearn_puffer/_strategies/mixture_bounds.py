@@ -771,13 +771,11 @@ def _same(coupling: ComponentCoupling, other: ComponentCoupling) -> bool:
 
 def _stretched(strategy: str, pairs: Sequence[PriorPair], notion: Notion) -> Impossible:
     rows = pairs[0].p.n_axes > 1
-    # what exists for all mixtures: the exact loss of single columns under Laplace noise
-    apart = "dependence='independent' with " if rows else ""
     order = " with alpha=None" if notion.leaves_events_out else ""
     return Impossible(
         f"strategy={strategy!r} needs moves of bounded size, and no coupling couples components of "
         f"equal {'covariances' if rows else 'scales'} only, so that the tails of two Gaussians are "
-        f"ever further apart; use {apart}noise='laplace' with strategy='exact'{order}.",
+        f"ever further apart; use noise='laplace' with strategy='exact'{order}.",
         len(pairs),
     )
 
