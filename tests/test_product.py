@@ -735,11 +735,11 @@ NEVER = [
     ({"strategy": "distribution_aware", "noise": "gaussian"}, "no pure epsilon with .*; use"),
     (
         {"adversaries": "confidence", "prior": PRIORS["mixture"]},
-        r"ConfidenceSet\(level=0.95\) needs priors that are drawn anew .* is given; use",
+        r"ConfidenceSet\(level=0.95\) is a set around counted .*; use adversaries=None",
     ),
     (
         {"adversaries": "confidence", "prior": GaussianFit("common")},
-        r"and prior= is fitted with covariance='common'; use adversaries=None",
+        "the prior is Gaussian or a mixture .*; use adversaries=None",
     ),
 ]
 

@@ -227,19 +227,3 @@ def test_a_set_that_was_asked_for_is_looked_through_at_once(monkeypatch):
     monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
     assert student(0.95).certificate_.known_over_set.loss <= 0.5
     assert student(None).certificate_.known_over_set is None
-
-
-@pytest.mark.slow
-def test_draws_of_gaussian_priors_are_called_estimates():
-    rng = np.random.default_rng(0)
-    secret = rng.integers(0, 2, 200)
-    X = pd.DataFrame({"secret": secret, "x": rng.normal(secret, 1.0)})
-    options = {"sensitive": "secret", "prior": "gaussian", "epsilon": 0.5}
-    plain, drawn = fitted(X, **options), fitted(X, adversaries="confidence", **options)
-    assert drawn.theta_["x"] > plain.theta_["x"]
-    over = drawn.certificate_.over_set
-    assert over.estimate
-    assert over.loss <= 0.5
-    assert "ESTIMATE, not a bound" in drawn.certificate_.details()
-    assert "% of the priors within sampling error, by an estimate: " in drawn.certificate_.details()
-    assert plain.certificate_.over_set is None

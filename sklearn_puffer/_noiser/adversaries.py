@@ -1,12 +1,11 @@
 """Adversaries: the distributions that they know of the columns of a table.
 
 They are counted from the rows, given, fitted or predicted by classifiers, whose quality is measured
-here. Around fitted and predicted priors others are drawn, where no set of priors has a proof.
+here.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, Integers, listed, quoted, shown
+from sklearn_puffer._base import Array, FloatArray, listed, quoted, shown
 from sklearn_puffer._fits import (
     MOST_WEIGHT,
     Observed,
@@ -31,27 +30,21 @@ from sklearn_puffer._fits import (
     spread_masses,
     whole_masses,
 )
-from sklearn_puffer._losses import LossTable, all_computable
 from sklearn_puffer._noise import Mixing
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
-    Group,
     empirical_adversary,
     fitted_adversary,
     given_adversary,
-    make_groups,
     weighed_adversary,
 )
-from sklearn_puffer._noiser.problems import Problem, template
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.scales import Calibrated
-from sklearn_puffer._noiser.settings import COUNTED, Model, Settings
+from sklearn_puffer._noiser.settings import COUNTED, Model
 from sklearn_puffer._noiser.utility import RawDistribution
 from sklearn_puffer._release import (
     LazyRows,
     Margin,
     ModelFacts,
-    SetLoss,
     margin_of,
     weak_warning,
 )
@@ -62,27 +55,19 @@ from sklearn_puffer._tables import (
     Column,
     Features,
     Name,
-    Pair,
     Reader,
     Secret,
     learn_secret,
     standard_deviation,
     tally,
 )
-from sklearn_puffer.calibration import smallest_factor
-from sklearn_puffer.fits import ClassifierFit, bootstrap
-from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion
+from sklearn_puffer.fits import ClassifierFit
 
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not fitted
 _MOST_LEVELS = 255  # of a category that it takes for one; codes of more are numbers to it
 _FOLDS = 5
 _LEAST_ROWS = 100  # below which no share of rows tells much
 _MOST_SINGLE = 0.5
-N_DRAWS = 20
-"""Priors drawn around fitted ones: what 95 % of them do not exceed is what none does."""
-CLOSE = 1e-4
-"""Relative width of a search whose losses are not exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -556,135 +541,3 @@ def _share_of_singles(distributions: list[Any], n_rows: int) -> float:
         new = np.append(True, (table[order][1:] != table[order][:-1]).any(axis=1))
         alone += int((np.add.reduceat(counts[order], np.flatnonzero(new)) == 1).sum())
     return alone / n_rows
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnPriors:
-    """Priors drawn around the fitted ones: the loss over them is an estimate.
-
-    It is the loss that a share ``level`` of the draws does not exceed.
-    """
-
-    level: float
-    groups: list[Group]
-    draw_of: Integers  # of each pair
-
-    @property
-    def remarks(self) -> list[str]:
-        """Nothing: that it is an estimate stands in the certificate."""
-        return []
-
-    def within(self, problem: Problem) -> Problem:
-        """Return the problem with the draws in it."""
-        return replace(problem, sets=self.factor)
-
-    def factor(
-        self,
-        problem: Problem,
-        notion: Notion,
-        grids: FloatArray | None,
-        budget: float,
-        tolerance: float,
-    ) -> float:
-        """Return a factor that keeps the budget for the share of the draws.
-
-        The draw of that quantile is calibrated alone, and again while another takes its place.
-        """
-        close = max(tolerance, CLOSE)
-        factor = 0.0
-        for _ in range(N_DRAWS):
-            losses = self.losses(problem, notion, factor)
-            if self._quantile(losses) <= budget:
-                break
-            counts = int(np.argsort(losses)[self._rank])
-            alone = [_Draw(self, problem, notion, counts)]
-            factor = max(smallest_factor(alone, budget, tolerance=close), factor * (1.0 + close))
-        return factor
-
-    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss:
-        """Return the quantile of the draws' losses at these scales."""
-        inner = problem.notion.for_distribution(problem.drawing_loss)
-        loss = self._quantile(self.losses(problem, inner, calibrated.factor))
-        return SetLoss(self.level, loss, False, True, calibrated.share, ())
-
-    def losses(
-        self, problem: Problem, notion: Notion, factor: float, draw: int | None = None
-    ) -> FloatArray:
-        """Return the loss of the worst pair of each draw, or of a single one."""
-        shared = notion if notion.adds_up else notion.shared(len(self.groups))
-        total = np.zeros((len(self.draw_of), 2))
-        for part in (part for group in self.groups for part in group):
-            kept = np.arange(len(part.pairs))
-            if draw is not None:
-                kept = kept[self.draw_of[part.owners] == draw]
-            noise = template(problem, part)
-            table = LossTable([part.pairs[k] for k in kept], shared)
-            losses = table.losses(noise.scaled(factor)) if factor > 0.0 else table.without_noise()
-            np.add.at(total, part.owners[kept], losses)
-        worst = np.zeros(self.draw_of.max() + 1)
-        np.maximum.at(worst, self.draw_of, total.max(axis=1))
-        return worst
-
-    def computable(self, noise: Noise, notion: Notion) -> bool:
-        """Return whether the exact loss of all of them is computed."""
-        return all(
-            all_computable(part.pairs, noise.with_scale((1.0,) * len(part.members)), notion)
-            for group in self.groups
-            for part in group
-        )
-
-    @property
-    def _rank(self) -> int:
-        """The index of the quantile among sorted losses."""
-        return math.ceil(self.level * (N_DRAWS - 1))
-
-    def _quantile(self, losses: FloatArray) -> float:
-        return float(np.sort(losses)[self._rank])
-
-
-@dataclass(frozen=True, eq=False)
-class _Draw:
-    """The losses of a single draw, for a search."""
-
-    draws: DrawnPriors
-    problem: Problem
-    notion: Notion
-    draw: int
-    guess: float = 1.0
-
-    def losses(self, factor: float) -> FloatArray:
-        losses = self.draws.losses(self.problem, self.notion, factor, self.draw)
-        return np.full((1, 2), losses[self.draw])
-
-
-def drawn_around(
-    settings: Settings,
-    counted: Adversary,
-    pairs: Mapping[Name, Sequence[Pair]],
-    groups: Sequence[Sequence[int]],
-    level: float,
-) -> DrawnPriors:
-    """Return priors drawn around the fitted ones, as adversaries of their own."""
-    if settings.knowledge.fit.covariance == "common":
-        raise ValueError(
-            "adversaries asks for draws of the fitted priors, and those with a common covariance "
-            "are not drawn anew; use prior=fits.GaussianFit(), or leave adversaries out."
-        )
-    drawn: list[Adversary] = [
-        {name: {label: {} for label in of} for name, of in counted.items()} for _ in range(N_DRAWS)
-    ]
-    for name, of_secrets in counted.items():
-        for label, distributions in of_secrets.items():
-            for members, distribution in distributions.items():
-                positive = distribution.counts > 0
-                rows, counts = distribution.rows[positive], distribution.counts[positive]
-                for k, prior in enumerate(bootstrap(settings.knowledge.fit, rows, counts, N_DRAWS)):
-                    drawn[k][name][label][members] = prior
-    pairs_drawn, parts = make_groups(drawn, pairs, groups)
-    draws = DrawnPriors(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
-    if not draws.computable(settings.noise, settings.guarantee.notion):
-        raise ValueError(
-            "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
-            'is not computed; use dependence="independent".'
-        )
-    return draws

@@ -26,7 +26,6 @@ from sklearn_puffer._strategies import (
     dependent_rows,
     reason_of,
 )
-from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy
 from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
@@ -196,7 +195,7 @@ class Settings:
                 "known; use noise='laplace' or releases=1."
             )
         noise = self.noise.with_scale((1.0,) * pair.p.n_axes)
-        reason = self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
+        reason = self._why_no_bound(pair, noise)
         if reason is not None:
             raise ValueError(reason)
 
@@ -209,24 +208,6 @@ class Settings:
         reason = reason_of(strategy([pair], noise, self.guarantee.notion))
         why, of_pair, advice = reason.partition(", as those of pair")  # which are not the caller's
         return f"{why}; use{advice.rpartition('; use')[2]}" if of_pair else reason or None
-
-    def _why_no_draws(self, pair: PriorPair, noise: Noise) -> str | None:
-        """Return why mixtures cannot be drawn anew for a confidence set, if there is one."""
-        known = self.knowledge
-        if known.confidence is None or not known.has_mixtures:
-            return None
-        if known.prior is not None or known.common_covariance:
-            what = "given" if known.prior is not None else "fitted with covariance='common'"
-            return (
-                f"adversaries={known.confidence!r} needs priors that are drawn anew from the rows, "
-                f"and prior= is {what}; use adversaries=None."
-            )
-        if is_computable(pair, noise, self.guarantee.notion):
-            return None
-        return (
-            f"adversaries={known.confidence!r} asks for draws of the fitted priors, and the exact "
-            "loss of such rows is not computed; use adversaries=None."
-        )
 
     @property
     def at_once(self) -> bool:
@@ -385,6 +366,12 @@ def _conflicts(s: Settings) -> _Conflicts:
             f"known={quoted(known)} needs distributions of rows that are counted, given or a "
             'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
             "with adversaries=None, or leave known out.",
+        ),
+        (
+            s.knowledge.confidence is not None and s.knowledge.has_mixtures,
+            f"adversaries={s.knowledge.confidence!r} is a set around counted distributions, and "
+            "the prior is Gaussian or a mixture (fits.bootstrap draws others around it, which may "
+            "be named in adversaries=); use adversaries=None.",
         ),
     ]
 

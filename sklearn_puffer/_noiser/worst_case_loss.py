@@ -29,7 +29,6 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser.adversaries import CLOSE, drawn_around
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     Group,
@@ -528,6 +527,9 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
         )
 
 
+CLOSE = 1e-4
+"""Relative width of a search whose losses are not exact."""
+
 CHEAP = 1 << 20
 """The largest cost of a loss over sets, in numbers, at which `fit` computes it anyway."""
 
@@ -824,7 +826,7 @@ def priors_around(
         The distribution from which each unordered column is drawn anew.
     """
     wanted = settings.knowledge.confidence is not None
-    if settings.columns.grouped is not None:
+    if settings.columns.grouped is not None or settings.knowledge.fit is not None:
         return Unknown()
     if settings.knowledge.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if wanted else None)
@@ -836,8 +838,6 @@ def priors_around(
         if settings.knowledge.confidence is not None
         else DEFAULT_LEVEL
     )
-    if settings.knowledge.fit is not None:
-        return drawn_around(settings, counted, pairs, groups, level) if wanted else Unknown()
     reason = _too_large(settings, counted, columns, mixings)
     if reason is not None or settings.columns.known is not None:
         return Unknown(reason if wanted else None)
