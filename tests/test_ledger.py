@@ -224,18 +224,6 @@ def test_two_ledgers_of_one_file_see_what_the_other_spends(ledger, path):
     assert ledger.allows() is other.allows() is False
 
 
-@pytest.mark.slow
-def test_what_others_spend_is_seen_however_fast_they_are(path, monkeypatch):
-    owner = certificate(Precisions.of_scales(1, {"age": 1.0}), age=999.0)
-    ledger, other = Ledger.create(path, owner), Ledger.open(path, owner)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    other.spend(releases=100)
-    for spent in range(100, 300, 2):
-        assert ledger.left().releases == 999 - spent
-        other.spend()
-        other.spend()  # its file may get the number that the first one had
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -467,14 +455,14 @@ def test_processes_killed_at_random_never_overspend_and_lose_no_recorded_spend(t
         return sum(recorded.values())
 
     total = 0
-    for first in range(0, 180, 20):
-        wave(range(first, first + 20), kill=True)
+    for first in range(0, 40, 10):
+        wave(range(first, first + 10), kill=True)
         before, total = total, check()
         assert before <= total <= budget
         assert ledger.left().releases == budget - total
-    assert total > 100
+    assert total > 20
     ledger.spend(releases=max(budget - total - 200, 1))  # so that the last wave meets the end
-    wave(range(180, 200), kill=False)
+    wave(range(40, 50), kill=False)
     assert check() == budget
     assert ledger.left().releases == 0
     assert names(path) == ["receipts", "survey.ledger"]

@@ -257,14 +257,9 @@ def check_flips(kind, path, noiser, bits):
 @pytest.mark.slow
 def test_a_flipped_bit_gives_nobody_a_third_release(kind, path, noiser):
     def some(n):
-        return random.Random(5).sample(range(n), 80) + list(range(0, 800, 12))
+        return random.Random(5).sample(range(n), 200) + list(range(0, 800, 12))
 
     assert check_flips(kind, path, noiser, some) > 20
-
-
-@pytest.mark.slow
-def test_no_flipped_bit_gives_anybody_a_third_release(kind, path, noiser):
-    assert check_flips(kind, path, noiser, lambda n: range(3, n, 97)) > 50
 
 
 def test_a_file_cut_off_anywhere_is_refused(ledger, kind, noiser, path):
@@ -671,16 +666,7 @@ def interrupt_everywhere(kind, path, noiser, monkeypatch, every):
 def test_an_interrupt_at_any_instruction_leaves_a_whole_state_and_a_free_lock(
     kind, path, patient, monkeypatch
 ):
-    interrupts, on_record = interrupt_everywhere(kind, path, patient, monkeypatch, every=97)
-    assert 0 < on_record < interrupts
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_an_interrupt_at_each_instruction_leaves_a_whole_state_and_a_free_lock(
-    kind, path, patient, monkeypatch
-):
-    interrupts, on_record = interrupt_everywhere(kind, path, patient, monkeypatch, every=17)
+    interrupts, on_record = interrupt_everywhere(kind, path, patient, monkeypatch, every=59)
     assert 0 < on_record < interrupts
 
 
