@@ -116,7 +116,9 @@ class ExactLosses:
         if factor == 0.0:
             bare = self.table.without_noise()
             return bare, bare
-        return self.table.intervals(self.noise.scaled(factor))
+        # of pairs far from the budget a part in a thousand is enough to know
+        budget = self.notion.budget if self._are_sums_of_mixtures else None
+        return self.table.intervals(self.noise.scaled(factor), budget)
 
     @property
     def notion(self) -> Notion:
@@ -133,8 +135,12 @@ class ExactLosses:
         """How finely factors are worth telling apart: losses summed over panels jump by more."""
         if self.table.on_planes(self.noise):
             return _ON_PLANES
+        return _OF_MIXTURES if self._are_sums_of_mixtures else 0.0
+
+    @property
+    def _are_sums_of_mixtures(self) -> bool:
         mixed = isinstance(self.table.pairs[0].p, GaussianMixture)
-        return _OF_MIXTURES if mixed and isinstance(self.notion.divergence, PowerMean) else 0.0
+        return mixed and isinstance(self.notion.divergence, PowerMean)
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -145,6 +151,8 @@ class ExactLosses:
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the losses of a pair, shape (2,); only about so if that tells on which side."""
+        if factor == 0.0:
+            return self.table.pair_without_noise(k, budget)
         return self.table.interval(k, self.noise.scaled(factor), budget)[1]
 
 
@@ -250,6 +258,10 @@ def _reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> float:
     priors, numbers = numbered(pairs)
     least, most = np.moveaxis(np.array([_ends(prior) for prior in priors])[numbers], 2, 0)
     spans = _noisy(noise, most.max(axis=1) - least.min(axis=1))
+    if isinstance(notion.divergence, PowerMean):  # under wide noise it is that of the means
+        means = np.array([_mean(prior) for prior in priors])
+        apart = _noisy(noise, np.abs(means[numbers[:, 0]] - means[numbers[:, 1]]))
+        spans = np.maximum(apart, 1e-3 * spans)
     # where no shift has a pure loss, the factor of another loss is as good a guess as any
     known = has_pure_loss(noise, spans.shape[1]) or not notion.is_pure
     wanted = notion if known else RenyiPufferfish(notion.budget, 2.0)
@@ -430,7 +442,7 @@ def smallest_factor(
     def losses(factor: float) -> FloatArray:
         return np.asarray(np.sum([bound.losses(factor) for bound in groups], axis=0).max(axis=1))
 
-    bare = losses(0.0) if groups else np.zeros(1)
+    bare = _without_noise(groups, budget) if groups else np.zeros(1)
     if bare.max() <= budget:
         return 0.0
     reasons = [reason for reason in map(reason_of, groups) if reason]
@@ -453,6 +465,15 @@ def smallest_factor(
             "noise or notion, a larger budget, or another unit where values lie too far apart."
         )
     return factor
+
+
+def _without_noise(groups: Sequence[Any], budget: float) -> FloatArray:
+    """Return the larger loss of each pair without noise, as far as tells on which side it is."""
+    first = groups[0]
+    if len(groups) == 1 and getattr(first, "one_by_one", False) and hasattr(first, "distances"):
+        pairs = range(len(first.distances))
+        return np.array([first.of_pair(k, 0.0, budget).max() for k in pairs])
+    return np.asarray(np.sum([bound.losses(0.0) for bound in groups], axis=0).max(axis=1))
 
 
 def _pair_by_pair(

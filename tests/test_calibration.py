@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
+from sklearn_puffer._base import smallest_within
 from sklearn_puffer._noiser import Part, Problem, SecretPair, find_scales
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
@@ -294,3 +295,16 @@ def test_a_plan_that_does_not_exist_names_the_secrets_and_the_columns():
     message = r"as those of secrets 'a' and 7 of 'race' in column\(s\) 'age' do, \(0, 3\) and"
     with pytest.raises(ValueError, match=message):
         find_scales(problem)
+
+
+def test_a_search_from_far_above_takes_few_losses_and_ends_once_its_bracket_is_narrow():
+    """Steps of their own size took eleven; Brent's method goes on to a root that nobody wants."""
+    calls = []
+
+    def total(factor):
+        calls.append(factor)
+        return 1.1 / (factor / 0.03) / (1.0 + factor / 0.3)
+
+    found = smallest_within(total, 1.0, start=1.9, tolerance=5e-7)
+    assert len(calls) <= 9
+    assert total(found) <= 1.0 < total(found * (1.0 - 5e-7))

@@ -14,7 +14,7 @@ from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
 from sklearn_puffer.accounting import LossTable
-from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.calibration import calibrate, exact
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
@@ -443,6 +443,19 @@ def test_a_renyi_loss_near_a_budget_is_the_one_without_and_on_its_side_far_from_
     assert far[0].max() > 0.5 * float(upper.max())
     # what only told the side is no interval to show
     assert np.array_equal(table.intervals(noise), (lower[None], upper[None]))
+
+
+@pytest.mark.parametrize("noise", [Cauchy(0.3), Laplace(0.3)])
+def test_a_certificate_knows_losses_far_from_its_budget_to_a_thousandth(noise):
+    p = GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 0.5])
+    q = GaussianMixture([0.5, 0.5], [0.5, 2.5], [1.2, 0.6])
+    for epsilon in (0.01, 1.0):
+        bound = exact([PriorPair(p, q)], noise, RenyiPufferfish(epsilon, 2.0))
+        lower, upper = bound.intervals(1.0)
+        fine = LossTable(bound.table.pairs, bound.notion).intervals(noise)
+        assert (lower <= fine[1]).all()
+        assert (fine[0] <= upper).all()
+        assert (upper - lower <= 1.1e-3 * upper.max()).all()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from fractions import Fraction
 from functools import partial
@@ -106,6 +106,8 @@ def log_sum(logs: FloatArray, axis: int = -1) -> FloatArray:
 
 SMALLEST, LARGEST = 1e-300, 1e300
 """The factors that are tried at all."""
+
+_LINES = 5  # steps down that follow lines, before they grow like squares whatever the total does
 
 
 def smallest_within(
@@ -233,26 +235,54 @@ class _Search:
             excess = self.excess(factor)
         # a hair below the root, where the guess is the root itself
         ratio = max(1.0 + excess, math.exp(-1.0)) * (1.0 - 0.5 * tolerance)
+        tries = 0
         while self.high > SMALLEST and self.low == 0.0:
+            before = self.high_excess
             self.excess(max(self.high * ratio, SMALLEST))
-            ratio = min(ratio * ratio, 0.5)
+            tries += 1
+            ratio = self._along_line(ratio, before) if tries < _LINES else min(ratio * ratio, 0.5)
+
+    def _along_line(self, ratio: float, before: float) -> float:
+        """Return the next step down: half as far again as a line through the last two points tells.
+
+        On logarithmic scales, on which most totals bend so that the line falls short; at most the
+        square of the last step.
+        """
+        last, first = (math.log1p(max(x, -1.0 + 1e-15)) for x in (self.high_excess, before))
+        step = 1.5 * last * math.log(ratio)
+        return math.exp(-min(step / max(last - first, 1e-300), -2.0 * math.log(ratio)))
 
     def close(self, tolerance: float) -> None:
         """Narrow the bracket by Brent's method, on logarithmic scales."""
         if self.low == 0.0:
             return
-        if self.high > self.low * (1.0 + tolerance):
+        if not self._is_closed(tolerance):
             low, high = math.log(self.low), math.log(self.high)
             # the ends are known, and e^log(end) is not quite the end
             end_excess = {low: self.low_excess, high: self.high_excess}
 
             def excess(log_factor: float) -> float:
                 value = end_excess.get(log_factor)
-                return self.excess(math.exp(log_factor)) if value is None else value
+                if value is None:
+                    value = self.excess(math.exp(log_factor))
+                    if self._is_closed(tolerance):
+                        raise _ClosedError
+                return value
 
-            brentq(excess, low, high, xtol=tolerance / 4.0, rtol=8.9e-16, maxiter=200, disp=False)
-        while self.high > self.low * (1.0 + tolerance):
+            # it would go on to a root, where a bracket is enough
+            with suppress(_ClosedError):
+                brentq(
+                    excess, low, high, xtol=tolerance / 4.0, rtol=8.9e-16, maxiter=200, disp=False
+                )
+        while not self._is_closed(tolerance):
             self.excess(math.sqrt(self.low) * math.sqrt(self.high))
+
+    def _is_closed(self, tolerance: float) -> bool:
+        return self.high <= self.low * (1.0 + tolerance)
+
+
+class _ClosedError(Exception):
+    """Brent's method has nothing left to do."""
 
 
 T = TypeVar("T")

@@ -44,7 +44,7 @@ MassBounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 _PURE_TOLERANCE = 1e-11
 _DELTA_TOLERANCE = 1e-11
 # Tolerances of Renyi divergences in turn, and how far from a budget is far enough to stop there.
-_RENYI_STEPS = ((1e-2, 0.1), (ROUGHLY, ROUGHLY), (1e-8, 0.0))
+_RENYI_STEPS = ((1e-3, 1e-2), (ROUGHLY, ROUGHLY), (1e-8, 0.0))
 _PANELS_TOLERANCE = 1e-4
 # Deltas below this are not resolved: the interval's upper end stays about there.
 _SMALLEST_DELTA = 1e-290
@@ -145,8 +145,8 @@ def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -
     """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,).
 
     Where a budget is given, and the larger loss is well on one side of it, work may stop at an
-    accuracy of 1e-6 of the budget (or of the loss); of a Renyi divergence a tenth or more away from
-    it, at 1e-2.
+    accuracy of 1e-6 of the budget (or of the loss); of a Renyi divergence a hundredth or more away
+    from it, at 1e-3.
     """
     closed = pair.closed_form(notion, budget)
     if closed is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ _TILE = 2**13
 _CERTIFIED_FLOOR = 2.0**-256
 # Distances beyond this could overflow.
 _LONGEST_SPAN = 2.0**1022
+# Intervals of a pair that are remembered: a search asks last for either end of its bracket.
+_REMEMBERED = 2
 # Masses below this are held with an exponent of their own.
 _SMALLEST_MASS = 2.0**-900
 
@@ -90,7 +92,7 @@ class LossTable:
         _check_priors(pairs, self._priors)
         self.pairs, self.notion = pairs, notion
         self._lines: dict[tuple[int, Mixings], PairLoss] = {}
-        self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
+        self._last: dict[int, list[_Known]] = {}  # the last intervals of each pair
         # too large a grid is refused here, before anything else
         discrete = all(isinstance(prior, Discrete) for prior in self._priors)
         linked = _linked(self._numbers) if notion.is_pure and discrete else []
@@ -121,7 +123,7 @@ class LossTable:
         known = np.isfinite(upper) & (not self.notion.leaves_events_out)
         return np.where(known, middle, upper)
 
-    def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
+    def intervals(self, noise: Noise, budget: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the same losses.
 
         Where `interval` last computed a pair with a budget, for this noise, its ends are returned:
@@ -131,6 +133,8 @@ class LossTable:
         ----------
         noise : Noise
             With its scales.
+        budget : float, optional
+            As in `interval`.
 
         Returns
         -------
@@ -145,16 +149,16 @@ class LossTable:
             return lower, upper
         lower, upper = np.empty((2, len(self.pairs), 2))
         for k in counted(range(len(self.pairs)), "losses of pairs"):
-            lower[k], upper[k] = self.interval(k, noise)
+            lower[k], upper[k] = self.interval(k, noise, budget)
         return lower, upper
 
     def interval(self, k: int, noise: Noise, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends of the losses of one pair.
 
         Where a budget is given, and the larger loss is well on one side of it, they may be farther
-        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, 1e-2 of Renyi
-        divergences a tenth away from it, and in two columns as far as leaves them on that side.
-        The first are remembered for the same noise.
+        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, 1e-3 of Renyi
+        divergences a hundredth away from it, and in two columns as far as leaves them on that side.
+        The first are remembered for the same noise, and the second for about the same budget.
 
         Parameters
         ----------
@@ -176,12 +180,14 @@ class LossTable:
         p, q = self.pairs[k]
         if p == q:
             return np.zeros(2), np.zeros(2)
-        if k in self._last and self._last[k][0] == noise:
-            return self._last[k][1]
+        for known in self._last.get(k, []):
+            if known.noise == noise and known.serves(budget):
+                return known.ends
         line = self._line(k, noise.mixings)
         ends = line.interval(noise, self.notion, budget)
-        if budget is None or not (isinstance(line, DiscreteBoxes) or _is_rough(ends, budget)):
-            self._last[k] = noise, ends
+        if budget is None or not isinstance(line, DiscreteBoxes):
+            rough = budget if budget is not None and _is_rough(ends, budget) else None
+            self._last[k] = [_Known(noise, ends, rough), *self._last.get(k, [])[: _REMEMBERED - 1]]
         return ends
 
     def one_by_one(self, noise: Noise) -> bool:
@@ -226,11 +232,29 @@ class LossTable:
         """
         if self._groups:
             return self._collected([group.without_noise() for group in self._groups])
-        limits = np.zeros((len(self.pairs), 2))
-        for k, (p, q) in enumerate(self.pairs):
-            if p != q:
-                limits[k] = self._line(k, ()).without_noise(self.notion)
-        return limits
+        limits = [self.pair_without_noise(k) for k in range(len(self.pairs))]
+        return np.array(limits).reshape(-1, 2)
+
+    def pair_without_noise(self, k: int, budget: float | None = None) -> FloatArray:
+        """Return what the losses of one pair tend to without any noise.
+
+        Parameters
+        ----------
+        k : int
+            Position of the pair.
+        budget : float, optional
+            What the losses will be held against: where the larger one is well on one side of it,
+            they may be as far above themselves as `interval` says.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            As a row of `without_noise`.
+        """
+        if self._groups:
+            return np.asarray(self.without_noise()[k])
+        p, q = self.pairs[k]
+        return np.zeros(2) if p == q else self._line(k, ()).without_noise(self.notion, budget)
 
     def panels(self, noise: Noise) -> list[Panels]:
         """Return panels that cover the line for each pair, where the priors are of one column.
@@ -418,6 +442,20 @@ def _check_spans(layout: Layout) -> None:
 def _is_rough(ends: Ends, budget: float) -> bool:
     """Return whether ends tell little but the side of the budget."""
     return bool((ends[1] - ends[0]).max() > 1e-5 * max(budget, float(ends[1].max())))
+
+
+class _Known(NamedTuple):
+    """An interval of a pair, and the budget of which it tells only the side, if it is rough."""
+
+    noise: Noise
+    ends: Ends
+    rough: float | None
+
+    def serves(self, budget: float | None) -> bool:
+        """Return whether the interval is what would be computed for this budget."""
+        if self.rough is None:
+            return True
+        return budget is not None and abs(budget - self.rough) <= 1e-6 * self.rough
 
 
 def _linked(numbers: IntArray) -> list[IntArray]:

@@ -81,8 +81,11 @@ class PairLoss(Protocol):
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover all released values, from p to q."""
 
-    def without_noise(self, notion: Notion) -> FloatArray:
-        """Return upper bounds on the losses without any noise, shape (2,)."""
+    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,).
+
+        They may be as rough with a budget as those of `interval`.
+        """
 
 
 class DiscreteLine:
@@ -125,7 +128,7 @@ class DiscreteLine:
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         return fine_panels(self._column_pair(noise.with_scale(self._usable(scale, noise))), notion)
 
-    def without_noise(self, notion: Notion) -> FloatArray:
+    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if notion not in self._limits:
             self._limits[notion] = _apart(self._masses, self._log_masses, notion)
@@ -165,9 +168,9 @@ class MixtureLine:
         """Return panels that cover the line, from p to q."""
         return fine_panels(self._column_pair(noise if self._is_known(noise) else None), notion)
 
-    def without_noise(self, notion: Notion) -> FloatArray:
+    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        return loss_interval(self._column_pair(None), notion)[1]
+        return loss_interval(self._column_pair(None), notion, budget)[1]
 
     def _is_known(self, noise: Noise) -> bool:
         return computable(self._p, noise) and computable(self._q, noise)
@@ -188,7 +191,7 @@ class _DiscreteRows:
     def __init__(self, p: Discrete, q: Discrete) -> None:
         self._p, self._q = p, q
 
-    def without_noise(self, notion: Notion) -> FloatArray:
+    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         return bare_losses(self._p, self._q, notion)
 
@@ -244,7 +247,7 @@ class GaussianRows:
             'a joint group of them cannot be composed with other columns: use dependence="joint".'
         )
 
-    def without_noise(self, notion: Notion) -> FloatArray:
+    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if rows_computable(self._p, self._q, None, notion):
             return row_interval(self._p, self._q, None, notion)[1]
@@ -518,7 +521,7 @@ class SameDistributions:
         one, zero = np.ones(1), np.zeros(1)
         return Panels(one, one, one, one, zero, zero)
 
-    def without_noise(self, notion: Notion) -> FloatArray:
+    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
         """Return that nothing is lost."""
         return np.zeros(2)
 
