@@ -80,10 +80,6 @@ ALIGNED = {
         IDS,
         lambda x: grouped().fit(TABLE).transform(TABLE, row_id=x, key=b"blake2b:" + bytes(32)),
     ),
-    ("Certificate.check", "sensitive"): (
-        SECRETS,
-        lambda x: beside_secrets().certificate_.check(ROWS, x),
-    ),
     ("audit", "sensitive_features"): (
         SECRETS,
         lambda x: audit(beside_secrets(), ROWS, sensitive_features=x),

@@ -101,18 +101,6 @@ def test_weights_count_in_the_quantiles():
     assert weighted.theta_["x"] == pytest.approx(plain.theta_["x"])
 
 
-def test_later_rows_are_told_apart_by_the_intervals_of_fit():
-    fitted = PufferfishNoiser(1.0, sensitive={"score": 3}).fit(TABLE)
-    labels = sorted({label for pair in fitted.secret_pairs_["score"] for label in pair})
-    edges = sorted(
-        {float(e) for name in labels for e in name[1:-1].split(", ")} - {-np.inf, np.inf}
-    )
-    later = TABLE[100:700].reset_index(drop=True)
-    by_number = fitted.certificate_.check(later, "score")
-    by_name = fitted.certificate_.check(later, named(edges, later.score))
-    assert by_number.to_dict() == by_name.to_dict()
-
-
 @pytest.mark.slow
 def test_an_audit_reads_the_intervals_of_fit():
     fitted = PufferfishNoiser(1.0, sensitive={"score": 2}, public=["x", "city"])

@@ -131,7 +131,7 @@ def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
         assert certificate.to_json() == before
 
     for work in (
-        lambda: certificate.check(table(), "s", verbose=1),
+        lambda: certificate.check(table(), verbose=1),
         lambda: certificate.against(prior, verbose=1),
     ):
         stopped_everywhere(stops, work, unchanged)

@@ -207,7 +207,7 @@ def test_streams_keyed_rows_bins_and_drift_have_times():
     fitted, key = noiser(random_state=None).fit(rows), b"blake2b:" + bytes(32)
     first = fitted.transform(rows, row_id="id", key=key)
     assert fitted.transform(rows[::-1], row_id="id", key=key)[::-1].equals(first)
-    assert fitted.certificate_.check(rows, "s").to_dict()["columns"]
+    assert fitted.certificate_.check(rows).to_dict()["columns"]
     assert fitted.utility_.loc["x", "change"] > 0.0
     assert audit(noiser(random_state=None).fit(rows), rows, repeats=1).control
 
