@@ -4,6 +4,8 @@ The tables lie in a folder beside the checkout. ``SKLEARN_PUFFER_TABLES`` names 
 ``PUFFER_REQUIRE_TABLES=1`` makes a missing table a failure, so that CI cannot skip it unseen.
 """
 
+import contextlib
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -37,6 +39,19 @@ def pytest_cmdline_main(config):
         if config.option.dist == "no":
             config.option.dist = "loadfile"  # what a file fits once is fitted by one worker
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session):
+    """Let each worker compile its share of the test files first, which the others then read."""
+    worker, here = os.environ.get("PYTEST_XDIST_WORKER"), Path(__file__).parent
+    is_whole = here in (Path(argument).resolve() for argument in session.config.args)
+    if worker is None or not is_whole or sys.dont_write_bytecode:
+        return
+    n_workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for path in sorted(here.glob("test_*.py"))[int(worker.removeprefix("gw")) :: n_workers]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # told where it is collected
+            importlib.import_module(path.stem)
 
 
 def pytest_configure(config):

@@ -1047,27 +1047,27 @@ def large(fitted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "sizes", "status"),
-    [
-        (signal.SIGKILL, (-1, 0, 900_000), -9),
-        (signal.SIGTERM, (0,), 143),
-        (signal.SIGINT, (0,), 130),
-    ],
-)
-def test_a_run_that_is_ended_leaves_nothing_and_is_done_again(large, how, sizes, status):
+def test_a_run_that_is_ended_leaves_nothing_and_is_done_again(large):
     Path("key").write_bytes(KEY.removeprefix(b"blake2b:"))
-    main(["ledger", "create", "l", "r.json"])
-    asked = ["release", "r.json", "large.csv", "out.csv", *KEYED, "--ledger", "l", "--quiet"]
-    for size in sizes:
-        assert run_until(lambda size=size: partial(large, size), how, *asked) == status
-        assert not Path("out.csv").exists()
-        assert size < 0 or spent() == 1
-        assert how == signal.SIGKILL or left_behind(large) == []
-        for path in large.glob(".puffer-*.partial"):
-            path.unlink()
-    assert main(asked) == 0
-    assert spent() == 1
+    ends = {
+        signal.SIGTERM: ((0,), 143),
+        signal.SIGINT: ((0,), 130),
+        signal.SIGKILL: ((-1, 0, 900_000), -9),
+    }
+    for how, (sizes, status) in ends.items():
+        ledger_file = f"l{status}"
+        main(["ledger", "create", ledger_file, "r.json"])
+        asked = ["release", "r.json", "large.csv", "out.csv", *KEYED, "--ledger", ledger_file]
+        for size in sizes:
+            ended = run_until(lambda size=size: partial(large, size), how, *asked, "--quiet")
+            assert ended == status
+            assert not Path("out.csv").exists()
+            assert size < 0 or spent(ledger_file) == 1
+            assert how == signal.SIGKILL or left_behind(large) == []
+            for path in large.glob(".puffer-*.partial"):
+                path.unlink()
+    assert main([*asked, "--quiet"]) == 0
+    assert spent(ledger_file) == 1
     whole = in_memory("large.csv")
     assert pd.read_csv("out.csv", dtype={"zip": str}).astype(whole.dtypes).equals(whole)
 

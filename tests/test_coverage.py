@@ -63,17 +63,10 @@ def _violations(n_datasets, seed):
 
 
 @pytest.mark.slow
-def test_the_true_loss_rarely_exceeds_the_budget_that_the_sets_keep():
-    over_sets, plugged_in, missed = _violations(150, seed=1)
+def test_the_true_loss_exceeds_the_budget_in_at_most_five_of_a_hundred_datasets():
+    over_sets, plugged_in, missed = _violations(600, seed=2)
     assert over_sets <= missed <= 0.05
     assert plugged_in >= 0.3  # counts taken for the distribution itself
-
-
-@pytest.mark.slow
-def test_the_true_loss_exceeds_the_budget_in_at_most_five_of_a_hundred_datasets():
-    over_sets, plugged_in, missed = _violations(2000, seed=2)
-    assert over_sets <= missed <= 0.05
-    assert plugged_in >= 0.3
 
 
 @pytest.mark.parametrize("n_cells", [2, 5, 16])

@@ -210,7 +210,7 @@ def test_a_random_table_is_released_with_a_certificate_or_refused(frame, kind, p
 
 
 @pytest.mark.slow
-@settings(max_examples=700, **PROFILE)
+@settings(max_examples=250, **PROFILE)
 @given(tables(), st.sampled_from(sorted(KINDS)), options())
 def test_many_random_tables_are_released_with_a_certificate_or_refused(frame, kind, params):
     attempt(frame, kind, params)

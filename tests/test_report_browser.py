@@ -77,8 +77,9 @@ def shown(browser, path, view):
         context.close()
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("kind", ["internal", "external"])
+@pytest.mark.parametrize(
+    ("kind", "view"), [*(("internal", view) for view in VIEWS), ("external", "dark phone")]
+)
 def test_a_report_renders_alone_and_readable(browser, pages, kind, view):
     from axe_playwright_python.sync_playwright import Axe
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import re
 from decimal import Decimal
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -136,8 +137,9 @@ def test_days_are_released_as_whole_numbers_are_and_in_their_own_type(kind, gaps
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize("noise", ["laplace", "cauchy"])
+@pytest.mark.parametrize(
+    ("kind", "noise"), list(zip(TABLES, cycle(["laplace", "cauchy"]), strict=False))
+)
 def test_noise_of_any_size_ends_at_the_ends_of_the_type(kind, noise):
     table = TABLES[kind](COMPLETE)
     days = np.array(days_of(noiser(epsilon=1e-7, noise=noise).fit_transform(table)), dtype=float)
