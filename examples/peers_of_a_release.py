@@ -45,7 +45,7 @@ from sklearn_puffer.displays import TradeoffDisplay
 PUBLIC = ["muscle", "salt", "decade"]
 EPSILON = 1.0
 FEW = 400  # rows that anonymeter attacks
-ALONE = {"repeats": 1, "knows": []}  # no readers whom no guarantee covers
+ALONE = {"repeats": 1}  # no readers whom no guarantee covers
 
 
 def main():
@@ -65,7 +65,7 @@ def main():
     draw = TradeoffDisplay.from_audits
     save(
         arguments.output,
-        [("tradeoff", (7, 5), lambda f: draw({"noise": found}, measure="auc", ax=f.subplots()))],
+        [("tradeoff", (7, 5), lambda f: draw({"noise": found}, ax=f.subplots()))],
     )
     if arguments.anonymeter:
         few, apart = held[:FEW], fitted[:FEW]

@@ -16,7 +16,7 @@ from sklearn_puffer.displays import TradeoffDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TREE = DecisionTreeClassifier(min_samples_leaf=5, random_state=0)
-PLAIN = {"repeats": 1, "knows": []}
+PLAIN = {"repeats": 1}
 BOTH = ["nothing but constants", "mean removed"]
 
 

@@ -985,7 +985,7 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     assert "stages of an audit" in capsys.readouterr().err
     found = json.loads(Path("a.json").read_text())
     table = pd.read_csv("held.csv", dtype={"zip": str, "client": str})
-    more = {"task": "income", "repeats": 1, "knows": "zip", "peers": {"as it was": table}}
+    more = {"task": "income", "repeats": 1, "peers": {"as it was": table}}
     want = audit(PufferfishRelease.from_json(Path("r.json")), table, **more).to_dict()
     drawn_alike = ("attacker", "secret", "against", "n", "n_against", "allowed", "certified")
     assert [[own[k] for k in drawn_alike] for own in found["attacks"]] == [

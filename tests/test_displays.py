@@ -273,7 +273,7 @@ def compared(auc, accuracy, allowed=0.7, **more):
 
 def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_allowed():
     audits = {"$x$": compared(0.6, 0.8), "y": compared(0.55, 0.7)}
-    display = TradeoffDisplay.from_audits(audits, measure="auc")
+    display = TradeoffDisplay.from_audits(audits)
     assert (display.what, display.names) == ("AUC on true rows", ["$x$", "y"])
     assert display.utility.tolist() == [0.8, 0.7]
     assert display.attack.tolist() == [0.6, 0.55]
@@ -282,7 +282,7 @@ def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_
     ax = display.plot(ax=axes()).ax_
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
         "AUC on true rows",
-        "area under its ROC curve",
+        "area under the ROC curve",
     )
     assert any(set(line.get_ydata()) == {0.7} for line in ax.lines)
     told = {text.get_text() for text in ax.get_legend().get_texts()}
@@ -292,7 +292,7 @@ def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_
 
 def test_where_guarantees_differ_each_point_has_a_mark_of_its_own():
     audits = [compared(0.6, None), compared(0.55, None, allowed=0.8).named("other")]
-    display = TradeoffDisplay.from_audits(audits, measure="auc")
+    display = TradeoffDisplay.from_audits(audits)
     assert (display.what, display.names) == ("unchanged share", ["release 1", "other"])
     assert display.utility.tolist() == [0.25, 0.25]
     ax = display.plot(ax=axes()).ax_
@@ -314,7 +314,6 @@ def test_points_of_a_picture_differ_without_their_colours():
         ([3], {}, "audits must be an Audit, a list of these"),
         ([], {}, "audits is empty"),
         ({}, {}, "audits is empty"),
-        (compared(0.6, None), {"measure": "loss"}, "measure must be"),
         (compared(0.6, None), {"utility": "AUC on true rows"}, "is no figure that every aud"),
     ],
 )

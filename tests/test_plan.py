@@ -413,17 +413,6 @@ def test_whole_groups_are_guaranteed_and_attacked_where_they_are_asked_for():
 
 
 @pytest.mark.slow
-def test_columns_that_are_weights_or_say_what_others_say_are_named():
-    table = people(400).drop(columns=["client", "well"])
-    table["sample_weight"] = np.random.default_rng(0).integers(1, 99, 400)
-    table["place"] = table["town"].map({"x": 3, "y": 1, "z": 2})
-    told = " ".join(plan(table, "group", **FEW).notes)
-    assert "'sample_weight' looks like a weight" in told
-    assert "'town' says what 'place' says" in told
-    assert "'visits' says" not in told
-
-
-@pytest.mark.slow
 def test_rare_secrets_are_named_and_not_attacked():
     table = people(900)
     table.loc[:23, "group"] = "rare"
@@ -444,10 +433,11 @@ def test_pairs_that_are_not_protected_are_not_attacked():
 @pytest.mark.slow
 def test_invented_people_with_ids_mails_dates_and_gaps_are_planned_as_they_come():
     table = make_people(1000, random_state=0)
-    told = plan(table, "ill", ids=["client"], task="renewed", dates="days", n_prototypes=8)
+    public = ["since", "age", "region", "visits", "weight", "pulse", "smoker"]
+    told = plan(table, "ill", ids=["client"], task="renewed", public=public, n_prototypes=8)
     assert told.columns["use"].to_dict() == {
         "client": "stays with people",
-        "mail": "leave out",
+        "mail": "not asked for",
         "since": "release",
         "age": "release",
         "region": "release",
@@ -462,8 +452,11 @@ def test_invented_people_with_ids_mails_dates_and_gaps_are_planned_as_they_come(
     assert not (told.table["verdict"] == "refused").any()
     for k in range(len(told.trials)):
         if told.trials[k].label != "typical rows, parted for renewed":
-            again = told.estimator(k, refit=table)
-            assert len(again.transform(table)) == 1000
+            again = told.estimator(k, refit=table).transform(table)
+            assert len(again) == 1000
+            assert again["since"].dtype == table["since"].dtype
+    assert told.columns.loc["since", "kind"] == "date"
+    assert told.columns.loc["since", "constant"] < 1.0  # the median day, and not a usual one
     assert plan(table, "ill", n_prototypes=8).columns.loc["since", "use"] == "leave out"
 
 
@@ -487,6 +480,18 @@ def test_secrets_that_are_read_in_bins_are_read_so_by_the_estimator_too():
     assert {str(pair) for pair in rows.certificate_.table["secret"]} == {
         str(label) for label in told.measurer.secrets[0].labels
     }
+
+
+@pytest.mark.slow
+def test_combinations_of_columns_are_protected_and_attacked_together():
+    table = people(600).drop(columns=["client", "well"])
+    told = plan(table, [("group", "town")], public=["score"], n_prototypes=4, n_bins=2)
+    [secret] = told.measurer.secrets
+    assert set(secret.labels) == {(x, y) for x in "ab" for y in "xyz"}
+    rows = told.estimator(labels_of(told).index("typical rows"))
+    assert {pair.secret for pair in rows.certificate_.pairs} == set(secret.labels)
+    swap = plan(table, [("group", "town")], public=["score"], known="visits", n_prototypes=4)
+    assert "swap" in labels_of(swap)
 
 
 @pytest.mark.slow

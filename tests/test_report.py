@@ -107,7 +107,7 @@ def noiser():
 @pytest.fixture(scope="module")
 def audited(noiser):
     """An audit of the noiser; nobody else reads the release, which would take time."""
-    return audit(noiser, make_table(7, 400), repeats=1, knows=[])
+    return audit(noiser, make_table(7, 400), repeats=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -497,7 +497,7 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
 def test_the_figures_of_an_audit_are_those_of_its_table():
     noiser = make_noiser()
     table = make_table(7, 400)
-    found = audit(noiser, table, task="old", repeats=1, knows=[])
+    found = audit(noiser, table, task="old", repeats=1)
     told = report(noiser, found)
     figures, best = figures_of(told), found.table.loc[found.table["low"].idxmax()]
     assert figures["Best attack found"][0] == f"{max(best['low'], 0.0):.2f}"
@@ -513,7 +513,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
     noiser = make_noiser(table, strategy=half, on_uncertified="warn", public="cars")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = audit(noiser, table, repeats=1, knows=[])
+        found = audit(noiser, table, repeats=1)
     assert found.findings
     told = report(noiser, found)
     assert figures_of(told)["Best attack found"][0] == f"{found.findings[0].attack.low:.2f}"

@@ -41,7 +41,6 @@ from sklearn_puffer._review.exact_tests import (
     Reader,
     attacks_of,
     corrected,
-    findable,
     p_value,
     rows_needed,
 )
@@ -52,7 +51,6 @@ from sklearn_puffer._review.findings import (
     check_aligned,
     chosen_rows,
     frame_of,
-    known_columns,
     pair_names,
     pairs_of,
     peers_of,
@@ -76,8 +74,6 @@ from sklearn_puffer._review.readers import (
     equal_rows,
     fresh,
     joining,
-    knowing,
-    same_when_keyed,
 )
 from sklearn_puffer._tables import (
     Name,
@@ -99,7 +95,6 @@ def audit(
     sensitive_features: Any = None,
     level: float = 0.05,
     repeats: int = 5,
-    knows: Any = None,
     peers: Any = None,
     groups: Any = None,
     max_rows: int | None = _MOST_ROWS,
@@ -138,9 +133,6 @@ def audit(
         The chance of a false alarm over all tests, and of each interval to miss.
     repeats : int, default=5
         Releases that a further reader of rows that are released one by one averages; 1 for none.
-    knows : str, int or list of these, default=None
-        Columns whose true values a further reader knows, each by itself; None or an empty list for
-        none.
     peers : {name: DataFrame}, default=None
         The rows of ``table`` as other ways released them, as many and in the same order: the same
         fresh models learn from these. They have no such guarantee, and no findings.
@@ -186,7 +178,7 @@ def audit(
     secret of the row that somebody holds; the channel and the counts of typical rows. Who has a
     *better model* learnt it from raw rows of others. An *insider* of a swap finds his own row with
     somebody else. Who *joins a label* is covered where ``known=`` or ``joined=`` names it. Who
-    averages releases or knows a column is not, so that what they find is shown and no finding.
+    averages releases is not, so that what he finds is shown and no finding.
 
     Rows that are judged are exchanged as a table of their own, so that readers learn from people of
     another table. The certificate is about the distribution that was fitted, and held-out rows
@@ -227,7 +219,6 @@ def audit(
     rows, column, told = chosen_rows(estimator, source, secrets, groups, max_rows, seed)
     work = task_of(task, source)
     columns = list(estimator.utility_.index)
-    known = [] if knows is None else known_columns(estimator, source, knows)
     repeats = check_count(repeats, "repeats")
     others = peers_of(peers, source.n_rows, columns)
     stages = reported("stages of an audit", _STAGES)
@@ -248,7 +239,7 @@ def audit(
         further = [
             attack
             for reading, field in zip(readings, fields, strict=True)
-            for attack in reading.further(field, chosen, repeats, known)
+            for attack in reading.further(field, chosen, repeats)
         ]
         done()
         fitted = estimator.certificate_.fitted is not None
@@ -275,7 +266,6 @@ def audit(
         peers=tuple(beside_ours),
         drifted=drift is not None and drift.drifted,
         fitted=drift is not None and _rows_of_fit(drift),
-        best=min(_best(audited, field) for field in fields),
         untested=pair_names(few),
         knows=tuple(dict(pair for reading in readings for pair in reading.names).items()),
         released_by=estimator.certificate_.released_by,
@@ -464,9 +454,7 @@ class _Reading:
         reader = fresh(release, self.secret, self.codes, attackers, release.before)
         return attacks_of(replace(reader, name=CONTROL), field)
 
-    def further(
-        self, field: Field, attackers: Mapping[str, Any], repeats: int, known: Sequence[Name]
-    ) -> list[Attack]:
+    def further(self, field: Field, attackers: Mapping[str, Any], repeats: int) -> list[Attack]:
         """Return what readers find out whom the guarantee does not cover."""
         release, secret, codes = self.audited.seen, self.secret, self.codes
         every = [reader for reader in self.readers if reader.budget is None]
@@ -477,9 +465,6 @@ class _Reading:
             more = [self.audited.again() for _ in counted(range(repeats - 1), "releases")]
             seen_rows = averaged([release.after, *more])
             every.append(averaging(release, secret, codes, seen_rows, repeats, attackers))
-        for name in counted(list(known), "readers"):
-            values = self.audited.view(seen(release.raw, [name]))
-            every += list(knowing(release, secret, codes, name, values))
         self.names.extend((reader.name, reader.knows) for reader in every)
         return [attack for reader in every for attack in attacks_of(reader, field)]
 
@@ -602,20 +587,6 @@ def _rows_of_fit(drift: Any) -> bool:
     return bool(same and drift.n_rows == drift.n_fitted)
 
 
-def _best(audited: _Audited, field: Field) -> float:
-    """Return the loss of an event of half of the rows that is found with the usual chance."""
-    codes, best = field.codes[field.parts.test], math.inf
-    for question in field.questions[::2]:
-        n, m = int((codes == question.i).sum()), int((codes == question.j).sum())
-        budget, share = audited.release.budget, n / (n + m)
-        whole = (int((field.codes == question.i).sum()), int((field.codes == question.j).sum()))
-        known = audited.release.exchanged or field.strata is not None
-        counts = Counts(n, m, None if known else whole, float(budget.tilted(share)))
-        level = field.level / field.tests
-        best = min(best, findable(budget, (n + m) // 2, counts, level, share))
-    return best
-
-
 def _notes(audited: _Audited, estimator: Any) -> list[str]:
     release = audited.release
     passed = [name for name in release.released.columns if name not in audited.columns]
@@ -640,13 +611,6 @@ def _notes(audited: _Audited, estimator: Any) -> list[str]:
         notes.append(
             "The estimator has a random_state: who knows it can undo the release, which these "
             "readers do not try."
-        )
-    keyed = None if release.exchanged else same_when_keyed(estimator, release.raw)
-    if keyed is not None:
-        notes.append(
-            "Keyed releases (row_id=) came out the same again, so averaging wins nothing."
-            if keyed
-            else "A KEYED RELEASE CAME OUT DIFFERENT WHEN ASKED AGAIN: each such one is one more."
         )
     return notes
 

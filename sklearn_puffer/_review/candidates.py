@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from numbers import Real
 from time import monotonic
 from typing import Any
@@ -21,7 +19,6 @@ from sklearn.utils import shuffle
 from sklearn_puffer._base import (
     Array,
     __version__,
-    check_choice,
     check_count,
     check_positive,
     check_same_index,
@@ -58,13 +55,13 @@ from sklearn_puffer._tables import (
     check_few,
     date_columns,
     edges_of,
+    first_values,
     frame_table,
     hardly_repeats,
     has_row_labels,
     identifier_kind,
     present,
     public_columns,
-    recoded,
     resolve,
 )
 from sklearn_puffer.accounting import MAX_CELLS
@@ -199,6 +196,8 @@ class Wanted:
         asked = {**self._defaults(kind), **self.params}
         if kind is PufferfishSwap and asked.get("max_group") == "count":
             asked["max_group"] = None  # the largest of the table
+        if kind is PufferfishSwap and isinstance(asked.get("sensitive"), list):
+            asked["sensitive"] = _flat(asked["sensitive"])  # it protects their combinations
         if kind is PufferfishNoiser and asked.get("known") is not None:
             asked["public"] = [*asked["public"], *asked["known"]]
             asked["known"] = tuple(asked["known"])  # which are known together
@@ -215,6 +214,12 @@ class Wanted:
         if any(each.numeric for each in gaps):
             missing = "propagate"  # numbers have no other place for them
         return {"missing": missing, "unknown": "nearest"}
+
+
+def _flat(units: Sequence[Any]) -> list[Name]:
+    """Return the columns of which combinations consist."""
+    parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
+    return list(dict.fromkeys(name for part in parts for name in part))
 
 
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,8 +246,8 @@ class Asked:
         The use of columns that are not released: sensitive ones, those that stay with people.
     public : collection of names or None
         The columns to release, proposed whatever they look like; None for all that suit.
-    dates, days : collection of names
-        Columns of dates, times and durations, and those that were turned into whole days.
+    dates : collection of names
+        Columns of dates, times and durations.
     orders : mapping
         The declared values of some columns, as in ``categories=``.
     """
@@ -250,16 +255,13 @@ class Asked:
     roles: Mapping[Name, str]
     public: Collection[Name] | None = None
     dates: Collection[Name] = ()
-    days: Collection[Name] = ()
     orders: Mapping[Any, Any] = field(default_factory=dict)
 
     def fact(self, table: Table, name: Name) -> ColumnFacts:
         """Return what a column is."""
         role = self.roles.get(name)
-        if name in self.dates:
-            return ColumnFacts(name, role or "leave out", "date", remark=_DATES)
         try:
-            fact = self._read(name, table.values(name))
+            fact = self._read(name, first_values(table, name))
         except (TypeError, ValueError) as error:
             return ColumnFacts(name, role or "leave out", "unreadable", remark=str(error))
         if role:
@@ -270,45 +272,44 @@ class Asked:
 
     def _read(self, name: Name, values: Values) -> ColumnFacts:
         """Return what a column is and whether it suits; text that identifies people never does."""
-        ordered, in_days = name in self.orders, name in self.days
-        kind, remark, suits = _judged(values, ordered=ordered, in_days=in_days)
+        kind, remark, suits = _judged(values, ordered=name in self.orders)
+        if name in self.dates:
+            kind, remark, suits = "date", _DATES, False
         named = self.public is not None and name in self.public
-        suits = suits or (named and kind not in ("nothing", "unreadable", "text", "date"))
+        suits = suits or (named and kind not in ("nothing", "unreadable", "text"))
         counts = {"distinct": len(np.unique(present(values))), "missing": values.n_missing}
         return ColumnFacts(name, "release" if suits else "leave out", kind, **counts, remark=remark)
 
 
-_DATES = 'dates="days" makes whole days of dates, and numbers can be released'
+_DATES = "name it in public= if dates are to be released"
 _KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
 
 
-def _kind(values: Values, *, ordered: bool, in_days: bool) -> str:
+def _kind(values: Values, *, ordered: bool) -> str:
     if ordered or values.ordered:
         return "order"
-    if in_days:
-        return "days"
     return _KINDS.get(values.kind, "category")
 
 
-def _judged(values: Values, *, ordered: bool, in_days: bool) -> tuple[str, str, bool]:
+def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
     """Return what a column is, what there is to say of it, and whether it suits a release."""
     data = present(values)
     if not len(data):
         return "nothing", "every value is missing", False
     if values.kind == "float" and not np.isfinite(data).all():
         return "unreadable", "it contains infinity; drop or replace such values", False
-    kind, n = _kind(values, ordered=ordered, in_days=in_days), len(np.unique(data))
+    kind, n = _kind(values, ordered=ordered), len(np.unique(data))
     what = identifier_kind(values)
-    if what == "date" and not in_days:
+    if what == "date":
         return "date", _DATES, False
-    if what == "text" or (what and not ordered and not in_days):
+    if what == "text" or (what and not ordered):
         remark = f"{n} different values in {len(data)} rows look like an identifier"
         if what == "text":
             return "text", remark, False
         return "identifier", f"{remark}; name it in public= if it is to be released", False
     if n == 1 and values.missing is None:
         return "constant", "it has one value only, and tells nothing", True
-    few = kind not in ("number", "whole number", "days") or not hardly_repeats(n, len(values))
+    few = kind not in ("number", "whole number") or not hardly_repeats(n, len(values))
     return kind, "" if few else "hardly repeats: noise needs bins", True
 
 
@@ -336,7 +337,6 @@ class Named:
         frame: Any,
         hidden: Sequence[Name],
         asked: Mapping[str, Any],
-        days: Collection[Name],
         orders: Mapping[Any, Any],
     ) -> Named:
         """Return the columns of a table, by what a caller asks: public, task, ids, known, groups.
@@ -363,8 +363,8 @@ class Named:
                     raise ValueError(_twice(role, name, roles[name][0]))
                 if role != "public":
                     roles[name] = role, uses[role]
-        dates = [name for name in date_columns(frame) if name not in days]
-        own = Asked({name: use for name, (_, use) in roles.items()}, named, dates, days, orders)
+        dates = date_columns(frame)
+        own = Asked({name: use for name, (_, use) in roles.items()}, named, dates, orders)
         facts = tuple(own.fact(table, name) for name in table.names)
         released = [fact.name for fact in facts if fact.use == "release"]
         if not released:
@@ -393,28 +393,6 @@ def _twice(role: str, name: Name, other: str) -> str:
             f"other columns; name another column, or take it out of the {other} ones."
         )
     return f"column {quoted(name)} is named in {other}= and in {role}=; name it in one."
-
-
-_WEIGHT = re.compile(r"(^|[_\W])w(t|gt|eight)s?($|[_\W\d])|fnlwgt|weight", re.IGNORECASE)
-
-
-def odd_columns(rows: Any, facts: Sequence[ColumnFacts]) -> list[str]:
-    """Name columns that look like weights of rows, and those that say what others say."""
-    told = [
-        f"{quoted(fact.name)} looks like a weight of rows, which says how they were drawn: leave "
-        "it out if it is one."
-        for fact in facts
-        if fact.numeric and isinstance(fact.name, str) and _WEIGHT.search(fact.name)
-    ]
-    few = [fact.name for fact in facts if 1 < fact.distinct <= len(rows) // 10]
-    values = {name: rows.groupby(name, dropna=False, observed=True).ngroup() for name in few}
-    counts = {name: int(codes.nunique()) for name, codes in values.items()}
-    for a, b in combinations(few, 2):
-        if counts[a] == counts[b]:
-            pairs = len(np.unique(values[a].to_numpy() * (counts[b] + 1) + values[b].to_numpy()))
-            if pairs == counts[a]:
-                told.append(f"{quoted(a)} says what {quoted(b)} says: release one of them.")
-    return told
 
 
 SMALL = 1_000  # rows, below which all of them are measured, a fold at a time
@@ -711,12 +689,12 @@ class Given:
         The group of each row.
     hidden : list of names
         The sensitive columns.
+    units : list of names, and tuples of names
+        What is protected: a column, or a combination of some.
     sensitive : list, or mapping to edges
         The same, as an estimator takes them.
     labelled : bool
         Whether an index says whose row is whose.
-    days : tuple of names
-        Columns of dates that became days.
     rare : mapping
         Values of sensitive columns whose rows are left out.
     """
@@ -725,13 +703,13 @@ class Given:
     marked: Any
     codes: Array | None
     hidden: list[Name]
+    units: list[Any]
     sensitive: Any
     labelled: bool
-    days: tuple[Name, ...]
     rare: Mapping[Name, Sequence[Any]]
 
     @classmethod
-    def of(cls, table: Any, sensitive: Any, groups: Any, *, days: bool) -> Given:
+    def of(cls, table: Any, sensitive: Any, groups: Any) -> Given:
         """Return what is read of a table.
 
         Raises
@@ -745,32 +723,35 @@ class Given:
             )
         frame = measured.in_memory(table, "a plan")
         labelled = has_row_labels(frame_table(frame, "table"))
-        dates = tuple(date_columns(frame)) if days else ()
-        frame = recoded(frame, days=dates)
-        hidden = resolve(sensitive, frame_table(frame).names, "sensitive")
+        asked = list(sensitive) if isinstance(sensitive, list | tuple) else [sensitive]
+        apart = [resolve(each, frame_table(frame).names, "sensitive") for each in asked]
+        units: list[Any] = []
+        for each, names in zip(asked, apart, strict=True):
+            units += [tuple(names)] if isinstance(each, tuple) else names
+        hidden = _flat(units)
         marked = measured.with_intervals(frame, sensitive)
-        rare = measured.rare_secrets(marked, hidden)
+        rare = measured.rare_secrets(marked, units)
         kept = measured.rows_without(marked, rare)
         codes = None if groups is None else _codes(frame, groups)[kept]
-        given = _as_given(frame, sensitive, hidden)
+        given = _as_given(frame, sensitive, units)
         frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
-        return cls(frame, marked, codes, hidden, given, labelled, dates, rare)
+        return cls(frame, marked, codes, hidden, units, given, labelled, rare)
 
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
         """Return the secrets of rows that are held out, with the pairs that are protected."""
         rows = self.marked.loc[held.index]
-        found = [secrets_of(rows, name) for name in self.hidden]
+        found = [secrets_of(rows, unit) for unit in self.units]
         return [replace(each, pairs=_protected(each, pairs)) for each in found]
 
 
-def _as_given(frame: Any, sensitive: Any, hidden: Sequence[Name]) -> Any:
+def _as_given(frame: Any, sensitive: Any, units: Sequence[Any]) -> Any:
     """Return sensitive columns as estimators take them: bins have edges, those of all rows."""
     table = frame_table(frame)
     bins = bins_of(sensitive, table.names)
     if not bins:
-        return list(hidden)
+        return list(units)
     edges = {name: list(edges_of(name, table.values(name), bins[name], None)) for name in bins}
-    return {name: edges.get(name) for name in hidden}
+    return {name: edges.get(name) for name in units}
 
 
 def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
@@ -809,7 +790,6 @@ def plan(
     max_group: int | str | None = None,
     ids: Any = None,
     known: Any = None,
-    dates: str | None = None,
     max_rows: int | None = 12_000,
     random_state: int = 0,
     verbose: int = 0,
@@ -832,7 +812,8 @@ def plan(
     table : DataFrame
         In memory, of pandas, polars or pyarrow.
     sensitive : str, int, list of these, or {column: bins, edges or None}
-        The sensitive columns, as in `PufferfishMicroaggregator`. Rows of values that fewer than 20
+        The sensitive columns, as in `PufferfishMicroaggregator`: a tuple in a list protects the
+        combinations of its columns. Rows of values that fewer than 20
         rows have are left out, and named in the notes.
     public : str, int or list of these, default=None
         The columns to release. None proposes all others but the task's, those that stay with
@@ -858,8 +839,6 @@ def plan(
     known : str, int or list of these, default=None
         Columns that readers know, together, and that stay with people. The guarantee is then among
         people of equal values.
-    dates : "days" or None, default=None
-        "days" reads dates as whole days since 1970-01-01, and durations as whole days.
     max_rows : int or None, default=12000
         Most rows that settings are fitted to, drawn by ``random_state``; None fits all. At most
         some 8,000 are attacked.
@@ -901,18 +880,16 @@ def plan(
     loud = check_verbose(verbose)
     if max_rows is not None:
         check_count(max_rows, "max_rows", minimum=2)
-    if dates is not None:
-        check_choice(dates, "dates", ["days"])
     check_same_index(groups, "groups", table, "table")
     if max_group is not None:
         _check_named(groups, max_group)
         params["max_group"] = max_group
     share = _checked_share(holdout)
-    given = Given.of(table, sensitive, groups, days=dates is not None)
+    given = Given.of(table, sensitive, groups)
     asked = {"public": public, "task": task, "ids": ids, "known": known}
     asked["groups"] = groups if np.ndim(groups) == 0 else None
     orders = params.get("categories") or {}
-    named = Named.of(given.frame, given.hidden, asked, given.days, orders)
+    named = Named.of(given.frame, given.hidden, asked, orders)
     _check_secrets(given, all_pairs="secret_pairs" not in params)
     wanted = _wanted(given, named, params)
     with listening(loud, "plan"):
@@ -933,7 +910,7 @@ def _check_named(groups: Any, max_group: Any) -> None:
 
 
 def _check_secrets(given: Given, *, all_pairs: bool) -> None:
-    for name in given.hidden:
+    for name in given.units:
         labels = secrets_of(given.marked, name).labels
         if all_pairs:
             check_few(name, len(labels))
@@ -982,7 +959,6 @@ def _planned(given: Given, named: Named, wanted: Wanted, parts: Parts, seed: int
         n_fitted=len(parts.fitted),
         n_held=len(parts.held),
         seed=seed,
-        days=given.days,
         measurer=measurer,
         version=__version__,
         date=utc_now(),
@@ -1049,7 +1025,6 @@ def _notes(given: Given, named: Named, wanted: Wanted, measurer: Measurer) -> li
         *_of_secrets(given, measurer),
         *_of_few(measurer),
         *_of_groups(measurer),
-        *odd_columns(measurer.parts.held, [f for f in named.facts if f.name in named.public]),
         *_of_people(named, wanted, measurer),
     ]
 

@@ -72,13 +72,6 @@ class Budget:
             return 1.0 - (1.0 - self.delta) ** 2 / (1.0 + math.exp(self.epsilon))
         return float(self._curve()[1:].mean())  # it increases, so right ends are above it
 
-    def advantage(self) -> float:
-        """Return the largest difference of the two chances, of the true and the false alarm."""
-        grid = np.linspace(0.0, 1.0, _FINE)
-        if self.alpha is None:
-            return 1.0 - 2.0 * (1.0 - self.delta) / (1.0 + math.exp(self.epsilon))
-        return float((self._curve()[1:] - grid[:-1]).max())
-
     def _curve(self) -> FloatArray:
         grid = np.linspace(0.0, 1.0, _FINE)
         curve: FloatArray = np.minimum(self.most(grid), 1.0 - self.least(1.0 - grid))
@@ -306,8 +299,6 @@ class Attack:
         Test rows of the two.
     auc, auc_low, auc_high, auc_allowed : float
         Area under the ROC curve, its interval (Hoeffding's), and what the guarantee allows.
-    advantage, advantage_low, advantage_high, advantage_allowed : float
-        Difference of the chances of the event that seemed best for it on other rows.
     log_odds, low, high, allowed : float
         Of the event that was chosen on other rows: how far the odds of the two secrets among its
         rows are from the base odds, in nats, the interval (Clopper and Pearson's), and epsilon.
@@ -334,10 +325,6 @@ class Attack:
     auc_low: float
     auc_high: float
     auc_allowed: float
-    advantage: float
-    advantage_low: float
-    advantage_high: float
-    advantage_allowed: float
     log_odds: float
     low: float
     high: float
@@ -496,7 +483,6 @@ def _judged(
         n=n,
         n_against=m,
         **_area(scores, test, first, field.level),
-        **_advantage(found, scores, test, first, field.level),
         log_odds=shift,
         low=low,
         high=high,
@@ -517,7 +503,7 @@ def _held(
 ) -> dict[str, float]:
     """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed."""
     if budget is None:
-        names = ("auc_allowed", "advantage_allowed", "allowed", "p", "findable")
+        names = ("auc_allowed", "allowed", "p", "findable")
         return dict.fromkeys(names, math.nan)
     largest = float(expit(base + budget.epsilon).mean()) if len(base) else 1.0
     counts = Counts(*tested, whole, largest if whole is None else 0.0)
@@ -525,7 +511,6 @@ def _held(
     return {
         # known columns tell by themselves, and what they tell is no finding
         "auc_allowed": math.nan if field.apart else budget.auc(),
-        "advantage_allowed": math.nan if field.apart else budget.advantage(),
         "allowed": budget.epsilon,
         "p": min(1.0, p_value(budget, *event, counts) + field.error),
         "findable": findable(budget, sum(event), counts, corrected_level, share),
@@ -546,21 +531,6 @@ def _area(scores: FloatArray, test: Array, first: Array, level: float) -> dict[s
     auc = float(twice_below(x, y).mean() / (2.0 * len(y)))
     off = math.sqrt(math.log(2.0 / level) / (2.0 * min(len(x), len(y))))
     return {"auc": auc, "auc_low": max(0.0, auc - off), "auc_high": min(1.0, auc + off)}
-
-
-def _advantage(
-    found: _Found, scores: FloatArray, test: Array, first: Array, level: float
-) -> dict[str, float]:
-    edge = found.edge()
-    ends = [_chance(scores[test[side]] >= edge, level) for side in (first[test], ~first[test])]
-    (e, low, high), (f, least, most) = ends
-    return {"advantage": e - f, "advantage_low": low - most, "advantage_high": high - least}
-
-
-def _chance(inside: Array, level: float) -> tuple[float, float, float]:
-    """Return a share of rows and the ends of its interval, each of which misses with level/4."""
-    k, n = int(inside.sum()), len(inside)
-    return k / n, float(lower(k, n, level / 4.0)), float(upper(k, n, level / 4.0))
 
 
 def _log_odds(n: int, m: int) -> float:
@@ -633,14 +603,6 @@ class _Found:
         with np.errstate(divide="ignore", invalid="ignore"):
             worth = logit(lower(k, total, self.level)) - logit(base / total)
         return np.where(np.isnan(worth), -np.inf, worth)
-
-    def edge(self) -> float:
-        """Return from which score on the chances of the two secrets differ most."""
-        edges = self._edges(_THRESHOLDS)
-        own = self.first[self.choose]
-        a, b = (np.sort(self.scores[self.choose[side]]) for side in (own, ~own))
-        beyond = [1.0 - np.searchsorted(each, edges) / len(each) for each in (a, b)]
-        return float(edges[(beyond[0] - beyond[1]).argmax()])
 
 
 def _finite(scores: FloatArray) -> FloatArray:

@@ -53,20 +53,6 @@ def pairs_of(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
     return {name: list(of_column) for name, of_column in pairs.items()}
 
 
-def known_columns(estimator: Any, source: Table, knows: Any) -> list[Name]:
-    """Return the columns that a further reader knows, each by itself."""
-    if isinstance(knows, list | tuple) and not knows:
-        return []
-    names = resolve(knows, source.names, "knows")
-    hidden = [name for name in names if name in pairs_of(estimator)]
-    if hidden:
-        raise ValueError(
-            f"knows names the sensitive column {quoted(hidden[0])}, which attackers are to find "
-            "out; name others."
-        )
-    return names
-
-
 def frame_of(table: Any) -> Any:
     """Return the table as a pandas DataFrame, in memory."""
     frame = in_memory(table, "an audit")
@@ -336,8 +322,6 @@ class Audit(Document):
         Whether rows differ from those of `fit` by more than chance.
     fitted : bool
         Whether these rows look like those of `fit` themselves.
-    best : float
-        The loss that an event as good as can be would have shown with a chance of 80 %.
     untested : tuple of str
         Pairs with too few rows.
     knows : tuple of (str, str)
@@ -375,7 +359,6 @@ class Audit(Document):
     peers: tuple[Peer, ...] = ()
     drifted: bool = False
     fitted: bool = False
-    best: float = math.inf
     untested: tuple[str, ...] = ()
     knows: tuple[tuple[str, str], ...] = ()
     released_by: str = ""
@@ -470,7 +453,6 @@ class Audit(Document):
             "caught_without_noise": self.caught,
             "drifted": self.drifted,
             "rows_of_fit": self.fitted,
-            "findable_at_best": jsonable(self.best),
             "attacks": _records(self.attacks),
             "control": _records(self.control),
             "readers": [
@@ -519,12 +501,10 @@ class Audit(Document):
 
     def _power_lines(self) -> list[str]:
         least = min((a.findable for a in self.attacks), default=math.inf)
-        seen = "none" if math.isinf(least) else f"one of {short_number(least)}"
-        best = "none" if math.isinf(self.best) else f"a loss of {short_number(self.best)}"
+        loss = "no loss at all" if math.isinf(least) else f"a loss of {short_number(least)}"
         lines = [
-            f"Power: with these rows the best of all attacks finds {best} with a chance of "
-            f"{POWER:.0%}, and the most sensitive of the chosen events {seen}; smaller losses may "
-            "be there."
+            f"Power: with a chance of {POWER:.0%} the most sensitive of the chosen events shows "
+            f"{loss}; smaller losses may be there."
         ]
         control = "Control: on the rows as they are fresh models tell more than was guaranteed."
         if not self.caught:
@@ -579,7 +559,7 @@ class Audit(Document):
             "best"
         )
         ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
-        head = ["way", "attacker", "secret", "against", "AUC", "advantage", "shift", "interval"]
+        head = ["way", "attacker", "secret", "against", "AUC", "shift", "interval"]
         cells = [_best_cells(name, attacks, attacker=True) for name, attacks in ways]
         return [Section("Peers", note, [head, *cells])]
 
@@ -627,7 +607,6 @@ def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) ->
         shown(best.secret),
         shown(best.against),
         f"{best.auc:.3f} ({best.auc_low:.2f} to {best.auc_high:.2f})",
-        f"{best.advantage:.3f}",
         f"{best.log_odds:.2f}",
         _ends(best.low, best.high),
     ]

@@ -35,12 +35,14 @@ from sklearn_puffer._tables import (
     Table,
     as_pandas,
     bins_of,
+    date_columns,
     edges_of,
     frame_table,
     in_intervals,
     is_frame,
     is_lazy,
     readable,
+    recoded,
     resolve,
 )
 
@@ -82,9 +84,9 @@ WIDEST = 0.15
 
 @dataclass(frozen=True, eq=False)
 class Secrets:
-    """The secrets of the rows, of one sensitive column, and the pairs that are attacked."""
+    """The secrets of the rows, of a column or a combination, and the pairs that are attacked."""
 
-    name: Name
+    name: Any
     labels: Sequence[Any]
     codes: Array
     pairs: Sequence[tuple[int, int]] = ()
@@ -253,6 +255,7 @@ def task_score(task: Task, raw: Any, released: Any, halves: tuple[Array, Array])
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
     """Return the mean change in standard deviations, and which values come out equal."""
+    raw, released = (in_days_of(each[list(columns)]) for each in (raw, released))
     means, equal = [], np.ones((len(raw), len(columns)), dtype=bool)
     for k, name in enumerate(columns):
         before, after = raw[name], released[name]
@@ -268,6 +271,11 @@ def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, An
     return float(np.mean(means)) if means else 0.0, equal
 
 
+def in_days_of(rows: Any) -> Any:
+    """Return rows with dates as whole days, which are numbers."""
+    return recoded(rows, days=date_columns(rows))
+
+
 def _equal(before: Any, after: Any) -> Array:
     """Return which values are equal, or both missing."""
     same = (before.astype(object) == after.astype(object)) | (before.isna() & after.isna())
@@ -280,11 +288,12 @@ def _is_number(column: Any) -> bool:
 
 def constants(raw: Any, columns: Sequence[Name]) -> Any:
     """Return rows of constants: medians, and the most frequent value of what has no order."""
-    blank = raw[list(columns)].copy()
+    blank, dates = raw[list(columns)].copy(), date_columns(raw)
     for name in columns:
         values = raw[name].dropna()
         if len(values):
-            middle = values.quantile(0.5, "lower") if _is_number(values) else values.mode().iloc[0]
+            ordered = _is_number(values) or name in dates
+            middle = values.quantile(0.5, "lower") if ordered else values.mode().iloc[0]
             blank[name] = [middle] * len(raw)
     return blank
 
@@ -537,8 +546,10 @@ SCARCE = 20
 """Rows of a secret, of which some are held out and few are left to fit."""
 
 
-def secrets_of(frame: Any, name: Name) -> Secrets:
-    """Return the secrets of the rows; of missing ones the code is -1."""
+def secrets_of(frame: Any, name: Any) -> Secrets:
+    """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
+    if isinstance(name, tuple):
+        return _combined(name, [secrets_of(frame, each) for each in name])
     values = frame_table(frame).values(name)
     data = np.asarray(values.data)
     there = np.ones(len(frame), dtype=bool)
@@ -549,6 +560,18 @@ def secrets_of(frame: Any, name: Name) -> Secrets:
     levels = values.levels
     labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
     return Secrets(name, labels, codes, [])
+
+
+def _combined(names: tuple[Name, ...], parts: Sequence[Secrets]) -> Secrets:
+    """Return the combinations of secrets that occur."""
+    every = np.stack([part.codes for part in parts], axis=1)
+    there, codes = (every >= 0).all(axis=1), np.full(len(every), -1)
+    kinds, codes[there] = np.unique(every[there], axis=0, return_inverse=True)
+    labels = [
+        tuple(part.labels[code] for part, code in zip(parts, kind, strict=True))
+        for kind in kinds.tolist()
+    ]
+    return Secrets(names, labels, codes, [])
 
 
 def with_intervals(frame: Any, sensitive: Any) -> Any:
@@ -568,7 +591,7 @@ def _in_intervals(frame: Any, name: Name, edges: tuple[float, ...]) -> Any:
     return changed
 
 
-def rare_secrets(frame: Any, hidden: Sequence[Name]) -> dict[Name, list[Any]]:
+def rare_secrets(frame: Any, hidden: Sequence[Any]) -> dict[Any, list[Any]]:
     """Return the values that too few rows have, of columns with two others at least."""
     rare = {}
     for name in hidden:
@@ -580,12 +603,11 @@ def rare_secrets(frame: Any, hidden: Sequence[Name]) -> dict[Name, list[Any]]:
     return rare
 
 
-def rows_without(frame: Any, rare: Mapping[Name, Sequence[Any]]) -> Array:
+def rows_without(frame: Any, rare: Mapping[Any, Sequence[Any]]) -> Array:
     """Return which rows of a table have none of those values."""
     kept = np.ones(len(frame), dtype=bool)
     for name, labels in rare.items():
-        if name in frame.columns:
-            secret = secrets_of(frame, name)
-            codes = [code for code, label in enumerate(secret.labels) if label in labels]
-            kept &= ~np.isin(secret.codes, codes)
+        secret = secrets_of(frame, name)
+        codes = [code for code, label in enumerate(secret.labels) if label in labels]
+        kept &= ~np.isin(secret.codes, codes)
     return kept

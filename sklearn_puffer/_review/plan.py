@@ -8,9 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
-
 from sklearn_puffer._base import (
     Document,
     Page,
@@ -22,7 +19,7 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._review.measured import Attacked, in_memory
-from sklearn_puffer._tables import Name, named_frame, recoded, records_frame
+from sklearn_puffer._tables import Name, named_frame, records_frame
 
 INTERNAL = (
     "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "
@@ -56,7 +53,7 @@ class ColumnFacts:
     name : str or int
     use : {"sensitive", "release", "stays with people", "leave out", "not asked for"}
     kind : str
-        In words: "number", "whole number", "yes or no", "order", "category", "date", "days",
+        In words: "number", "whole number", "yes or no", "order", "category", "date",
         "identifier" (whole numbers), "text", "constant", "nothing" or "unreadable".
     distinct, missing : int
         How many different values it has, and in how many rows it has none.
@@ -77,7 +74,7 @@ class ColumnFacts:
     @property
     def numeric(self) -> bool:
         """Whether bins are possible."""
-        return self.kind in ("number", "whole number", "days", "identifier")
+        return self.kind in ("number", "whole number", "date", "identifier")
 
 
 VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
@@ -204,8 +201,6 @@ class Plan(Document):
         The share of the most frequent class; 0 of a number.
     n_rows, n_fitted, n_held, seed : int
         Rows given, fitted and measured, and by which seed they were split.
-    days : tuple of names
-        Columns of dates that become days first.
     measurer : object
         The rows, for `curve`; it is not written to JSON.
     version, date : str
@@ -238,7 +233,6 @@ class Plan(Document):
     n_fitted: int = 0
     n_held: int = 0
     seed: int = 0
-    days: tuple[Name, ...] = ()
     measurer: Any = field(default=None, compare=False, repr=False)
     version: str = ""
     date: str = field(default="", compare=False)
@@ -288,9 +282,9 @@ class Plan(Document):
 
         Returns
         -------
-        PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or Pipeline
+        PufferfishNoiser, PufferfishMicroaggregator or PufferfishSwap
             As it was measured; of a table of fewer than 1,000 rows, of which folds were measured,
-            fitted to all of them. A pipeline where dates become days first.
+            fitted to all of them.
 
         Raises
         ------
@@ -302,15 +296,10 @@ class Plan(Document):
         row = self._row(k)
         if row.estimator is None:
             raise ValueError(f"row {k} was {row.verdict}: {row.reason.rstrip('.')}; take another.")
-        estimator = row.estimator
         if refit is not None:
             assert row.candidate is not None
-            frame = recoded(in_memory(refit, "a plan"), days=self.days)
-            estimator = row.candidate.fit(frame)
-        if not self.days:
-            return estimator
-        recoding = FunctionTransformer(recoded, kw_args={"days": list(self.days)})
-        return Pipeline([("recoded", recoding), ("estimator", estimator)])
+            return row.candidate.fit(in_memory(refit, "a plan"))
+        return row.estimator
 
     def noiser(self, k: int, *, refit: Any = None) -> Any:
         """Return `estimator` of a row, as it was called before there were three.
@@ -324,7 +313,7 @@ class Plan(Document):
 
         Returns
         -------
-        PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or Pipeline
+        PufferfishNoiser, PufferfishMicroaggregator or PufferfishSwap
             As `estimator` returns it.
         """
         return self.estimator(k, refit=refit)
@@ -465,14 +454,13 @@ class Plan(Document):
         keys = ("name", "version", "date", "epsilon", "score", "base", "seed")
         counts = ("n_rows", "n_fitted", "n_held")
         return {
-            "kind": "sklearn_puffer.plan/3",
+            "kind": "sklearn_puffer.plan/4",
             "internal": INTERNAL,
             "chosen": CHOSEN,
             "advice": self.advice(),
             "sensitive": [_plain(name) for name in self.sensitive],
             "task": _plain(self.task),
             **{key: _plain(getattr(self, key)) for key in (*keys, *counts)},
-            "days": [_plain(name) for name in self.days],
             "columns": [
                 {key: _plain(value) for key, value in asdict(fact).items()} for fact in self.facts
             ],

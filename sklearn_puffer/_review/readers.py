@@ -32,8 +32,6 @@ _LEAST = 1e-12
 _FEW = 0.9  # released rows that are typical rows, below which what is published is no use
 _MOST_LABELS, _BINS = 4, 4
 
-_KEY = b"blake2b:" + bytes(32)  # no secret: what is drawn with it is compared, and dropped
-
 FRESH = "fresh models"
 LIST = "holds the list"
 MODEL = "better model"
@@ -299,23 +297,6 @@ def averaging(
     return Reader(f"average of {repeats} releases", "further releases of each row", reader.claims)
 
 
-def knowing(
-    release: Release, secrets: Secrets, codes: Array, name: Name, known: Any
-) -> Iterator[Reader]:
-    """Yield who knows the true values of a column, without the release and with it.
-
-    The columns are not those of the release, so that the classifier must take any.
-    """
-    both, was = release.after.copy(), {}
-    for column in known.columns:
-        was[column] = beside(list(both.columns), f"{column} as it was")
-        both[was[column]] = known[column].array
-    alone = known.rename(columns=was)
-    for what, rows in (("no release", alone), ("and the release", both)):
-        claims = {"boosted": learnt(boosted(20), rows, rows, release, secrets, codes)}
-        yield Reader(f"knows {name}, {what}", f"the true {shown(name)} of each person", claims)
-
-
 def averaged(frames: Sequence[Any]) -> Any:
     """Return the means of numbers, and the most frequent of words."""
     means = frames[0].copy()
@@ -329,15 +310,3 @@ def averaged(frames: Sequence[Any]) -> Any:
         chosen = np.take_along_axis(codes, often.argmax(axis=0)[None], axis=0)[0]
         means[name] = type(first.array).from_codes(chosen, dtype=first.dtype)
     return means
-
-
-def same_when_keyed(noiser: Any, part: Any) -> bool | None:
-    """Return whether two keyed releases are the same; None where there are none."""
-    ids = np.arange(len(part))
-    try:
-        first, second = (
-            noiser.transform(part, row_id=ids, key=_KEY, on_drift="ignore") for _ in range(2)
-        )
-    except (TypeError, ValueError):  # a seed, or noise of a kind that is not drawn by key
-        return None
-    return bool(first.equals(second))

@@ -445,7 +445,7 @@ def _artifact(parser: argparse.ArgumentParser) -> None:
 PREFIX = "noiser_"
 
 #: Parameters that name columns: "1" is a name there, and no number.
-NAMES = {"sensitive", "public", "known", "joined", "knows", "groups", "ids"}
+NAMES = {"sensitive", "public", "known", "joined", "groups", "ids"}
 
 #: What `puffer fit` may fit, and the section of its settings, by the mechanism.
 MECHANISMS = {

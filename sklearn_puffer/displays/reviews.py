@@ -254,9 +254,6 @@ def _name(attack: Any) -> str:
     )
 
 
-_MEASURES = ["advantage", "auc"]
-_CHANCE = {"advantage": 0.0, "auc": 0.5}
-_AXES = {"advantage": "advantage of the best attack", "auc": "area under its ROC curve"}
 _KEPT = "unchanged share"
 _POINTS = [colour for colour in COLOURS if colour != WARM]  # that is what is allowed
 _FILLS = ("full", "left", "bottom", "right", "top")
@@ -283,8 +280,6 @@ class TradeoffDisplay(Display):
         For each audit the utility of the rows as they are, and what attackers reach there.
     what : str
         What the utility is.
-    measure : {"advantage", "auc"}
-        What the attack is measured by.
 
     See Also
     --------
@@ -303,7 +298,7 @@ class TradeoffDisplay(Display):
     ...     audits[f"Laplace noise, epsilon {epsilon}"] = audit(noiser, table)
     >>> display = TradeoffDisplay.from_audits(audits)
     >>> display.what, display.allowed.round(3)
-    ('unchanged share', array([0.905, 0.964]))
+    ('unchanged share', array([0.953, 0.982]))
     >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
@@ -316,7 +311,6 @@ class TradeoffDisplay(Display):
     is_peer: Array
     before: FloatArray
     what: str = _KEPT
-    measure: str = "advantage"
 
     @classmethod
     def from_audits(
@@ -324,7 +318,6 @@ class TradeoffDisplay(Display):
         audits: Any,
         *,
         utility: str | None = None,
-        measure: str = "advantage",
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
@@ -338,8 +331,6 @@ class TradeoffDisplay(Display):
             Which figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or
             that of a task, such as ``"AUC on true rows"``. None for the task, where all have
             one alike, and the share otherwise.
-        measure : {"advantage", "auc"}, default="advantage"
-            What attackers are measured by.
         ax : matplotlib Axes, default=None
             To draw on; None makes a figure.
         **kwargs : dict
@@ -359,12 +350,11 @@ class TradeoffDisplay(Display):
         """
         check_axes(ax)
         named = _named(audits)
-        check_choice(measure, "measure", _MEASURES)
         what = _figure(named, utility)
         points = [point for item in named.items() for point in _points(*item, what, len(named) > 1)]
-        best = [max(of, key=lambda point: getattr(point, measure)) for _, of, _, _ in points]
+        best = [max(of, key=lambda point: point.auc) for _, of, _, _ in points]
         reached, low, high, allowed = (
-            np.array([getattr(attack, f"{measure}{end}") for attack in best], dtype=float)
+            np.array([getattr(attack, f"auc{end}") for attack in best], dtype=float)
             for end in ("", "_low", "_high", "_allowed")
         )
         peer = np.array([is_peer for _, _, _, is_peer in points])
@@ -376,9 +366,8 @@ class TradeoffDisplay(Display):
             high,
             np.where(peer, np.nan, allowed),
             peer,
-            np.array([_as_they_are(audit, what, measure) for audit in named.values()], dtype=float),
+            np.array([_as_they_are(audit, what) for audit in named.values()], dtype=float),
             what,
-            measure,
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
@@ -387,9 +376,9 @@ class TradeoffDisplay(Display):
         hollow = {"marker": "*", "facecolors": "none", "edgecolors": "0.3", "s": 90}
         ax.scatter(*self.before.T, label="rows as they are", **hollow)
         self._allowed(ax)
-        ax.axhline(_CHANCE[self.measure], color="0.6", linewidth=0.8, linestyle=":")
+        ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
         of_columns = " (mean of the columns)" * (self.what == _KEPT)
-        ax.set(xlabel=self.what + of_columns, ylabel=_AXES[self.measure])
+        ax.set(xlabel=self.what + of_columns, ylabel="area under the ROC curve")
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
     def _point(self, ax: Any, k: int, options: dict[str, Any]) -> None:
@@ -476,8 +465,8 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def _as_they_are(audit: Audit, what: str, measure: str) -> tuple[float, float]:
-    reached = max((getattr(attack, measure) for attack in audit.control), default=math.nan)
+def _as_they_are(audit: Audit, what: str) -> tuple[float, float]:
+    reached = max((attack.auc for attack in audit.control), default=math.nan)
     return _mean(s.before for s in audit.survived if s.what == what), reached
 
 
