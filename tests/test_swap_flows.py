@@ -4,6 +4,7 @@ The oracles are fractions: every order in which people, leavers and places can b
 enumerated, and a holder's secret counted. They share no code with the package.
 """
 
+import dataclasses
 import itertools
 import json
 import math
@@ -81,16 +82,17 @@ def true_losses(exchange, pairs):
     outside = inside = 0.0
     for b, (s, t) in itertools.product(range(len(sizes)), [*pairs, *((t, s) for s, t in pairs)]):
         odds = Fraction(flows[s][b] * sizes[t], flows[t][b] * sizes[s])
-        outside = max(outside, math.log(odds))
+        outside = max(outside, math.log1p(odds - 1))
         held = [others[b] if each == b else flows[each][b] for each in (s, t)]
         left = [sizes[each] - (each == b) for each in (s, t)]
-        if all(left) and min(sizes[s], sizes[t]) > 2:
-            inside = max(inside, math.log(Fraction(held[0] * left[1], held[1] * left[0])))
+        if b not in (s, t) or sizes[b] > 2:
+            odds = Fraction(held[0] * left[1], held[1] * left[0])
+            inside = max(inside, math.log1p(odds - 1))
     return outside, inside
 
 
 @given(
-    st.lists(st.integers(3, 60), min_size=2, max_size=4),
+    st.lists(st.integers(1, 60), min_size=2, max_size=4),
     st.floats(0.1, 3.0),
     st.integers(0, 1000),
 )
@@ -153,11 +155,31 @@ def test_a_pair_that_nobody_protects_costs_nothing():
     assert exchange.flows[2, 2] == 50 * ROW
 
 
-def test_secrets_of_one_or_two_people_are_hidden_from_outsiders():
-    problem = problem_of([1, 2, 40], 1.0, insiders=2.0)
+@pytest.mark.parametrize("sizes", [(1, 6), (2, 5), (1, 2, 6), (5, 6, 1), (1, 1, 1)])
+@pytest.mark.parametrize("distances", [(), (1.0,) * 3])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_secrets_of_one_or_two_people_are_hidden_from_outsiders_and_from_common_insiders(
+    sizes, distances, delta
+):
+    """Who is of a common secret keeps a share of rows like his own within it."""
+    problem = problem_of(sizes, 1.0, delta, insiders=2.0)
+    problem = dataclasses.replace(problem, distances=distances[: len(problem.pairs)])
     exchange = least_exchange(problem)
-    assert outsider_loss(exchange, problem.pairs) <= 1.0
-    assert [p[:2] for p in problem.inside()] == []
+    assert delta or outsider_loss(exchange, problem.pairs) <= 1.0
+    for b, size in enumerate(sizes):
+        assert (exchange.others[b] > 0) == (size > 2)
+    assert true_losses(exchange, problem.pairs)[1] <= insider_loss(exchange, problem.pairs) <= 2.0
+
+
+def test_a_common_secret_whose_people_all_leave_would_tell_the_rare_one():
+    flows, nobody = np.array([[5, 1], [1, 0]]), np.zeros(2, dtype=int)
+    assert insider_loss(Exchange(np.array([6, 1]), flows, nobody, 1), [(0, 1)]) == math.inf
+
+
+def test_free_changes_within_a_secret_of_two_never_exchange_these_in_a_pair():
+    for sizes in ([2, 5], [1, 4]):
+        problem = dataclasses.replace(problem_of(sizes), within=np.zeros(2))
+        assert least_exchange(problem).others[0] == 0
 
 
 # ------------------------------------------------------------------------------------ whole flows

@@ -132,7 +132,9 @@ def insider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
     .. math:: \max_{b, (s, t)} \left| \log \frac{F^*(s, b) / N_b(s)}{F^*(t, b) / N_b(t)} \right|,
               \quad N_b(s) = n_s - [s = b], \quad F^*(b, b) = S_b
 
-    Pairs of a secret whose only person he is have nothing to tell him.
+    If he is the only person of his secret, nobody else has it for him: pairs with it tell him
+    nothing. If one other person has it, that person cannot have received his row unless both moved,
+    so pairs with his own secret are left out here, and no bound of them holds.
     """
     loss = 0.0
     for b, column in enumerate(exchange.flows.T):
@@ -140,7 +142,7 @@ def insider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
         foreign[b] = int(exchange.others[b])
         left = [size - (s == b) for s, size in enumerate(exchange.stratum)]
         for s, t in pairs:
-            if left[s] and left[t]:
+            if b not in (s, t) or left[b] > 1:
                 loss = max(loss, _log_odds(foreign[s] * left[t], foreign[t] * left[s]))
     return loss
 

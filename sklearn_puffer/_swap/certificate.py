@@ -45,8 +45,8 @@ class ExchangeFacts:
     insiders, insider_loss : float or None
         The budget of people in the table, and what they lose; None where they are left out.
     rare : float
-        The share of people whose secret fewer than three have, in their stratum: no insiders'
-        budget holds for them.
+        The share of people whose secret one other person alone has, in their stratum: what they
+        learn of that person, where they find their own row with somebody, is not bounded.
     matching : {"nearest", "parts", "random"}
     strata : tuple of str
         Columns that stay with people and that readers may know.
@@ -218,8 +218,8 @@ def _insiders(facts: ExchangeFacts) -> str:
     rare = ""
     if facts.rare:
         rare = (
-            f", but for the {facts.rare:.2g} of the people whose secret fewer than three have in "
-            "their stratum"
+            f", but for insiders whose secret just one other person of their stratum has "
+            f"({facts.rare:.2g} of the people): they learn that it is not he"
         )
     return (
         "An insider who finds the own row with somebody, and knows nothing else, shifts the odds "

@@ -36,7 +36,7 @@ ROW = 1 << 32
 """Flows are whole numbers of this part of a row."""
 
 LEAST_PEOPLE = 3
-"""Of a secret, for whom insiders are held to their budget: fewer cannot all hold another's row."""
+"""Of a secret, who can hold each other's rows: fewer keep their own ones, or leave their secret."""
 
 _INSIDE = (1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does not get
 _SOLVED = 14.0  # nats that the solver gets at most: of larger factors it is not sure any more
@@ -96,10 +96,6 @@ class ExchangeProblem:
             for (s, t), d in zip(self.pairs, self.distances or [1.0] * len(self.pairs), strict=True)
         ]
 
-    def inside(self) -> list[tuple[int, int, float]]:
-        """Return the pairs whose insiders are held to their budget."""
-        return [each for each in self.apart() if min(self.sizes[[*each[:2]]]) >= LEAST_PEOPLE]
-
     def holds(self, exchange: Exchange) -> bool:
         """Return whether the checker finds flows within the budget of each pair."""
         epsilon, delta, insiders = self.budget
@@ -109,7 +105,7 @@ class ExchangeProblem:
             if not delta and outsider_loss(exchange, [(s, t)]) > epsilon * d:
                 return False
         return insiders is None or all(
-            insider_loss(exchange, [(s, t)]) <= insiders * d for s, t, d in self.inside()
+            insider_loss(exchange, [(s, t)]) <= insiders * d for s, t, d in self.apart()
         )
 
 
@@ -199,23 +195,27 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
 
     Each row says that one variable times a number is at most another one times a number. Where all
     pairs have one budget, the least of each column is a variable, so that there is a row for each
-    secret, and not for each pair.
+    secret, and not for each pair. Insiders of a secret of one or two people learn nothing of who
+    else has it, or all.
     """
     k, sizes, people = len(problem.sizes), problem.sizes[:, None], problem.stratum[:, None]
     epsilon, delta, insiders = problem.budget
     flows, own = np.arange(k * k).reshape(k, k), k * k + np.arange(k)
     foreign = np.where(np.eye(k, dtype=bool), own, flows)
     inside = sizes / np.maximum(people - np.eye(k), 1.0)
-    sets = [(flows, np.tile(sizes / people, k), problem.apart(), epsilon * share)]
+    few = np.eye(k, dtype=bool) & (people < LEAST_PEOPLE)
+    sets = [(flows, np.tile(sizes / people, k), np.ones((k, k), dtype=bool), epsilon * share)]
     if insiders is not None:
-        sets.append((foreign, inside, problem.inside(), insiders * share))
+        sets.append((foreign, inside, ~few, insiders * share))
     ones, width = np.ones(k), k * k + k
     limits = [(own, ones, np.diag(flows), ones)]  # of those who keep their secret
-    for variables, weights, pairs, budget in sets:
-        there = sorted({each for pair in pairs for each in pair[:2]})
+    pairs = problem.apart()
+    there = sorted({each for pair in pairs for each in pair[:2]})
+    for variables, weights, held, budget in sets:
         if not delta and not problem.distances and 2 * len(pairs) == len(there) * (len(there) - 1):
-            some, of = variables[there].ravel(), weights[there].ravel()
-            least, one = np.tile(width + np.arange(k), len(there)), np.ones(len(some))
+            which = held[there]
+            some, of = variables[there][which], weights[there][which]
+            least, one = width + np.nonzero(which)[1], np.ones(len(some))
             limits += [(some, of, least, one * exp(min(budget, _SOLVED))), (least, one, some, of)]
             width += k
         elif pairs:
@@ -226,7 +226,7 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
                 np.exp(np.minimum(budget * d, _SOLVED))[:, None],
             )
             more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
-            limits.append(tuple(each.ravel() for each in (*more, *less)))
+            limits.append(tuple(each[held[s] & held[t]] for each in (*more, *less)))
     first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
     at = np.arange(len(first))
     entries = [(at, first, ahead), (at, second, -behind)]
@@ -261,6 +261,7 @@ def _whole(
     sources, targets = (np.searchsorted(lacks, cuts[amounts > 0]) for lacks in ends)
     np.add.at(whole, (sources, targets), amounts[amounts > 0])
     kept = np.minimum(np.rint(others * ROW).astype(np.int64), np.diag(whole))
+    kept[(sizes if people is None else people) < LEAST_PEOPLE] = 0
     return Exchange(sizes, whole, kept, ROW, people)
 
 

@@ -69,7 +69,6 @@ from sklearn_puffer._swap.certificate import (
 )
 from sklearn_puffer._swap.exchange import PART, cut, exchanged
 from sklearn_puffer._swap.program import (
-    LEAST_PEOPLE,
     ROW,
     Budget,
     ExchangeProblem,
@@ -628,7 +627,7 @@ class Figures:
             insider_loss(exchange, [(s, t)]) / d
             for each in self.solved
             for problem, exchange, _ in each.pieces
-            for s, t, d in problem.inside()
+            for s, t, d in problem.apart()
         )
         return ExchangeFacts(
             stay=float(stays @ sizes / sizes.sum()),
@@ -639,7 +638,7 @@ class Figures:
             unchanged=not any(map(self._changes, self.solved)),
             insiders=insiders,
             insider_loss=None if insiders is None else max(losses, default=0.0),
-            rare=self._share(lambda s: self._rare(s)),
+            rare=self._share(lambda s: s[s == 2].sum() if len(s) > 1 else 0),
             matching=mechanism.matching,
             strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
             n_strata=len(self.solved),
@@ -664,10 +663,6 @@ class Figures:
     def _share(self, of: Any) -> float:
         counts = [int(of(each.exchange.sizes)) for each in self.solved]
         return sum(counts) / len(self.rows.codes)
-
-    @staticmethod
-    def _rare(sizes: Array) -> int:
-        return int(sizes[sizes < LEAST_PEOPLE].sum()) if len(sizes) > 1 else 0
 
     def _beyond(self) -> float:
         """Return the share of people in strata that tell more than the budget by themselves."""
