@@ -441,7 +441,8 @@ def _check_spans(layout: Layout) -> None:
 
 def _is_rough(ends: Ends, budget: float) -> bool:
     """Return whether ends tell little but the side of the budget."""
-    return bool((ends[1] - ends[0]).max() > 1e-5 * max(budget, float(ends[1].max())))
+    spare = 1e-5 * max(budget, float(ends[1].max()))
+    return bool((ends[1] > ends[0] + spare).any())  # two infinite ends are as near as can be
 
 
 class _Known(NamedTuple):
