@@ -512,7 +512,7 @@ def test_a_level_that_is_not_shared_is_noticed(monkeypatch):
     whole = SecretCounts.boxes
     monkeypatch.setattr(SecretCounts, "boxes", boxes)
     with pytest.raises(AssertionError):
-        check_bounds(monkeypatch, 100)
+        check_bounds(monkeypatch, 40)
 
 
 @pytest.mark.slow

@@ -227,16 +227,15 @@ def test_without_noise_the_sum_is_released_as_it_is():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [1e-300, 0.5])
-def test_every_delta_has_a_certificate_that_holds(delta):
-    for strategy in ("exact", "worst_case"):
-        query = PufferfishSum(2.0, delta=delta, strategy=strategy)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "no noise is needed")
-            query.fit([gaussian(3.0, 0.5, count=2)])
-        assert query.certificate_.holds
-        pure = PufferfishSum(2.0, strategy=strategy).fit([gaussian(3.0, 0.5, count=2)])
-        assert query.theta_ <= pure.theta_ * (1 + 1e-9)
+@pytest.mark.parametrize(("delta", "strategy"), [(1e-300, "exact"), (0.5, "worst_case")])
+def test_every_delta_has_a_certificate_that_holds(delta, strategy):
+    query = PufferfishSum(2.0, delta=delta, strategy=strategy)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "no noise is needed")
+        query.fit([gaussian(3.0, 0.5, count=2)])
+    assert query.certificate_.holds
+    pure = PufferfishSum(2.0, strategy=strategy).fit([gaussian(3.0, 0.5, count=2)])
+    assert query.theta_ <= pure.theta_ * (1 + 1e-9)
 
 
 # -------------------------------------------------------------------------------------- the values
