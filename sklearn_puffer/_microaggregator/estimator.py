@@ -83,8 +83,8 @@ class PufferfishMicroaggregator(TableRelease):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"
-        How many typical rows there are at most. "auto" tries 8, 30 and 60, as long as the
-        change falls, and takes what changes least.
+        How many typical rows there are at most. "auto" tries 8, 30, 60 and 100, as long as
+        the change falls, and takes what changes least.
     min_size : int, default=30
         The fewest fitted rows that a typical row stands for.
     level : float or None, default=0.95

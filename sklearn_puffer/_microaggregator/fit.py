@@ -71,7 +71,7 @@ from sklearn_puffer._tables import (
     values_frame,
 )
 
-CANDIDATES = (8, 30, 60)
+CANDIDATES = (8, 30, 60, 100)
 """Numbers of prototypes that "auto" tries, ascending, as long as what is minimised falls."""
 
 # ------------------------------------------------------------------------------ one number of them
@@ -160,6 +160,29 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Anew:
+    """The program between the prototypes that were taken, to be solved for other budgets.
+
+    Attributes
+    ----------
+    problem : ChannelProblem
+    moves : ndarray of shape (n, n)
+        The change of all columns, in standard deviations, where rows of a are released as b.
+    n_columns : int
+    """
+
+    problem: ChannelProblem
+    moves: FloatArray
+    n_columns: int
+
+    def change(self, epsilon: float) -> float:
+        """Return the change a column under the channel of least change within a budget."""
+        problem = replace(self.problem, epsilon=epsilon)
+        channel = as_matrix(least_change(problem)).toarray()
+        return replace(problem, distances=self.moves).cost(channel) / self.n_columns
+
+
+@dataclass(frozen=True, eq=False)
 class Tried:
     """Prototypes, and the channels of least change between them, one a stratum.
 
@@ -175,6 +198,8 @@ class Tried:
         The change a column, in standard deviations; and if every row became its own typical row.
     objective : float
         What is minimised: the change, and where there are labels that of their scores as well.
+    anew : Anew or None
+        The program, to be solved for other budgets; None with known columns, where there are many.
     """
 
     candidate: Candidate
@@ -184,6 +209,7 @@ class Tried:
     change: float
     grouping: float
     objective: float
+    anew: Anew | None
 
     @property
     def prototypes(self) -> Prototypes:
@@ -322,8 +348,17 @@ class _Posed:
             change += weight * float((flows * distances).sum())
             objective += weight * float((flows * (distances + scores)).sum())
             grouping += weight * float(part.shares @ np.diag(distances))
-        codes = self.sample_codes
-        return Tried(self.candidate, parts, codes, self.error, change, grouping, objective)
+        told = (change, grouping, objective, self._anew(parts))
+        return Tried(self.candidate, parts, self.sample_codes, self.error, *told)
+
+    def _anew(self, parts: Sequence[Part]) -> Anew | None:
+        part, read = parts[0], self.candidate.read
+        if read.strata is not None or part.problem is None:
+            return None
+        moves = self.distances[0][np.ix_(part.there, part.there)]
+        if not self.scores[0].any():
+            moves = part.problem.distances  # the same, kept once
+        return Anew(part.problem, moves, len(read.public))
 
 
 def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
@@ -395,18 +430,27 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
     numbers = numbers_of(settings, read.total)
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
-    several = [Prototypes.learnt(space, sample, n, settings.min_size) for n in numbers]
-    batch, codes = read.count(several)
     tried: list[Tried] = []
-    for prototypes, of_rows in zip(several, codes, strict=True):
-        candidate = Candidate(settings, read, prototypes)
-        candidate.add(batch, of_rows)
+    for candidate in _candidates(settings, read, space, numbers):
         posed = _posed(settings, candidate, error)
         problems = [part.problem for part in posed.parts if part.problem is not None]
         tried.append(posed.solved(_channels(problems, settings.n_jobs)))
         if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
             break  # it falls and then rises, and programs of more are the slow ones
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.objective))
+
+
+def _candidates(
+    settings: Settings, read: TableRead, space: Coordinates, numbers: Sequence[int]
+) -> Iterator[Candidate]:
+    """Yield each number of prototypes with its counts; an engine counts for all in one pass."""
+    for some in [numbers] if read.is_lazy else [[n] for n in numbers]:
+        several = [Prototypes.learnt(space, read.sample, n, settings.min_size) for n in some]
+        batch, codes = read.count(several)
+        for prototypes, of_rows in zip(several, codes, strict=True):
+            candidate = Candidate(settings, read, prototypes)
+            candidate.add(batch, of_rows)
+            yield candidate
 
 
 # ------------------------------------------------------------------------------------ what is said
@@ -507,6 +551,7 @@ class LearntRows(LearntMechanism):
             "channel_": channels[0]
             if strata is None
             else dict(zip(strata.labels, channels, strict=True)),
+            "_anew": best.anew,
             # groups of the rows of a lazy table have no place among them
             **({} if self.read.is_lazy else {"labels_": best.candidate.codes}),
         }
