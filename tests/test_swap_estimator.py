@@ -24,6 +24,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._losses import insider_loss, outsider_loss
 from sklearn_puffer._release.records import checksum
+from sklearn_puffer._swap.release import RowExchange
 from sklearn_puffer._tables import frame_table
 
 KEY = b"blake2b:" + bytes(range(32))
@@ -661,14 +662,15 @@ def test_parts_change_less_than_random_places_and_are_solved_against_the_shares_
 
 
 def test_large_strata_are_cut_into_shards_by_lot_and_keep_their_statistics(monkeypatch):
-    from sklearn_puffer._swap import release
-
     whole = swap_of().fit(TABLE)
-    monkeypatch.setattr(release, "SHARD", 100)
+    monkeypatch.setattr(RowExchange, "shard", 100)
     swap = swap_of().fit(TABLE)
     rows = swap._fitted.mechanism.read(frame_table(TABLE))
-    [solved] = swap._fitted.mechanism.solved(rows)
-    assert solved.shards == 4
+    solved = swap._fitted.mechanism.solved(rows)
+    assert [(each.shard, each.shards) for each in solved] == [(k, 4) for k in range(4)]
+    # each shard has all people of its sizes, and is solved by its own rows
+    assert sorted(np.concatenate([x for each in solved for x in each.groups])) == [*range(400)]
+    assert len({tuple(each.exchange.flows.ravel()) for each in solved}) > 1
     assert swap.certificate_.loss <= 1.0
     assert swap.stays_["no"] == pytest.approx(whole.stays_["no"], abs=0.03)
     shuffled = TABLE.sample(frac=1.0, random_state=2)
@@ -776,17 +778,15 @@ def test_columns_beside_rows_have_the_row_labels_of_these():
             call()
 
 
-def test_lazy_tables_and_streams_are_refused_and_joblib_saves_all(tmp_path):
+def test_streams_and_lazy_tables_without_ids_are_refused_and_joblib_saves_all(tmp_path):
     pl = pytest.importorskip("polars")
     swap = swap_of().fit(TABLE)
-    with pytest.raises(TypeError, match="PufferfishSwap is fitted in memory; pass"):
-        swap_of().fit(pl.LazyFrame(TABLE))
     keyed = {"row_id": "client", "key": KEY}
     for release in (swap, PufferfishRelease.from_json(swap.to_json())):
-        # parts would be exchanged within themselves, against shares of their own
+        with pytest.raises(TypeError, match="name its column of ids with row_id="):
+            release.transform(pl.LazyFrame(TABLE))
+        # pieces of a stream would be exchanged within themselves, against shares of their own
         for beside in ({}, keyed):
-            with pytest.raises(TypeError, match="with all of a table in memory; pass"):
-                release.transform(pl.LazyFrame(TABLE), **beside)
             with pytest.raises(ValueError, match="call transform on the whole table"):
                 release.transform_batches([TABLE], **beside)
     joblib.dump(swap, tmp_path / "swap.joblib")

@@ -25,7 +25,7 @@ from sklearn_puffer._losses.swap_odds import (
 )
 from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer._swap import exchange as exchange_module
-from sklearn_puffer._swap.exchange import cut, exchanged
+from sklearn_puffer._swap.exchange import cut, drawn_flows, exchanged, response
 from sklearn_puffer._swap.program import (
     ROW,
     Budget,
@@ -34,7 +34,6 @@ from sklearn_puffer._swap.program import (
     most_pieces,
     sizes_of_piece,
 )
-from sklearn_puffer._swap.whole_flows import drawn_flows, response
 
 
 def all_pairs(k):

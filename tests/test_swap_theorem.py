@@ -15,8 +15,8 @@ from test_swap_flows import ROWS, draws_of, every, exchanged, n_paths, shares_of
 
 from sklearn_puffer._losses.swap_odds import Exchange
 from sklearn_puffer._swap import exchange as exchange_module
-from sklearn_puffer._swap import whole_flows
-from sklearn_puffer._swap.whole_flows import drawn_flows
+from sklearn_puffer._swap import exchange as whole_flows
+from sklearn_puffer._swap.exchange import drawn_flows
 
 exchanged_here = exchanged  # which a broken variant replaces
 

@@ -76,13 +76,15 @@ class Exchange:
             raise ValueError("a piece must have no more people than its stratum.")
 
 
-def together(pieces: Sequence[tuple[Exchange, int]]) -> Exchange:
+def together(pieces: Sequence[tuple[Exchange, int]], sizes: IntArray | None = None) -> Exchange:
     """Return the flows of a stratum from those of its pieces, and how many there are of each.
+
+    With ``sizes`` they are those of a part of it, in which so many people have each secret.
 
     Raises
     ------
     ValueError
-        If the pieces are not all of one stratum, in whole numbers.
+        If the pieces are not all of one stratum, or of that part, in whole numbers.
 
     Examples
     --------
@@ -98,7 +100,8 @@ def together(pieces: Sequence[tuple[Exchange, int]]) -> Exchange:
         sum((getattr(each, of) * count for each, count in pieces), np.zeros_like(first.sizes))
         for of in ("flows", "others")
     )
-    return Exchange(np.array(first.stratum), flows, others, first.unit)
+    people = np.array(first.stratum)
+    return Exchange(people if sizes is None else sizes, flows, others, first.unit, people)
 
 
 def outsider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:

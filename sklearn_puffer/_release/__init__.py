@@ -99,6 +99,7 @@ from sklearn_puffer._release.parameters import (
     known_columns,
     places_of,
     refuse_bins,
+    refuse_parts,
     refuse_twice,
     refuse_weights,
     row_groups,
@@ -130,6 +131,7 @@ from sklearn_puffer._release.rows import (
     rows_of,
 )
 from sklearn_puffer._release.sentences import OF_A_SAMPLE
+from sklearn_puffer._release.shards import Cut, EngineRows, StratumProblem, sizes_of_piece
 from sklearn_puffer._release.store import (
     LedgerError,
     check_free,

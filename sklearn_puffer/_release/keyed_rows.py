@@ -289,6 +289,8 @@ class Lots:
     ----------
     order : ndarray of int of shape (n_units,)
         A random order of what choices are about.
+    tags : ndarray of uint64 of shape (n_units, 2)
+        Of keyed choices: the random numbers that order them.
     mark : str
         Of keyed choices: equal for the same rows and key.
     """
@@ -308,9 +310,10 @@ class Lots:
         # one column, as a ledger takes the table for one value of every row
         self._rows = self._keyed.columns(slice(None), [row_hashes(*seen)])[0].tags
         tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
-        self._tags = tags.sum(axis=1, dtype=np.uint64)
-        self.order = np.lexsort(self._tags.T)
-        self.mark = self._seed(self.order).hex()
+        self.tags = tags.sum(axis=1, dtype=np.uint64)
+        self.order = np.lexsort(self.tags.T)
+        sums = [len(self._rows), *halves(self._rows).sum(axis=0).tolist()]
+        self.mark = mark_of(self._keyed.key, self._keyed.context, sums)
         self._keyed.note_together(digest("sklearn_puffer.exchanged/1", self.mark))
 
     def ranks(self, n_rows: int) -> Any:
@@ -325,5 +328,16 @@ class Lots:
 
     def _seed(self, units: IntArray, *about: Any) -> bytes:
         assert self._keyed is not None
-        told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self._tags[units], *about
+        told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self.tags[units], *about
         return hmac.digest(self._keyed.key, digest(*told).encode(), "sha512")
+
+
+def halves(tags: NDArray[np.uint64]) -> IntArray:
+    """Return 31 bits of each of the two random numbers of rows, whose sums tell tables apart."""
+    return np.asarray((tags >> np.uint64(33)).astype(np.int64))
+
+
+def mark_of(key: bytes, context: str, sums: Sequence[int]) -> str:
+    """Return the mark of keyed choices about all rows, by the sums of `halves` and how many."""
+    told = digest("sklearn_puffer.exchange.mark/1", context, [int(each) for each in sums])
+    return hmac.digest(key, told.encode(), "sha256").hex()

@@ -19,7 +19,7 @@ from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.records import Fields, certificate_from_dict
 from sklearn_puffer._release.rows import RowOrder
-from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values
+from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values, way_to_rows
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
@@ -259,6 +259,19 @@ class Mechanism(ABC):
     def context(self, fingerprint: str, keying: Keying) -> str:
         """Return the digest of all that shapes keyed bits: of what is really drawn."""
         return keyed_context(fingerprint, [], keying)
+
+    def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
+        """Return the release of a lazy table, where rows are not released one by one.
+
+        Raises
+        ------
+        TypeError
+            If a table is released in memory alone.
+        """
+        raise TypeError(
+            f"X is a lazy table ({type(X).__name__}), and rows are exchanged with all of a "
+            f"table in memory; pass {way_to_rows(X)}."
+        )
 
     def units(self) -> Sequence[int]:
         """Return factors that bring the columns of keyed rows to one grid, for a ledger."""

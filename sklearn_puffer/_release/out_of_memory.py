@@ -44,6 +44,7 @@ from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, 
 from sklearn_puffer._release.parameters import check_unknown
 from sklearn_puffer._release.rows import check_rows
 from sklearn_puffer._tables import (
+    CHANGED,
     Name,
     Table,
     TableStream,
@@ -479,7 +480,9 @@ class KeyedPart:
 
     def keyed(self, table: Table, bits: KeyedBits) -> KeyedRows:
         """Return the bits of the rows of a part, whose ids must all be present."""
-        return keyed_rows(bits, table, self._row_id, text=self._text)
+        rows = keyed_rows(bits, table, self._row_id, text=self._text)
+        rows.key, rows.context = self._key.read(), self._context
+        return rows
 
     def _bits(self) -> KeyedBits:
         try:
@@ -493,7 +496,7 @@ class KeyedPart:
             kind, said = error.args
             error_of_key: Exception = kind(said)
             return error_of_key
-        if str(error).startswith("row_id "):  # counts and types
+        if str(error).startswith("row_id ") or str(error) == CHANGED:  # counts and types
             return ValueError(str(error))
         names = self.at_fault(part)
         where = f"column {listed(names)} holds" if names else "some rows hold"

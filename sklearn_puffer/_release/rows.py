@@ -17,6 +17,7 @@ that alternate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -534,10 +535,15 @@ class Units:
     given: Mapping[Name, float]
 
     @classmethod
-    def learnt(cls, columns: Mapping[Name, Values], given: Mapping[Name, float]) -> Units:
-        """Return the units in which some rows are standardised."""
+    def learnt(
+        cls, columns: Mapping[Name, Values], given: Mapping[Name, float], table: Any = None
+    ) -> Units:
+        """Return the units in which some rows are standardised, which may be those of a table."""
         numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
-        both = {name: _mean_and_spread(values) for name, values in numbers.items()}
+        if isinstance(table, LazyTable):
+            both = {n: rounded_unit(*each) for n, each in table.moments([*numbers]).items()}
+        else:
+            both = {name: _mean_and_spread(values) for name, values in numbers.items()}
         centres = {name: centre for name, (centre, _) in both.items()}
         return cls(centres, {name: spread for name, (_, spread) in both.items()}, given)
 
@@ -557,21 +563,21 @@ class Units:
                 codes.append(value_codes(values))
                 units.append(1.0 if unit is None else 1.0 / unit)
         n_rows = len(next(iter(columns.values())))
-        wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1))
+        wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
         return Points(wide, codes, units)
 
-    def _standardised(self, name: Name, values: Values) -> FloatArray:
+    def _standardised(self, name: Name, values: Values) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             z = (values.data.astype(np.float64) - self.centres[name]) / self.spreads[name]
         z = np.where(np.isnan(z) | (values.missing if values.missing is not None else False), 0, z)
-        return np.asarray(np.clip(z, -_FARTHEST, _FARTHEST))
+        return np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Rows in units of distance: numbers, and codes of which only equality counts."""
+    """Rows in units of distance: numbers, of single precision, and codes that are equal or not."""
 
-    numbers: FloatArray
+    numbers: Array
     codes: Sequence[IntArray]
     units: Sequence[float]
 
@@ -583,6 +589,10 @@ class Points:
         units = [unit for unit in self.units for _ in range(places.shape[1])]
         return Points(numbers, [column for each in codes for column in each.T], units)
 
+    def taken(self, rows: Array) -> Points:
+        """Return some rows."""
+        return Points(self.numbers[rows], [codes[rows] for codes in self.codes], self.units)
+
     def between(self, some: Array, others: Array) -> FloatArray:
         """Return the distances of some rows from others, summed over columns."""
         total: FloatArray = cdist(self.numbers[some], self.numbers[others], "cityblock")
@@ -592,7 +602,9 @@ class Points:
 
     def apart(self, some: Array, others: Array) -> float:
         """Return the mean distance of rows from as many others, each from its own one."""
-        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(axis=1)
+        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(
+            axis=1, dtype=np.float64
+        )
         for codes, unit in zip(self.codes, self.units, strict=True):
             total += unit * (codes[some] != codes[others])
         return float(total.mean()) if len(total) else 0.0
@@ -611,11 +623,26 @@ def joined(values: Array, places: Array) -> Array:
 
 
 def _mean_and_spread(values: Values) -> tuple[float, float]:
-    """Return mean and standard deviation, to the bit the same in any order of the rows."""
+    """Return mean and standard deviation as `rounded_unit` has them."""
     data = present(values).astype(np.float64)
-    data = np.sort(data[np.isfinite(data)])
+    data = data[np.isfinite(data)]
     unit = float(np.abs(data).max(initial=0.0))
     if not unit:
         return 0.0, 1.0
-    spread = float((data / unit).std()) * unit
-    return float((data / unit).mean()) * unit, spread or 1.0
+    data /= unit
+    return rounded_unit(float(data.mean()) * unit, float(data.std()) * unit)
+
+
+def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
+    """Return a mean and a spread that depend neither on the engine nor on the order of the rows.
+
+    The spread has 24 bits (of one value it is 1), and the mean is a multiple of its 2^-8.
+
+    >>> [round(each, 6) for each in rounded_unit(0.1, 0.3)]
+    [0.099609, 0.3]
+    """
+    mantissa, exponent = math.frexp(spread)
+    spread = math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
+    if not spread:
+        return mean, 1.0
+    return round(mean / spread * 256) * spread / 256, spread

@@ -30,6 +30,7 @@ from sklearn_puffer._base import (
     check_same_index,
     check_seed,
     check_verbose,
+    listed,
     listening,
     quoted,
 )
@@ -61,7 +62,6 @@ from sklearn_puffer._tables import (
     readable,
     secret_columns,
     stream_of,
-    way_to_rows,
 )
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
@@ -342,7 +342,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        self._check_by_row(batches)
+        self._check_by_row()
         refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
@@ -547,9 +547,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         untested = fitted.mechanism.untested
         check_on_drift(on_drift, margins, untested, grouped=groups is not None)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
-        if is_lazy(X):
-            self._check_by_row(X)
         if is_lazy(X) and keying is not None:
+            self._check_named(X, sensitive_features)
             refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
             with listening(loud, "release"):
@@ -569,6 +568,17 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
                 [moved.sentence()], "moved", UnseenValuesWarning, share=moved.share(), stacklevel=4
             )
         return as_pandas(whole) if container == "pandas" else whole
+
+    def _check_named(self, X: Any, sensitive_features: Any) -> None:
+        """Refuse secrets of a lazy table but those of `fit`."""
+        check_beside(X, sensitive_features, None)
+        one = isinstance(sensitive_features, str)
+        names = [sensitive_features] if one else [*(sensitive_features or [])]
+        if names and names != [*self._fitted.rules.sensitive]:
+            raise ValueError(
+                f"sensitive_features names {listed(names)}, and the secrets of fit are in "
+                f"{listed(list(self._fitted.rules.sensitive))}; leave it out, or fit with it."
+            )
 
     def _secrets_of(
         self, table: Table, X: Any, sensitive_features: Any
@@ -596,21 +606,18 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         """Return the plan of the release of a lazy table."""
+        mechanism = self._fitted.mechanism
+        if not mechanism.by_row:
+            return mechanism.planned(self, self._fitted, X, keying)
         return plan_release(self._fitted, self.unknown, X, keying)
 
-    def _check_by_row(self, X: Any) -> None:
-        """Refuse a table that is seen in parts, where rows are not released one by one."""
-        if self._fitted.mechanism.by_row:
-            return
-        if is_lazy(X):
-            raise TypeError(
-                f"X is a lazy table ({type(X).__name__}), and rows are exchanged with all of a "
-                f"table in memory; pass {way_to_rows(X)}."
+    def _check_by_row(self) -> None:
+        """Refuse a stream, where rows are not released one by one."""
+        if not self._fitted.mechanism.by_row:
+            raise ValueError(
+                "rows are exchanged with all of a table, and a stream comes in pieces; call "
+                "transform on the whole table."
             )
-        raise ValueError(
-            "rows are exchanged with all of a table, and a stream comes in pieces; call transform "
-            "on the whole table."
-        )
 
     def _fingerprint(self, certificate: Any) -> str:
         return replace(self._fitted, certificate=certificate).fingerprint()

@@ -18,6 +18,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._release import (
     Columns,
     Draw,
+    EngineRows,
     FitRows,
     FittedMechanism,
     Guarantee,
@@ -35,6 +36,8 @@ from sklearn_puffer._release import (
     fitted_groups,
     group_names,
     order_told,
+    refuse_bins,
+    refuse_parts,
     refuse_twice,
     rows_of,
     sentences,
@@ -51,6 +54,7 @@ from sklearn_puffer._swap.release import (
 from sklearn_puffer._tables import (
     Coarse,
     Faults,
+    LazyTable,
     Name,
     Pair,
     Secret,
@@ -70,7 +74,6 @@ from sklearn_puffer._tables import (
     resolve,
     secret_pairs_of,
     series,
-    way_to_rows,
 )
 
 
@@ -268,8 +271,9 @@ class PufferfishSwap(TableRelease):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_features)
-            The people of the table, a row each, with their secrets.
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            The people of the table, a row each, with their secrets. The engine of a lazy table (as
+            in `PufferfishNoiser`) counts and solves its rows where they are.
         y : object, default=None
             Not used. A label that stays with people belongs in ``known``.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -285,7 +289,6 @@ class PufferfishSwap(TableRelease):
         TypeError, ValueError
             Naming the parameter or column, and the way out.
         """
-        _refuse_lazy(X)
         with fitting(self):
             self._fit(X, None, sensitive_features, None)
         return self
@@ -305,8 +308,8 @@ class PufferfishSwap(TableRelease):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_features)
-            The people of the table, a row each, with their secrets.
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            The people of the table, a row each, with their secrets. A lazy table needs ``row_id``.
         y : object, default=None
             Not used.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -326,9 +329,9 @@ class PufferfishSwap(TableRelease):
             As `transform` returns it.
         """
         self.fit(X, y, sensitive_features=sensitive_features)
-        beside = {"sensitive_features": sensitive_features}
-        keyed = {"row_id": row_id, "key": key, "dataset": dataset, "release": release}
-        return self.transform(X, **beside, **keyed)
+        beside = None if is_lazy(X) else sensitive_features
+        keyed: dict[str, Any] = {"row_id": row_id, "key": key, "dataset": dataset}
+        return self.transform(X, sensitive_features=beside, release=release, **keyed)
 
     def transform(
         self,
@@ -345,8 +348,8 @@ class PufferfishSwap(TableRelease):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_features)
-            Found by name, as in `fit`; with its sensitive columns.
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            Found by name, as in `fit`; with its sensitive columns. A lazy table needs ``row_id``.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X.
         row_id : str, int or array-like of n_rows, default=None
@@ -365,8 +368,9 @@ class PufferfishSwap(TableRelease):
 
         Returns
         -------
-        DataFrame or ndarray
-            The released columns, with the index, order and types of X.
+        DataFrame, lazy table or ndarray
+            The released columns, with the index, order and types of X. Of a lazy table a lazy one
+            of its engine, in a random order: the release in memory of the same rows.
 
         Raises
         ------
@@ -390,8 +394,14 @@ class PufferfishSwap(TableRelease):
         told = _told(self.sensitive, order_told(rows_of(table, None), [mechanism.secret_of(rows)]))
         if self.random_state is not None:
             told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
-        self._show(Figures(mechanism, rows, solved), told)
+        self._show(Figures.of(mechanism, rows, solved), told)
         return whole, None
+
+    def _planned(self, X: Any, keying: Keying) -> Any:
+        rows = EngineRows.keyed(self._fitted, X, keying)
+        figures = Figures.merged(self._mechanism(), rows.people, rows.figures())
+        self._show(figures, [*_told(self.sensitive, RowOrder()), *rows.told()])
+        return rows.plan(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -439,14 +449,6 @@ class PufferfishSwap(TableRelease):
         return learn(parameters, rows)
 
 
-def _refuse_lazy(X: Any) -> None:
-    if is_lazy(X):
-        raise TypeError(
-            f"X is a lazy table ({type(X).__name__}), and PufferfishSwap is fitted in memory; "
-            f"pass {way_to_rows(X)}."
-        )
-
-
 def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
     if insiders is None:
         return None
@@ -485,6 +487,7 @@ class LearntSwap(LearntMechanism):
     n_columns: int
     labelled: bool
     together: RowGroups | None
+    told: Sequence[str]
 
     def table_read(self) -> TableRead:
         """Return the columns of the table, and the pairs of secrets."""
@@ -512,7 +515,7 @@ class LearntSwap(LearntMechanism):
     def certificate(self) -> ExchangeCertificate:
         """Return the certificate of the fitted rows, without a fingerprint yet."""
         name = next(iter(self.read.pairs))
-        return self.figures.certificate(name, self.n_columns, [], self.together)
+        return self.figures.certificate(name, self.n_columns, self.told, self.together)
 
     def attributes(self) -> dict[str, Any]:
         """Return the mean flows."""
@@ -531,7 +534,7 @@ class LearntSwap(LearntMechanism):
 
 def _shown(figures: Figures) -> dict[str, Any]:
     labels = figures.mechanism.secret.labels
-    shares = figures.flows() / np.maximum(figures.sizes(), 1)[:, None]
+    shares = figures.flows / np.maximum(figures.sizes(), 1)[:, None]
     flows = {
         label: dict(zip(labels, row, strict=True))
         for label, row in zip(labels, shares, strict=True)
@@ -553,6 +556,11 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
         Naming every column that is at fault.
     """
     table: Any = given.table
+    engine = isinstance(table, LazyTable)
+    if engine:
+        refuse_parts(
+            settings.columns.grouped, "X is lazy, and each of its parts is read where it is"
+        )
     rule, secret = _secret_of(settings, given)
     read = _columns_of(settings, given, secret)
     faults = Faults()
@@ -579,15 +587,21 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
         group=name,
         pairs=tuple((find(s), find(t)) for s, t in pairs),
         distances=distances_of(settings.metric, rule, pairs),
-        measure=Units.learnt(columns, weights),
+        measure=Units.learnt(columns, weights, table),
         budget=settings.budget,
         matching=settings.matching,
     )
-    rows = mechanism.read_columns(columns, table, secret.codes(table.n_rows))
-    figures = Figures(mechanism, rows, mechanism.solved(rows))
-    order = order_told(rows_of(table, None), [secret])
+    if engine:
+        order, rows = RowOrder(), EngineRows(mechanism, None, table.native)
+        figures = Figures.merged(mechanism, rows.people, rows.figures())
+        told = rows.told()
+    else:
+        found = mechanism.read_columns(columns, table, secret.codes(table.n_rows))
+        mechanism.check_alone(len(np.unique(found.marks)), table.n_rows)
+        figures, told = Figures.of(mechanism, found, mechanism.solved(found)), []
+        order = order_told(rows_of(table, None), [secret])
     n_columns = len({*table.names, *rule.names})
-    return LearntSwap(read, figures, order, n_columns, has_row_labels(table), grouped)
+    return LearntSwap(read, figures, order, n_columns, has_row_labels(table), grouped, told)
 
 
 def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
@@ -595,6 +609,10 @@ def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
     if columns is None:
         names = resolve(given.sensitive, table.names, "sensitive")
         columns = {name: table.values(name) for name in names}
+    if isinstance(table, LazyTable):
+        refuse_bins(given)
+        table.count(names)
+        columns = table.rows(names)[0]
     bins = bins_of(given.sensitive, table.names)
     edges = {name: edges_of(name, columns[name], bins[name], None) for name in bins}
     merged = merges_of(settings.secret_groups, list(columns))
@@ -652,6 +670,10 @@ def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead
 
 def _moving(table: Any, name: Name, named: bool) -> Values:
     """Return a column that is exchanged, and refuse it where it looks like an identifier."""
+    if isinstance(table, LazyTable):
+        table.check_type(name)
+        if table.types[str(name)].is_float():  # measured numbers are no identifiers
+            return Values("float", np.zeros(0))
     values = first_values(table, name)
     with np.errstate(invalid="ignore"):  # infinite numbers are no identifiers
         kind = identifier_kind(values)

@@ -29,7 +29,7 @@ from sklearn_puffer._losses import (
     outsider_loss,
     together,
 )
-from sklearn_puffer._release import Points
+from sklearn_puffer._release import Points, sizes_of_piece
 from sklearn_puffer._swap.exchange import PART
 
 ROW = 1 << 32
@@ -117,15 +117,6 @@ def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) ->
     """
     least = min(budget.epsilon, (budget.insiders or math.inf) / 2.0) * least_distance
     return max(int(sizes.min() // max(10, math.ceil(4.0 / least))), 1)
-
-
-def sizes_of_piece(people: IntArray, n_pieces: int, piece: int) -> IntArray:
-    """Return how many people of each secret a piece has: one more in the first ones.
-
-    >>> [sizes_of_piece(np.array([7, 2]), 3, piece).tolist() for piece in range(3)]
-    [[3, 1], [2, 1], [2, 0]]
-    """
-    return np.asarray((people - piece + n_pieces - 1) // n_pieces)
 
 
 def least_exchange(problem: ExchangeProblem) -> Exchange:
@@ -220,11 +211,8 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
             width += k
         elif pairs:
             s, t, d = np.array([*pairs, *((t, s, d) for s, t, d in pairs)]).T
-            s, t, factor = (
-                s.astype(int),
-                t.astype(int),
-                np.exp(np.minimum(budget * d, _SOLVED))[:, None],
-            )
+            s, t = s.astype(int), t.astype(int)
+            factor = np.exp(np.minimum(budget * d, _SOLVED))[:, None]
             more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
             limits.append(tuple(each[held[s] & held[t]] for each in (*more, *less)))
     first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
@@ -270,52 +258,54 @@ def _whole(
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The mean flows of a stratum.
+    """The mean flows of a shard of a stratum, which most strata are in one.
 
     Attributes
     ----------
-    stratum : int
     secrets : list of int
         The secrets that occur in it.
     people : ndarray of int64 of shape (n_secrets,)
-        How many have each.
-    shards, parts : int
-        Into how many pieces its rows are cut: at random, and each of these again by medians.
+        How many in the stratum have each.
+    groups : list of Array
+        The rows of the shard by secret, in random order.
+    shard, shards, parts : int
+        Which one it is of how many, and into how many parts it is cut by medians.
     solutions : dict
-        For the sizes of each piece what was to be solved, and the flows.
+        For the sizes of each part what was to be solved, and the flows.
     samples : list of list of Array
-        Rows of each secret of some pieces, by which changes are estimated.
+        Rows of each secret of some parts, by which changes are estimated.
     """
 
-    stratum: int
-    secrets: list[int]
+    secrets: Sequence[int]
     people: IntArray
+    groups: Sequence[Array]
+    shard: int
     shards: int
     parts: int
     solutions: Mapping[tuple[int, ...], tuple[ExchangeProblem, Exchange]]
-    samples: list[list[Array]]
+    samples: Sequence[Sequence[Array]]
 
-    def piece(self, number: int) -> tuple[ExchangeProblem, Exchange]:
-        """Return what was solved for a piece."""
-        sizes = sizes_of_piece(self.people, self.shards * self.parts, number)
-        return self.solutions[tuple(sizes.tolist())]
+    def part(self, number: int) -> tuple[ExchangeProblem, Exchange]:
+        """Return what was solved for a part."""
+        return self.solutions[
+            sizes_of_parts(self.people, self.shard, self.shards, self.parts)[number]
+        ]
 
     @cached_property
     def pieces(self) -> list[tuple[ExchangeProblem, Exchange, int]]:
-        """What was solved, and how many pieces have it."""
-        counts = Counter(sizes_of_pieces(self.people, self.shards * self.parts))
+        """What was solved, and how many parts have it."""
+        counts = Counter(sizes_of_parts(self.people, self.shard, self.shards, self.parts))
         return [(*self.solutions[sizes], count) for sizes, count in counts.items()]
 
     @cached_property
     def exchange(self) -> Exchange:
-        """The flows of all pieces together."""
-        return together([(exchange, count) for _, exchange, count in self.pieces])
+        """The flows of all parts together, checked to be those of its people in whole numbers."""
+        sizes = sizes_of_piece(self.people, self.shards, self.shard)
+        return together([(exchange, count) for _, exchange, count in self.pieces], sizes)
 
     def holds(self) -> bool:
-        """Return whether the checker finds the flows of each piece within its budget."""
-        return self.exchange.stratum == self.people.tolist() and all(
-            problem.holds(exchange) for problem, exchange, _ in self.pieces
-        )
+        """Return whether the checker finds the flows of each part within its budget."""
+        return all(problem.holds(exchange) for problem, exchange, _ in self.pieces)
 
     @property
     def moves(self) -> bool:
@@ -323,15 +313,11 @@ class Solved:
         flows = self.exchange.flows
         return bool(self.exchange.others.any() or (flows != np.diag(np.diag(flows))).any())
 
-    def groups(self, grouped: Mapping[tuple[int, int], Array]) -> list[Array]:
-        """Return its rows by secret."""
-        return [grouped[self.stratum, secret] for secret in self.secrets]
 
-
-def sizes_of_pieces(people: IntArray, n_pieces: int) -> list[tuple[int, ...]]:
-    """Return the sizes of each piece; see `sizes_of_piece`."""
-    each = (sizes_of_piece(people, n_pieces, number) for number in range(n_pieces))
-    return [tuple(sizes.tolist()) for sizes in each]
+def sizes_of_parts(people: IntArray, shard: int, shards: int, parts: int) -> list[tuple[int, ...]]:
+    """Return the sizes of each part of a shard; see `sizes_of_piece`."""
+    numbers = range(shard, shards * parts, shards)
+    return [tuple(sizes_of_piece(people, shards * parts, each).tolist()) for each in numbers]
 
 
 def mean_costs(

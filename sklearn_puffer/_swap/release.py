@@ -7,10 +7,10 @@ said of it is said of mean flows.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import compress, product
 from typing import Any, ClassVar
 
@@ -30,7 +30,9 @@ from sklearn_puffer._losses import Exchange, insider_loss, outsider_delta, outsi
 from sklearn_puffer._release import (
     ColumnUtility,
     Draw,
+    EngineRows,
     Fields,
+    FittedMechanism,
     Kept,
     Keying,
     Lots,
@@ -40,6 +42,7 @@ from sklearn_puffer._release import (
     Refused,
     Released,
     RowGroups,
+    StratumProblem,
     TableRules,
     Terms,
     UncertifiedError,
@@ -67,7 +70,7 @@ from sklearn_puffer._swap.certificate import (
     ExchangeFacts,
     terms,
 )
-from sklearn_puffer._swap.exchange import PART, cut, exchanged
+from sklearn_puffer._swap.exchange import PART, Draws, cut, drawn_flows, exchanged
 from sklearn_puffer._swap.program import (
     ROW,
     Budget,
@@ -77,10 +80,10 @@ from sklearn_puffer._swap.program import (
     mean_costs,
     meeting,
     most_pieces,
-    sizes_of_pieces,
+    sizes_of_parts,
 )
-from sklearn_puffer._swap.whole_flows import drawn_flows
 from sklearn_puffer._tables import (
+    CHANGED,
     NO_SECRETS,
     Coarse,
     CodeArray,
@@ -100,9 +103,6 @@ from sklearn_puffer._tables import (
 
 MOST_COMBINATIONS = 50
 """Secrets, or combinations of them, that rows are exchanged between."""
-
-SHARD = 1 << 16
-"""Rows of a stratum that are exchanged at once; more are cut at random."""
 
 PEERS = 50
 """Rows of a part within which people exchange at random."""
@@ -188,29 +188,30 @@ class SwapRows:
         shares = np.broadcast_to(weight[:, None] * len(self.codes) / len(self.marks), there.shape)
         return self.places[who][there], self.places[what][there], shares[there]
 
-    @cached_property
-    def spread(self) -> IntArray:
-        """Rows that are of equal values have different ones, in any order of the rows."""
-        order = np.argsort(self.digests, kind="stable")
-        ascending = self.digests[order]
-        before = np.arange(len(order)) - np.searchsorted(ascending, ascending)
-        hashes = np.empty(len(order), dtype=np.int64)
-        hashes[order] = row_hashes(ascending, before)
-        return hashes
-
     def some(self, rows: Array, most: int) -> Array:
         """Return at most so many of some rows, chosen and ordered by their content alone."""
-        return rows[np.argsort(self.spread[rows], kind="stable")[:most]]
+        return rows[np.argsort(spread(self.digests[rows]), kind="stable")[:most]]
 
-    def grouped(self, order: Array | None = None) -> dict[tuple[int, int], Array]:
-        """Return the rows of each stratum and secret, in the order of the table or another one."""
-        order = np.arange(len(self.codes)) if order is None else order
+    def grouped(self, order: Array) -> dict[int, dict[int, Array]]:
+        """Return the rows of each stratum by secret, in some order of all rows."""
         rows = order[np.lexsort((self.codes[order], self.strata[order]))]
         keys = np.stack([self.strata[rows], self.codes[rows]], axis=1)
         starts = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
-        groups = np.split(rows, starts)
+        grouped: dict[int, dict[int, Array]] = {}
         firsts = keys[np.concatenate([[0], starts])].tolist()
-        return {(k, s): group for (k, s), group in zip(firsts, groups, strict=True)}
+        for (stratum, secret), group in zip(firsts, np.split(rows, starts), strict=True):
+            grouped.setdefault(stratum, {})[secret] = group
+        return grouped
+
+
+def spread(digests: IntArray) -> IntArray:
+    """Return numbers by which rows of equal digests stand apart, whatever their order is."""
+    order = np.argsort(digests, kind="stable")
+    ascending = digests[order]
+    before = np.arange(len(order)) - np.searchsorted(ascending, ascending)
+    hashes = np.empty(len(order), dtype=np.int64)
+    hashes[order] = row_hashes(ascending, before)
+    return hashes
 
 
 # --------------------------------------------------------------------------------- the mechanism
@@ -255,6 +256,8 @@ class RowExchange(Mechanism):
     kind: ClassVar[str] = "exchange"
     by_row: ClassVar[bool] = False
     takes_secrets: ClassVar[bool] = True
+    #: Rows of a stratum that are exchanged at once; more are cut at random.
+    shard: ClassVar[int] = 1 << 16
     untested: ClassVar[str] = "rows are exchanged as they are, whatever their distribution."
 
     @property
@@ -287,14 +290,17 @@ class RowExchange(Mechanism):
         if self.group is not None:
             group = group_codes(table, self.group)
             check_one_secret(group, self.group, {" and ".join(map(str, self.secret.names)): codes})
-        elif self.ids and len(np.unique(marks)) < len(marks):
+        strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
+        return SwapRows.of(columns, [digests, of_known, codes], strata, marks, group, points)
+
+    def check_alone(self, n_marks: int, n_rows: int) -> None:
+        """Refuse rows that share their ids with others, unless these are exchanged together."""
+        if self.ids and self.group is None and n_marks < n_rows:
             raise ValueError(
-                f"{len(marks) - len(np.unique(marks))} row(s) have the ids "
+                f"{n_rows - n_marks} row(s) have the ids "
                 f"({listed(list(self.ids))}) of another one, and rows of one person tell more "
                 "together; exchange them together (groups=), or name ids that tell people apart."
             )
-        strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
-        return SwapRows.of(columns, [digests, of_known, codes], strata, marks, group, points)
 
     def secret_of(self, rows: SwapRows) -> Secret:
         """Return the secret of each row."""
@@ -302,76 +308,89 @@ class RowExchange(Mechanism):
             " and ".join(map(str, self.secret.names)), self.secret.labels, CodeArray(rows.seen[-1])
         )
 
-    def solved(self, rows: SwapRows) -> list[Solved]:
-        """Return the mean flows of each stratum, proven to be within the budget.
+    def solved(
+        self, rows: SwapRows, order: Any = None, cuts: Any = None, shards: Any = None
+    ) -> list[Solved]:
+        """Return the mean flows of each shard of each stratum, proven to be within the budget.
+
+        Parameters
+        ----------
+        rows : SwapRows
+        order : ndarray of int, optional
+            A random order, by which they are cut into shards.
+        cuts : mapping of `Cut`, optional
+            By their digests, strata of which these rows are some shards.
+        shards : ndarray of int64 of shape (n_rows,), optional
+            The shard of each row of these.
 
         Raises
         ------
         UncertifiedError
-            If those of some stratum are not.
+            If those of some shard are not.
         """
-        grouped = rows.grouped()
-        secrets: dict[int, list[int]] = {}
-        for stratum, secret in grouped:
-            secrets.setdefault(stratum, []).append(secret)
-        solved = [
-            self._solved(stratum, there, grouped, rows)
-            for stratum, there in counted(list(secrets.items()), "strata solved")
-        ]
+        order = np.argsort(spread(rows.digests)) if order is None else order
+        solved: list[Solved] = []
+        for groups in counted([*rows.grouped(order).values()], "strata solved"):
+            stratum = int(rows.seen[1][next(iter(groups.values()))[0]])
+            if cut := (cuts or {}).get(stratum):
+                solved += self._solved(cut.stratum, cut.pieces(groups, shards), rows)
+                continue
+            problem = self.problem([*groups], np.array([*map(len, groups.values())]))
+            pieces = (np.array_split(group, problem.shards) for group in groups.values())
+            solved += self._solved(problem, enumerate(zip(*pieces, strict=True)), rows)
         if not all(each.holds() for each in solved):
             raise UncertifiedError(_NOT_WITHIN)
         return solved
 
-    def _solved(
-        self,
-        stratum: int,
-        secrets: list[int],
-        grouped: Mapping[tuple[int, int], Array],
-        rows: SwapRows,
-    ) -> Solved:
-        groups = [grouped[stratum, secret] for secret in secrets]
-        people = np.array([len(group) for group in groups], dtype=np.int64)
+    def problem(self, secrets: Sequence[int], people: IntArray) -> StratumProblem:
+        """Return what is to be solved for a stratum of so many people of each secret."""
         at = {secret: place for place, secret in enumerate(secrets)}
-        there = [s in at and t in at for s, t in self.pairs]
-        pairs = [(at[s], at[t]) for s, t in compress(self.pairs, there)]
-        distances = [*compress(self.distances, there)]
-        k = len(secrets)
-        if not pairs:
-            nobody = Exchange(people, np.diag(people * ROW), np.zeros(k, dtype=np.int64), ROW)
-            problem = ExchangeProblem(people, np.zeros((k, k)), np.zeros(k), [], self.budget)
-            solution = {tuple(people.tolist()): (problem, nobody)}
-            return Solved(stratum, secrets, people, 1, 1, solution, [])
-        shards, parts = self._cuts(people, min(distances, default=1.0))
-        samples = self._samples(groups, rows, shards, parts)
-        costs = mean_costs(samples, rows.points, nearest=self.matching == "nearest")
-        budget = self.budget.share(shards * parts)
-        solutions = {}
-        for sizes in {*sizes_of_pieces(people, shards * parts)}:
-            problem = ExchangeProblem(np.array(sizes), *costs, pairs, budget, distances, people)
-            try:
-                solutions[sizes] = problem, least_exchange(problem)
-            except RuntimeError:
-                raise UncertifiedError(_NOT_WITHIN) from None
-        return Solved(stratum, secrets, people, shards, parts, solutions, samples)
+        both = [s in at and t in at for s, t in self.pairs]
+        pairs = [(at[s], at[t]) for s, t in compress(self.pairs, both)]
+        distances = [*compress(self.distances, both)]
+        shards, parts = self._cuts(people, min(distances, default=1.0)) if pairs else (1, 1)
+        return StratumProblem(secrets, people, pairs, distances, shards, parts)
+
+    def _solved(
+        self, stratum: StratumProblem, pieces: Iterable[tuple[int, Sequence[Array]]], rows: SwapRows
+    ) -> Iterator[Solved]:
+        """Yield the flows of some shards of a stratum."""
+        secrets, people, pairs, distances, shards, parts = stratum
+        budget, k = self.budget.share(shards * parts), len(secrets)
+        for shard, groups in pieces:
+            if not pairs:
+                nobody = Exchange(people, np.diag(people * ROW), np.zeros(k, dtype=np.int64), ROW)
+                alone = ExchangeProblem(people, np.zeros((k, k)), np.zeros(k), [], budget)
+                solution = {tuple(people.tolist()): (alone, nobody)}
+                yield Solved(secrets, people, groups, shard, 1, 1, solution, [])
+                continue
+            samples = self._samples(groups, rows, parts)
+            costs = mean_costs(samples, rows.points, nearest=self.matching == "nearest")
+            solutions = {}
+            for sizes in {*sizes_of_parts(people, shard, shards, parts)}:
+                problem = ExchangeProblem(np.array(sizes), *costs, pairs, budget, distances, people)
+                try:
+                    solutions[sizes] = problem, least_exchange(problem)
+                except RuntimeError:
+                    raise UncertifiedError(_NOT_WITHIN) from None
+            yield Solved(secrets, people, groups, shard, shards, parts, solutions, samples)
 
     def _cuts(self, people: IntArray, least: float) -> tuple[int, int]:
         """Return into how many shards a stratum is cut, and into how many parts each of them."""
         most, n_rows = most_pieces(people, self.budget, least), int(people.sum())
-        shards = min(max(n_rows // SHARD, 1), most)
+        shards = min(max(n_rows // self.shard, 1), most)
         wanted = n_rows / (shards * PEERS) if self.matching == "parts" else 1.0
         parts = 1
         while parts * 2 <= most // shards and parts * math.sqrt(2.0) <= wanted:
             parts *= 2
         return shards, parts
 
-    def _samples(
-        self, groups: Sequence[Array], rows: SwapRows, shards: int, parts: int
-    ) -> list[list[Array]]:
-        """Return rows of each secret of some pieces, by their content alone."""
+    def _samples(self, groups: Sequence[Array], rows: SwapRows, parts: int) -> list[list[Array]]:
+        """Return rows of each secret of some parts of a shard, by their content alone."""
         if parts == 1:
             return [[rows.some(group, PART) for group in groups]]
-        shard = [rows.some(group, len(group))[::shards] for group in groups]
-        return cut(shard, rows.points.axes(), parts)[:: parts // _PIECES | 1]  # of all halves
+        whole = [rows.some(group, len(group)) for group in groups]
+        return cut(whole, rows.points.axes(), parts)[:: parts // _PIECES | 1]  # of all halves
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table in the caller's own type; its secrets are columns of it, or beside it."""
@@ -388,11 +407,12 @@ class RowExchange(Mechanism):
             If ``draw.by`` has released some of these people before.
         """
         rows = self.read(table, draw.secrets)
+        self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
         if (rows.codes == rows.codes[0]).all():
             raise ValueError(NO_SECRETS)
         lots = Lots(rows.seen, rows.places, draw.keyed, draw.entropy)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
-        solved = self.solved(rows)
+        solved = self.solved(rows, lots.order)
         whole = self.written(table, rules, rows.rows_of(self.permutation(rows, solved, lots), lots))
         note(draw.by, rows.marks, lots.mark)
         return whole, rows, solved
@@ -400,35 +420,37 @@ class RowExchange(Mechanism):
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
         """Return whose row each person receives."""
         received = np.arange(len(rows.codes))
-        grouped = rows.grouped(lots.order)
         for each in counted([each for each in solved if each.moves], "strata exchanged"):
-            groups = each.groups(grouped)
-            for shard in range(each.shards):
-                there = [group[shard :: each.shards] for group in groups]
-                self._exchange(each, shard, there, rows, lots, received)
+            parts = cut(each.groups, rows.points.axes(), each.parts)
+            flows = [each.part(number)[1] for number in range(each.parts)]
+            told = [(flow.sizes, flow.flows, flow.others) for flow in flows]
+            draws = lots.of(np.concatenate(each.groups), each.people, told)
+            for flow, part in zip(flows, parts, strict=True):
+                self._exchange(flow, part, rows.points, draws, received)
         return received
 
     def _exchange(
         self,
-        solved: Solved,
-        shard: int,
-        groups: list[Array],
-        rows: SwapRows,
-        lots: Lots,
+        flows: Exchange,
+        groups: Sequence[Array],
+        points: Points,
+        draws: Draws,
         received: Array,
     ) -> None:
-        """Say whose rows the people of a shard receive, who are in random order."""
-        parts = cut(groups, rows.points.axes(), solved.parts)
-        flows = [solved.piece(shard + number * solved.shards)[1] for number in range(solved.parts)]
-        told = [(each.sizes, each.flows, each.others) for each in flows]
-        draws = lots.of(np.concatenate(groups), solved.people, told)
-        for exchange, part in zip(flows, parts, strict=True):
-            people = np.concatenate(part)
-            ends = np.cumsum([len(group) for group in part])[:-1]
-            costs = _Costs(rows.points, people).between if self.matching == "nearest" else None
-            whole, moved = drawn_flows(exchange, draws)
-            numbered = np.split(np.arange(len(people)), ends)
-            received[people] = people[exchanged(numbered, whole, moved, costs, draws)]
+        """Say whose rows the people of a part receive, who are in random order."""
+        people = np.concatenate(groups)
+        numbered = np.split(np.arange(len(people)), np.cumsum([*map(len, groups)])[:-1])
+        costs = points.taken(people).between if self.matching == "nearest" else None
+        whole, moved = drawn_flows(flows, draws)
+        received[people] = people[exchanged(numbered, whole, moved, costs, draws)]
+
+    def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
+        """Return the figures of some rows as a text, which `Figures.merged` reads."""
+        return Figures.of(self, rows, solved).text()
+
+    def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
+        """Return the release of a lazy table as a lazy table."""
+        return EngineRows.keyed(fitted, X, keying).plan(by)
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
         """Return a table with its rows exchanged, and equal values written alike."""
@@ -439,7 +461,9 @@ class RowExchange(Mechanism):
                 values = self.coarse.of(name, first_values(table, name))
                 return Finished(values.data, values.missing, values.levels, unit=values.unit)
             own = table.original(name, received if name in moving else None)
-            return Finished(own if name in self.ids else alike(own), passed=True)
+            return Finished(
+                own if name in self.ids else alike(own), passed=True, fresh=name in moving
+            )
 
         return table.build({name: column(name) for name in rules.order})
 
@@ -506,17 +530,6 @@ class RowExchange(Mechanism):
         return certificate_from_dict(record, awaited=awaited, kind=ExchangeCertificate)
 
 
-@dataclass(frozen=True, eq=False)
-class _Costs:
-    """Distances of people who are numbered anew."""
-
-    points: Points
-    people: Array
-
-    def between(self, who: Array, what: Array) -> FloatArray:
-        return self.points.between(self.people[who], self.people[what])
-
-
 _NOT_WITHIN = (
     "no flows in whole parts of a row are within the budget, which is as small as their roundings; "
     "choose a larger epsilon."
@@ -528,17 +541,101 @@ _NOT_WITHIN = (
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """What is said of a swap of some rows: all of it from mean flows."""
+    """What is said of a swap of some rows: all of it from mean flows.
+
+    Attributes
+    ----------
+    mechanism : RowExchange
+    people : ndarray of int of shape (n_strata, n_secrets)
+        How many have each secret.
+    n_rows : int
+    flows : ndarray of shape (n_secrets, n_secrets)
+        How many people of each secret receive rows of each, on average.
+    others : ndarray of shape (n_secrets,)
+        How many of those who keep their secret receive another person's row.
+    losses : ndarray of shape (n_pairs,)
+    insider_loss : float
+    changes : bool
+        Whether somebody may receive a row that is not equal to the own one.
+    utility : list of ColumnUtility
+    """
 
     mechanism: RowExchange
-    rows: SwapRows
-    solved: Sequence[Solved]
+    people: IntArray
+    n_rows: int
+    flows: FloatArray
+    others: FloatArray
+    losses: FloatArray
+    insider_loss: float
+    changes: bool
+    utility: Sequence[ColumnUtility]
+
+    @classmethod
+    def of(cls, mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]) -> Figures:
+        """Return the figures of rows whose flows are solved."""
+        k, first = len(mechanism.secret.labels), [each for each in solved if not each.shard]
+        people, flows, others = np.zeros((len(first), k), np.int64), np.zeros((k, k)), np.zeros(k)
+        for row, each in zip(people, first, strict=True):
+            row[each.secrets] = each.people
+        for each in solved:
+            flows[np.ix_(each.secrets, each.secrets)] += each.exchange.flows / ROW
+            others[each.secrets] += each.exchange.others / ROW
+        inside = (
+            insider_loss(exchange, [(s, t)]) / d
+            for each in solved
+            for problem, exchange, _ in each.pieces
+            for s, t, d in problem.apart()
+        )
+        return cls(
+            mechanism,
+            people,
+            len(rows.marks),
+            flows,
+            others,
+            np.array([_loss(mechanism, solved, k) for k in range(len(mechanism.pairs))]),
+            max(inside, default=0.0),
+            any(_changes(rows, each) for each in solved),
+            _utilities(mechanism, rows, solved),
+        )
+
+    @classmethod
+    def merged(cls, exchange: RowExchange, people: IntArray, texts: Sequence[str]) -> Figures:
+        """Return the figures of a table of so many people, given those of its parts as `text`."""
+        parts = [json.loads(each) for each in texts]
+        n_rows = [part["n_rows"] for part in parts]
+        if sum(n_rows) != people.sum():
+            raise ValueError(CHANGED)
+        columns = zip(*(part["utility"] for part in parts), strict=True)
+        utility = [
+            ColumnUtility(each[0][0], *np.average([u[1:] for u in each], 0, n_rows).tolist())
+            for each in columns
+        ]
+        flows, others, losses = (
+            np.array([part[name] for part in parts]) for name in ("flows", "others", "losses")
+        )
+        return cls(
+            exchange,
+            people,
+            sum(n_rows),
+            flows.sum(axis=0),
+            others.sum(axis=0),
+            losses.max(axis=0),
+            max(part["insider_loss"] for part in parts),
+            any(part["changes"] for part in parts),
+            utility,
+        )
+
+    def text(self) -> str:
+        """Return the figures of a part of a table as JSON; see `merged`."""
+        told = {name: getattr(self, name) for name in ("n_rows", "insider_loss", "changes")}
+        told |= {name: getattr(self, name).tolist() for name in ("flows", "others", "losses")}
+        return json.dumps(told | {"utility": [[*astuple(each)] for each in self.utility]})
 
     def certificate(
         self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
     ) -> ExchangeCertificate:
         """Return the certificate, without a fingerprint yet."""
-        budget, n_rows = self.mechanism.budget, len(self.rows.marks)
+        budget = self.mechanism.budget
         pairs, distances = self._pairs(sensitive), np.repeat(self._distances(), 2).tolist()
         units = distances if not budget.delta else [1.0] * len(pairs)
         return ExchangeCertificate(
@@ -547,43 +644,34 @@ class Figures:
             loss=max((pair.upper / d for pair, d in zip(pairs, units, strict=True)), default=0.0),
             pairs=tuple(pairs),
             columns=(),
-            assumptions=[
-                *TAKEN,
-                *self._about(groups),
-                *told,
-            ],
+            assumptions=[*TAKEN, *self._about(groups), *told],
             strategy="least change",
             noise="exchange",
             dependence="joint",
-            n_rows=n_rows,
+            n_rows=self.n_rows,
             rule=Refused(NO_MORE),
             groups=None if groups is None else groups.for_certificate(),
             prior="the list of rows with their secrets",
             n_columns=n_columns,
             version=__version__,
             date=utc_now(),
-            utility=tuple(self.utilities()),
+            utility=tuple(self.utility),
             exchange=self.facts(sensitive, distances if self.mechanism.distances else []),
         )
 
     def _about(self, groups: RowGroups | None) -> list[str]:
         """Return what is said of groups, and of secrets in bins, or that were merged."""
-        secret, coarse = self.mechanism.secret, []
-        if secret.edges or secret.merged:
-            coarse.append(INSIDE)
-        return [ALONE if groups is None else TOGETHER, *coarse]
+        secret = self.mechanism.secret
+        inside = [INSIDE] if secret.edges or secret.merged else []
+        return [ALONE if groups is None else TOGETHER, *inside]
 
     def _pairs(self, sensitive: Name) -> list[PairLoss]:
         """Return the loss of each pair, both ways: the larger one stands for each."""
         mechanism, losses = self.mechanism, []
         labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
-        for (s, t), d in zip(mechanism.pairs, self._distances(), strict=True):
-            upper = 0.0
-            for each in self.solved:
-                if s in each.secrets and t in each.secrets:
-                    pair = each.secrets.index(s), each.secrets.index(t)
-                    upper = max(upper, self._loss(each, [pair], epsilon * d))
-            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-40), 0.0), upper
+        each = zip(mechanism.pairs, self._distances(), self.losses.tolist(), strict=True)
+        for (s, t), d, upper in each:
+            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-23), 0.0), upper
             for first, second in ((s, t), (t, s)):
                 of = sensitive, labels[first], labels[second], 0
                 losses.append(PairLoss(*of, *ends, "recomputed"))
@@ -592,60 +680,38 @@ class Figures:
     def _distances(self) -> Sequence[float]:
         return self.mechanism.distances or [1.0] * len(self.mechanism.pairs)
 
-    def _loss(self, solved: Solved, pair: Sequence[tuple[int, int]], epsilon: float) -> float:
-        """Return the loss of a pair in a stratum: the worst one of its pieces, or all delta."""
-        if not self.mechanism.budget.delta:
-            return max(outsider_loss(exchange, pair) for _, exchange, _ in solved.pieces)
-        parts = (n * outsider_delta(each, pair, epsilon) for _, each, n in solved.pieces)
-        return math.fsum(parts) * (1.0 + 2.0**-45)
-
-    def flows(self) -> FloatArray:
-        """Return how many people of each secret receive rows of each, on average."""
-        n = len(self.mechanism.secret.labels)
-        total = np.zeros((n, n))
-        for each in self.solved:
-            total[np.ix_(each.secrets, each.secrets)] += each.exchange.flows / ROW
-        return total
+    def sizes(self) -> Array:
+        """Return how many people have each secret."""
+        return np.asarray(self.people.sum(axis=0))
 
     def stays(self) -> FloatArray:
         """Return the share of people of each secret who keep their own row, on average."""
-        kept = np.zeros(len(self.mechanism.secret.labels))
-        for each in self.solved:
-            kept[each.secrets] += (np.diag(each.exchange.flows) - each.exchange.others) / ROW
-        return np.asarray(kept / np.maximum(self.sizes(), 1))
-
-    def sizes(self) -> Array:
-        """Return how many people have each secret."""
-        return np.bincount(self.rows.codes, minlength=len(self.mechanism.secret.labels))
+        return np.asarray((np.diag(self.flows) - self.others) / np.maximum(self.sizes(), 1))
 
     def facts(self, sensitive: Name, distances: Sequence[float]) -> ExchangeFacts:
         """Return what the swap does to rows."""
-        mechanism, stays, sizes = self.mechanism, self.stays(), self.sizes()
-        insiders = mechanism.budget.insiders
-        labels = mechanism.secret.labels
-        losses = (
-            insider_loss(exchange, [(s, t)]) / d
-            for each in self.solved
-            for problem, exchange, _ in each.pieces
-            for s, t, d in problem.apart()
-        )
+        mechanism, stays, people = self.mechanism, self.stays(), self.people
+        insiders, labels = mechanism.budget.insiders, mechanism.secret.labels
+        rows, n_secrets = people.sum(axis=1), (people > 0).sum(axis=1)
+        rare = people[n_secrets > 1]
+
+        def share(count: Any) -> float:
+            return float(count / people.sum())
+
         return ExchangeFacts(
-            stay=float(stays @ sizes / sizes.sum()),
-            kept=tuple(
-                Kept(sensitive, label, float(share))
-                for label, share in zip(labels, stays, strict=True)
-            ),
-            unchanged=not any(map(self._changes, self.solved)),
+            stay=float(stays @ self.sizes() / people.sum()),
+            kept=tuple(Kept(sensitive, *each) for each in zip(labels, stays.tolist(), strict=True)),
+            unchanged=not self.changes,
             insiders=insiders,
-            insider_loss=None if insiders is None else max(losses, default=0.0),
-            rare=self._share(lambda s: s[s == 2].sum() if len(s) > 1 else 0),
+            insider_loss=None if insiders is None else self.insider_loss,
+            rare=share(rare[rare == 2].sum()),
             matching=mechanism.matching,
             strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
-            n_strata=len(self.solved),
-            one_secret=self._share(lambda s: s.sum() if len(s) == 1 else 0),
-            alone=self._share(lambda s: s.sum() if s.sum() == 1 else 0),
-            below_ten=self._share(lambda s: s.sum() if s.sum() < 10 else 0),
-            beyond=self._beyond(),
+            n_strata=len(people),
+            one_secret=share(rows[n_secrets == 1].sum()),
+            alone=share((rows == 1).sum()),
+            below_ten=share(rows[rows < 10].sum()),
+            beyond=share(rows[self._beyond()].sum()),
             travelling=tuple(
                 str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
             ),
@@ -653,53 +719,56 @@ class Figures:
             merged=bool(mechanism.secret.merged),
         )
 
-    def _changes(self, solved: Solved) -> bool:
-        """Return whether somebody may receive a row that is not equal to the own one."""
-        if not solved.moves:
-            return False
-        digests = self.rows.digests[self.rows.strata == solved.stratum]
-        return bool((digests != digests[0]).any())
+    def _beyond(self) -> Array:
+        """Return which strata tell more than the budget by themselves."""
+        table, beyond = self.sizes().astype(float), np.zeros(len(self.people), dtype=bool)
+        factor = math.exp(min(self.mechanism.budget.epsilon, 600.0))
+        for s, t in self.mechanism.pairs:
+            one, two = self.people[:, s] * table[t], self.people[:, t] * table[s]
+            beyond |= np.asarray((one > factor * two) | (two > factor * one))
+        return beyond
 
-    def _share(self, of: Any) -> float:
-        counts = [int(of(each.exchange.sizes)) for each in self.solved]
-        return sum(counts) / len(self.rows.codes)
 
-    def _beyond(self) -> float:
-        """Return the share of people in strata that tell more than the budget by themselves."""
-        table, factor, count = self.sizes(), math.exp(min(self.mechanism.budget.epsilon, 600.0)), 0
-        for each in self.solved:
-            sizes = np.zeros(len(table))
-            sizes[each.secrets] = each.exchange.sizes
-            for s, t in self.mechanism.pairs:
-                one, two = sizes[s] * table[t], sizes[t] * table[s]
-                if one > factor * two or two > factor * one:
-                    count += int(each.exchange.sizes.sum())
-                    break
-        return count / len(self.rows.codes)
+def _loss(mechanism: RowExchange, solved: Sequence[Solved], pair: int) -> float:
+    """Return the loss of a pair: that of its worst part, or all delta of its worst stratum."""
+    (s, t), (epsilon, delta, _) = mechanism.pairs[pair], mechanism.budget
+    distance, loss = mechanism.distances[pair] if mechanism.distances else 1.0, 0.0
+    for each in solved:
+        if s in each.secrets and t in each.secrets:
+            both = [(each.secrets.index(s), each.secrets.index(t))]
+            if delta:  # of a shard as often as there are shards
+                beyond = (
+                    n * outsider_delta(e, both, epsilon * distance) for _, e, n in each.pieces
+                )
+                loss = max(loss, each.shards * math.fsum(beyond) * (1.0 + 2.0**-45))
+            else:
+                loss = max(loss, *(outsider_loss(e, both) for _, e, _ in each.pieces))
+    # in whole parts of the budget, so that no cut and no solver changes the fingerprint
+    parts = (delta or epsilon * distance) * 2.0**-24
+    return max(math.ceil(loss / parts) * parts, loss)
 
-    # ---------------------------------------------------------------------------- what survives
 
-    def utilities(self) -> list[ColumnUtility]:
-        """Return what survives of each column, estimated from matched samples of the rows."""
-        who, what, weight = self._sample()
-        return [
-            moved_utility(name, values, who, what, weight)
-            for name, values in self.rows.columns.items()
-        ]
+def _changes(rows: SwapRows, solved: Solved) -> bool:
+    """Return whether somebody may receive a row that is not equal to the own one."""
+    digests = rows.digests[np.concatenate(solved.groups)] if solved.moves else np.zeros(1)
+    return bool((digests != digests[0]).any())
 
-    def _sample(self) -> tuple[Array, ...]:
-        """Return people, the rows that such people receive, and for how many of all they stand."""
-        parts: list[tuple[Array, Array, FloatArray]] = []
-        nearest, n_rows = self.mechanism.matching == "nearest", len(self.rows.codes)
-        for each in (each for each in self.solved if each.moves):
-            people = each.exchange.flows / ROW
-            np.fill_diagonal(people, each.exchange.others / ROW)
-            for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
-                most = min(max(round(people[a, b]), 1), PART)
-                met = meeting(sample, a, b, self.rows.points, most, nearest=nearest)
-                share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
-                parts.append((*met, np.full(len(met[0]), share)))
-        if not parts:
-            return np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0)
-        who, what, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self.rows.pairs_of_rows(who, what, weight)
+
+def _utilities(
+    mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]
+) -> list[ColumnUtility]:
+    """Return what survives of each column, estimated from matched samples of the rows."""
+    parts: list[tuple[Array, Array, FloatArray]] = []
+    nearest, n_rows = mechanism.matching == "nearest", len(rows.codes)
+    for each in (each for each in solved if each.moves):
+        people = each.exchange.flows / ROW
+        np.fill_diagonal(people, each.exchange.others / ROW)
+        for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
+            most = min(max(round(people[a, b]), 1), PART)
+            met = meeting(sample, a, b, rows.points, most, nearest=nearest)
+            share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
+            parts.append((*met, np.full(len(met[0]), share)))
+    none = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
+    moved = (np.concatenate(part) for part in zip(*(parts or none), strict=True))
+    found = rows.pairs_of_rows(*moved)
+    return [moved_utility(name, values, *found) for name, values in rows.columns.items()]

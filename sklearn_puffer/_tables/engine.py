@@ -671,6 +671,24 @@ class LazyTable:
             return self.frame.select(*keys)
         return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
 
+    def moments(self, names: Sequence[Name]) -> dict[Name, tuple[float, float]]:
+        """Return the mean and the standard deviation of finite numbers; three queries."""
+        columns = {name: self.column(name).cast(nw.Float64) for name in names}
+        finite = {n: nw.when(c.abs() <= sys.float_info.max).then(c) for n, c in columns.items()}
+
+        def asked(of: Mapping[Name, nw.Expr]) -> dict[Name, float]:
+            if not of:
+                return {}
+            each = [column.alias(str(k)) for k, column in enumerate(of.values())]
+            answer = collected(self.frame.select(*each))
+            return {name: float(answer[str(k)][0] or 0.0) for k, name in enumerate(of)}
+
+        unit = asked({name: column.abs().max() for name, column in finite.items()})
+        scaled = {name: column / (unit[name] or 1.0) for name, column in finite.items()}
+        mean = asked({name: column.mean() for name, column in scaled.items()})
+        square = asked({n: ((c - mean[n]) * (c - mean[n])).mean() for n, c in scaled.items()})
+        return {n: (mean[n] * unit[n], square[n] ** 0.5 * unit[n]) for n in names}
+
     def least(self, name: Name, share: float) -> tuple[Array, Array] | None:
         """Return the numbers of a column up to ``share`` times their count, and these; one query.
 

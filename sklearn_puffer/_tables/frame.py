@@ -74,7 +74,8 @@ class Table(AnyTable, Protocol):
 class Finished:
     """A column of the output: filled data, or the caller's own column passed through.
 
-    ``levels`` turns codes into labels; ``native`` asks for the type of the input column.
+    ``levels`` turns codes into labels; ``native`` asks for the type of the input column. A column
+    that is passed through is copied, unless it is ``fresh``, and nobody else's.
     """
 
     data: Any
@@ -82,6 +83,7 @@ class Finished:
     levels: tuple[Any, ...] | None = None
     native: bool = True
     passed: bool = False
+    fresh: bool = False
     unit: str | None = None  # of dates and durations
 
 
@@ -410,7 +412,9 @@ class _PandasTable(_FrameTable):
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
-            name: done.data.copy() if done.passed else self._column(name, done)
+            name: (done.data if done.fresh else done.data.copy())
+            if done.passed
+            else self._column(name, done)
             for name, done in columns.items()
         }
         block = _own_block(list(built.values()))

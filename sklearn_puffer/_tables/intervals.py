@@ -235,7 +235,7 @@ def _bins_of(name: Name, values: Values, n_bins: Any) -> tuple[Edges, Edges]:
             f"for the values as they are, got {quoted(n_bins)}."
         )
     _check_numbers(name, values, "known")
-    atoms, counts = distinct(values, None)
+    atoms, counts = distinct(values, values.counts)
     bins = quantile_bins(atoms, counts, int(n_bins), whole=values.kind == "integer")
     return tuple(bins.edges.tolist()), tuple(bins.values.tolist())
 

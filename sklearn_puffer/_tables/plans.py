@@ -17,6 +17,8 @@ from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
 from itertools import count, pairwise
+from mmap import ACCESS_READ, mmap
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -25,6 +27,7 @@ import pandas as pd
 
 from sklearn_puffer._base import Array, on_one_line, quoted
 from sklearn_puffer._tables.engine import (
+    MOST_CELLS,
     collected,
     engine_of,
     in_narwhals,
@@ -62,6 +65,19 @@ def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
     ]
     # a series takes its place by position: the index of a part of Dask stays
     return frame.with_columns(*further).to_native()
+
+
+def with_texts(part: Any, name: str, texts: Sequence[str]) -> Any:
+    """Return a table of the type of a part of a table, whose only column has some texts."""
+    frame = nw.from_native(part, eager_only=True)
+    backend = frame.implementation
+    return nw.from_dict({name: [*texts]}, {name: nw.String()}, backend=backend).to_native()
+
+
+def texts(X: Any, name: str) -> list[str]:
+    """Return the texts in the column of a lazy table; one query."""
+    found: list[str] = collected(in_narwhals(X).select(name))[name].to_list()
+    return found
 
 
 def free_name(names: Sequence[str], name: str) -> str:
@@ -286,10 +302,13 @@ def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
     columns = X.toDF(*numbers).select(*kept)
     result = release(_no_spark_rows([fields[name] for name in names])).schema
     part = partial(_spark_parts, names=list(names), release=release)
-    schema = import_module("pyspark.sql.types").StructType(
-        [_spark_field(field, fields.get(field.name)) for field in result]
-    )
-    return columns.mapInArrow(part, schema)
+    return columns.mapInArrow(part, _spark_schema(result, fields))
+
+
+def _spark_schema(result: Any, fields: Mapping[str, Any]) -> Any:
+    """Return the Spark types of a result, which are those of the columns of that name."""
+    types = import_module("pyspark.sql.types")
+    return types.StructType([_spark_field(field, fields.get(field.name)) for field in result])
 
 
 def _no_spark_rows(fields: Sequence[Any]) -> Any:
@@ -381,6 +400,213 @@ _PLANS: dict[str, Plan] = {
     "dask": _on_dask,
     "spark": _on_spark,
     "ibis": _on_ibis,
+}
+
+
+# ------------------------------------------------------------- all rows of a number at once
+
+
+def summed(X: Any, by: Sequence[str], of: Sequence[str] = ()) -> dict[str, Array]:
+    """Return how many rows ("n") have equal numbers, ascending, and the sums of others; one query.
+
+    Raises
+    ------
+    ValueError
+        If there are more groups than are fetched.
+    """
+    sums = [nw.len().alias("n"), *(nw.col(name).sum() for name in of)]
+    grouped = _numbers_of(X, [*by, *of]).group_by(*by).agg(*sums)
+    found = _in_memory(grouped.head(MOST_CELLS + 1), [*by, "n", *of])
+    if len(found["n"]) > MOST_CELLS:
+        raise ValueError(
+            f"known columns have more than {MOST_CELLS:,} different combinations with secrets, the "
+            "most that are fetched from an engine; bin or merge them, or read X into memory."
+        )
+    order = np.lexsort([found[name] for name in by[::-1]])
+    return {name: numbers[order] for name, numbers in found.items()}
+
+
+def numbers_up_to(X: Any, name: str, limit: int) -> Array:
+    """Return the numbers of a column of a lazy table that are no more than that; one query."""
+    return _in_memory(_numbers_of(X, [name]).filter(nw.col(name) <= limit), [name])[name]
+
+
+def at_ranks(
+    X: Any, by: Sequence[str], number: str, interval: str, wanted: Mapping[Any, Array]
+) -> dict[Any, Array]:
+    """Return the numbers that come at some places of groups of rows; two queries.
+
+    Parameters
+    ----------
+    X : lazy table
+    by : sequence of str
+        Columns of whole numbers, whose values are a group.
+    number, interval : str
+        Columns of whole numbers, and of intervals of them, in their order.
+    wanted : mapping of ndarray of int
+        Places by groups, from 0.
+    """
+    counts = summed(X, [*by, interval])
+    within: dict[Any, tuple[Array, Array]] = {}
+    for group, places in wanted.items():
+        here = np.logical_and.reduce([counts[n] == k for n, k in zip(by, group, strict=True)])
+        ends = np.cumsum(counts["n"][here])
+        at = np.searchsorted(ends, places, side="right")
+        within[group] = counts[interval][here][at], places - (ends - counts["n"][here])[at]
+    looked = np.unique(np.concatenate([intervals for intervals, _ in within.values()])).tolist()
+    names = [*by, interval, number]
+    rows = _in_memory(_numbers_of(X, names).filter(nw.col(interval).is_in(looked)), names)
+    found = {}
+    for group, (intervals, steps) in within.items():
+        here = np.logical_and.reduce([rows[n] == k for n, k in zip(by, group, strict=True)])
+        order = np.argsort(rows[number][here])
+        ascending, of = rows[number][here][order], rows[interval][here][order]
+        found[group] = ascending[np.searchsorted(of, intervals) + steps]
+    return found
+
+
+def _numbers_of(X: Any, names: Sequence[str]) -> nw.LazyFrame[Any]:
+    table = lazy_table(X)
+    return table.frame.select(*(table.column(name).alias(name) for name in names))
+
+
+def _in_memory(frame: nw.LazyFrame[Any], names: Sequence[str]) -> dict[str, Array]:
+    found = collected(frame)
+    return {name: found[name].cast(nw.Int64).to_numpy() for name in names}
+
+
+def together(X: Any, number: str, n_numbers: int, release: Release, rank: str = "") -> Any:
+    """Return the lazy table of what ``release`` makes of all rows of each number at once.
+
+    polars, Dask and Spark compute it whenever it is asked for. DuckDB sorts the rows by their
+    numbers once, Ibis is asked for one number after the other (a scan each), and what is made of
+    them lies in an unnamed file.
+
+    Parameters
+    ----------
+    X : lazy table
+    number : str
+        A column of numbers below ``n_numbers``.
+    release : callable
+        From a table of the columns of X to one of others.
+    rank : str, optional
+        A column of the result, by whose numbers rows are ordered, and which is dropped.
+    """
+    return _TOGETHER[engine_of(X)](X, number, n_numbers, release, rank)
+
+
+def _together_on_polars(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
+    polars = import_module("polars")
+    schema = release(polars.DataFrame(schema=X.collect_schema())).schema
+    part = partial(_polars_part, release=release, schema=schema)
+    made = X.group_by(number).map_groups(part, schema=schema)
+    names = schema.names()
+    kept = [k for k, name in enumerate(names) if name != rank]
+    return made.sort(rank).select(polars.nth(*kept)) if rank else made
+
+
+def _together_on_dask(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
+    like = release(pd.DataFrame({name: pd.Series(dtype=X.dtypes[name]) for name in X.columns}))
+    like.index = pd.Index([], dtype=X.index.dtype, name=X.index.name)
+    part = partial(_dask_groups, number=number, release=release, dtypes=dict(like.dtypes))
+    rows = X.shuffle(on=number, npartitions=n)
+    made = rows.map_partitions(part, meta=like, align_dataframes=False)
+    if not rank:
+        return made
+    mixed = made.shuffle(on=rank, npartitions=X.npartitions)
+    return mixed.map_partitions(_in_order, rank, meta=like.drop(columns=rank))
+
+
+def _dask_groups(
+    frame: pd.DataFrame, number: str, release: Release, dtypes: dict[str, Any]
+) -> pd.DataFrame:
+    """Release all rows of some numbers; called in a worker."""
+    groups = [_dask_part(rows, release, dtypes) for _, rows in frame.groupby(number)]
+    return pd.concat(groups) if groups else _dask_part(frame, release, dtypes)
+
+
+def _in_order(part: pd.DataFrame, rank: str) -> pd.DataFrame:
+    return part.sort_values(rank).drop(columns=rank)
+
+
+def _together_on_spark(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
+    fields = list(X.schema.fields)
+    numbers = [str(k) for k in range(len(fields))]
+    result = release(_no_spark_rows(fields)).schema
+    known = {field.name: field for field in fields}
+    schema = _spark_schema(result, known)
+    names = list(X.columns)
+
+    def part(table):  # type: ignore[no-untyped-def]  # Spark reads the signature
+        return release(table.rename_columns(names))
+
+    by_place = X.toDF(*numbers).groupBy(numbers[X.columns.index(number)])
+    made = by_place.applyInArrow(part, schema)
+    if not rank:
+        return made
+    places = [str(k) for k in range(len(result.names))]
+    last = places[result.names.index(rank)]
+    mixed = made.toDF(*places).repartition(n, last).sortWithinPartitions(last)
+    return mixed.drop(last).toDF(*(name for name in result.names if name != rank))
+
+
+def _together_on_duckdb(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
+    duckdb, place = import_module("duckdb"), X.columns.index(number) + 1
+    rows = X.order(f"#{place}").to_arrow_reader(_FETCHED)
+    made = _spooled(_of_each(rows, number), release(rows.schema.empty_table()).schema, release)
+    rows = duckdb.from_arrow(made)
+    if not rank:
+        return rows
+    ordered = rows.order(f"#{made.column_names.index(rank) + 1}")
+    kept = [(f"#{k}", name) for k, name in enumerate(made.column_names, 1) if name != rank]
+    return selected(ordered, kept)
+
+
+def _together_on_ibis(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
+    schema = release(X.schema().to_pyarrow().empty_table()).schema
+    each = (X.filter(X[number] == k).to_pyarrow() for k in range(n))
+    made = _spooled((some for some in each if len(some)), schema, release)
+    table = import_module("ibis").memtable(made)
+    return table.order_by(rank).drop(rank) if rank else table
+
+
+_FETCHED = 1 << 16  # rows
+
+
+def _spooled(tables: Iterator[Any], schema: Any, release: Release) -> Any:
+    """Return what is made of some tables, one after the other, as a table in an unnamed file."""
+    pyarrow = import_module("pyarrow")
+    with TemporaryFile() as file:  # which the system may take out of memory
+        with pyarrow.ipc.new_file(pyarrow.PythonFile(file, "w"), schema) as writer:
+            for rows in tables:
+                writer.write_table(release(rows).cast(schema))
+        file.flush()
+        mapped = pyarrow.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ))
+    return pyarrow.ipc.open_file(pyarrow.BufferReader(mapped)).read_all()
+
+
+def _of_each(batches: Any, number: str) -> Iterator[Any]:
+    """Yield the rows of each number as a table, given batches that are ordered by it."""
+    pyarrow = import_module("pyarrow")
+    held: list[Any] = []
+    for batch in batches:
+        numbers = batch.column(number).to_numpy()
+        starts = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+        for start, stop in pairwise(starts):
+            if held and stop > start and held[-1].column(number)[0].as_py() != numbers[start]:
+                yield pyarrow.Table.from_batches(held)
+                held = []
+            held += [batch.slice(start, stop - start)] if stop > start else []
+    if held:
+        yield pyarrow.Table.from_batches(held)
+
+
+_TOGETHER: dict[str, Callable[..., Any]] = {
+    "polars": _together_on_polars,
+    "duckdb": _together_on_duckdb,
+    "dask": _together_on_dask,
+    "spark": _together_on_spark,
+    "ibis": _together_on_ibis,
 }
 
 
