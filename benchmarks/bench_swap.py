@@ -160,6 +160,6 @@ def _size(n, limit):
     row = alone(f"swap of {n:,} x 10", seconds, f"memory {share:.1f} inputs", limit=limit)
     print(row, flush=True)
     return row | {
-        "reached": seconds <= limit and share <= 3.0,
+        "reached": bool(seconds <= limit and share <= 3.0),
         "target": f"<= {limit:g} s, 3 inputs",
     }
