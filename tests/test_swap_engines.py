@@ -293,6 +293,19 @@ def test_what_needs_rows_in_memory_is_refused_in_a_sentence(polars):
         swap_of().fit(polars(TABLE.assign(client=TABLE["client"] // 2)))
     with pytest.raises(ValueError, match="looks like an identifier"):
         swap_of(ids=None).fit(X)
+    dated = TABLE.assign(day=pd.date_range("2020-01-01", periods=N_ROWS))
+    with pytest.raises(TypeError, match="column 'day' has type Datetime"):
+        swap_of(ids=["client", "day"]).fit(polars(dated))
+
+
+def test_a_task_that_fails_leaves_the_connection_of_duckdb_to_others(duckdb, monkeypatch):
+    swap, X = swap_of().fit(TABLE), duckdb(TABLE)
+    release = PufferfishRelease.from_json(swap.to_json())
+    with monkeypatch.context() as patch:
+        patch.setattr(RowExchange, "permutation", None)
+        with pytest.raises(ValueError, match="some rows hold values"):
+            keyed(release, X)
+    assert len(computed(keyed(release, X))) == N_ROWS
 
 
 def test_a_second_release_of_the_same_people_is_refused_unless_it_is_the_same(polars):

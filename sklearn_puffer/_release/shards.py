@@ -28,6 +28,7 @@ from sklearn_puffer._tables import (
     Name,
     Table,
     frame_table,
+    lazy_table,
     plans,
     row_hashes,
 )
@@ -136,6 +137,8 @@ class EngineRows:
         moving = (column.name for column in exchange.columns)
         wanted = {*moving, *exchange.ids, *exchange.strata, *exchange.secret.names, keyed[2]}
         self._names = [name for name in plans.lazy_names(X) if name in wanted]
+        for name in exchange.ids:
+            lazy_table(X).check_type(name)
         added: dict[str, str] = {}
         for name in _ADDED:
             added[name] = plans.free_name([*map(str, self._names), *added.values()], name)

@@ -552,8 +552,9 @@ def _together_on_spark(X: Any, number: str, n: int, release: Release, rank: str)
 
 def _together_on_duckdb(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
     duckdb, place = import_module("duckdb"), X.columns.index(number) + 1
-    rows = X.order(f"#{place}").to_arrow_reader(_FETCHED)
-    made = _spooled(_of_each(rows, number), release(rows.schema.empty_table()).schema, release)
+    with X.order(f"#{place}").to_arrow_reader(_FETCHED) as rows:  # and free for others
+        schema = release(rows.schema.empty_table()).schema
+        made = _spooled(_of_each(rows, number), schema, release)
     rows = duckdb.from_arrow(made)
     if not rank:
         return rows
