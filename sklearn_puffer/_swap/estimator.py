@@ -20,7 +20,6 @@ from sklearn_puffer._release import (
     Draw,
     EngineRows,
     FitRows,
-    FittedMechanism,
     Guarantee,
     Keying,
     LearntMechanism,
@@ -387,10 +386,10 @@ class PufferfishSwap(TableRelease):
         return self._transformed(X, keying, on_drift, sensitive_features)
 
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
-        mechanism, rules = self._mechanism(), self._fitted.rules
+        mechanism: Any = self._fitted.mechanism
         keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
         draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
-        whole, rows, solved = mechanism.exchanged(table, rules, draw)
+        whole, rows, solved = mechanism.exchanged(table, self._fitted.rules, draw)
         told = _told(self.sensitive, order_told(rows_of(table, None), [mechanism.secret_of(rows)]))
         if self.random_state is not None:
             told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
@@ -399,7 +398,8 @@ class PufferfishSwap(TableRelease):
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         rows = EngineRows.keyed(self._fitted, X, keying)
-        figures = Figures.merged(self._mechanism(), rows.people, rows.figures())
+        mechanism: Any = self._fitted.mechanism
+        figures = Figures.merged(mechanism, rows.people, rows.figures())
         self._show(figures, [*_told(self.sensitive, RowOrder()), *rows.told()])
         return rows.plan(self)
 
@@ -408,20 +408,13 @@ class PufferfishSwap(TableRelease):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _mechanism(self) -> RowExchange:
-        mechanism = self._fitted.mechanism
-        assert isinstance(mechanism, RowExchange)
-        return mechanism
-
     def _show(self, figures: Figures, told: Sequence[str]) -> None:
         """Set what is said of the rows that were exchanged last."""
         before = self._fitted.certificate
         name = next(iter(self.secret_pairs_))
         certificate = figures.certificate(name, before.n_columns, told, self._fitted.rules.groups)
-        fitted = FittedMechanism(self._fitted.rules, self._fitted.mechanism, certificate)
-        self._fitted = replace(
-            fitted, certificate=replace(certificate, fingerprint=fitted.fingerprint())
-        )
+        self._fitted = replace(self._fitted, certificate=certificate)
+        self.certificate_ = replace(certificate, fingerprint=self._fitted.fingerprint())
         for attribute, value in _shown(figures).items():
             setattr(self, attribute, value)
 
@@ -535,10 +528,8 @@ class LearntSwap(LearntMechanism):
 def _shown(figures: Figures) -> dict[str, Any]:
     labels = figures.mechanism.secret.labels
     shares = figures.flows / np.maximum(figures.sizes(), 1)[:, None]
-    flows = {
-        label: dict(zip(labels, row, strict=True))
-        for label, row in zip(labels, shares, strict=True)
-    }
+    rows = (dict(zip(labels, row, strict=True)) for row in shares)
+    flows = dict(zip(labels, rows, strict=True))
     stays = dict(zip(labels, figures.stays(), strict=True))
     return {"flows_": named_frame(flows, labels), "stays_": series(stays, "stays")}
 

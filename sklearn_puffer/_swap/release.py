@@ -70,7 +70,7 @@ from sklearn_puffer._swap.certificate import (
     ExchangeFacts,
     terms,
 )
-from sklearn_puffer._swap.exchange import PART, Draws, cut, drawn_flows, exchanged
+from sklearn_puffer._swap.exchange import PART, cut, drawn_flows, exchanged
 from sklearn_puffer._swap.program import (
     ROW,
     Budget,
@@ -149,17 +149,9 @@ class SwapRows:
     digests: IntArray
 
     @classmethod
-    def of(
-        cls,
-        columns: Mapping[Name, Values],
-        seen: Sequence[IntArray],
-        known: IntArray,
-        marks: IntArray,
-        group: IntArray | None,
-        points: Points,
-    ) -> SwapRows:
-        """Return rows, or groups of rows with one secret each."""
-        rows = columns, seen, known, marks, group
+    def of(cls, points: Points, rows: tuple[Any, Any, Any, Any, Any]) -> SwapRows:
+        """Return rows, whose first fields are given, or groups of rows with one secret each."""
+        _, seen, known, marks, group = rows
         if group is None:
             alone = np.arange(len(marks))[:, None]
             return cls(*rows, alone, points, seen[-1], known, seen[0])
@@ -291,7 +283,7 @@ class RowExchange(Mechanism):
             group = group_codes(table, self.group)
             check_one_secret(group, self.group, {" and ".join(map(str, self.secret.names)): codes})
         strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
-        return SwapRows.of(columns, [digests, of_known, codes], strata, marks, group, points)
+        return SwapRows.of(points, (columns, [digests, of_known, codes], strata, marks, group))
 
     def check_alone(self, n_marks: int, n_rows: int) -> None:
         """Refuse rows that share their ids with others, unless these are exchanged together."""
@@ -418,7 +410,7 @@ class RowExchange(Mechanism):
         return whole, rows, solved
 
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
-        """Return whose row each person receives."""
+        """Return whose row each person receives; the people of a shard are in random order."""
         received = np.arange(len(rows.codes))
         for each in counted([each for each in solved if each.moves], "strata exchanged"):
             parts = cut(each.groups, rows.points.axes(), each.parts)
@@ -426,23 +418,12 @@ class RowExchange(Mechanism):
             told = [(flow.sizes, flow.flows, flow.others) for flow in flows]
             draws = lots.of(np.concatenate(each.groups), each.people, told)
             for flow, part in zip(flows, parts, strict=True):
-                self._exchange(flow, part, rows.points, draws, received)
+                people = np.concatenate(part)
+                numbered = np.split(np.arange(len(people)), np.cumsum([*map(len, part)])[:-1])
+                costs = rows.points.taken(people).between if self.matching == "nearest" else None
+                moving = drawn_flows(flow, draws)
+                received[people] = people[exchanged(numbered, *moving, costs, draws)]
         return received
-
-    def _exchange(
-        self,
-        flows: Exchange,
-        groups: Sequence[Array],
-        points: Points,
-        draws: Draws,
-        received: Array,
-    ) -> None:
-        """Say whose rows the people of a part receive, who are in random order."""
-        people = np.concatenate(groups)
-        numbered = np.split(np.arange(len(people)), np.cumsum([*map(len, groups)])[:-1])
-        costs = points.taken(people).between if self.matching == "nearest" else None
-        whole, moved = drawn_flows(flows, draws)
-        received[people] = people[exchanged(numbered, whole, moved, costs, draws)]
 
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
         """Return the figures of some rows as a text, which `Figures.merged` reads."""
@@ -586,17 +567,11 @@ class Figures:
             for problem, exchange, _ in each.pieces
             for s, t, d in problem.apart()
         )
-        return cls(
-            mechanism,
-            people,
-            len(rows.marks),
-            flows,
-            others,
-            np.array([_loss(mechanism, solved, k) for k in range(len(mechanism.pairs))]),
-            max(inside, default=0.0),
-            any(_changes(rows, each) for each in solved),
-            _utilities(mechanism, rows, solved),
-        )
+        losses = np.array([_loss(mechanism, solved, k) for k in range(len(mechanism.pairs))])
+        told = flows, others, losses, max(inside, default=0.0)
+        changes = any(_changes(rows, each) for each in solved)
+        utility = _utilities(mechanism, rows, solved)
+        return cls(mechanism, people, len(rows.marks), *told, changes, utility)
 
     @classmethod
     def merged(cls, exchange: RowExchange, people: IntArray, texts: Sequence[str]) -> Figures:
@@ -613,17 +588,10 @@ class Figures:
         flows, others, losses = (
             np.array([part[name] for part in parts]) for name in ("flows", "others", "losses")
         )
-        return cls(
-            exchange,
-            people,
-            sum(n_rows),
-            flows.sum(axis=0),
-            others.sum(axis=0),
-            losses.max(axis=0),
-            max(part["insider_loss"] for part in parts),
-            any(part["changes"] for part in parts),
-            utility,
-        )
+        told = flows.sum(axis=0), others.sum(axis=0), losses.max(axis=0)
+        inside = max(part["insider_loss"] for part in parts)
+        changes = any(part["changes"] for part in parts)
+        return cls(exchange, people, sum(n_rows), *told, inside, changes, utility)
 
     def text(self) -> str:
         """Return the figures of a part of a table as JSON; see `merged`."""
