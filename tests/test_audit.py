@@ -17,18 +17,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
-from sklearn_puffer._review.attack import RowSplit, with_copies
 from sklearn_puffer._review.exact_tests import (
     Budget,
     Counts,
+    RowSplit,
     findable,
     lower,
     p_value,
     rows_needed,
     upper,
 )
-from sklearn_puffer._review.measured import Task, reidentified, task_figures
-from sklearn_puffer._review.readers import averaged
+from sklearn_puffer._review.findings import reidentified, task_figures
+from sklearn_puffer._review.measured import Task
+from sklearn_puffer._review.readers import averaged, with_copies
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),

@@ -21,11 +21,12 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
 from sklearn_puffer._review import candidates, measured
-from sklearn_puffer._review.attack import boosted, seen
-from sklearn_puffer._review.candidates import Candidate, Measurer
+from sklearn_puffer._review.candidates import Candidate
 from sklearn_puffer._review.exact_tests import Budget
-from sklearn_puffer._review.measured import Attacked, area
-from sklearn_puffer._review.plan import Row, ranked
+from sklearn_puffer._review.given import Secrets
+from sklearn_puffer._review.measured import Measurer, area
+from sklearn_puffer._review.plan import Attacked, Row, ranked
+from sklearn_puffer._review.readers import boosted, seen
 from sklearn_puffer._tables import recoded
 from sklearn_puffer.datasets import make_people
 
@@ -64,8 +65,8 @@ def labels_of(found):
 def quick_attackers():
     """Attack by fewer trees than a plan does, which are quick and find what is plain to see."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "attackers_of", lambda _: {"boosted": boosted(5)})
-        patch.setattr(candidates, "boosted", lambda _: boosted(5))
+        patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
+        patch.setattr(measured, "boosted", lambda _: boosted(5))
         yield
 
 
@@ -590,7 +591,7 @@ def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess(both_ways, 
         codes = rng.integers(0, 3, 240)
         order = shuffle(np.arange(240), random_state=seed)
         halves = np.sort(order[:120]), np.sort(order[120:])
-        own = measured.Secrets("s", ["x", "y", "z"], codes)
+        own = Secrets("s", ["x", "y", "z"], codes)
         own = replace(own, pairs=measured.pairs_to_attack(own, halves))
         given = seen(rows, ["a", "b"])
         rounds = [halves, halves[::-1]] if both_ways else [halves]

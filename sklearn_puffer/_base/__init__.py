@@ -60,6 +60,7 @@ from sklearn_puffer._base.numerics import (
     UNIT,
     coarse_up,
     log_sum,
+    percent_at_most,
     quotient_rounded_up,
     rounded_down,
     rounded_up,

@@ -71,6 +71,13 @@ class Section:
     sentences: Sequence[str] = ()
     picture: Bars | None = None
 
+    def record(self) -> dict[str, Any]:
+        """Return the section for JSON."""
+        head, *rows = (list(row) for row in self.cells) if self.cells else [None]
+        table = None if head is None else {"columns": head, "rows": rows}
+        sentences = list(self.sentences)
+        return {"title": self.title, "note": self.note, "table": table, "sentences": sentences}
+
     def lines(self) -> list[str]:
         """Return the section as lines of text."""
         return [

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_puffer._base.arguments import FloatArray, Integers
-from sklearn_puffer._base.numerics import ULP
+from sklearn_puffer._base.numerics import ULP, percent_at_most
 
 
 class ShiftLosses(Protocol):
@@ -243,6 +243,26 @@ class Notion(ABC):
             Between .5 and 1.
         """
         return 1.0
+
+    def example(self) -> str:
+        """Return what it means for a reader to whom two secrets are equally probable.
+
+        Returns
+        -------
+        str
+            A sentence or two, with the `best_guess` rounded up.
+        """
+        most, told = percent_at_most(self.best_guess()), self.to_dict()
+        if told["delta"] == 0.0 and told["alpha"] is None:
+            return (
+                "For example: if two secrets were equally probable to a reader before, an even "
+                f"chance becomes at most {most}, whatever is released."
+            )
+        return (
+            "For example: if two secrets are equally probable to a reader before the release, a "
+            f"guess afterwards is right at most {most} of the time. Single releases may tell more, "
+            "but seldom."
+        )
 
     @abstractmethod
     def for_distribution(self, ratio: float) -> Notion:

@@ -377,3 +377,12 @@ def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
         return True, call()
     except BaseException as error:  # raised again by whoever waits
         return False, error
+
+
+def percent_at_most(share: float) -> str:
+    """Return a share as a percentage, rounded up: a bound stays one.
+
+    >>> percent_at_most(0.7310586), percent_at_most(1.0)
+    ('73.2 %', '100.0 %')
+    """
+    return f"{min(math.ceil(share * 1000.0) / 10.0, 100.0):.1f} %"

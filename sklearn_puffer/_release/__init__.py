@@ -72,6 +72,8 @@ from sklearn_puffer._release.mechanism import (
     TableRules,
     Terms,
     keyed_context,
+    left_open,
+    not_promised,
 )
 from sklearn_puffer._release.out_of_memory import (
     check_stream,

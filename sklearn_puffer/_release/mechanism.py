@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from sklearn_puffer._base import digest, listed
+from sklearn_puffer._base import digest, listed, shown
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.drift import Margin, Watch
@@ -434,3 +434,37 @@ class LearntMechanism(ABC):
             fitted.certificate, assumptions=assumptions, fingerprint=fitted.fingerprint()
         )
         return replace(fitted, certificate=certificate)
+
+
+def left_open(release: Any) -> list[str]:
+    """Return what is not guaranteed by these settings in particular."""
+    certificate, rules = release.certificate_, release._fitted.rules
+    passed = ", ".join(map(shown, rules.passed))
+    applies = {
+        f"{passed}: passed through and NOT protected; what they tell about a secret by themselves "
+        "is not hidden.": bool(rules.passed),
+        "Columns, or groups of them, are taken as independent given the secret. If they are not, "
+        "the row as a whole may tell more.": certificate.dependence != "joint",
+        "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
+        "With a delta (or an order alpha) single releases may tell more than a factor of "
+        "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
+    }
+    return [sentence for sentence, true in applies.items() if true]
+
+
+def not_promised(release: Any) -> list[str]:
+    """Return what no settings guarantee, first of the mechanism."""
+    certificate = release.certificate_
+    grouped = getattr(certificate, "groups", None) is not None
+    combined = any(isinstance(pair.secret, tuple) for pair in certificate.pairs)
+    each = "Combinations of several sensitive columns are not secrets; each is protected by itself."
+    return [
+        *release._fitted.mechanism.terms(release).left_out,
+        f"The guarantee is about one {'group of rows' if grouped else 'row'}.",
+        "What the released columns tell of the population is not covered: that people who work "
+        "long hours are often of one department can still be learnt.",
+        "Other columns are not covered, nor whether a person is in the table at all.",
+        *([] if combined else [each]),
+        "The number of rows, their order, their index and the types of columns are released "
+        "unchanged. Refusals and warnings may depend on the rows.",
+    ]

@@ -31,14 +31,16 @@ from sklearn_puffer._release import (
     TableRelease,
     group_codes,
 )
-from sklearn_puffer._review.attack import CHOOSE, TRAIN, Groups, RowSplit, attackers_of, seen
 from sklearn_puffer._review.exact_tests import (
+    CHOOSE,
+    TRAIN,
     Attack,
     Budget,
     Counts,
     Field,
     Question,
     Reader,
+    RowSplit,
     attacks_of,
     corrected,
     p_value,
@@ -48,32 +50,34 @@ from sklearn_puffer._review.findings import (
     CONTROL,
     Audit,
     Peer,
+    Survived,
+    correlations,
+    margins,
+    pair_names,
+    reidentified,
+    task_figures,
+)
+from sklearn_puffer._review.given import (
     check_aligned,
     chosen_rows,
     frame_of,
-    pair_names,
     pairs_of,
     peers_of,
     secrets_in,
 )
-from sklearn_puffer._review.measured import (
-    Secrets,
-    Survived,
-    Task,
-    correlations,
-    margins,
-    reidentified,
-    task_figures,
-    task_of,
-)
+from sklearn_puffer._review.measured import Task, task_of
 from sklearn_puffer._review.readers import (
+    Groups,
     Release,
+    Secrets,
+    attackers_of,
     averaged,
     averaging,
     covered,
     equal_rows,
     fresh,
     joining,
+    seen,
 )
 from sklearn_puffer._tables import (
     Name,

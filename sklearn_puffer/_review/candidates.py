@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from time import monotonic
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils import shuffle
 
 from sklearn_puffer._base import (
-    Array,
     __version__,
     check_count,
     check_positive,
@@ -27,7 +22,6 @@ from sklearn_puffer._base import (
     listed,
     listening,
     meant,
-    on_one_line,
     quoted,
     shown,
     utc_now,
@@ -35,34 +29,21 @@ from sklearn_puffer._base import (
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.attack import Groups, attackers_of, boosted, seen
 from sklearn_puffer._review.exact_tests import Budget
+from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, Named, flat, secrets_of
 from sklearn_puffer._review.measured import (
-    Attacked,
-    Secrets,
-    Task,
+    Measurer,
+    Parts,
+    checked_share,
     known_rows,
-    secrets_of,
     task_of,
 )
-from sklearn_puffer._review.plan import ColumnFacts, Plan, Row, is_useful, ranked
+from sklearn_puffer._review.plan import Plan, Row, is_useful, ranked
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import (
     Name,
-    Table,
-    Values,
-    bins_of,
     check_few,
-    date_columns,
-    edges_of,
-    first_values,
     frame_table,
-    hardly_repeats,
-    has_row_labels,
-    identifier_kind,
-    present,
-    public_columns,
-    resolve,
 )
 from sklearn_puffer.accounting import MAX_CELLS
 
@@ -197,7 +178,7 @@ class Wanted:
         if kind is PufferfishSwap and asked.get("max_group") == "count":
             asked["max_group"] = None  # the largest of the table
         if kind is PufferfishSwap and isinstance(asked.get("sensitive"), list):
-            asked["sensitive"] = _flat(asked["sensitive"])  # it protects their combinations
+            asked["sensitive"] = flat(asked["sensitive"])  # it protects their combinations
         if kind is PufferfishNoiser and asked.get("known") is not None:
             asked["public"] = [*asked["public"], *asked["known"]]
             asked["known"] = tuple(asked["known"])  # which are known together
@@ -216,12 +197,6 @@ class Wanted:
         return {"missing": missing, "unknown": "nearest"}
 
 
-def _flat(units: Sequence[Any]) -> list[Name]:
-    """Return the columns of which combinations consist."""
-    parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
-    return list(dict.fromkeys(name for part in parts for name in part))
-
-
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters of some estimator that hold for all candidates, after a check of names."""
     kinds = (PufferfishMicroaggregator, PufferfishSwap, PufferfishNoiser)
@@ -236,546 +211,10 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a caller says of columns.
-
-    Attributes
-    ----------
-    roles : mapping
-        The use of columns that are not released: sensitive ones, those that stay with people.
-    public : collection of names or None
-        The columns to release, proposed whatever they look like; None for all that suit.
-    dates : collection of names
-        Columns of dates, times and durations.
-    orders : mapping
-        The declared values of some columns, as in ``categories=``.
-    """
-
-    roles: Mapping[Name, str]
-    public: Collection[Name] | None = None
-    dates: Collection[Name] = ()
-    orders: Mapping[Any, Any] = field(default_factory=dict)
-
-    def fact(self, table: Table, name: Name) -> ColumnFacts:
-        """Return what a column is."""
-        role = self.roles.get(name)
-        try:
-            fact = self._read(name, first_values(table, name))
-        except (TypeError, ValueError) as error:
-            return ColumnFacts(name, role or "leave out", "unreadable", remark=str(error))
-        if role:
-            return replace(fact, use=role, remark="")
-        if self.public is not None and name not in self.public:
-            return ColumnFacts(name, "not asked for", fact.kind)
-        return fact
-
-    def _read(self, name: Name, values: Values) -> ColumnFacts:
-        """Return what a column is and whether it suits; text that identifies people never does."""
-        kind, remark, suits = _judged(values, ordered=name in self.orders)
-        if name in self.dates:
-            kind, remark, suits = "date", _DATES, False
-        named = self.public is not None and name in self.public
-        suits = suits or (named and kind not in ("nothing", "unreadable", "text"))
-        counts = {"distinct": len(np.unique(present(values))), "missing": values.n_missing}
-        return ColumnFacts(name, "release" if suits else "leave out", kind, **counts, remark=remark)
-
-
-_DATES = "name it in public= if dates are to be released"
-_KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
-
-
-def _kind(values: Values, *, ordered: bool) -> str:
-    if ordered or values.ordered:
-        return "order"
-    return _KINDS.get(values.kind, "category")
-
-
-def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
-    """Return what a column is, what there is to say of it, and whether it suits a release."""
-    data = present(values)
-    if not len(data):
-        return "nothing", "every value is missing", False
-    if values.kind == "float" and not np.isfinite(data).all():
-        return "unreadable", "it contains infinity; drop or replace such values", False
-    kind, n = _kind(values, ordered=ordered), len(np.unique(data))
-    what = identifier_kind(values)
-    if what == "date":
-        return "date", _DATES, False
-    if what == "text" or (what and not ordered):
-        remark = f"{n} different values in {len(data)} rows look like an identifier"
-        if what == "text":
-            return "text", remark, False
-        return "identifier", f"{remark}; name it in public= if it is to be released", False
-    if n == 1 and values.missing is None:
-        return "constant", "it has one value only, and tells nothing", True
-    few = kind not in ("number", "whole number") or not hardly_repeats(n, len(values))
-    return kind, "" if few else "hardly repeats: noise needs bins", True
-
-
-@dataclass(frozen=True)
-class Named:
-    """Which columns a plan protects, releases and leaves where they are.
-
-    Attributes
-    ----------
-    facts : tuple of ColumnFacts
-    public, ids, known, grouping : list of names
-    task : str, int or None
-    """
-
-    facts: tuple[ColumnFacts, ...]
-    public: list[Name]
-    ids: list[Name]
-    known: list[Name]
-    grouping: list[Name]
-    task: Name | None
-
-    @classmethod
-    def of(
-        cls,
-        frame: Any,
-        hidden: Sequence[Name],
-        asked: Mapping[str, Any],
-        orders: Mapping[Any, Any],
-    ) -> Named:
-        """Return the columns of a table, by what a caller asks: public, task, ids, known, groups.
-
-        Raises
-        ------
-        ValueError
-            If a column has two roles, or none is left to release.
-        """
-        table = frame_table(frame)
-        names = {
-            role: [] if asked[role] is None else resolve(asked[role], table.names, role)
-            for role in ("ids", "known", "task", "groups")
-        }
-        roles: dict[Name, tuple[str, str]] = dict.fromkeys(hidden, ("sensitive", "sensitive"))
-        uses = {"ids": _STAYS, "known": _STAYS, "task": "not asked for", "groups": "not asked for"}
-        public = public_columns(asked["public"], table.names, hidden)
-        named = None if asked["public"] is None else public
-        for role, columns in [*names.items(), ("public", named or [])]:
-            for name in columns:
-                if role == "task" and roles.get(name, ("",))[0] == "known":
-                    continue  # a label that readers know
-                if name in roles:
-                    raise ValueError(_twice(role, name, roles[name][0]))
-                if role != "public":
-                    roles[name] = role, uses[role]
-        dates = date_columns(frame)
-        own = Asked({name: use for name, (_, use) in roles.items()}, named, dates, orders)
-        facts = tuple(own.fact(table, name) for name in table.names)
-        released = [fact.name for fact in facts if fact.use == "release"]
-        if not released:
-            raise ValueError(
-                "no column is proposed for the release: each is sensitive, a task, stays with "
-                "people, or looks like an identifier or a date; name those to release in public=."
-            )
-        task = names["task"][0] if names["task"] else None
-        return cls(facts, released, names["ids"], names["known"], names["groups"], task)
-
-    def read(self) -> list[ColumnFacts]:
-        """Return the columns that a release shows, but for ids."""
-        shown_names = {*self.public, *self.known}
-        return [fact for fact in self.facts if fact.name in shown_names]
-
-
-_STAYS = "stays with people"
-
-
-def _twice(role: str, name: Name, other: str) -> str:
-    if role == "public" and other == "task":
-        role, other = other, "released"
-    if role == "task":
-        return (
-            f"task={quoted(name)} is also {other}, so that its score would say nothing of the "
-            f"other columns; name another column, or take it out of the {other} ones."
-        )
-    return f"column {quoted(name)} is named in {other}= and in {role}=; name it in one."
-
-
-SMALL = 1_000  # rows, below which all of them are measured, a fold at a time
-FOLDS = 5
-_MEASURED = 8_000
-_SHARE = 0.4  # of a larger table
-_RARE = 400  # rows of a rare secret that are measured
-_REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
-
-
 # ---------------------------------------------------------------------------------- which rows
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Which rows are fitted and which are measured.
-
-    Attributes
-    ----------
-    fitted, held : DataFrame
-        The same rows where there are folds.
-    fitted_groups, held_groups : ndarray or None
-        The group of each row.
-    folds : list of ndarray
-        Rows of ``held`` that are released by a fit of the others; none with a hold-out.
-    """
-
-    fitted: Any
-    held: Any
-    fitted_groups: Array | None = None
-    held_groups: Array | None = None
-    folds: Sequence[Array] = ()
-
-    @classmethod
-    def of(cls, frame: Any, holdout: Any, groups: Array | None, seed: int) -> Parts:
-        """Return the parts of a table: folds of a small one, a share of a large one.
-
-        Rows of a group lie in one part. ``holdout`` is "auto" or a share.
-        """
-        units = _groups_of(len(frame), groups)
-        order = shuffle(np.arange(len(units)), random_state=seed)
-        if isinstance(holdout, str) and len(frame) < SMALL:
-            folds = [units.rows(part) for part in np.array_split(order, FOLDS)]
-            return cls(frame, frame, groups, groups, folds)
-        share = _SHARE if isinstance(holdout, str) else float(holdout)
-        out = np.zeros(len(frame), dtype=bool)
-        out[units.rows(order[: round(share * len(units))])] = True
-        if groups is None:
-            return cls(frame[~out], frame[out])
-        return cls(frame[~out], frame[out], groups[~out], groups[out])
-
-    def fitting(self, max_rows: int | None, seed: int) -> Parts:
-        """Return the same with at most so many rows to fit, of groups all or none."""
-        if max_rows is None or len(self.fitted) <= max_rows or self.folds:
-            return self
-        units = _groups_of(len(self.fitted), self.fitted_groups)
-        order = shuffle(np.arange(len(units)), random_state=seed)
-        few = int((np.cumsum(units.wide.sizes[order]) <= max_rows).sum())
-        rows = units.rows(order[: max(few, 1)])
-        codes = None if self.fitted_groups is None else self.fitted_groups[rows]
-        return replace(self, fitted=self.fitted.iloc[rows], fitted_groups=codes)
-
-
-def _groups_of(n_rows: int, codes: Array | None) -> Groups:
-    """Return the groups of so many rows, each by itself where there are none."""
-    return Groups.of(np.arange(n_rows) if codes is None else codes)
-
-
-def _checked_share(holdout: Any) -> Any:
-    """Return a share of rows to hold out, or "auto"."""
-    if isinstance(holdout, str) and holdout == "auto":
-        return holdout
-    if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
-        raise ValueError(
-            f"holdout={quoted(holdout)} is no share of the rows between 0 and 1; give one such as "
-            '0.4, or "auto".'
-        )
-    return float(holdout)
-
-
-@dataclass(frozen=True, eq=False)
-class Measurer:
-    """What is measured of released rows, and on which of them.
-
-    Attributes
-    ----------
-    parts : Parts
-    columns, beside : sequence of names
-        The released columns, and those that readers know and that stay with people.
-    secrets : sequence of Secrets
-        Of the rows that are measured.
-    halves : tuple of ndarray
-        Rows of either half: attackers learn on one and are judged on the other.
-    task : Task or None
-    seed : int
-    groups : Groups or None
-        Of the rows that are measured.
-    whole : bool
-        Whether guarantees and attacks are about all rows of a group together.
-    """
-
-    parts: Parts
-    columns: Sequence[Name]
-    beside: Sequence[Name]
-    secrets: Sequence[Secrets]
-    halves: tuple[Array, Array]
-    task: Task | None
-    seed: int
-    groups: Groups | None = None
-    whole: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        parts: Parts,
-        columns: tuple[Sequence[Name], Sequence[Name]],
-        secrets: Sequence[Secrets],
-        task: Task | None,
-        seed: int,
-        *,
-        whole: bool,
-    ) -> Measurer:
-        """Return what measures the rows, some thousands of them, in two halves of whole groups."""
-        groups = _groups_of(len(parts.held), parts.held_groups)
-        chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
-        sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
-        halves = groups.rows(sides[0]), groups.rows(sides[1])
-        judged = _of_rows(secrets, groups.wide.first) if whole else secrets
-        pairs = [measured.pairs_to_attack(e, sides if whole else halves) for e in judged]
-        secrets = [
-            replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
-            for e, p in zip(secrets, pairs, strict=True)
-        ]
-        own = None if parts.held_groups is None else groups
-        return cls(parts, *columns, secrets, halves, task, seed, own, whole)
-
-    @property
-    def rounds(self) -> list[tuple[Array, Array]]:
-        """Which rows are learnt from, and which are judged; both ways in a small table."""
-        return [self.halves, self.halves[::-1]] if self.parts.folds else [self.halves]
-
-    def chance_width(self) -> float:
-        """Return how wide the 95 % interval of an attack on nothing is; NaN without an attack."""
-        wide = []
-        for secret in self.secrets:
-            counts = [np.bincount(secret.codes[half] + 1) for half in self.halves]
-            for i, j in secret.pairs:
-                few = min(counts, key=lambda of: min(of[i + 1], of[j + 1]))
-                wide.append(2.0 * measured.half_width(int(few[i + 1]), int(few[j + 1])))
-        return min(wide, default=math.nan)
-
-    def tried(self, candidate: Candidate) -> Row:
-        """Return what comes of a candidate; an error of its fit is a result, too."""
-        began = monotonic()
-        try:
-            estimator = candidate.fit(self.parts.fitted)
-            released = self.released(candidate, estimator)
-        except _REFUSALS as error:
-            reason = on_one_line(error)
-            return Row(candidate.label, candidate, "refused", reason, seconds=monotonic() - began)
-        seconds = monotonic() - began
-        row = self.measure(candidate.label, released)
-        certificate = estimator.certificate_
-        found = {"candidate": candidate, "estimator": estimator, "loss": certificate.loss}
-        return replace(row, **found, seconds=seconds).judged(holds=certificate.holds)
-
-    def released(self, candidate: Candidate, estimator: Any) -> Any:
-        """Return the measured rows as they would be released, the same each time."""
-        held, folds = self.parts.held, self.parts.folds
-        if not folds or candidate.exchanges:
-            return self._transformed(estimator, held)
-        frames = []
-        for fold in counted(folds, "folds"):
-            others = np.setdiff1d(np.arange(len(held)), fold)
-            fitted = candidate.fit(held.iloc[others])
-            frames.append(self._transformed(fitted, held.iloc[fold]))
-        return (
-            measured.stacked(frames).iloc[np.argsort(np.concatenate(folds))].reset_index(drop=True)
-        )
-
-    def _transformed(self, estimator: Any, rows: Any) -> Any:
-        drawn = copy.copy(estimator)
-        drawn.random_state = self.seed
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return drawn.transform(rows)
-
-    def raw(self) -> Row:
-        """Return the figures of the rows as they are."""
-        return self.measure("the rows as they are", self.parts.held)
-
-    def bare(self) -> Row:
-        """Return the figures of constants in the place of the columns, which tell nothing."""
-        held = self.parts.held
-        blank = measured.constants(held, self.columns)
-        for name in self.beside:
-            blank[name] = held[name]
-        row = self.measure("nothing but constants", blank, blind=not self.beside)
-        if self.beside:
-            return row
-        return replace(row, attack=Attacked("", "", "", "none", *[0.5] * 5))
-
-    def measure(self, label: str, released: Any, *, blind: bool = False) -> Row:
-        """Return the figures of released rows; ``blind`` where there is nothing to attack."""
-        held, names = self.parts.held, [*self.columns, *self.beside]
-        change, equal = measured.changes(held, released, self.columns)
-        part = np.sort(np.concatenate(self.halves))
-        after, before = (seen(frame.iloc[part], names) for frame in (released, held))
-        local, score = self.local(part), math.nan
-        if local.task is not None:
-            features = [name for name in names if name != local.task.name]
-            score = measured.task_score(local.task, before[features], after[features], local.halves)
-        return Row(
-            label,
-            change=change,
-            equal=float(equal.mean()),
-            rows_equal=float(equal.all(axis=1).mean()),
-            attack=None if blind else local.attacked(after, attackers_of(None)),
-            task=score,
-            groups=measured.groups(released, names),
-        )
-
-    def attacked(
-        self, rows: Any, attackers: Mapping[str, Any], *, copies: bool = True
-    ) -> Attacked | None:
-        """Return the best attack on released rows, or on groups of them; None where they are few.
-
-        ``rows`` is what `seen` returns of the rows that are measured.
-        """
-        secrets, groups = [each for each in self.secrets if each.pairs], self.groups
-        if not secrets:
-            return None
-        if groups is None or not self.whole:
-            codes = None if groups is None else groups.codes
-            return measured.attacked(
-                rows, secrets, self.rounds, attackers, copies=copies, groups=codes
-            )
-        rounds = [(groups.among(learn), groups.among(judge)) for learn, judge in self.rounds]
-        more = groups.attackers(attackers, list(rows.columns))
-        of_groups = _of_rows(secrets, groups.wide.first)
-        return measured.attacked(groups.seen(rows), of_groups, rounds, more, copies=copies)
-
-    def local(self, part: Array) -> Measurer:
-        """Return the same with rows numbered within the part that is measured."""
-        halves = np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])
-        return replace(
-            self,
-            secrets=_of_rows(self.secrets, part),
-            halves=halves,
-            task=None if self.task is None else self.task.of(part),
-            groups=None if self.groups is None else self.groups.of_rows(part),
-        )
-
-    def alone(self) -> dict[Name, float]:
-        """Return how much each released column tells by itself: the AUC of boosted trees."""
-        part = np.sort(np.concatenate(self.halves))
-        local = self.local(part)
-        rows = seen(self.parts.held.iloc[part], self.columns)
-        trees = {"boosted": boosted(60)}
-        found = {}
-        for name in counted(list(self.columns), "columns"):
-            attack = local.attacked(rows[[name]], trees, copies=False)
-            found[name] = 0.5 if attack is None else attack.auc
-        return found
-
-
-def _of_rows(secrets: Sequence[Secrets], rows: Array) -> list[Secrets]:
-    return [replace(secret, codes=secret.codes[rows]) for secret in secrets]
-
-
-def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
-    """Return groups of rows to measure: those of some thousand rows, and more of rare secrets."""
-    chosen = order[: _MEASURED * len(order) // int(groups.wide.sizes.sum())]
-    for secret in secrets:
-        codes = secret.codes[groups.wide.first]
-        for code in range(len(secret.labels)):
-            rare = order[codes[order] == code][:_RARE]
-            chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
-    return chosen
-
-
 # ---------------------------------------------------------------------------------- what is given
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """The rows that a plan is given, without those of rare secrets.
-
-    Attributes
-    ----------
-    frame, marked : DataFrame
-        The table, and the same with intervals for secrets that are read in bins.
-    codes : ndarray or None
-        The group of each row.
-    hidden : list of names
-        The sensitive columns.
-    units : list of names, and tuples of names
-        What is protected: a column, or a combination of some.
-    sensitive : list, or mapping to edges
-        The same, as an estimator takes them.
-    labelled : bool
-        Whether an index says whose row is whose.
-    rare : mapping
-        Values of sensitive columns whose rows are left out.
-    """
-
-    frame: Any
-    marked: Any
-    codes: Array | None
-    hidden: list[Name]
-    units: list[Any]
-    sensitive: Any
-    labelled: bool
-    rare: Mapping[Name, Sequence[Any]]
-
-    @classmethod
-    def of(cls, table: Any, sensitive: Any, groups: Any) -> Given:
-        """Return what is read of a table.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument, its value and the way out.
-        """
-        if sensitive is None:
-            raise ValueError(
-                'sensitive is missing; name the columns to protect, such as sensitive="race".'
-            )
-        frame = measured.in_memory(table, "a plan")
-        labelled = has_row_labels(frame_table(frame, "table"))
-        asked = list(sensitive) if isinstance(sensitive, list | tuple) else [sensitive]
-        apart = [resolve(each, frame_table(frame).names, "sensitive") for each in asked]
-        units: list[Any] = []
-        for each, names in zip(asked, apart, strict=True):
-            units += [tuple(names)] if isinstance(each, tuple) else names
-        hidden = _flat(units)
-        marked = measured.with_intervals(frame, sensitive)
-        rare = measured.rare_secrets(marked, units)
-        kept = measured.rows_without(marked, rare)
-        codes = None if groups is None else _codes(frame, groups)[kept]
-        given = _as_given(frame, sensitive, units)
-        frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
-        return cls(frame, marked, codes, hidden, units, given, labelled, rare)
-
-    def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
-        """Return the secrets of rows that are held out, with the pairs that are protected."""
-        rows = self.marked.loc[held.index]
-        found = [secrets_of(rows, unit) for unit in self.units]
-        return [replace(each, pairs=_protected(each, pairs)) for each in found]
-
-
-def _as_given(frame: Any, sensitive: Any, units: Sequence[Any]) -> Any:
-    """Return sensitive columns as estimators take them: bins have edges, those of all rows."""
-    table = frame_table(frame)
-    bins = bins_of(sensitive, table.names)
-    if not bins:
-        return list(units)
-    edges = {name: list(edges_of(name, table.values(name), bins[name], None)) for name in bins}
-    return {name: edges.get(name) for name in units}
-
-
-def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
-    """Return the codes of the pairs that are protected; none where all are."""
-    if isinstance(pairs, Mapping):
-        pairs = pairs.get(secret.name, "all")
-    if isinstance(pairs, str):
-        return []
-    labels = list(secret.labels)
-    known = [(a, b) for a, b in pairs if a in labels and b in labels]
-    codes = [sorted((labels.index(a), labels.index(b))) for a, b in known]
-    return [(i, j) for i, j in codes]
-
-
-def _codes(frame: Any, groups: Any) -> Array:
-    """Return the group of each row."""
-    codes = groups if np.ndim(groups) else frame[resolve(groups, frame.columns, "groups")[0]]
-    codes = np.asarray(codes)
-    if codes.shape != (len(frame),):
-        raise ValueError(
-            f"groups has shape {codes.shape} beside {len(frame)} rows; give the group of each row, "
-            "or the name of a column."
-        )
-    return codes.astype(str)
 
 
 def plan(
@@ -884,7 +323,7 @@ def plan(
     if max_group is not None:
         _check_named(groups, max_group)
         params["max_group"] = max_group
-    share = _checked_share(holdout)
+    share = checked_share(holdout)
     given = Given.of(table, sensitive, groups)
     asked = {"public": public, "task": task, "ids": ids, "known": known}
     asked["groups"] = groups if np.ndim(groups) == 0 else None
@@ -1037,7 +476,7 @@ def _of_secrets(given: Given, measurer: Measurer) -> list[str]:
     ]
     told += [
         f"rows of {listed(labels, 5)} of {quoted(name)} are left out, as fewer than "
-        f"{measured.SCARCE} have it; merge rare values before you fit."
+        f"{SCARCE} have it; merge rare values before you fit."
         for name, labels in given.rare.items()
     ]
     for secret in measurer.secrets:

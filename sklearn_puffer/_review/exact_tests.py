@@ -16,10 +16,45 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, betaincc, betaincinv, expit, logit
 from sklearn.isotonic import IsotonicRegression
+from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._review.attack import RowSplit, twice_below
 from sklearn_puffer._tables import Name
+
+TRAIN, CHOOSE = 0.4, 0.2
+
+
+@dataclass(frozen=True)
+class RowSplit:
+    """Which rows train, choose and test: drawn by a seed, whatever they hold, secrets included."""
+
+    train: Array
+    choose: Array
+    test: Array
+
+    @property
+    def all(self) -> tuple[Array, Array, Array]:
+        """All three of them."""
+        return self.train, self.choose, self.test
+
+    @classmethod
+    def of(cls, n_rows: int, seed: int) -> RowSplit:
+        """Return the parts of so many rows.
+
+        >>> parts = RowSplit.of(100, 0)
+        >>> len(parts.train), len(parts.choose), len(parts.test)
+        (40, 20, 40)
+        """
+        rows = shuffle(np.arange(n_rows), random_state=seed)
+        ends = [int(TRAIN * n_rows), int(TRAIN * n_rows) + int(CHOOSE * n_rows)]
+        return cls(*np.split(rows, ends))
+
+
+def twice_below(x: FloatArray, y: FloatArray) -> Array:
+    """Return for each x twice the number of y below it, ties as one half."""
+    ranked = np.sort(y)
+    return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
+
 
 _STEPS = 60
 _FINE = 20_001

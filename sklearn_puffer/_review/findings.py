@@ -1,238 +1,39 @@
-"""An audit: what it is given, what readers found out, and what the rows are still good for."""
+"""An audit: what readers found out, and what the rows are still good for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
-from sklearn.utils import shuffle
+from sklearn.base import is_regressor
+from sklearn.metrics import pairwise_distances
 
 from sklearn_puffer._base import (
     Array,
     Document,
     Page,
     Section,
-    check_count,
-    check_same_index,
     listed,
     quoted,
     short_number,
     shown,
 )
-from sklearn_puffer._release import check_one_secret, group_codes, jsonable
-from sklearn_puffer._review.attack import Groups
-from sklearn_puffer._review.exact_tests import POWER, Attack
-from sklearn_puffer._review.measured import Secrets, Survived, in_memory
+from sklearn_puffer._fits import learnable
+from sklearn_puffer._release import jsonable
+from sklearn_puffer._review.exact_tests import POWER, Attack, RowSplit
+from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
+from sklearn_puffer._review.readers import (
+    encoder,
+    is_words,
+)
 from sklearn_puffer._tables import (
     Name,
-    Table,
-    as_pandas,
-    in_intervals_of,
-    is_frame,
-    is_lazy,
-    read_secret,
     records_frame,
-    resolve,
-    secret_columns,
 )
-
-
-def pairs_of(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
-    """Return the protected pairs, without order; an artifact has them in its certificate alone."""
-    if hasattr(noiser, "secret_pairs_"):
-        return dict(noiser.secret_pairs_)
-    pairs: dict[Name, dict[tuple[Any, Any], None]] = {}
-    for loss in noiser.certificate_.pairs:
-        of_column = pairs.setdefault(loss.sensitive, {})
-        if (loss.against, loss.secret) not in of_column:
-            of_column[loss.secret, loss.against] = None
-    return {name: list(of_column) for name, of_column in pairs.items()}
-
-
-def frame_of(table: Any) -> Any:
-    """Return the table as a pandas DataFrame, in memory."""
-    frame = in_memory(table, "an audit")
-    if not len(frame):
-        raise ValueError("table has 0 rows; give some hundred that were not in fit.")
-    odd = [label for label in frame.columns if not isinstance(label, str)]
-    if odd:
-        raise TypeError(
-            f"table has a column called {odd[0]!r}, and an audit needs strings; fit and audit it "
-            "with table.columns = table.columns.astype(str)."
-        )
-    return frame
-
-
-def check_aligned(table: Any, task: Any, peers: Any) -> None:
-    """Refuse targets and peers whose row labels say that they are in another order."""
-    if isinstance(task, tuple):
-        check_same_index(task[-1], "y of task", table, "table")
-    for name, rows in peers.items() if isinstance(peers, Mapping) else ():
-        check_same_index(rows, f"peers[{name!r}]", table, "table")
-
-
-def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
-    """Return the secrets of the rows, by sensitive column, or by combinations of several."""
-    columns = {} if given is None else secret_columns(given, source.n_rows, frame)
-    secrets = []
-    for name, pairs in pairs_of(estimator).items():
-        labels = list(dict.fromkeys(label for pair in pairs for label in pair))
-        names = [name]
-        if name not in columns and name not in source.names and isinstance(labels[0], tuple):
-            names = list(estimator._fitted.rules.sensitive) or list(columns)
-            names = [n for n in names if str(n) in str(name)]
-        parts = [
-            _codes(estimator, source, columns, each, [lab[k] for lab in labels])
-            if len(names) > 1
-            else _codes(estimator, source, columns, each, labels)
-            for k, each in enumerate(names)
-        ]
-        found, codes = parts[0] if len(parts) == 1 else _combined(parts)
-        _check_values(name, found, set(labels))
-        secrets.append(Secrets(name, found, codes))
-    return secrets
-
-
-def _codes(
-    estimator: Any, source: Table, columns: Mapping[Name, Any], name: Name, labels: Sequence[Any]
-) -> tuple[Sequence[Any], Array]:
-    """Return the secrets of a column, and the number of that of each row."""
-    if name not in columns and name not in source.names:
-        raise ValueError(
-            f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
-            "give it, or sensitive_features as in fit."
-        )
-    values = columns[name] if name in columns else source.values(name)
-    values = in_intervals_of(dict.fromkeys(labels), values)
-    secret = read_secret(name, values, estimator._fitted.rules.missing)
-    codes = np.empty(source.n_rows, dtype=np.intp)
-    secret.source.codes(slice(None), codes)
-    return _merged(getattr(estimator, "secret_groups", None), name, secret.labels, codes)
-
-
-def _merged(
-    groups: Any, name: Name, labels: Sequence[Any], codes: Array
-) -> tuple[Sequence[Any], Array]:
-    """Return secrets, and that of each row, where the estimator takes several values for one."""
-    if groups is None:
-        return labels, codes
-    of_column = groups.get(name, {}) if isinstance(groups.get(name), Mapping) else groups
-    group_of = {value: group for group, values in of_column.items() for value in values}
-    merged = [group_of.get(label, label) for label in labels]
-    kinds = list(dict.fromkeys(merged))
-    return kinds, np.array([kinds.index(each) for each in merged])[codes]
-
-
-def _combined(parts: Sequence[tuple[Sequence[Any], Array]]) -> tuple[Sequence[Any], Array]:
-    """Return the combinations of secrets that occur."""
-    every = np.stack([codes for _, codes in parts], axis=1)
-    kinds, codes = np.unique(every, axis=0, return_inverse=True)
-    labels = [
-        tuple(found[code] for (found, _), code in zip(parts, kind, strict=True))
-        for kind in kinds.tolist()
-    ]
-    return labels, codes.ravel()
-
-
-def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
-    """Refuse a table without two of the secrets that were fitted: it is another one."""
-    if len(fitted.intersection(labels)) < 2:
-        raise ValueError(
-            f"estimator and table do not fit together: column {quoted(name)} has the values "
-            f"{listed(list(labels), 5)} in table, and estimator protects "
-            f"{listed(sorted(fitted, key=str), 5)}; give rows with values as in fit."
-        )
-
-
-_Chosen = tuple[Array, Name | None, tuple[str, ...]]
-
-
-def chosen_rows(
-    estimator: Any, source: Table, secrets: Sequence[Secrets], groups: Any, max_rows: Any, seed: int
-) -> _Chosen:
-    """Return the rows to audit, the column of the groups that are attacked, and what to say."""
-    rules = estimator._fitted.rules
-    column = None if rules.groups is None else rules.groups.column
-    if column is None and groups is None:
-        return _rows(source.n_rows, max_rows, seed), None, ()
-    [name] = resolve(column if groups is None else groups, source.names, "groups")
-    if column not in (None, name):
-        raise ValueError(
-            f"groups={quoted(name)}, and estimator guarantees groups of {quoted(column)}; leave "
-            "groups out."
-        )
-    codes = group_codes(source, name)
-    units = Groups.of(codes)
-    if column is None:
-        note = f"One row of each of {len(units):,} groups of {quoted(name)} was audited, by lot."
-        order = shuffle(np.arange(source.n_rows), random_state=seed)
-        alone = np.sort(order[np.unique(codes[order], return_index=True)[1]])
-        return alone[_rows(len(alone), max_rows, seed)], None, (note,)
-    check_one_secret(codes, column, {each.name: each.codes for each in secrets})
-    return _chosen_groups(column, units, max_rows, seed)
-
-
-def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
-    """Return the rows of groups, all of one size where no guarantee hides their sizes."""
-    sizes, which = units.wide.sizes, ""
-    kept = np.arange(len(units))
-    if len(np.unique(sizes)) > 1:
-        size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
-        kept = np.flatnonzero(sizes == size)
-        which = f", those of {size} rows, since sizes of groups are taken to be known"
-    if max_rows is not None:
-        most = check_count(max_rows, "max_rows")
-        share = max(most * len(kept) // int(sizes[kept].sum()), 2)
-        kept = kept[_rows(len(kept), share, seed)]
-    note = (
-        f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
-        f"{quoted(column)}{which}."
-    )
-    return units.rows(kept), column, (note,)
-
-
-def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
-    every = np.arange(n_rows)
-    if max_rows is None or check_count(max_rows, "max_rows") >= n_rows:
-        return every
-    chosen: Array = np.sort(train_test_split(every, train_size=max_rows, random_state=seed)[0])
-    return chosen
-
-
-def peers_of(peers: Any, n_rows: int, columns: Sequence[Name]) -> dict[str, Any]:
-    """Return by name those of the released columns that each peer has, as pandas DataFrames."""
-    if peers is None:
-        return {}
-    if not isinstance(peers, Mapping):
-        raise TypeError(
-            f"peers is {quoted(peers)}; give {{name: DataFrame}}, the rows of table as another way "
-            "released them (examples/peers_of_a_release.py makes some)."
-        )
-    return {str(name): _given(name, rows, n_rows, columns) for name, rows in peers.items()}
-
-
-def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
-    if is_lazy(rows) or not is_frame(rows):
-        raise TypeError(
-            f"peers gives {quoted(name)} as {type(rows).__name__}; give a DataFrame in memory, of "
-            "the rows of table as this peer released them."
-        )
-    if len(frame := as_pandas(rows)) != n_rows:
-        raise ValueError(
-            f"peers gives {quoted(name)} {len(frame)} rows beside {n_rows} of table; give every "
-            "row of table as it was released, in the same order."
-        )
-    if not (names := [column for column in columns if column in frame.columns]):
-        raise ValueError(
-            f"peers gives {quoted(name)} without any of the released columns "
-            f"{listed(list(columns), 5)}; give these, as the peer released them."
-        )
-    return frame[names]
-
 
 SCHEMA = "sklearn_puffer.audit/6"
 CONTROL = "no release"
@@ -665,3 +466,136 @@ def pair_names(pairs: Iterable[tuple[Any, Any, Any, int, int]]) -> tuple[str, ..
     return tuple(
         f"{shown(name)}: {listed([a, b])} ({n} and {m} test rows)" for name, a, b, n, m in pairs
     )
+
+
+# ------------------------------------------------------------------------------- what survives
+
+
+@dataclass(frozen=True)
+class Survived:
+    """One figure, before and after the release.
+
+    Attributes
+    ----------
+    what : str
+    column : str or int
+        What it is about.
+    before, after : float
+        NaN where it has no meaning.
+    """
+
+    what: str
+    column: Name
+    before: float
+    after: float
+
+
+def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
+    """Return for each column how many values stay, and what its values are on average."""
+    figures = []
+    for name in columns:
+        before, after = raw[name], released[name]
+        if is_words(before) != is_words(after):
+            continue  # codes of words, where they come out as numbers
+        figures.append(Survived("unchanged share", name, 1.0, float(equal(before, after).mean())))
+        if not is_words(before):
+            a, b = before.astype(float), after.astype(float)
+            figures.append(Survived("median", name, float(a.median()), float(b.median())))
+            figures.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
+            continue
+        top = before.value_counts().index[0] if before.notna().any() else None
+        shares = [float((column.astype(object) == top).mean()) for column in (before, after)]
+        figures.append(Survived(f"share of {quoted(top)}", name, *shares))
+    return figures
+
+
+def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
+    """Return the rank correlation of each pair of numbers that changes most, three at most."""
+    numbers = [n for n in columns if not is_words(raw[n]) and not is_words(released[n])]
+    a, b = (frame[numbers].astype(float).corr("spearman") for frame in (raw, released))
+    figures = [
+        Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
+        for x, y in combinations(numbers, 2)
+    ]
+    figures = [figure for figure in figures if not math.isnan(figure.before - figure.after)]
+    return sorted(figures, key=lambda figure: -abs(figure.before - figure.after))[:3]
+
+
+def task_figures(
+    task: Task, raw: Any, released: Any, columns: Sequence[Name], parts: RowSplit
+) -> list[Survived]:
+    """Return how well a model does on true rows that learnt from true, or from released rows.
+
+    A target that is a released column is learnt from as it is released. Beside an AUC stands the
+    share of the most frequent class, which who knows nothing gets right.
+    """
+    features = [name for name in columns if not (task.by_column and name == task.name)]
+    features = [name for name in features if is_words(raw[name]) == is_words(released[name])]
+    if not features:
+        return []
+    learnt = np.concatenate([parts.train, parts.choose])
+    test = np.intersect1d(parts.test, known_rows(task.target))
+    noisy = _target(task, released, columns)
+    scores = [
+        score_of(
+            task, rows[features], target, raw[features], np.intersect1d(learnt, rows_known), test
+        )
+        for rows, target in ((raw, task.target), (released, noisy))
+        for rows_known in [np.intersect1d(known_rows(target), known_rows(task.target))]
+    ]
+    if is_regressor(task.model):
+        return [Survived("R2 on true rows", task.name, *scores)]
+    labels, counts = np.unique(task.target[test], return_counts=True)
+    rate = float(counts.max() / len(test))
+    base = f"base rate of {quoted(labels[counts.argmax()])}"
+    return [Survived("AUC on true rows", task.name, *scores), Survived(base, task.name, rate, rate)]
+
+
+def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
+    if not task.by_column or task.name not in columns:
+        return task.target
+    if is_words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
+        return np.asarray(released[task.name]).astype(task.target.dtype)
+    return task.target
+
+
+_MOST_LINKED = 1_000
+
+
+_NEAREST_BY = 1e-9
+
+
+def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return how many rows point to one person: uniques, equal rows, and how near records are.
+
+    The distance to the closest record is the median over rows, in ranks between 0 and 1 summed over
+    columns: of raw rows to the closest other one, of released rows to the closest raw one.
+    """
+    columns = list(after.columns)
+    alone, fewest = zip(*(groups(each, columns) for each in (before, after)), strict=True)
+    return [
+        Survived("unique rows", "all", *alone),
+        Survived("fewest equal rows (k)", "all", *map(float, fewest)),
+        *_linked(before, after, rows[:_MOST_LINKED]),
+    ]
+
+
+def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return which share of rows is nearest to the row that it came from, ties as fractions."""
+    if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
+        return []  # codes of words
+    model = encoder(before).fit(learnable(before))
+    blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
+    before_rows, after_rows = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
+    shares, nearest = [], []
+    for block in (before_rows, after_rows):
+        distances = pairwise_distances(block, before_rows, metric="manhattan")
+        near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
+        shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
+        if block is before_rows:
+            np.fill_diagonal(distances, np.inf)
+        nearest.append(float(np.median(distances.min(axis=1))))
+    return [
+        Survived(f"nearest to its own of {len(rows)}", "all", *shares),
+        Survived("distance to the closest record", "all", *nearest),
+    ]

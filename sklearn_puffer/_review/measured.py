@@ -2,120 +2,63 @@
 
 `attacked` cuts rows in two halves. Attackers learn on the first and are judged on the second, and
 which attacker and pair of secrets is reported is chosen within the first: so choosing adds nothing.
+A `Measurer` has all figures of a plan.
 """
 
 from __future__ import annotations
 
+import copy
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from numbers import Real
+from time import monotonic
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.metrics import pairwise_distances
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import shuffle
 
-from sklearn_puffer._base import Array, FloatArray, counted, plain, quoted
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    counted,
+    on_one_line,
+    quoted,
+)
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.attack import (
-    RowSplit,
+from sklearn_puffer._review.exact_tests import twice_below
+from sklearn_puffer._review.plan import Attacked, Row
+from sklearn_puffer._review.readers import (
+    Groups,
+    Secrets,
+    attackers_of,
+    boosted,
     encoder,
+    is_words,
     looks,
     scored,
+    seen,
     trained,
-    twice_below,
     with_copies,
 )
 from sklearn_puffer._tables import (
-    MOST_SECRETS,
     Name,
     Table,
-    as_pandas,
-    bins_of,
     date_columns,
-    edges_of,
-    frame_table,
-    in_intervals,
-    is_frame,
-    is_lazy,
-    readable,
     recoded,
     resolve,
 )
-
-
-def in_memory(table: Any, who: str) -> Any:
-    """Return the table as a pandas DataFrame.
-
-    Parameters
-    ----------
-    table : DataFrame
-    who : str
-        Who looks at it, such as "a plan".
-
-    Raises
-    ------
-    TypeError
-        If it is lazy, or no DataFrame.
-    """
-    if is_lazy(table):
-        raise TypeError(
-            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
-            "it, or some thousand rows of it, into memory first."
-        )
-    table = readable(table, "table")
-    if not is_frame(table):
-        raise TypeError(
-            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
-            "as pandas.DataFrame(table, columns=[...])."
-        )
-    return as_pandas(table)
-
 
 LEAST = 10
 """Rows of a secret in each half, below which it is not attacked."""
 
 WIDEST = 0.15
 """Half the width of the 95 % interval at chance, above which there are too few rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Secrets:
-    """The secrets of the rows, of a column or a combination, and the pairs that are attacked."""
-
-    name: Any
-    labels: Sequence[Any]
-    codes: Array
-    pairs: Sequence[tuple[int, int]] = ()
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """The best attack that was found: an estimate, on rows that nobody fitted.
-
-    Attributes
-    ----------
-    sensitive, secret, against, attacker
-        Whom it told from whom.
-    auc, low, high : float
-        Area under the ROC curve, and its 95 % interval (DeLong's).
-    least, most : float
-        The largest lower and upper end over all attackers and pairs, at a level that is corrected
-        for their number (Bonferroni's).
-    """
-
-    sensitive: Name
-    secret: Any
-    against: Any
-    attacker: str
-    auc: float
-    low: float
-    high: float
-    least: float
-    most: float
 
 
 def pairs_to_attack(secrets: Secrets, halves: Sequence[Array]) -> list[tuple[int, int]]:
@@ -256,10 +199,10 @@ def task_score(task: Task, raw: Any, released: Any, halves: tuple[Array, Array])
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
     """Return the mean change in standard deviations, and which values come out equal."""
     raw, released = (in_days_of(each[list(columns)]) for each in (raw, released))
-    means, equal = [], np.ones((len(raw), len(columns)), dtype=bool)
+    means, same_values = [], np.ones((len(raw), len(columns)), dtype=bool)
     for k, name in enumerate(columns):
         before, after = raw[name], released[name]
-        equal[:, k] = same = _equal(before, after)
+        same_values[:, k] = same = equal(before, after)
         if before.nunique(dropna=False) <= 1:
             continue
         if _is_number(before) and _is_number(after) and (before.notna() & after.notna()).any():
@@ -268,7 +211,7 @@ def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, An
             means.append(float(np.nanmean(differences) / max(spread, 1e-300)))
         else:
             means.append(float(1.0 - same.mean()))
-    return float(np.mean(means)) if means else 0.0, equal
+    return float(np.mean(means)) if means else 0.0, same_values
 
 
 def in_days_of(rows: Any) -> Any:
@@ -276,7 +219,7 @@ def in_days_of(rows: Any) -> Any:
     return recoded(rows, days=date_columns(rows))
 
 
-def _equal(before: Any, after: Any) -> Array:
+def equal(before: Any, after: Any) -> Array:
     """Return which values are equal, or both missing."""
     same = (before.astype(object) == after.astype(object)) | (before.isna() & after.isna())
     return np.asarray(same, dtype=bool)
@@ -315,61 +258,6 @@ def stacked(frames: Sequence[Any]) -> Any:
 
 
 _CLASSES = 20  # a number with more values is regressed
-
-
-@dataclass(frozen=True)
-class Survived:
-    """One figure, before and after the release.
-
-    Attributes
-    ----------
-    what : str
-    column : str or int
-        What it is about.
-    before, after : float
-        NaN where it has no meaning.
-    """
-
-    what: str
-    column: Name
-    before: float
-    after: float
-
-
-def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
-    """Return for each column how many values stay, and what its values are on average."""
-    figures = []
-    for name in columns:
-        before, after = raw[name], released[name]
-        if is_words(before) != is_words(after):
-            continue  # codes of words, where they come out as numbers
-        figures.append(Survived("unchanged share", name, 1.0, float(_equal(before, after).mean())))
-        if not is_words(before):
-            a, b = before.astype(float), after.astype(float)
-            figures.append(Survived("median", name, float(a.median()), float(b.median())))
-            figures.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
-            continue
-        top = before.value_counts().index[0] if before.notna().any() else None
-        shares = [float((column.astype(object) == top).mean()) for column in (before, after)]
-        figures.append(Survived(f"share of {quoted(top)}", name, *shares))
-    return figures
-
-
-def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
-    """Return the rank correlation of each pair of numbers that changes most, three at most."""
-    numbers = [n for n in columns if not is_words(raw[n]) and not is_words(released[n])]
-    a, b = (frame[numbers].astype(float).corr("spearman") for frame in (raw, released))
-    figures = [
-        Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
-        for x, y in combinations(numbers, 2)
-    ]
-    figures = [figure for figure in figures if not math.isnan(figure.before - figure.after)]
-    return sorted(figures, key=lambda figure: -abs(figure.before - figure.after))[:3]
-
-
-def is_words(column: Any) -> bool:
-    """Return whether a column holds categories, and no numbers."""
-    return str(column.dtype) == "category"
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,48 +313,10 @@ def _default(target: Array) -> Any:
     return Pipeline([("boosted", model(categorical_features="from_dtype", **modest))])
 
 
-def task_figures(
-    task: Task, raw: Any, released: Any, columns: Sequence[Name], parts: RowSplit
-) -> list[Survived]:
-    """Return how well a model does on true rows that learnt from true, or from released rows.
-
-    A target that is a released column is learnt from as it is released. Beside an AUC stands the
-    share of the most frequent class, which who knows nothing gets right.
-    """
-    features = [name for name in columns if not (task.by_column and name == task.name)]
-    features = [name for name in features if is_words(raw[name]) == is_words(released[name])]
-    if not features:
-        return []
-    learnt = np.concatenate([parts.train, parts.choose])
-    test = np.intersect1d(parts.test, known_rows(task.target))
-    noisy = _target(task, released, columns)
-    scores = [
-        score_of(
-            task, rows[features], target, raw[features], np.intersect1d(learnt, rows_known), test
-        )
-        for rows, target in ((raw, task.target), (released, noisy))
-        for rows_known in [np.intersect1d(known_rows(target), known_rows(task.target))]
-    ]
-    if is_regressor(task.model):
-        return [Survived("R2 on true rows", task.name, *scores)]
-    labels, counts = np.unique(task.target[test], return_counts=True)
-    rate = float(counts.max() / len(test))
-    base = f"base rate of {quoted(labels[counts.argmax()])}"
-    return [Survived("AUC on true rows", task.name, *scores), Survived(base, task.name, rate, rate)]
-
-
 def known_rows(target: Array) -> Array:
     """Return the rows whose target is not missing."""
     there = [value == value and value is not None for value in target]  # NaN is not itself
     return np.flatnonzero(np.array(there, dtype=bool))
-
-
-def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
-    if not task.by_column or task.name not in columns:
-        return task.target
-    if is_words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
-        return np.asarray(released[task.name]).astype(task.target.dtype)
-    return task.target
 
 
 def score_of(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
@@ -500,114 +350,289 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
 # ------------------------------------------------------------------------------ re-identification
 
-_MOST_LINKED = 1_000
-_NEAREST_BY = 1e-9
-
-
-def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
-    """Return how many rows point to one person: uniques, equal rows, and how near records are.
-
-    The distance to the closest record is the median over rows, in ranks between 0 and 1 summed over
-    columns: of raw rows to the closest other one, of released rows to the closest raw one.
-    """
-    columns = list(after.columns)
-    alone, fewest = zip(*(groups(each, columns) for each in (before, after)), strict=True)
-    return [
-        Survived("unique rows", "all", *alone),
-        Survived("fewest equal rows (k)", "all", *map(float, fewest)),
-        *_linked(before, after, rows[:_MOST_LINKED]),
-    ]
-
-
-def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
-    """Return which share of rows is nearest to the row that it came from, ties as fractions."""
-    if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
-        return []  # codes of words
-    model = encoder(before).fit(learnable(before))
-    blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
-    before_rows, after_rows = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
-    shares, nearest = [], []
-    for block in (before_rows, after_rows):
-        distances = pairwise_distances(block, before_rows, metric="manhattan")
-        near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
-        shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
-        if block is before_rows:
-            np.fill_diagonal(distances, np.inf)
-        nearest.append(float(np.median(distances.min(axis=1))))
-    return [
-        Survived(f"nearest to its own of {len(rows)}", "all", *shares),
-        Survived("distance to the closest record", "all", *nearest),
-    ]
-
 
 # ---------------------------------------------------------------------------------- the secrets
 
-SCARCE = 20
-"""Rows of a secret, of which some are held out and few are left to fit."""
+
+# ------------------------------------------------------------------------- of a plan, as a whole
+
+SMALL = 1_000  # rows, below which all of them are measured, a fold at a time
 
 
-def secrets_of(frame: Any, name: Any) -> Secrets:
-    """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
-    if isinstance(name, tuple):
-        return _combined(name, [secrets_of(frame, each) for each in name])
-    values = frame_table(frame).values(name)
-    data = np.asarray(values.data)
-    there = np.ones(len(frame), dtype=bool)
-    if values.n_missing:
-        there = frame[name].notna().to_numpy()
-    codes = np.full(len(frame), -1)
-    atoms, codes[there] = np.unique(data[there], return_inverse=True)
-    levels = values.levels
-    labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
-    return Secrets(name, labels, codes, [])
+FOLDS = 5
 
 
-def _combined(names: tuple[Name, ...], parts: Sequence[Secrets]) -> Secrets:
-    """Return the combinations of secrets that occur."""
-    every = np.stack([part.codes for part in parts], axis=1)
-    there, codes = (every >= 0).all(axis=1), np.full(len(every), -1)
-    kinds, codes[there] = np.unique(every[there], axis=0, return_inverse=True)
-    labels = [
-        tuple(part.labels[code] for part, code in zip(parts, kind, strict=True))
-        for kind in kinds.tolist()
-    ]
-    return Secrets(names, labels, codes, [])
+_MEASURED = 8_000
 
 
-def with_intervals(frame: Any, sensitive: Any) -> Any:
-    """Return a table with intervals for secrets that are read in bins."""
-    table = frame_table(frame)
-    for name, bins in bins_of(sensitive, table.names).items():
-        frame = _in_intervals(frame, name, edges_of(name, table.values(name), bins, None))
-    return frame
+_SHARE = 0.4  # of a larger table
 
 
-def _in_intervals(frame: Any, name: Name, edges: tuple[float, ...]) -> Any:
-    values = in_intervals(name, frame_table(frame).values(name), edges)
-    assert values.levels is not None
-    labels = np.array([*values.levels, None], dtype=object)
-    changed = frame.copy()
-    changed[name] = labels[values.filled(-1)]
-    return changed
+_RARE = 400  # rows of a rare secret that are measured
 
 
-def rare_secrets(frame: Any, hidden: Sequence[Any]) -> dict[Any, list[Any]]:
-    """Return the values that too few rows have, of columns with two others at least."""
-    rare = {}
-    for name in hidden:
-        secret = secrets_of(frame, name)
-        counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
-        few = [label for label, count in zip(secret.labels, counts, strict=True) if count < SCARCE]
-        if few and len(few) + 2 <= len(counts) <= MOST_SECRETS:
-            rare[name] = few
-    return rare
+_REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
 
 
-def rows_without(frame: Any, rare: Mapping[Any, Sequence[Any]]) -> Array:
-    """Return which rows of a table have none of those values."""
-    kept = np.ones(len(frame), dtype=bool)
-    for name, labels in rare.items():
-        secret = secrets_of(frame, name)
-        codes = [code for code, label in enumerate(secret.labels) if label in labels]
-        kept &= ~np.isin(secret.codes, codes)
-    return kept
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Which rows are fitted and which are measured.
+
+    Attributes
+    ----------
+    fitted, held : DataFrame
+        The same rows where there are folds.
+    fitted_groups, held_groups : ndarray or None
+        The group of each row.
+    folds : list of ndarray
+        Rows of ``held`` that are released by a fit of the others; none with a hold-out.
+    """
+
+    fitted: Any
+    held: Any
+    fitted_groups: Array | None = None
+    held_groups: Array | None = None
+    folds: Sequence[Array] = ()
+
+    @classmethod
+    def of(cls, frame: Any, holdout: Any, groups: Array | None, seed: int) -> Parts:
+        """Return the parts of a table: folds of a small one, a share of a large one.
+
+        Rows of a group lie in one part. ``holdout`` is "auto" or a share.
+        """
+        units = _groups_of(len(frame), groups)
+        order = shuffle(np.arange(len(units)), random_state=seed)
+        if isinstance(holdout, str) and len(frame) < SMALL:
+            folds = [units.rows(part) for part in np.array_split(order, FOLDS)]
+            return cls(frame, frame, groups, groups, folds)
+        share = _SHARE if isinstance(holdout, str) else float(holdout)
+        out = np.zeros(len(frame), dtype=bool)
+        out[units.rows(order[: round(share * len(units))])] = True
+        if groups is None:
+            return cls(frame[~out], frame[out])
+        return cls(frame[~out], frame[out], groups[~out], groups[out])
+
+    def fitting(self, max_rows: int | None, seed: int) -> Parts:
+        """Return the same with at most so many rows to fit, of groups all or none."""
+        if max_rows is None or len(self.fitted) <= max_rows or self.folds:
+            return self
+        units = _groups_of(len(self.fitted), self.fitted_groups)
+        order = shuffle(np.arange(len(units)), random_state=seed)
+        few = int((np.cumsum(units.wide.sizes[order]) <= max_rows).sum())
+        rows = units.rows(order[: max(few, 1)])
+        codes = None if self.fitted_groups is None else self.fitted_groups[rows]
+        return replace(self, fitted=self.fitted.iloc[rows], fitted_groups=codes)
+
+
+def _groups_of(n_rows: int, codes: Array | None) -> Groups:
+    """Return the groups of so many rows, each by itself where there are none."""
+    return Groups.of(np.arange(n_rows) if codes is None else codes)
+
+
+def checked_share(holdout: Any) -> Any:
+    """Return a share of rows to hold out, or "auto"."""
+    if isinstance(holdout, str) and holdout == "auto":
+        return holdout
+    if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
+        raise ValueError(
+            f"holdout={quoted(holdout)} is no share of the rows between 0 and 1; give one such as "
+            '0.4, or "auto".'
+        )
+    return float(holdout)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurer:
+    """What is measured of released rows, and on which of them.
+
+    Attributes
+    ----------
+    parts : Parts
+    columns, beside : sequence of names
+        The released columns, and those that readers know and that stay with people.
+    secrets : sequence of Secrets
+        Of the rows that are measured.
+    halves : tuple of ndarray
+        Rows of either half: attackers learn on one and are judged on the other.
+    task : Task or None
+    seed : int
+    groups : Groups or None
+        Of the rows that are measured.
+    whole : bool
+        Whether guarantees and attacks are about all rows of a group together.
+    """
+
+    parts: Parts
+    columns: Sequence[Name]
+    beside: Sequence[Name]
+    secrets: Sequence[Secrets]
+    halves: tuple[Array, Array]
+    task: Task | None
+    seed: int
+    groups: Groups | None = None
+    whole: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        parts: Parts,
+        columns: tuple[Sequence[Name], Sequence[Name]],
+        secrets: Sequence[Secrets],
+        task: Task | None,
+        seed: int,
+        *,
+        whole: bool,
+    ) -> Measurer:
+        """Return what measures the rows, some thousands of them, in two halves of whole groups."""
+        groups = _groups_of(len(parts.held), parts.held_groups)
+        chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
+        sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
+        halves = groups.rows(sides[0]), groups.rows(sides[1])
+        judged = _of_rows(secrets, groups.wide.first) if whole else secrets
+        pairs = [pairs_to_attack(e, sides if whole else halves) for e in judged]
+        secrets = [
+            replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
+            for e, p in zip(secrets, pairs, strict=True)
+        ]
+        own = None if parts.held_groups is None else groups
+        return cls(parts, *columns, secrets, halves, task, seed, own, whole)
+
+    @property
+    def rounds(self) -> list[tuple[Array, Array]]:
+        """Which rows are learnt from, and which are judged; both ways in a small table."""
+        return [self.halves, self.halves[::-1]] if self.parts.folds else [self.halves]
+
+    def chance_width(self) -> float:
+        """Return how wide the 95 % interval of an attack on nothing is; NaN without an attack."""
+        wide = []
+        for secret in self.secrets:
+            counts = [np.bincount(secret.codes[half] + 1) for half in self.halves]
+            for i, j in secret.pairs:
+                few = min(counts, key=lambda of: min(of[i + 1], of[j + 1]))
+                wide.append(2.0 * half_width(int(few[i + 1]), int(few[j + 1])))
+        return min(wide, default=math.nan)
+
+    def tried(self, candidate: Any) -> Row:
+        """Return what comes of a candidate; an error of its fit is a result, too."""
+        began = monotonic()
+        try:
+            estimator = candidate.fit(self.parts.fitted)
+            released = self.released(candidate, estimator)
+        except _REFUSALS as error:
+            reason = on_one_line(error)
+            return Row(candidate.label, candidate, "refused", reason, seconds=monotonic() - began)
+        seconds = monotonic() - began
+        row = self.measure(candidate.label, released)
+        certificate = estimator.certificate_
+        found = {"candidate": candidate, "estimator": estimator, "loss": certificate.loss}
+        return replace(row, **found, seconds=seconds).judged(holds=certificate.holds)
+
+    def released(self, candidate: Any, estimator: Any) -> Any:
+        """Return the measured rows as they would be released, the same each time."""
+        held, folds = self.parts.held, self.parts.folds
+        if not folds or candidate.exchanges:
+            return self._transformed(estimator, held)
+        frames = []
+        for fold in counted(folds, "folds"):
+            others = np.setdiff1d(np.arange(len(held)), fold)
+            fitted = candidate.fit(held.iloc[others])
+            frames.append(self._transformed(fitted, held.iloc[fold]))
+        return stacked(frames).iloc[np.argsort(np.concatenate(folds))].reset_index(drop=True)
+
+    def _transformed(self, estimator: Any, rows: Any) -> Any:
+        drawn = copy.copy(estimator)
+        drawn.random_state = self.seed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return drawn.transform(rows)
+
+    def raw(self) -> Row:
+        """Return the figures of the rows as they are."""
+        return self.measure("the rows as they are", self.parts.held)
+
+    def bare(self) -> Row:
+        """Return the figures of constants in the place of the columns, which tell nothing."""
+        held = self.parts.held
+        blank = constants(held, self.columns)
+        for name in self.beside:
+            blank[name] = held[name]
+        row = self.measure("nothing but constants", blank, blind=not self.beside)
+        if self.beside:
+            return row
+        return replace(row, attack=Attacked("", "", "", "none", *[0.5] * 5))
+
+    def measure(self, label: str, released: Any, *, blind: bool = False) -> Row:
+        """Return the figures of released rows; ``blind`` where there is nothing to attack."""
+        held, names = self.parts.held, [*self.columns, *self.beside]
+        change, equal = changes(held, released, self.columns)
+        part = np.sort(np.concatenate(self.halves))
+        after, before = (seen(frame.iloc[part], names) for frame in (released, held))
+        local, score = self.local(part), math.nan
+        if local.task is not None:
+            features = [name for name in names if name != local.task.name]
+            score = task_score(local.task, before[features], after[features], local.halves)
+        return Row(
+            label,
+            change=change,
+            equal=float(equal.mean()),
+            rows_equal=float(equal.all(axis=1).mean()),
+            attack=None if blind else local.attacked(after, attackers_of(None)),
+            task=score,
+            groups=groups(released, names),
+        )
+
+    def attacked(
+        self, rows: Any, attackers: Mapping[str, Any], *, copies: bool = True
+    ) -> Attacked | None:
+        """Return the best attack on released rows, or on groups of them; None where they are few.
+
+        ``rows`` is what `seen` returns of the rows that are measured.
+        """
+        secrets, groups = [each for each in self.secrets if each.pairs], self.groups
+        if not secrets:
+            return None
+        if groups is None or not self.whole:
+            codes = None if groups is None else groups.codes
+            return attacked(rows, secrets, self.rounds, attackers, copies=copies, groups=codes)
+        rounds = [(groups.among(learn), groups.among(judge)) for learn, judge in self.rounds]
+        more = groups.attackers(attackers, list(rows.columns))
+        of_groups = _of_rows(secrets, groups.wide.first)
+        return attacked(groups.seen(rows), of_groups, rounds, more, copies=copies)
+
+    def local(self, part: Array) -> Measurer:
+        """Return the same with rows numbered within the part that is measured."""
+        halves = np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])
+        return replace(
+            self,
+            secrets=_of_rows(self.secrets, part),
+            halves=halves,
+            task=None if self.task is None else self.task.of(part),
+            groups=None if self.groups is None else self.groups.of_rows(part),
+        )
+
+    def alone(self) -> dict[Name, float]:
+        """Return how much each released column tells by itself: the AUC of boosted trees."""
+        part = np.sort(np.concatenate(self.halves))
+        local = self.local(part)
+        rows = seen(self.parts.held.iloc[part], self.columns)
+        trees = {"boosted": boosted(60)}
+        found = {}
+        for name in counted(list(self.columns), "columns"):
+            attack = local.attacked(rows[[name]], trees, copies=False)
+            found[name] = 0.5 if attack is None else attack.auc
+        return found
+
+
+def _of_rows(secrets: Sequence[Secrets], rows: Array) -> list[Secrets]:
+    return [replace(secret, codes=secret.codes[rows]) for secret in secrets]
+
+
+def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
+    """Return groups of rows to measure: those of some thousand rows, and more of rare secrets."""
+    chosen = order[: _MEASURED * len(order) // int(groups.wide.sizes.sum())]
+    for secret in secrets:
+        codes = secret.codes[groups.wide.first]
+        for code in range(len(secret.labels)):
+            rare = order[codes[order] == code][:_RARE]
+            chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
+    return chosen

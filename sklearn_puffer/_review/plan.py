@@ -18,7 +18,7 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._review.measured import Attacked, in_memory
+from sklearn_puffer._review.given import ColumnFacts, in_memory
 from sklearn_puffer._tables import Name, named_frame, records_frame
 
 INTERNAL = (
@@ -45,36 +45,29 @@ _COLUMNS = ("use", "kind", "distinct", "missing", "constant", "remark")
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
-    """What one column is, and what the plan does with it.
+class Attacked:
+    """The best attack that was found: an estimate, on rows that nobody fitted.
 
     Attributes
     ----------
-    name : str or int
-    use : {"sensitive", "release", "stays with people", "leave out", "not asked for"}
-    kind : str
-        In words: "number", "whole number", "yes or no", "order", "category", "date",
-        "identifier" (whole numbers), "text", "constant", "nothing" or "unreadable".
-    distinct, missing : int
-        How many different values it has, and in how many rows it has none.
-    remark : str
-        What there is to say of it, such as why it is left out.
-    constant : float
-        What a constant in its place changes, in standard deviations.
+    sensitive, secret, against, attacker
+        Whom it told from whom.
+    auc, low, high : float
+        Area under the ROC curve, and its 95 % interval (DeLong's).
+    least, most : float
+        The largest lower and upper end over all attackers and pairs, at a level that is corrected
+        for their number (Bonferroni's).
     """
 
-    name: Name
-    use: str
-    kind: str
-    distinct: int = 0
-    missing: int = 0
-    remark: str = ""
-    constant: float = math.nan
-
-    @property
-    def numeric(self) -> bool:
-        """Whether bins are possible."""
-        return self.kind in ("number", "whole number", "date", "identifier")
+    sensitive: Name
+    secret: Any
+    against: Any
+    attacker: str
+    auc: float
+    low: float
+    high: float
+    least: float
+    most: float
 
 
 VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")

@@ -23,6 +23,7 @@ from sklearn_puffer._base import (
     __version__,
     check_choice,
     markdown,
+    percent_at_most,
     quoted,
     render,
     shown,
@@ -34,6 +35,8 @@ from sklearn_puffer._release import (
     TableRelease,
     Terms,
     UncertifiedError,
+    left_open,
+    not_promised,
     write_new,
 )
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
@@ -167,7 +170,7 @@ class Report(Document):
             "date": self.date,
             **self.record,
             "lines": list(page.lines),
-            "sections": [_section_record(section) for section in page.sections],
+            "sections": [section.record() for section in page.sections],
         }
 
     @property
@@ -192,19 +195,6 @@ class Report(Document):
         about = {**facts, **self.about}
         mark = [f"Fingerprint: {about.pop('fingerprint')}."] if "fingerprint" in about else []
         return Section("About this report", cells=[[*about], [*about.values()]], sentences=mark)
-
-
-def _section_record(section: Section) -> dict[str, Any]:
-    table = None
-    if section.cells:
-        head, *rows = (list(row) for row in section.cells)
-        table = {"columns": head, "rows": rows}
-    return {
-        "title": section.title,
-        "note": section.note,
-        "table": table,
-        "sentences": list(section.sentences),
-    }
 
 
 def _html(document: Any) -> str:
@@ -355,10 +345,10 @@ _LEFT_OUT = (
 
 def _external(noiser: Any, *, name: str, by: str, date: str) -> Report:
     _check_promised(noiser)
-    certificate, terms = noiser.certificate_, _terms(noiser)
+    certificate, terms = noiser.certificate_, noiser._fitted.mechanism.terms(noiser)
     settings = _settings(noiser)
     said = ", ".join(f"{key}: {shown(value)}" for key, value in settings.items())
-    left_out = [*_left_open(noiser), *_not_promised(noiser)]
+    left_out = [*left_open(noiser), *not_promised(noiser)]
     names = {
         "sensitive": noiser._fitted.rules.sensitive,
         "released": _released(noiser),
@@ -392,11 +382,6 @@ def _external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         by=by,
         date=date,
     )
-
-
-def _terms(noiser: Any) -> Terms:
-    terms: Terms = noiser._fitted.mechanism.terms(noiser)
-    return terms
 
 
 def _check_promised(noiser: Any) -> None:
@@ -437,40 +422,6 @@ def _granted(noiser: Any, terms: Terms) -> list[str]:
     """Return what the guarantee takes for granted."""
     apart = "Epsilon is the budget at distance 1; pairs have it times their distance."
     return [*terms.granted, *([apart] if _has_distances(noiser) else [])]
-
-
-def _left_open(noiser: Any) -> list[str]:
-    """Return what is not guaranteed by these settings in particular."""
-    certificate, rules = noiser.certificate_, noiser._fitted.rules
-    passed = ", ".join(map(shown, rules.passed))
-    applies = {
-        f"{passed}: passed through and NOT protected; what they tell about a secret by themselves "
-        "is not hidden.": bool(rules.passed),
-        "Columns, or groups of them, are taken as independent given the secret. If they are not, "
-        "the row as a whole may tell more.": certificate.dependence != "joint",
-        "Which values are missing is released, and NOT protected.": rules.missing == "propagate",
-        "With a delta (or an order alpha) single releases may tell more than a factor of "
-        "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
-    }
-    return [sentence for sentence, true in applies.items() if true]
-
-
-def _not_promised(noiser: Any) -> list[str]:
-    """Return what no settings guarantee, first of the mechanism."""
-    certificate = noiser.certificate_
-    grouped = getattr(certificate, "groups", None) is not None
-    combined = any(isinstance(pair.secret, tuple) for pair in certificate.pairs)
-    each = "Combinations of several sensitive columns are not secrets; each is protected by itself."
-    return [
-        *_terms(noiser).left_out,
-        f"The guarantee is about one {'group of rows' if grouped else 'row'}.",
-        "What the released columns tell of the population is not covered: that people who work "
-        "long hours are often of one department can still be learnt.",
-        "Other columns are not covered, nor whether a person is in the table at all.",
-        *([] if combined else [each]),
-        "The number of rows, their order, their index and the types of columns are released "
-        "unchanged. Refusals and warnings may depend on the rows.",
-    ]
 
 
 def _has_distances(noiser: Any) -> bool:
@@ -531,30 +482,6 @@ def _budget(noiser: Any) -> Section:
     return Section("At a glance", cells=cells, picture=_promise_picture(notion))
 
 
-def percent_at_most(share: float) -> str:
-    """Return a share as a percentage, rounded up: a bound stays one.
-
-    >>> percent_at_most(0.7310586), percent_at_most(1.0)
-    ('73.2 %', '100.0 %')
-    """
-    return f"{min(math.ceil(share * 1000.0) / 10.0, 100.0):.1f} %"
-
-
-def _example(notion: Notion) -> str:
-    """Return what the guarantee means for a reader to whom two secrets are equally probable."""
-    most, told = percent_at_most(notion.best_guess()), notion.to_dict()
-    if told["delta"] == 0.0 and told["alpha"] is None:
-        return (
-            "For example: if two secrets were equally probable to a reader before, an even chance "
-            f"becomes at most {most}, whatever is released."
-        )
-    return (
-        "For example: if two secrets are equally probable to a reader before the release, a guess "
-        f"afterwards is right at most {most} of the time. Single releases may tell more, but "
-        "seldom."
-    )
-
-
 def _promise_picture(notion: Notion) -> Bars:
     """Return how well a reader may guess which of two secrets it is, before and after."""
     most = notion.best_guess()
@@ -594,22 +521,28 @@ def _internal(
         lines=(
             *found,
             certificate.promise(),
-            *([_example(certificate.notion)] if simple else []),
+            *([certificate.notion.example()] if simple else []),
             OF_RAW_ROWS,
         ),
         front=(at_once, *_conditions(noiser, certificate)),
         sections=(
-            _columns(noiser, _terms(noiser)),
+            _columns(noiser, noiser._fitted.mechanism.terms(noiser)),
             Section("The certificate", sentences=certificate._lines()),
             *certificate._sections(),
             *_page_of("Audit", audit, "the release was not attacked"),
             *_page_of("Plan", plan, "no other settings were tried"),
             *_page_of("Ledger", ledger, "no release is counted here"),
-            Section("What is not guaranteed", sentences=_not_promised(noiser)),
+            Section("What is not guaranteed", sentences=not_promised(noiser)),
             _all_settings(noiser),
         ),
         alarms=alarms,
-        about=_about(certificate),
+        about={
+            "fitted": certificate.date,
+            "version": f"sklearn_puffer {certificate.version}",
+            "rows": str(certificate.n_rows),
+            "columns of the table": str(certificate.n_columns or ""),
+            "fingerprint": certificate.fingerprint,
+        },
         record={
             "version": __version__,
             "certificate": noiser.certificate_.to_dict(),
@@ -642,9 +575,9 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
             f"Nothing is guaranteed by these settings, and {budget} was asked for. Fit again."
         )
         return [Section("Conditions", sentences=[sentence])]
-    terms = _terms(noiser)
+    terms = noiser._fitted.mechanism.terms(noiser)
     taken = Section("Conditions", sentences=_granted(noiser, terms))
-    left = _left_open(noiser)
+    left = left_open(noiser)
     open_ones = [Section("What these settings leave open", sentences=left)] if left else []
     return [taken, *open_ones, _decide(noiser, terms)]
 
@@ -689,24 +622,8 @@ def _all_settings(noiser: Any) -> Section:
     """Return every parameter, in a sentence."""
     settings = {**noiser.get_params(deep=False), **_settings(noiser)}
     settings.pop("fitted", None)  # of a release that was read: all of it
-    said = ", ".join(f"{key}={_brief(value)}" for key, value in settings.items())
+    said = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in settings.items())
     return Section("Settings", sentences=[f"{said}."])
-
-
-def _brief(value: Any) -> str:
-    text = quoted(value)
-    return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def _about(certificate: Any) -> dict[str, str]:
-    columns = "" if certificate.n_columns is None else str(certificate.n_columns)
-    return {
-        "fitted": certificate.date,
-        "version": f"sklearn_puffer {certificate.version}",
-        "rows": str(certificate.n_rows),
-        "columns of the table": columns,
-        "fingerprint": certificate.fingerprint,
-    }
 
 
 _FIGURE = "Best attack found"

@@ -1,0 +1,650 @@
+"""What a plan and an audit are given: tables, columns, secrets, groups, and peers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.utils import shuffle
+
+from sklearn_puffer._base import (
+    Array,
+    check_count,
+    check_same_index,
+    listed,
+    plain,
+    quoted,
+)
+from sklearn_puffer._release import check_one_secret, group_codes
+from sklearn_puffer._review.readers import (
+    Groups,
+    Secrets,
+)
+from sklearn_puffer._tables import (
+    MOST_SECRETS,
+    Name,
+    Table,
+    Values,
+    as_pandas,
+    bins_of,
+    date_columns,
+    edges_of,
+    first_values,
+    frame_table,
+    hardly_repeats,
+    has_row_labels,
+    identifier_kind,
+    in_intervals,
+    in_intervals_of,
+    is_frame,
+    is_lazy,
+    present,
+    public_columns,
+    read_secret,
+    readable,
+    resolve,
+    secret_columns,
+)
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What one column is, and what the plan does with it.
+
+    Attributes
+    ----------
+    name : str or int
+    use : {"sensitive", "release", "stays with people", "leave out", "not asked for"}
+    kind : str
+        In words: "number", "whole number", "yes or no", "order", "category", "date",
+        "identifier" (whole numbers), "text", "constant", "nothing" or "unreadable".
+    distinct, missing : int
+        How many different values it has, and in how many rows it has none.
+    remark : str
+        What there is to say of it, such as why it is left out.
+    constant : float
+        What a constant in its place changes, in standard deviations.
+    """
+
+    name: Name
+    use: str
+    kind: str
+    distinct: int = 0
+    missing: int = 0
+    remark: str = ""
+    constant: float = math.nan
+
+    @property
+    def numeric(self) -> bool:
+        """Whether bins are possible."""
+        return self.kind in ("number", "whole number", "date", "identifier")
+
+
+def in_memory(table: Any, who: str) -> Any:
+    """Return the table as a pandas DataFrame.
+
+    Parameters
+    ----------
+    table : DataFrame
+    who : str
+        Who looks at it, such as "a plan".
+
+    Raises
+    ------
+    TypeError
+        If it is lazy, or no DataFrame.
+    """
+    if is_lazy(table):
+        raise TypeError(
+            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
+            "it, or some thousand rows of it, into memory first."
+        )
+    table = readable(table, "table")
+    if not is_frame(table):
+        raise TypeError(
+            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
+            "as pandas.DataFrame(table, columns=[...])."
+        )
+    return as_pandas(table)
+
+
+SCARCE = 20
+"""Rows of a secret, of which some are held out and few are left to fit."""
+
+
+def secrets_of(frame: Any, name: Any) -> Secrets:
+    """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
+    if isinstance(name, tuple):
+        return _together(name, [secrets_of(frame, each) for each in name])
+    values = frame_table(frame).values(name)
+    data = np.asarray(values.data)
+    there = np.ones(len(frame), dtype=bool)
+    if values.n_missing:
+        there = frame[name].notna().to_numpy()
+    codes = np.full(len(frame), -1)
+    atoms, codes[there] = np.unique(data[there], return_inverse=True)
+    levels = values.levels
+    labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
+    return Secrets(name, labels, codes, [])
+
+
+def _together(names: tuple[Name, ...], parts: Sequence[Secrets]) -> Secrets:
+    """Return the combinations of secrets that occur."""
+    every = np.stack([part.codes for part in parts], axis=1)
+    there, codes = (every >= 0).all(axis=1), np.full(len(every), -1)
+    kinds, codes[there] = np.unique(every[there], axis=0, return_inverse=True)
+    labels = [
+        tuple(part.labels[code] for part, code in zip(parts, kind, strict=True))
+        for kind in kinds.tolist()
+    ]
+    return Secrets(names, labels, codes, [])
+
+
+def with_intervals(frame: Any, sensitive: Any) -> Any:
+    """Return a table with intervals for secrets that are read in bins."""
+    table = frame_table(frame)
+    for name, bins in bins_of(sensitive, table.names).items():
+        frame = _in_intervals(frame, name, edges_of(name, table.values(name), bins, None))
+    return frame
+
+
+def _in_intervals(frame: Any, name: Name, edges: tuple[float, ...]) -> Any:
+    values = in_intervals(name, frame_table(frame).values(name), edges)
+    assert values.levels is not None
+    labels = np.array([*values.levels, None], dtype=object)
+    changed = frame.copy()
+    changed[name] = labels[values.filled(-1)]
+    return changed
+
+
+def rare_secrets(frame: Any, hidden: Sequence[Any]) -> dict[Any, list[Any]]:
+    """Return the values that too few rows have, of columns with two others at least."""
+    rare = {}
+    for name in hidden:
+        secret = secrets_of(frame, name)
+        counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
+        few = [label for label, count in zip(secret.labels, counts, strict=True) if count < SCARCE]
+        if few and len(few) + 2 <= len(counts) <= MOST_SECRETS:
+            rare[name] = few
+    return rare
+
+
+def rows_without(frame: Any, rare: Mapping[Any, Sequence[Any]]) -> Array:
+    """Return which rows of a table have none of those values."""
+    kept = np.ones(len(frame), dtype=bool)
+    for name, labels in rare.items():
+        secret = secrets_of(frame, name)
+        codes = [code for code, label in enumerate(secret.labels) if label in labels]
+        kept &= ~np.isin(secret.codes, codes)
+    return kept
+
+
+# ------------------------------------------------------------------------------------ of a plan
+
+
+def flat(units: Sequence[Any]) -> list[Name]:
+    """Return the columns of which combinations consist."""
+    parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
+    return list(dict.fromkeys(name for part in parts for name in part))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a caller says of columns.
+
+    Attributes
+    ----------
+    roles : mapping
+        The use of columns that are not released: sensitive ones, those that stay with people.
+    public : collection of names or None
+        The columns to release, proposed whatever they look like; None for all that suit.
+    dates : collection of names
+        Columns of dates, times and durations.
+    orders : mapping
+        The declared values of some columns, as in ``categories=``.
+    """
+
+    roles: Mapping[Name, str]
+    public: Collection[Name] | None = None
+    dates: Collection[Name] = ()
+    orders: Mapping[Any, Any] = field(default_factory=dict)
+
+    def fact(self, table: Table, name: Name) -> ColumnFacts:
+        """Return what a column is."""
+        role = self.roles.get(name)
+        try:
+            fact = self._read(name, first_values(table, name))
+        except (TypeError, ValueError) as error:
+            return ColumnFacts(name, role or "leave out", "unreadable", remark=str(error))
+        if role:
+            return replace(fact, use=role, remark="")
+        if self.public is not None and name not in self.public:
+            return ColumnFacts(name, "not asked for", fact.kind)
+        return fact
+
+    def _read(self, name: Name, values: Values) -> ColumnFacts:
+        """Return what a column is and whether it suits; text that identifies people never does."""
+        kind, remark, suits = _judged(values, ordered=name in self.orders)
+        if name in self.dates:
+            kind, remark, suits = "date", _DATES, False
+        named = self.public is not None and name in self.public
+        suits = suits or (named and kind not in ("nothing", "unreadable", "text"))
+        counts = {"distinct": len(np.unique(present(values))), "missing": values.n_missing}
+        return ColumnFacts(name, "release" if suits else "leave out", kind, **counts, remark=remark)
+
+
+_DATES = "name it in public= if dates are to be released"
+
+
+_KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
+
+
+def _kind(values: Values, *, ordered: bool) -> str:
+    if ordered or values.ordered:
+        return "order"
+    return _KINDS.get(values.kind, "category")
+
+
+def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
+    """Return what a column is, what there is to say of it, and whether it suits a release."""
+    data = present(values)
+    if not len(data):
+        return "nothing", "every value is missing", False
+    if values.kind == "float" and not np.isfinite(data).all():
+        return "unreadable", "it contains infinity; drop or replace such values", False
+    kind, n = _kind(values, ordered=ordered), len(np.unique(data))
+    what = identifier_kind(values)
+    if what == "date":
+        return "date", _DATES, False
+    if what == "text" or (what and not ordered):
+        remark = f"{n} different values in {len(data)} rows look like an identifier"
+        if what == "text":
+            return "text", remark, False
+        return "identifier", f"{remark}; name it in public= if it is to be released", False
+    if n == 1 and values.missing is None:
+        return "constant", "it has one value only, and tells nothing", True
+    few = kind not in ("number", "whole number") or not hardly_repeats(n, len(values))
+    return kind, "" if few else "hardly repeats: noise needs bins", True
+
+
+@dataclass(frozen=True)
+class Named:
+    """Which columns a plan protects, releases and leaves where they are.
+
+    Attributes
+    ----------
+    facts : tuple of ColumnFacts
+    public, ids, known, grouping : list of names
+    task : str, int or None
+    """
+
+    facts: tuple[ColumnFacts, ...]
+    public: list[Name]
+    ids: list[Name]
+    known: list[Name]
+    grouping: list[Name]
+    task: Name | None
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,
+        hidden: Sequence[Name],
+        asked: Mapping[str, Any],
+        orders: Mapping[Any, Any],
+    ) -> Named:
+        """Return the columns of a table, by what a caller asks: public, task, ids, known, groups.
+
+        Raises
+        ------
+        ValueError
+            If a column has two roles, or none is left to release.
+        """
+        table = frame_table(frame)
+        names = {
+            role: [] if asked[role] is None else resolve(asked[role], table.names, role)
+            for role in ("ids", "known", "task", "groups")
+        }
+        roles: dict[Name, tuple[str, str]] = dict.fromkeys(hidden, ("sensitive", "sensitive"))
+        uses = {"ids": _STAYS, "known": _STAYS, "task": "not asked for", "groups": "not asked for"}
+        public = public_columns(asked["public"], table.names, hidden)
+        named = None if asked["public"] is None else public
+        for role, columns in [*names.items(), ("public", named or [])]:
+            for name in columns:
+                if role == "task" and roles.get(name, ("",))[0] == "known":
+                    continue  # a label that readers know
+                if name in roles:
+                    raise ValueError(_twice(role, name, roles[name][0]))
+                if role != "public":
+                    roles[name] = role, uses[role]
+        dates = date_columns(frame)
+        own = Asked({name: use for name, (_, use) in roles.items()}, named, dates, orders)
+        facts = tuple(own.fact(table, name) for name in table.names)
+        released = [fact.name for fact in facts if fact.use == "release"]
+        if not released:
+            raise ValueError(
+                "no column is proposed for the release: each is sensitive, a task, stays with "
+                "people, or looks like an identifier or a date; name those to release in public=."
+            )
+        task = names["task"][0] if names["task"] else None
+        return cls(facts, released, names["ids"], names["known"], names["groups"], task)
+
+    def read(self) -> list[ColumnFacts]:
+        """Return the columns that a release shows, but for ids."""
+        shown_names = {*self.public, *self.known}
+        return [fact for fact in self.facts if fact.name in shown_names]
+
+
+_STAYS = "stays with people"
+
+
+def _twice(role: str, name: Name, other: str) -> str:
+    if role == "public" and other == "task":
+        role, other = other, "released"
+    if role == "task":
+        return (
+            f"task={quoted(name)} is also {other}, so that its score would say nothing of the "
+            f"other columns; name another column, or take it out of the {other} ones."
+        )
+    return f"column {quoted(name)} is named in {other}= and in {role}=; name it in one."
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The rows that a plan is given, without those of rare secrets.
+
+    Attributes
+    ----------
+    frame, marked : DataFrame
+        The table, and the same with intervals for secrets that are read in bins.
+    codes : ndarray or None
+        The group of each row.
+    hidden : list of names
+        The sensitive columns.
+    units : list of names, and tuples of names
+        What is protected: a column, or a combination of some.
+    sensitive : list, or mapping to edges
+        The same, as an estimator takes them.
+    labelled : bool
+        Whether an index says whose row is whose.
+    rare : mapping
+        Values of sensitive columns whose rows are left out.
+    """
+
+    frame: Any
+    marked: Any
+    codes: Array | None
+    hidden: list[Name]
+    units: list[Any]
+    sensitive: Any
+    labelled: bool
+    rare: Mapping[Name, Sequence[Any]]
+
+    @classmethod
+    def of(cls, table: Any, sensitive: Any, groups: Any) -> Given:
+        """Return what is read of a table.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the argument, its value and the way out.
+        """
+        if sensitive is None:
+            raise ValueError(
+                'sensitive is missing; name the columns to protect, such as sensitive="race".'
+            )
+        frame = in_memory(table, "a plan")
+        labelled = has_row_labels(frame_table(frame, "table"))
+        asked = list(sensitive) if isinstance(sensitive, list | tuple) else [sensitive]
+        apart = [resolve(each, frame_table(frame).names, "sensitive") for each in asked]
+        units: list[Any] = []
+        for each, names in zip(asked, apart, strict=True):
+            units += [tuple(names)] if isinstance(each, tuple) else names
+        hidden = flat(units)
+        marked = with_intervals(frame, sensitive)
+        rare = rare_secrets(marked, units)
+        kept = rows_without(marked, rare)
+        codes = None if groups is None else _groups_in(frame, groups)[kept]
+        given = _as_given(frame, sensitive, units)
+        frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
+        return cls(frame, marked, codes, hidden, units, given, labelled, rare)
+
+    def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
+        """Return the secrets of rows that are held out, with the pairs that are protected."""
+        rows = self.marked.loc[held.index]
+        found = [secrets_of(rows, unit) for unit in self.units]
+        return [replace(each, pairs=_protected(each, pairs)) for each in found]
+
+
+def _as_given(frame: Any, sensitive: Any, units: Sequence[Any]) -> Any:
+    """Return sensitive columns as estimators take them: bins have edges, those of all rows."""
+    table = frame_table(frame)
+    bins = bins_of(sensitive, table.names)
+    if not bins:
+        return list(units)
+    edges = {name: list(edges_of(name, table.values(name), bins[name], None)) for name in bins}
+    return {name: edges.get(name) for name in units}
+
+
+def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
+    """Return the codes of the pairs that are protected; none where all are."""
+    if isinstance(pairs, Mapping):
+        pairs = pairs.get(secret.name, "all")
+    if isinstance(pairs, str):
+        return []
+    labels = list(secret.labels)
+    known = [(a, b) for a, b in pairs if a in labels and b in labels]
+    codes = [sorted((labels.index(a), labels.index(b))) for a, b in known]
+    return [(i, j) for i, j in codes]
+
+
+def _groups_in(frame: Any, groups: Any) -> Array:
+    """Return the group of each row."""
+    codes = groups if np.ndim(groups) else frame[resolve(groups, frame.columns, "groups")[0]]
+    codes = np.asarray(codes)
+    if codes.shape != (len(frame),):
+        raise ValueError(
+            f"groups has shape {codes.shape} beside {len(frame)} rows; give the group of each row, "
+            "or the name of a column."
+        )
+    return codes.astype(str)
+
+
+# ----------------------------------------------------------------------------------- of an audit
+
+
+def pairs_of(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
+    """Return the protected pairs, without order; an artifact has them in its certificate alone."""
+    if hasattr(noiser, "secret_pairs_"):
+        return dict(noiser.secret_pairs_)
+    pairs: dict[Name, dict[tuple[Any, Any], None]] = {}
+    for loss in noiser.certificate_.pairs:
+        of_column = pairs.setdefault(loss.sensitive, {})
+        if (loss.against, loss.secret) not in of_column:
+            of_column[loss.secret, loss.against] = None
+    return {name: list(of_column) for name, of_column in pairs.items()}
+
+
+def frame_of(table: Any) -> Any:
+    """Return the table as a pandas DataFrame, in memory."""
+    frame = in_memory(table, "an audit")
+    if not len(frame):
+        raise ValueError("table has 0 rows; give some hundred that were not in fit.")
+    odd = [label for label in frame.columns if not isinstance(label, str)]
+    if odd:
+        raise TypeError(
+            f"table has a column called {odd[0]!r}, and an audit needs strings; fit and audit it "
+            "with table.columns = table.columns.astype(str)."
+        )
+    return frame
+
+
+def check_aligned(table: Any, task: Any, peers: Any) -> None:
+    """Refuse targets and peers whose row labels say that they are in another order."""
+    if isinstance(task, tuple):
+        check_same_index(task[-1], "y of task", table, "table")
+    for name, rows in peers.items() if isinstance(peers, Mapping) else ():
+        check_same_index(rows, f"peers[{name!r}]", table, "table")
+
+
+def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
+    """Return the secrets of the rows, by sensitive column, or by combinations of several."""
+    columns = {} if given is None else secret_columns(given, source.n_rows, frame)
+    secrets = []
+    for name, pairs in pairs_of(estimator).items():
+        labels = list(dict.fromkeys(label for pair in pairs for label in pair))
+        names = [name]
+        if name not in columns and name not in source.names and isinstance(labels[0], tuple):
+            names = list(estimator._fitted.rules.sensitive) or list(columns)
+            names = [n for n in names if str(n) in str(name)]
+        parts = [
+            _codes(estimator, source, columns, each, [lab[k] for lab in labels])
+            if len(names) > 1
+            else _codes(estimator, source, columns, each, labels)
+            for k, each in enumerate(names)
+        ]
+        found, codes = parts[0] if len(parts) == 1 else _combined(parts)
+        _check_values(name, found, set(labels))
+        secrets.append(Secrets(name, found, codes))
+    return secrets
+
+
+def _codes(
+    estimator: Any, source: Table, columns: Mapping[Name, Any], name: Name, labels: Sequence[Any]
+) -> tuple[Sequence[Any], Array]:
+    """Return the secrets of a column, and the number of that of each row."""
+    if name not in columns and name not in source.names:
+        raise ValueError(
+            f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
+            "give it, or sensitive_features as in fit."
+        )
+    values = columns[name] if name in columns else source.values(name)
+    values = in_intervals_of(dict.fromkeys(labels), values)
+    secret = read_secret(name, values, estimator._fitted.rules.missing)
+    codes = np.empty(source.n_rows, dtype=np.intp)
+    secret.source.codes(slice(None), codes)
+    return _merged(getattr(estimator, "secret_groups", None), name, secret.labels, codes)
+
+
+def _merged(
+    groups: Any, name: Name, labels: Sequence[Any], codes: Array
+) -> tuple[Sequence[Any], Array]:
+    """Return secrets, and that of each row, where the estimator takes several values for one."""
+    if groups is None:
+        return labels, codes
+    of_column = groups.get(name, {}) if isinstance(groups.get(name), Mapping) else groups
+    group_of = {value: group for group, values in of_column.items() for value in values}
+    merged = [group_of.get(label, label) for label in labels]
+    kinds = list(dict.fromkeys(merged))
+    return kinds, np.array([kinds.index(each) for each in merged])[codes]
+
+
+def _combined(parts: Sequence[tuple[Sequence[Any], Array]]) -> tuple[Sequence[Any], Array]:
+    """Return the combinations of secrets that occur."""
+    every = np.stack([codes for _, codes in parts], axis=1)
+    kinds, codes = np.unique(every, axis=0, return_inverse=True)
+    labels = [
+        tuple(found[code] for (found, _), code in zip(parts, kind, strict=True))
+        for kind in kinds.tolist()
+    ]
+    return labels, codes.ravel()
+
+
+def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
+    """Refuse a table without two of the secrets that were fitted: it is another one."""
+    if len(fitted.intersection(labels)) < 2:
+        raise ValueError(
+            f"estimator and table do not fit together: column {quoted(name)} has the values "
+            f"{listed(list(labels), 5)} in table, and estimator protects "
+            f"{listed(sorted(fitted, key=str), 5)}; give rows with values as in fit."
+        )
+
+
+_Chosen = tuple[Array, Name | None, tuple[str, ...]]
+
+
+def chosen_rows(
+    estimator: Any, source: Table, secrets: Sequence[Secrets], groups: Any, max_rows: Any, seed: int
+) -> _Chosen:
+    """Return the rows to audit, the column of the groups that are attacked, and what to say."""
+    rules = estimator._fitted.rules
+    column = None if rules.groups is None else rules.groups.column
+    if column is None and groups is None:
+        return _rows(source.n_rows, max_rows, seed), None, ()
+    [name] = resolve(column if groups is None else groups, source.names, "groups")
+    if column not in (None, name):
+        raise ValueError(
+            f"groups={quoted(name)}, and estimator guarantees groups of {quoted(column)}; leave "
+            "groups out."
+        )
+    codes = group_codes(source, name)
+    units = Groups.of(codes)
+    if column is None:
+        note = f"One row of each of {len(units):,} groups of {quoted(name)} was audited, by lot."
+        order = shuffle(np.arange(source.n_rows), random_state=seed)
+        alone = np.sort(order[np.unique(codes[order], return_index=True)[1]])
+        return alone[_rows(len(alone), max_rows, seed)], None, (note,)
+    check_one_secret(codes, column, {each.name: each.codes for each in secrets})
+    return _chosen_groups(column, units, max_rows, seed)
+
+
+def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
+    """Return the rows of groups, all of one size where no guarantee hides their sizes."""
+    sizes, which = units.wide.sizes, ""
+    kept = np.arange(len(units))
+    if len(np.unique(sizes)) > 1:
+        size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
+        kept = np.flatnonzero(sizes == size)
+        which = f", those of {size} rows, since sizes of groups are taken to be known"
+    if max_rows is not None:
+        most = check_count(max_rows, "max_rows")
+        share = max(most * len(kept) // int(sizes[kept].sum()), 2)
+        kept = kept[_rows(len(kept), share, seed)]
+    note = (
+        f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
+        f"{quoted(column)}{which}."
+    )
+    return units.rows(kept), column, (note,)
+
+
+def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
+    every = np.arange(n_rows)
+    if max_rows is None or check_count(max_rows, "max_rows") >= n_rows:
+        return every
+    chosen: Array = np.sort(train_test_split(every, train_size=max_rows, random_state=seed)[0])
+    return chosen
+
+
+def peers_of(peers: Any, n_rows: int, columns: Sequence[Name]) -> dict[str, Any]:
+    """Return by name those of the released columns that each peer has, as pandas DataFrames."""
+    if peers is None:
+        return {}
+    if not isinstance(peers, Mapping):
+        raise TypeError(
+            f"peers is {quoted(peers)}; give {{name: DataFrame}}, the rows of table as another way "
+            "released them (examples/peers_of_a_release.py makes some)."
+        )
+    return {str(name): _given(name, rows, n_rows, columns) for name, rows in peers.items()}
+
+
+def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
+    if is_lazy(rows) or not is_frame(rows):
+        raise TypeError(
+            f"peers gives {quoted(name)} as {type(rows).__name__}; give a DataFrame in memory, of "
+            "the rows of table as this peer released them."
+        )
+    if len(frame := as_pandas(rows)) != n_rows:
+        raise ValueError(
+            f"peers gives {quoted(name)} {len(frame)} rows beside {n_rows} of table; give every "
+            "row of table as it was released, in the same order."
+        )
+    if not (names := [column for column in columns if column in frame.columns]):
+        raise ValueError(
+            f"peers gives {quoted(name)} without any of the released columns "
+            f"{listed(list(columns), 5)}; give these, as the peer released them."
+        )
+    return frame[names]
