@@ -525,7 +525,6 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["audit", "r.json", "in.csv", "--peer", "p=in.csv", "--peer", "p=in.csv"], "twice"),
         (["audit", "r.json", "in.csv", "--peer", "p=semicolons.csv"], "separated by ';'"),
         (["audit", "r.json", "in.csv", "--level", "2"], "level must lie between 0 and 1, got 2"),
-        (["audit", "r.json", "in.csv", "--knows", "lone"], "knows names column 'lone'"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
         (["audit", "r.json", "few.csv"], "too few rows for 8 tests at level=0.05: of column"),
     ],
@@ -980,7 +979,7 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     options = ["--epsilon", "1", "--unknown", "nearest"]
     assert main(["fit", "in.csv", "r.json", *FIT, *options]) == 0
     monkeypatch.setattr(progress, "EVERY", 0.01)
-    asked = ["audit", "r.json", "held.csv", "--task", "income", "--repeats", "1", "--knows", "zip"]
+    asked = ["audit", "r.json", "held.csv", "--task", "income", "--repeats", "1"]
     assert main([*asked, "--peer", "as it was=held.csv", "--out", "a.json"]) == 0
     assert "stages of an audit" in capsys.readouterr().err
     found = json.loads(Path("a.json").read_text())
