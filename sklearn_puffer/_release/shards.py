@@ -241,22 +241,18 @@ class EngineRows:
         return plans.texts(self._together("figures"), _TEXT)
 
     def told(self) -> list[str]:
-        """Return which strata are one shard, although they are large, by a rare secret."""
-        rows = self.people.sum(axis=1)
-        digests = np.unique(self.counts[0]).tolist()
-        whole = [
-            k
-            for k in np.flatnonzero(rows >= 2 * self._exchange.shard)
-            if digests[k] not in self.cuts
-        ]
-        if not whole:
+        """Return which large strata are cut into few shards, or are one, by a rare secret."""
+        rows, digests = self.people.sum(axis=1), np.unique(self.counts[0]).tolist()
+        cut = [self.cuts[each].stratum.shards if each in self.cuts else 1 for each in digests]
+        large = np.flatnonzero(rows >= 2 * self._exchange.shard * np.array(cut)).tolist()
+        if not large:
             return []
-        largest = max(whole, key=lambda k: rows[k])
-        few = np.where(self.people[largest] > 0, self.people[largest], rows[largest]).argmin()
+        most = max(large, key=lambda k: rows[k] / cut[k])
+        few = np.where(self.people[most] > 0, self.people[most], rows[most]).argmin()
         return [
-            f"{len(whole)} large stratum or strata are one shard each, which a worker holds whole: "
-            f"the largest has {rows[largest]:,} rows, and its secret "
-            f"{quoted(self._exchange.secret.labels[few])} {self.people[largest, few]:,} of them."
+            f"{len(large)} large stratum or strata are cut into few shards, each of which a worker "
+            f"holds whole: one of {rows[most]:,} rows into {cut[most]}, as its secret "
+            f"{quoted(self._exchange.secret.labels[few])} has {self.people[most, few]:,} of them."
         ]
 
     def plan(self, by: Any) -> Any:

@@ -84,6 +84,7 @@ from sklearn_puffer._swap.program import (
 )
 from sklearn_puffer._tables import (
     CHANGED,
+    LARGEST_DIGEST,
     NO_SECRETS,
     Coarse,
     CodeArray,
@@ -276,7 +277,7 @@ class RowExchange(Mechanism):
         known = {name: self.coarse.of(name, first_values(table, name)) for name in self.strata}
         digests = row_digests(columns)
         of_known = np.broadcast_to(row_digests(known), table.n_rows)
-        marks, group = row_hashes(digests, of_known, codes), None
+        marks, group = row_hashes(digests, of_known, codes) & LARGEST_DIGEST, None
         if self.ids:
             marks = row_digests({name: table.values(name) for name in self.ids})
         if self.group is not None:
