@@ -25,8 +25,8 @@ from sklearn.preprocessing import OrdinalEncoder
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fits import cell_masses, crossfit, whole_masses
+from sklearn_puffer import PufferfishNoiser, _fits
+from sklearn_puffer._fits import cell_masses, whole_masses
 from sklearn_puffer._noiser import adversaries
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.fits import ClassifierFit
@@ -381,7 +381,7 @@ def test_weights_are_as_repeated_rows():
 
 
 def test_many_rows_are_given_once_with_their_weight(recording, monkeypatch):
-    monkeypatch.setattr(crossfit, "MOST_ROWS", 50)
+    monkeypatch.setattr(_fits, "MOST_ROWS", 50)
     table = random_table(90)
     PufferfishNoiser(sensitive="s", prior=recording).fit(table)
     whole = Counter(table[["x", "y", "s"]].itertuples(index=False, name=None))
