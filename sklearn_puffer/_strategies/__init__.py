@@ -1,4 +1,4 @@
-"""What strategies are made of: couplings, their bounds, and ways out of what does not exist."""
+"""What strategies are made of: couplings, their bounds, and what to use where there is none."""
 
 from sklearn_puffer._strategies import mixture_bounds, transport
 from sklearn_puffer._strategies.bound_types import (
