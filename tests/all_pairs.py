@@ -1,7 +1,7 @@
 """A few cases of a large product, in which every two values still meet.
 
 Most faults need no more than two options to meet: the fast run takes these cases, and the slow run
-takes them all, or all pairs where a case takes long.
+others, in which each two meet once more.
 """
 
 import itertools
@@ -25,14 +25,15 @@ def all_pairs(cases):
 
 
 def pairs_first(cases, among=None):
-    """Return cases as parameters of a test, slow but for all pairs among those asked for.
+    """Return cases as parameters of a test: all pairs among those asked for, and slow ones.
 
-    Where only some are asked for, the others take their time: the slow run then has all pairs of
-    the whole product, and not the whole product.
+    The slow ones are all pairs of the cases that are left, so that two options meet twice or more;
+    where only some are asked for, since the others take their time, they are all pairs of all.
     """
     cases = list(cases)
     quick = set(all_pairs(cases if among is None else [case for case in cases if among(*case)]))
-    taken = set(cases if among is None else all_pairs(cases)) | quick
+    others = cases if among is not None else [case for case in cases if case not in quick]
+    taken = quick | set(all_pairs(others))
     return [
         pytest.param(*case, id="-".join(map(str, case)), marks=() if case in quick else SLOW)
         for case in cases

@@ -266,6 +266,6 @@ except KeyboardInterrupt:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no such signal there")
-@pytest.mark.parametrize(("n_jobs", "keyed"), [("None", ""), ("2", ""), ("None", "keyed")])
+@pytest.mark.parametrize(("n_jobs", "keyed"), [("None", ""), ("2", "keyed")])
 def test_a_signal_stops_a_release_of_many_rows(n_jobs, keyed):
     assert interrupted(LONG, n_jobs, keyed, after=0.5) == "releasing\nstopped (5, 1)\n"
