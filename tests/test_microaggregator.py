@@ -489,3 +489,14 @@ def test_the_checks_of_scikit_learn_pass():
         warnings.simplefilter("ignore")
         results = check_estimator(estimator, on_skip=None, on_fail=None)
     assert [each["check_name"] for each in results if each["status"] == "failed"] == []
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize("unit", ["datetime64[ms]", "timedelta64[ms]"])
+def test_dates_and_durations_are_passed_on_as_they_are(make, unit):
+    table = {"ill": [False, True] * 40, "age": np.arange(80) % 4, "when": np.arange(80) // 40}
+    table["when"] = table["when"].astype(unit)
+    rows = PufferfishMicroaggregator(sensitive="ill", public="age", remainder="passthrough")
+    released = rows.fit(make(table)).transform(make(table))
+    assert list(released["when"]) == list(make(table)["when"])
+    assert rows.certificate_.facts.beyond == 0.0

@@ -316,7 +316,7 @@ class People:
         if strata is None:
             none = np.zeros(rows.n_rows, dtype=np.int64)
             strata = none if self.strata is None else self.strata.of(self.codes)
-        told = [label, *(rows.values(name) for name in roles.handed)]
+        told = [label, *(rows.public_values(name) for name in roles.handed)]
         return Batch(
             columns=columns,
             secrets=[secret.codes(rows.n_rows) for secret in self.secrets],
