@@ -572,29 +572,50 @@ def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:
 
 
 def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None:
-    """Return the posterior of each secret given a typical row, where channel and counts are had."""
+    """Return how probable a typical row is under each secret, where channel and counts are had."""
     estimator = release.estimator
-    channel: Any = getattr(estimator, "channel_", None)
-    if channel is None or isinstance(channel, dict):  # one for each known value
+    channels: Any = getattr(estimator, "channel_", None)
+    if channels is None:
         return None
-    prototypes, counts = estimator.prototypes_, estimator.counts_
-    if counts.columns.nlevels > 1:
-        counts = counts[secrets.name]
-    names = [name for name in release.after.columns if name in prototypes.columns]
-    known = {d: k for k, d in enumerate(_digests(prototypes, names).tolist())}
-    cells = np.array([known.get(d, -1) for d in _digests(release.released, names).tolist()])
+    counts, cells = estimator.counts_, _typical_rows_of(release)
     if (cells >= 0).mean() < _FEW:
         return None
-    masses = np.asarray(counts, dtype=float)
-    with np.errstate(divide="ignore"):
-        posterior = np.log((channel.T @ masses) / masses.sum(axis=0) + _LEAST)
+    counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
+    place = {label: k for k, label in reversed(list(enumerate(counts.columns)))}  # the first
     claims = np.full((len(cells), len(secrets.labels)), np.nan)
-    for place, label in enumerate(counts.columns):
-        if label in secrets.labels:
-            code = list(secrets.labels).index(label)
-            claims[:, code] = np.where(cells >= 0, posterior[cells, place], np.nan)
+    for channel, masses, people in _by_stratum(release, channels, counts):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told = np.log((channel.T @ masses) / masses.sum(axis=0) + _LEAST)
+        rows = np.flatnonzero(people & (cells >= 0))
+        for code, label in enumerate(secrets.labels):
+            if label in place:
+                claims[rows, code] = told[cells[rows], place[label]]
     claims[release.parts.train] = np.nan
     return claims
+
+
+def _typical_rows_of(release: Release) -> Array:
+    """Return which typical row each released row is; -1 for none."""
+    prototypes = release.estimator.prototypes_
+    names = [name for name in release.after.columns if name in prototypes.columns]
+    known = {d: k for k, d in enumerate(_digests(prototypes, names).tolist())}
+    return np.array([known.get(d, -1) for d in _digests(release.released, names).tolist()])
+
+
+def _by_stratum(
+    release: Release, channels: Any, counts: Any
+) -> Iterator[tuple[Any, FloatArray, Array]]:
+    """Yield each channel, the counts that it is for, and who is in its stratum."""
+    masses = np.asarray(counts, dtype=float)
+    if not isinstance(channels, dict):
+        yield channels, masses, np.ones(len(release.released), dtype=bool)
+        return
+    names = list(counts.index.names[:-1])  # the last one is the typical row
+    known = release.released[names].itertuples(index=False, name=None)
+    keys = [key if len(names) > 1 else key[0] for key in known]
+    blocks = masses.reshape(len(channels), -1, masses.shape[1])
+    for (key, channel), block in zip(channels.items(), blocks, strict=True):
+        yield channel, block, np.array([each == key for each in keys])
 
 
 # ------------------------------------------------------------------------------- further readers
