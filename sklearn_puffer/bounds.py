@@ -439,8 +439,9 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     `accounting.MAX_CELLS` cells. So a weaker guarantee never needs more noise than the pure one.
 
     What discrete priors lose without noise is a bound as well, for any number of columns: noise
-    only loses information. Of two columns with more than 1,024 values, the exact loss counts over
-    at most 1,024 points each, with what moving values to those points adds.
+    only loses information. Of two columns with more than 1,024 values, the exact losses of windows
+    of fewer values count, and under wide noise the exact loss over at most 1,024 points each, with
+    what moving values to those points adds (`_strategies.derived_bounds`).
 
     Examples
     --------
