@@ -259,8 +259,8 @@ def terms(facts: ExchangeFacts) -> Terms:
     if facts.insiders is not None:
         insiders = (
             "People in the table who find their own row with somebody, and know nothing else, "
-            f"shift the odds about him by at most e^{facts.insiders:g}, unless fewer than three "
-            "have his secret."
+            f"shift the odds about him by at most e^{facts.insiders:g}. Where just one other "
+            "person has their own secret, they learn that it is not he."
         )
     return Terms(
         how="exchanged with its row",
