@@ -172,7 +172,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         release: int = 0,
         on_drift: str = "warn",
     ) -> Any:
-        r"""Release the public columns of X, each call by fresh draws (of noise), or by keyed ones.
+        r"""Release the public columns of X, by draws that are new at each call, or keyed.
 
         Keyed noise, of ``row_id=``, is a function of the key, what is drawn, the data set, the
         release number, the row's id and all its public values as they are drawn from (their bins,
