@@ -462,10 +462,10 @@ def test_a_rare_secret_that_leaves_a_constant_is_named():
         ({"label_weight": -1}, "label_weight"),
         ({"weights": "spread"}, "weights must map"),
         ({"weights": {"ill": 1.0}}, "weights"),
-        ({"joined": "ill"}, "both sensitive and joined"),
+        ({"joined": "ill"}, "named in sensitive= and in joined="),
         ({"sensitive": [("ill", "job"), ("ill", "job")]}, "sensitive names ill and job twice"),
         ({"joined": "age"}, "20 labels"),
-        ({"public": "ill"}, "both sensitive and public"),
+        ({"public": "ill"}, "named in sensitive= and in public="),
         ({"min_size": 5000}, "fewer than min_size=5000"),
     ],
 )

@@ -272,9 +272,9 @@ def test_columns_are_drawn_within_strata_too():
 @pytest.mark.parametrize(
     ("parameters", "error"),
     [
-        ({"known": "ill"}, "both sensitive and known"),
-        ({"known": "town", "joined": "town"}, "both known and joined"),
-        ({"known": "town", "public": ["place", "town"]}, "known and public"),
+        ({"known": "ill"}, "named in sensitive= and in known="),
+        ({"known": "town", "joined": "town"}, "named in known= and in joined="),
+        ({"known": "town", "public": ["place", "town"]}, "named in known= and in public="),
         ({"known": "nowhere"}, "known names column 'nowhere'"),
         ({"known": {"town": 3}}, "asks for bins, and column 'town' is category"),
         ({"known": {"age": 1}}, "from 2 to 1000 bins"),

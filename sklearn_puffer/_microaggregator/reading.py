@@ -20,6 +20,7 @@ from sklearn_puffer._release import (
     Guarantee,
     RowOrder,
     order_told,
+    refuse_twice,
     rows_of,
     secret_of,
 )
@@ -222,7 +223,7 @@ def roles_of(settings: Settings, given: FitRows) -> Roles:
     joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
     known = known_bins(settings.known, names)
     chosen = [] if settings.public is None else resolve(settings.public, names, "public")
-    _refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
+    refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
     public = public_columns(settings.public, names, [*hidden, *known, *joined])
     passing, used = settings.remainder == "passthrough", {*hidden, *public, *known, *joined}
     handed = [name for name in names if passing and name not in used]
@@ -341,17 +342,6 @@ def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
     codes = [column.codes(values) for column, values in facts]
     strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
     return People(rows, secrets, strata, codes)
-
-
-def _refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
-    seen: dict[Name, str] = {}
-    for argument, names in of.items():
-        for name in names:
-            if name in seen:
-                raise ValueError(
-                    f"column {name!r} is both {seen[name]} and {argument}; name it in one of them."
-                )
-            seen[name] = argument
 
 
 def _few(columns: Sequence[Values], rows: CountedTable) -> list[IntArray]:
