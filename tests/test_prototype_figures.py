@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prototype_oracle import counted, dense, odds, rows_of
 
-from sklearn_puffer._microaggregator.figures import (
+from sklearn_puffer._microaggregator.certificate import (
     fitted_flows,
     further_odds,
     odds_of,

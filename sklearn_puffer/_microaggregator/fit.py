@@ -21,10 +21,17 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.certificate import (
+    MOST_TABLES,
     PrototypeCertificate,
     PrototypeFacts,
     StrataFacts,
+    as_matrix,
+    as_rows,
+    further_odds,
     not_covered,
+    share_beyond,
+    table_loss,
+    utilities,
 )
 from sklearn_puffer._microaggregator.coordinates import (
     Coordinates,
@@ -32,15 +39,6 @@ from sklearn_puffer._microaggregator.coordinates import (
     Sample,
 )
 from sklearn_puffer._microaggregator.drawn import DrawnCounts, fitted_row_loss, learnt_bins
-from sklearn_puffer._microaggregator.figures import (
-    MOST_TABLES,
-    as_matrix,
-    as_rows,
-    further_odds,
-    share_beyond,
-    table_loss,
-    utilities,
-)
 from sklearn_puffer._microaggregator.lazy import read_lazily
 from sklearn_puffer._microaggregator.program import (
     Bounded,
