@@ -155,6 +155,16 @@ def test_keyed_rows_are_the_same_in_any_order_and_from_any_copy(rows):
     assert copy.transform(table, row_id="number", key=KEY).equals(first)
 
 
+def test_a_saved_file_holds_nothing_of_single_rows_and_grows_with_none(rows):
+    copy = pickle.loads(pickle.dumps(rows))
+    assert not hasattr(copy, "labels_")
+    assert (copy.assign(TABLE) == rows.labels_).all()
+    twice = PufferfishMicroaggregator(sensitive="ill", n_prototypes=12).fit(pd.concat([TABLE] * 8))
+    sizes = [len(pickle.dumps(each)) for each in (rows, twice)]
+    assert max(sizes) < 200_000
+    assert sizes[1] < sizes[0] + 20_000  # of seven tables more
+
+
 def test_the_artifact_is_small_and_says_what_it_is(rows):
     text = rows.to_json()
     assert len(text) < 200_000

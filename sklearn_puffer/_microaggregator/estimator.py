@@ -125,7 +125,8 @@ class PufferfishMicroaggregator(TableRelease):
     channel_ : scipy.sparse.csr_array of shape (n_prototypes, n_prototypes), or dict of these
         K, whose rows sum to 1; with known columns by stratum, its value or the tuple of its values.
     labels_ : ndarray of shape (n_rows,)
-        The typical row that each fitted row is nearest to; of those with a positive weight.
+        The typical row that each fitted row is nearest to; of those with a positive weight. Copies
+        and saved files have none, for they are of people: ``assign`` of their rows finds them.
     secret_pairs_ : dict
         The protected pairs by sensitive column.
     n_features_in_ : int
@@ -273,6 +274,10 @@ class PufferfishMicroaggregator(TableRelease):
         check_is_fitted(self)
         prototypes = self._mechanism().prototypes
         return np.asarray(prototypes.assign(prototypes.coordinates.read(next_table(self, X))))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "labels_"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
