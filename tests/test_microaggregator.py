@@ -484,6 +484,25 @@ def test_what_cannot_be_is_refused_by_name(parameters, error):
         PufferfishMicroaggregator(sensitive="ill").set_params(**parameters).fit(TABLE)
 
 
+def test_a_rare_secret_that_leaves_less_than_a_constant_is_named_with_what_helps():
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b", "rare"], 3000, p=[0.6, 0.396, 0.004])
+    values = (
+        rng.normal(size=(3000, 6)) + np.select([group == "b", group == "rare"], [0.5, 2])[:, None]
+    )
+    table = pd.DataFrame(values, columns=list("uvwxyz")).assign(group=group)
+    rows = PufferfishMicroaggregator(sensitive="group")
+    with pytest.warns(
+        PufferfishWarning, match=r"nearer than a constant: secret 'rare' has 12 rows"
+    ):
+        rows.fit(table)
+    survives = rows.utility_[["change_sd", "constant_sd"]].mean()
+    assert survives["change_sd"] > survives["constant_sd"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows.set_params(secret_pairs=[("a", "b")]).fit(table)
+
+
 def test_nothing_is_released_after_a_change(rows):
     copy = pickle.loads(pickle.dumps(rows))
     copy.epsilon = 2.0

@@ -228,7 +228,7 @@ def test_joint_columns_without_a_bound_are_refused_before_anything_is_fitted(mon
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)})
     frame["s"] = np.arange(40) % 2
-    with pytest.raises(ValueError, match="use strategy='exact'"):
+    with pytest.raises(ValueError, match="use noise='laplace' with strategy='exact'"):
         PufferfishNoiser(sensitive="s", prior="gmm", strategy="wasserstein").fit(frame)
 
 

@@ -24,6 +24,7 @@ from sklearn_puffer._microaggregator.certificate import (
     MOST_TABLES,
     PrototypeCertificate,
     PrototypeFacts,
+    PrototypeUtility,
     StrataFacts,
     as_matrix,
     as_rows,
@@ -585,7 +586,7 @@ class LearntRows(LearntMechanism):
             n_columns=self.read.n_columns,
             version=__version__,
             date=utc_now(),
-            utility=tuple(utilities(self.read.sample, best, self.typical)),
+            utility=tuple(self._utilities),
             prototypes=facts,
         )
 
@@ -597,11 +598,21 @@ class LearntRows(LearntMechanism):
             *([] if seed is None else [sentences.about_seed(seed, "draws", "undo them")]),
         ]
 
+    @cached_property
+    def _utilities(self) -> list[PrototypeUtility]:
+        return utilities(self.read.sample, self.best, self.typical)
+
+    def _changes_more_than_a_constant(self) -> bool:
+        """Whether rows do, over all columns; drawn values spread as the table does, and may."""
+        changes = [(each.change_sd, each.constant_sd) for each in self._utilities]
+        typical, constant = np.mean(changes, axis=0)
+        return self.settings.values == "typical" and bool(typical > constant * (1.0 + 1e-9))
+
     def warnings(self) -> list[str]:
         """Return that a constant would do as well: with what costs most, or in which strata."""
         best, strata = self.best, self.read.strata
         flat = [k for k, part in enumerate(best.parts) if part.tells_nothing]
-        if not flat:
+        if not flat and not (strata is None and self._changes_more_than_a_constant()):
             return []
         if strata is not None:
             share = sum(best.parts[k].total for k in flat) / self.read.total
@@ -618,8 +629,8 @@ class LearntRows(LearntMechanism):
         ]
         few, label = min(names, key=lambda each: each[0])
         return [
-            f"typical rows say hardly more than a constant: secret {quoted(label)[:40]} has {few} "
-            "rows; merge secrets, leave it out of secret_pairs, fit on more rows, or take "
+            f"typical rows are hardly nearer than a constant: secret {quoted(label)[:40]} has "
+            f"{few} rows; merge secrets, leave it out of secret_pairs, fit on more rows, or take "
             "level=None."
         ]
 
