@@ -340,7 +340,7 @@ def test_a_release_is_told_less_than_it_guarantees_beside_peers_as_the_page_says
     quoted = [line.strip("| ").split("|") for line in page.splitlines() if line.startswith("| ")]
     lines = {way.strip(): [each.strip().rstrip(" %") for each in own] for way, *own in quoted[2:]}
     assert lines.keys() == figures.keys()
-    # every release is drawn anew: of eight, swaps left 71 to 74 % and noise a task of .84 to .92
+    # every release is drawn anew: of eleven, swaps left 71 to 75 % and noise a task of .84 to .92
     for way, own in lines.items():
         stays, *others = (float(each.replace("none", "0")) for each in own)
         now, *new = (float(each.replace("none", "0")) for each in figures[way])

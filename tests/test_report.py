@@ -307,7 +307,9 @@ def test_who_signs_sees_columns_plan_and_ledger(noiser, tmp_path):
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
     wanted = ["Settings", "Noise by column", "How much of the data survives", "Audit", "Plan"]
     assert {*wanted, "Ledger"} <= set(sections)
-    assert list(sections)[:3] == ["At a glance", "Conditions", "What you must decide"]
+    # the order of these rows tells the secret
+    first = ["At a glance", "Conditions", "What these settings leave open", "What you must decide"]
+    assert list(sections)[:4] == first
     assert [row[0] for row in sections["Noise by column"]["table"]["rows"]] == ["cars", "old"]
     entries = next(each for title, each in sections.items() if title.startswith("Ledger: last"))
     assert [row[:2] + row[3:] for row in entries["table"]["rows"]] == [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_puffer import PufferfishNoiser, PufferfishWarning
+from sklearn_puffer import PufferfishNoiser, PufferfishWarning, report
 from sklearn_puffer._release import rows
 from sklearn_puffer._release.rows import _of_ranks, _of_runs, order_of
 
@@ -60,6 +60,17 @@ def said(noiser):
     return [
         x for x in noiser.certificate_.assumptions if " of the rows" in x[:40] and "released" in x
     ]
+
+
+@pytest.mark.parametrize("kind", ["internal", "external"])
+def test_a_report_says_beside_its_conditions_that_the_order_is_not_covered(kind):
+    sorted_rows, _ = fitted(SORTED.reset_index(drop=True), n_bins=2)
+    shuffled, _ = fitted(SHUFFLED, n_bins=2)
+    told, quiet = (report(each, kind=kind).markdown for each in (sorted_rows, shuffled))
+    told = told.partition("## Settings")[0]
+    assert "The order of the rows tells 'secret'" in told
+    assert "does NOT cover that: shuffle the rows" in told
+    assert "does NOT cover that" not in quiet
 
 
 UNCHANGED = pytest.mark.filterwarnings("ignore:Column.s. 'cars' need no noise")

@@ -18,7 +18,7 @@ from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.records import Fields, certificate_from_dict
-from sklearn_puffer._release.rows import RowOrder
+from sklearn_puffer._release.rows import UNCOVERED, RowOrder
 from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values, way_to_rows
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
@@ -449,7 +449,8 @@ def left_open(release: Any) -> list[str]:
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
-    return [sentence for sentence, true in applies.items() if true]
+    told = [said for said in certificate.assumptions if UNCOVERED in said]  # of their order
+    return [*(sentence for sentence, true in applies.items() if true), *told]
 
 
 def not_promised(release: Any) -> list[str]:

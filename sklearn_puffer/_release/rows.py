@@ -320,6 +320,7 @@ def _unmerged(X: Any) -> Any:
 # --------------------------------------------------------------------------- the order of the rows
 
 _ERROR = 1e-6
+UNCOVERED = "The guarantee does NOT cover that"
 _RELEASED = (
     "The order of the rows and their index are released as they are, and not protected. Tests of "
     "ranks and runs in fit warn where these tell a secret, but look at no lazy table and no counts."
@@ -359,7 +360,7 @@ class RowOrder:
         what, ways = self._words()
         return [
             f"The {what} of the rows tells {listed(self.told, 20)}, by tests that err once in a "
-            f"million tables, and is released. The guarantee does NOT cover that: {ways}."
+            f"million tables, and is released. {UNCOVERED}: {ways}."
         ]
 
     def _words(self) -> tuple[str, str]:
