@@ -6,17 +6,25 @@ have and all that may be drawn, and held against the flows.
 """
 
 import itertools
+import math
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
-from test_swap_flows import ROWS, draws_of, every, exchanged, n_paths, shares_of
+from test_swap_flows import ROWS, Enumerated, draws_of, every, exchanged, n_paths, shares_of
 
+from sklearn_puffer import PufferfishSwap
 from sklearn_puffer._losses.swap_odds import Exchange
 from sklearn_puffer._swap import exchange as exchange_module
 from sklearn_puffer._swap import exchange as whole_flows
+from sklearn_puffer._swap import release as release_module
 from sklearn_puffer._swap.exchange import drawn_flows
+from sklearn_puffer._swap.program import Solved
+from sklearn_puffer._tables.frame import frame_table
 
 exchanged_here = exchanged  # which a broken variant replaces
 
@@ -121,6 +129,106 @@ def test_leavers_in_the_order_of_the_file_would_be_told(monkeypatch):
     monkeypatch.setitem(globals(), "exchanged_here", in_file)
     with pytest.raises(AssertionError):
         check(*TABLES[0], "constant")
+
+
+# ------------------------------------------------------------------------------------ whole tables
+
+STAY, CROSS = [[1, 0], [0, 1]], [[0, 1], [1, 0]]
+# flows, each as probable, by how many have which secret
+WHOLE = {
+    (1, 1): [STAY, CROSS],
+    (2, 1): [[[2, 0], [0, 1]], [[1, 1], [1, 0]]],
+    (3, 2): [[[2, 1], [1, 1]]],
+}
+
+
+class TableDraws(Enumerated):
+    """Draws along one path, whatever they are about."""
+
+    def of(self, rows, *about):
+        return self
+
+
+def solved_all(rows):
+    """Yield the strata of some rows with whole flows: each combination that may be drawn."""
+    strata = list(rows.grouped(np.arange(len(rows.codes))).values())
+    sizes = [tuple(len(people) for people in groups.values()) for groups in strata]
+    for flows in itertools.product(*(WHOLE[each] for each in sizes)):
+        yield [
+            Solved([*groups], np.array(size), [*groups.values()], 0, 1, 1, {size: (None, each)}, [])
+            for groups, size, each in (
+                (groups, size, Exchange(np.array(size), np.array(flow), np.zeros(2, int), 1))
+                for groups, size, flow in zip(strata, sizes, flows, strict=True)
+            )
+        ]
+
+
+def views(run):
+    """Yield all results of a procedure with their chances."""
+    waiting = [((), Fraction(1))]
+    while waiting:
+        orders, chance = waiting.pop()
+        draws = TableDraws(orders)
+        try:
+            yield run(draws), chance
+        except StopIteration:
+            every_order = list(itertools.permutations(range(draws.open)))
+            waiting += [((*orders, each), chance / len(every_order)) for each in every_order]
+
+
+def told_of_strata(strata, secrets, read):
+    """Return the chances of the secrets of all people, by whose row each holds."""
+    n = len(strata)
+    table = pd.DataFrame({"known": [*strata], "secret": [*secrets], "row": np.arange(n) * 1.0})
+    params = {"sensitive": "secret", "known": "known", "public": ["row", "secret"]}
+    mechanism = PufferfishSwap(1.0, **params).fit(table)._fitted.mechanism
+    told = defaultdict(lambda: [[Fraction(0)] * 2 for _ in range(n)])
+    for owned in itertools.permutations(range(n)):
+        if any(strata[own] != strata[at] for at, own in enumerate(owned)):
+            continue
+        public = table.loc[[*owned], ["row", "secret"]].reset_index(drop=True)
+        rows = read(mechanism.read(frame_table(table.assign(**public))))
+        for solved in solved_all(rows):
+            for received, chance in views(partial(mechanism.permutation, rows, solved)):
+                each = told[tuple(np.array(owned)[received].tolist())]
+                for at, secret in enumerate(rows.codes.tolist()):
+                    each[at][secret] += chance
+    return told
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """Whole flows, which are drawn as they are."""
+    monkeypatch.setattr(release_module, "drawn_flows", lambda each, _: (each.flows, each.others))
+
+
+def largest_odds(strata, secrets, told):
+    """Return how far any release moves the odds of anybody's secret from those in his stratum."""
+    largest = Fraction(1)
+    for each in told.values():
+        for stratum, (a, b) in zip(strata, each, strict=True):
+            own = [x for s, x in zip(strata, secrets, strict=True) if s == stratum]
+            odds = [a * own.count("b"), b * own.count("a")]
+            largest = max(largest, max(odds) / min(odds) if all(odds) else math.inf)
+    return largest
+
+
+STRATA = "AAABB", "aabab"
+
+
+def test_no_release_of_strata_tells_more_of_any_holder_than_the_flows_of_his_stratum(whole):
+    told = told_of_strata(*STRATA, lambda rows: rows)
+    wanted = [Fraction(x, 4) for x in (3, 3, 2, 2, 2)]  # of the first secret, for each row's holder
+    assert {frozenset(view) for view in told} == {frozenset(range(5))}
+    for view, each in told.items():
+        assert [a / (a + b) for a, b in each] == [wanted[row] for row in view]
+    assert largest_odds(*STRATA, told) == 2
+
+
+def test_strata_that_are_exchanged_in_one_would_tell_more_than_the_budget(whole):
+    """The flows of all five move the odds by 3/2 at most, against shares of all five."""
+    told = told_of_strata(*STRATA, lambda rows: replace(rows, strata=np.zeros_like(rows.strata)))
+    assert largest_odds(*STRATA, told) > 2
 
 
 # ------------------------------------------------------------- who finds his own row elsewhere
