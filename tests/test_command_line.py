@@ -183,6 +183,36 @@ def test_typical_rows_are_fitted_and_released_by_the_same_commands(folder, capsy
     assert {tuple(row) for row in released.to_numpy().tolist()} <= typical
 
 
+@pytest.fixture(scope="module")
+def form_of_typical_rows(tmp_path_factory):
+    source = tmp_path_factory.mktemp("typical") / "in.csv"
+    source.write_text(table_as_csv())
+    assert main(["fit", str(source), str(source.with_name("rows.json")), *TYPICAL]) == 0
+    return source.with_name("rows.json").read_bytes()
+
+
+def test_another_draw_of_typical_rows_is_warned_of_unless_it_is_keyed(
+    folder, capsys, form_of_typical_rows
+):
+    Path("rows.json").write_bytes(form_of_typical_rows)
+    sentence = "each run draws anew, and two releases of a row may tell more than one"
+    capsys.readouterr()
+    assert main(["release", "rows.json", "in.csv", "keyed.csv", *KEYED]) == 0
+    assert sentence not in capsys.readouterr().err
+    assert main(["release", "rows.json", "in.csv", "a.csv"]) == 0
+    assert capsys.readouterr().err.count(sentence) == 1
+
+
+def test_what_cannot_be_checked_of_typical_rows_is_answered_with_a_command(
+    folder, capsys, form_of_typical_rows
+):
+    Path("rows.json").write_bytes(form_of_typical_rows)
+    assert main(["check", "rows.json", "in.csv"]) == 2
+    text = told(capsys)
+    assert "run `puffer audit` on new rows" in text
+    assert "numpy" not in text
+
+
 def test_settings_for_typical_rows_have_a_section_of_their_own(folder, capsys):
     Path("s.toml").write_text(
         '[microaggregator]\nsensitive = "loan"\npublic = ["cars", "owner"]\nn_prototypes = 6\n'

@@ -190,6 +190,11 @@ def check(args: Any) -> int:
     check_out(args)
     settings = read_settings(args.settings)
     noiser = fitted(args.artifact)
+    if noiser._fitted.mechanism.kind == "microaggregation":
+        raise ValueError(
+            f"{args.artifact!r} releases typical rows and holds no distribution to check new rows "
+            "by; run `puffer audit` on new rows with their secrets, or fit again on them."
+        )
     file = TableFile(args.table, layout_of(settings["table"], args))
     drift = noiser.certificate_.check(file.stream(types_of(noiser)).whole())
     show(drift, args)
@@ -374,6 +379,7 @@ def release(args: Any) -> None:
     path = _output_path(args, how)
     noiser = fitted(args.artifact)
     check_holds(noiser)
+    _warn_of_another_draw(noiser, how)
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
     stream = file.stream(types_of(noiser))
@@ -394,6 +400,17 @@ def release(args: Any) -> None:
                 "when it is complete."
             )
     tell(f"wrote {str(path)!r}, {n_rows:,} rows")
+
+
+def _warn_of_another_draw(noiser: Any, how: dict[str, Any]) -> None:
+    """Warn of what no process can know of another: that it released these typical rows, too."""
+    if noiser._fitted.mechanism.kind == "microaggregation" and how.get("row_id") is None:
+        warnings.warn(
+            "each run draws anew, and two releases of a row may tell more than one: for the same "
+            "typical rows every time, use --row-id and --key-file.",
+            PufferfishWarning,
+            stacklevel=2,
+        )
 
 
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
