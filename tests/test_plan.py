@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
 from sklearn_puffer._review import candidates, measured
-from sklearn_puffer._review.candidates import Candidate
+from sklearn_puffer._review.candidates import Candidate, _of_people
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.given import Secrets
 from sklearn_puffer._review.measured import Measurer, area
@@ -502,6 +503,15 @@ def test_missing_values_are_planned_with():
     table.loc[::7, "group"] = None
     told = plan(table, "group", public=["town", "visits"], ids="client", **FEW)
     assert (told.table["verdict"].iloc[2:] == "holds").all()
+
+
+@pytest.mark.parametrize(("ids", "several"), [(["client", "town"], False), (["town"], True)])
+def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids, several):
+    held = people(60)
+    measurer = SimpleNamespace(parts=SimpleNamespace(held=held), whole=False)
+    named = SimpleNamespace(ids=ids, known=[], task=None)
+    notes = _of_people(named, SimpleNamespace(owned=True), measurer)
+    assert any("several rows, by 'town'" in note for note in notes) == several == bool(notes)
 
 
 # ----------------------------------------------------------------------------- refusals, and JSON

@@ -25,7 +25,7 @@ from sklearn_puffer import (
 from sklearn_puffer._losses import insider_loss, outsider_loss
 from sklearn_puffer._release.records import checksum
 from sklearn_puffer._swap.release import RowExchange
-from sklearn_puffer._tables import frame_table
+from sklearn_puffer._tables import frame_table, id_values, row_digests
 
 KEY = b"blake2b:" + bytes(range(32))
 
@@ -976,3 +976,44 @@ def test_a_budget_beyond_all_numbers_is_certified(delta):
     swap = swap_of(epsilon=3000.0, delta=delta).fit(TABLE)
     assert swap.certificate_.holds
     assert swap.certificate_.facts.stay > 0.99
+
+
+# -------------------------------------------------------------------------------- ids of any type
+
+DAYS = pd.Series(pd.date_range("2020-02-01", periods=60, freq="D").repeat(2))
+OF_ANY_TYPE = {
+    "dates": DAYS,
+    "dates with gaps": DAYS.where(np.arange(120) % 7 > 0),
+    "dates of a zone": DAYS.dt.tz_localize("Europe/Berlin"),
+    "days as objects": pd.Series(DAYS.dt.date, dtype=object),
+    "durations": DAYS - DAYS[0],
+    "periods": DAYS.dt.to_period("D"),
+    "complex numbers": pd.Series(np.arange(120) // 2 + 1j),
+    "words beside numbers": pd.Series(
+        [k if k % 4 < 2 else str(k) for k in np.arange(120) // 2 * 2]
+    ),
+    "pairs": pd.Series([(k // 2, "a") for k in range(120)], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", OF_ANY_TYPE)
+def test_ids_of_any_type_come_out_as_they_went_in_and_tell_people_apart(kind):
+    table = people(120)[["client", "ill", "age"]].assign(since=OF_ANY_TYPE[kind])
+    swap = swap_of(ids=["client", "since"], insiders=None, epsilon=2.0)
+    released = swap.fit_transform(table)
+    pd.testing.assert_series_equal(released["since"], table["since"])
+    assert (released["age"] != table["age"]).any()
+    with pytest.raises(OverspentError):
+        swap.transform(table.iloc[::-1])
+    with pytest.raises(ValueError, match=r"have the ids \('since'\) of another one"):
+        swap_of(ids="since").fit(table.drop(columns="client"))
+
+
+def test_marks_of_people_are_the_same_whatever_unit_dates_have():
+    day, hours = DAYS[:3], pd.Series([*DAYS[:3], pd.Timestamp("2021-03-04 05:06:07")])
+    some, all_of = (
+        row_digests({"since": id_values(frame_table(pd.DataFrame({"since": each})), "since")})
+        for each in (day.astype("datetime64[s]"), hours.astype("datetime64[ns]"))
+    )
+    assert (some == all_of[:3]).all()
+    assert len({*all_of.tolist()}) == 3  # two of the days are one

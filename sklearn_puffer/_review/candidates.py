@@ -535,10 +535,9 @@ def _of_people(named: Named, wanted: Wanted, measurer: Measurer) -> list[str]:
             "a swap was not tried, as nothing says whose row is whose; name ids= where rows go out "
             "as somebody's."
         )
-    told += [
-        f"some people have several rows, by {quoted(name)}, and guarantees are about one row of "
-        "each; make one row of them, or name groups= and max_group=."
-        for name in named.ids
-        if measurer.parts.held[name].duplicated().any()
-    ]
+    if named.ids and measurer.parts.held[[*named.ids]].duplicated().any():  # by all ids together
+        told.append(
+            f"some people have several rows, by {listed(named.ids)}, and guarantees are about one "
+            "row of each; make one row of them, or name groups= and max_group=."
+        )
     return told

@@ -121,7 +121,8 @@ class PufferfishSwap(TableRelease):
         The columns that are exchanged; by default all that are nothing else. A sensitive column
         that is named here travels with its row, and is released. Dates must be named here.
     ids : str, int or list of these, default=None
-        Columns that stay with people and say nothing of them, such as a customer number.
+        Columns that stay with people and say nothing of them, such as a customer number. In memory
+        they are of any type, and together they tell people apart; lazy tables have no dates there.
     known : str, int, list of these, or {column: bins, mapping or None}, default=None
         Columns that stay with people and that readers may know, such as an age or a label. Rows are
         exchanged among people of equal values, and the guarantee is against the shares there. A

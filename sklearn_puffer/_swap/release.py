@@ -97,6 +97,7 @@ from sklearn_puffer._tables import (
     Values,
     alike,
     first_values,
+    id_values,
     row_digests,
     row_hashes,
     strata_of,
@@ -279,7 +280,7 @@ class RowExchange(Mechanism):
         of_known = np.broadcast_to(row_digests(known), table.n_rows)
         marks, group = row_hashes(digests, of_known, codes) & LARGEST_DIGEST, None
         if self.ids:
-            marks = row_digests({name: table.values(name) for name in self.ids})
+            marks = row_digests({name: id_values(table, name) for name in self.ids})
         if self.group is not None:
             group = group_codes(table, self.group)
             check_one_secret(group, self.group, {" and ".join(map(str, self.secret.names)): codes})

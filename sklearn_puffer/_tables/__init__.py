@@ -54,6 +54,7 @@ from sklearn_puffer._tables.frame import (
     first_values,
     frame_table,
     has_row_labels,
+    id_values,
     is_frame,
     label_ranks,
     named_frame,

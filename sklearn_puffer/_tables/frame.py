@@ -370,6 +370,30 @@ def first_values(table: Any, name: Name) -> Values:
     return table.values(name) if times is None else times
 
 
+def id_values(table: Any, name: Name) -> Values:
+    """Return a column of any type, of which only what is equal counts.
+
+    Dates and durations are in one unit, whatever occurs; what else is not read is its text.
+
+    >>> column = pd.Series([(1, 2), "a", (1, 2), None], dtype=object)
+    >>> id_values(frame_table(pd.DataFrame({"id": column})), "id").data.tolist()
+    [1, 0, 1, -1]
+    """
+    try:
+        values = first_values(table, name)
+        if values.unit is None:
+            return values
+        return values_in(table, name, values.unit.partition("[")[0] + "[ns]")
+    except (TypeError, ValueError):
+        if not hasattr(table, "original"):
+            raise
+    column = table.original(name)
+    column = pd.Series(column.to_list() if isinstance(column, nw.Series) else column)
+    missing = column.isna().to_numpy()
+    codes, levels = pd.factorize(np.array([*map(repr, column)], dtype=object), sort=True)
+    return Values("category", np.where(missing, -1, codes), missing, tuple(levels))
+
+
 @dataclass(frozen=True, eq=False)
 class _FrameTable:
     """Members of tables of every kind of frame."""
