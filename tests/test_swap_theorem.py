@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linear_sum_assignment
 from test_swap_flows import ROWS, Enumerated, draws_of, every, exchanged, n_paths, shares_of
 
 from sklearn_puffer import PufferfishSwap
@@ -129,6 +130,22 @@ def test_leavers_in_the_order_of_the_file_would_be_told(monkeypatch):
     monkeypatch.setitem(globals(), "exchanged_here", in_file)
     with pytest.raises(AssertionError):
         check(*TABLES[0], "constant")
+
+
+def test_leavers_whom_the_assignment_chose_would_be_told_by_its_ties(monkeypatch):
+    """Of equal costs an assignment takes the first ones in the file."""
+
+    def chosen(people, flows, moved, costs, draws):
+        received = np.arange(sum(map(len, people)))
+        going = people[1][draws.shuffled(len(people[1]))][: flows[1, 0]]
+        taken, leaving = linear_sum_assignment(costs(going, people[0]))
+        received[going[taken]], received[people[0][leaving]] = people[0][leaving], going[taken]
+        return received
+
+    monkeypatch.setitem(globals(), "exchanged_here", chosen)
+    monkeypatch.setitem(globals(), "draws_of", lambda *_: [1])
+    with pytest.raises(AssertionError):
+        check((3, 1), [[2, 1], [1, 0]], [0, 0], "constant")
 
 
 # ------------------------------------------------------------------------------------ whole tables
