@@ -165,6 +165,10 @@ class TableDraws(Enumerated):
     def of(self, rows, *about):
         return self
 
+    def ranks(self, n_rows):
+        """Return the order of the two members of each home."""
+        return np.concatenate([self.shuffled(2) for _ in range(n_rows // 2)])
+
 
 def solved_all(rows):
     """Yield the strata of some rows with whole flows: each combination that may be drawn."""
@@ -246,6 +250,43 @@ def test_strata_that_are_exchanged_in_one_would_tell_more_than_the_budget(whole)
     """The flows of all five move the odds by 3/2 at most, against shares of all five."""
     told = told_of_strata(*STRATA, lambda rows: replace(rows, strata=np.zeros_like(rows.strata)))
     assert largest_odds(*STRATA, told) > 2
+
+
+def told_of_homes():
+    """Return the chances of secrets of homes of two, by whose rows their members hold.
+
+    Which member of a home stands first in the file says nothing of their rows, as is assumed.
+    """
+    table = pd.DataFrame({"home": np.repeat(range(3), 2), "secret": [*"aaaabb"]})
+    table = table.assign(row=np.arange(6.0))
+    params = {"sensitive": "secret", "groups": "home", "public": ["row", "secret"]}
+    mechanism = PufferfishSwap(1.0, **params).fit(table)._fitted.mechanism
+    told = defaultdict(lambda: [[Fraction(0)] * 2 for _ in range(3)])
+    members = itertools.product([(0, 1), (1, 0)], repeat=3)  # neither of them is the first
+    for owned, order in itertools.product(itertools.permutations(range(3)), members):
+        own = (2 * np.array(owned)[:, None] + order).ravel()
+        public = table.loc[own, ["row", "secret"]].reset_index(drop=True)
+        rows = mechanism.read(frame_table(table.assign(**public)))
+
+        def run(draws, rows=rows, solved=None):
+            return rows.rows_of(mechanism.permutation(rows, solved, draws), draws)
+
+        for solved in solved_all(rows):
+            for received, chance in views(partial(run, solved=solved)):
+                each = told[tuple(own[received].tolist())]
+                for home, secret in enumerate(rows.codes.tolist()):
+                    each[home][secret] += chance
+    return told
+
+
+@pytest.mark.slow
+def test_no_release_of_homes_tells_more_of_any_member_than_the_flows_of_homes(whole):
+    told = told_of_homes()
+    assert len(told) > 6  # members are dealt at random, too
+    for view, each in told.items():
+        for member, row in enumerate(view):
+            a, b = each[member // 2]
+            assert a / (a + b) == (Fraction(3, 4) if row < 4 else Fraction(1, 2))
 
 
 # ------------------------------------------------------------- who finds his own row elsewhere
