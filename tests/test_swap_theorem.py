@@ -289,6 +289,56 @@ def test_no_release_of_homes_tells_more_of_any_member_than_the_flows_of_homes(wh
             assert a / (a + b) == (Fraction(3, 4) if row < 4 else Fraction(1, 2))
 
 
+class InParts(Solved):
+    """Two parts of two people, who exchange their rows in the first part alone."""
+
+    moves = True
+
+    def part(self, number):
+        flows = np.array([CROSS, STAY][number])
+        return None, Exchange(np.array([1, 1]), flows, np.zeros(2, int), 1)
+
+
+def told_of_parts(row, *, in_random_order):
+    """Return the chances of the first secret of whoever holds each row, over all releases."""
+    table = pd.DataFrame({"id": np.arange(4), "secret": [*"aabb"], "row": row})
+    params = {"sensitive": "secret", "ids": "id", "public": ["row", "secret"], "matching": "parts"}
+    mechanism = PufferfishSwap(1.0, **params).fit(table)._fitted.mechanism
+    told = defaultdict(lambda: [[Fraction(0)] * 2 for _ in range(4)])
+
+    def run(rows, draws):
+        order = draws.shuffled(4) if in_random_order else np.arange(4)
+        ((_, groups),) = rows.grouped(order).items()
+        solved = InParts([*groups], np.array([2, 2]), [*groups.values()], 0, 1, 2, {}, [])
+        return mechanism.permutation(rows, [solved], draws)
+
+    for owned in itertools.permutations(range(4)):
+        public = table.loc[[*owned], ["row", "secret"]].reset_index(drop=True)
+        rows = mechanism.read(frame_table(table.assign(**public)))
+        for received, chance in views(partial(run, rows)):
+            each = told[tuple(np.array(owned)[received].tolist())]
+            for at, secret in enumerate(rows.codes.tolist()):
+                each[at][secret] += chance
+    chances = defaultdict(set)
+    for view, each in told.items():
+        for row, (a, b) in zip(view, each, strict=True):
+            chances[row].add(a / (a + b))
+    return [chances[row] for row in range(4)]
+
+
+def test_parts_tell_of_each_row_the_flows_of_its_part(whole):
+    assert told_of_parts([0.0, 1.0, 0.0, 1.0], in_random_order=False) == [{0}, {1}, {1}, {0}]
+
+
+@pytest.mark.slow
+def test_equal_rows_are_cut_at_random(whole):
+    assert told_of_parts([0.0] * 4, in_random_order=True) == [{Fraction(1, 2)}] * 4
+
+
+def test_equal_rows_that_were_cut_in_the_order_of_the_file_would_be_told(whole):
+    assert told_of_parts([0.0] * 4, in_random_order=False) != [{Fraction(1, 2)}] * 4
+
+
 # ------------------------------------------------------------- who finds his own row elsewhere
 
 AROUND = (2, 2, 2), 1 - np.eye(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
