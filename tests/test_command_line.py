@@ -27,6 +27,7 @@ from sklearn_puffer import (
     PufferfishMicroaggregator,
     PufferfishNoiser,
     PufferfishRelease,
+    PufferfishSwap,
     audit,
     plan,
 )
@@ -152,11 +153,15 @@ def test_fit_takes_every_parameter_of_the_noiser_and_no_other(capsys):
     main(["fit", "--help"])
     text = capsys.readouterr().out
     both = text.partition("parameters of PufferfishNoiser")[2]
-    of_noise, _, of_others = both.partition("parameters of PufferfishMicroaggregator")
+    of_noise, _, others = both.partition("parameters of PufferfishMicroaggregator")
+    of_rows, _, of_swap = others.partition("parameters of PufferfishSwap")
     names = inspect.signature(PufferfishNoiser).parameters
     assert options_in(of_noise) == {f"--{name.replace('_', '-')}" for name in names}
-    others = set(inspect.signature(PufferfishMicroaggregator).parameters) - set(names)
-    assert options_in(of_others) == {f"--{name.replace('_', '-')}" for name in others}
+    known = set(names)
+    for text, estimator in ((of_rows, PufferfishMicroaggregator), (of_swap, PufferfishSwap)):
+        own = set(inspect.signature(estimator).parameters) - known
+        assert options_in(text) == {f"--{name.replace('_', '-')}" for name in own}
+        known |= own
 
 
 def options_in(text):
@@ -213,6 +218,35 @@ def test_what_cannot_be_checked_of_typical_rows_is_answered_with_a_command(
     assert "numpy" not in text
 
 
+SWAP = ["fit", "in.csv", "swap.json", "--mechanism", "swap", "--sensitive", "loan"]
+SWAP += ["--public", "cars", "--public", "owner", "--ids", "client", "--known", "zip"]
+
+
+def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_and_under_a_key_alone(folder, capsys):
+    assert main([*SWAP, "--noiser", "swap.joblib"]) == 0
+    assert Path("swap.json").stat().st_mode & 0o077 == 0
+    table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
+    options = {"ids": "client", "known": "zip", "public": ["cars", "owner"]}
+    swap = PufferfishSwap(sensitive="loan", **options).fit(table)
+    want = swap.transform(table, row_id="client", key=KEY, dataset="data")
+    capsys.readouterr()
+    for artifact, out in (("swap.json", "one.csv"), ("swap.joblib", "two.csv")):
+        assert main(["release", artifact, "in.csv", out, *KEYED]) == 0
+        assert "Certificate: holds" in capsys.readouterr().out
+        released = pd.read_csv(out, dtype={"client": str, "zip": str})
+        pd.testing.assert_frame_equal(released, want, check_dtype=False)
+    assert (released["cars"] != table["cars"]).any()
+    for keying in ([], ["--row-id", "client"]):  # another process would undo what this one did
+        assert main(["release", "swap.json", "in.csv", "three.csv", *keying]) == 2
+        assert "two swaps of the same people undo each other" in told(capsys)
+    persons = ["--persons", "p.sqlite"]
+    assert main(["release", "swap.json", "in.csv", "three.csv", *KEYED, *persons]) == 2
+    assert "leave --persons out" in told(capsys)
+    assert main(["check", "swap.json", "in.csv"]) == 2
+    assert "run `puffer audit`" in told(capsys)
+    assert not Path("three.csv").exists()
+
+
 def test_settings_for_typical_rows_have_a_section_of_their_own(folder, capsys):
     Path("s.toml").write_text(
         '[microaggregator]\nsensitive = "loan"\npublic = ["cars", "owner"]\nn_prototypes = 6\n'
@@ -236,6 +270,7 @@ def test_settings_for_typical_rows_have_a_section_of_their_own(folder, capsys):
     [
         ([*TYPICAL, "--noise", "swap"], "--noise is no parameter of microaggregation"),
         ([*FIT, "--n-prototypes", "6"], "--n-prototypes is no parameter of noise"),
+        ([*FIT, "--matching", "random"], "--matching is no parameter of noise"),
     ],
 )
 def test_a_parameter_of_another_mechanism_is_refused_by_name(folder, capsys, typed, message):

@@ -126,7 +126,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         if name in words and name in _FUNCTIONS:
             _add_parameters(parser, _FUNCTIONS[name], parameters_of(name))
             if name == "fit":
-                _add_parameters(parser, "PufferfishMicroaggregator", parameters_of_others())
+                for function, parameters in parameters_of_others().items():
+                    _add_parameters(parser, function, parameters)
     for several in (_ledger, _persons):
         about, _, text = (inspect.getdoc(several) or "").partition("\n\n")
         name = several.__name__.removeprefix("_")
@@ -199,15 +200,17 @@ def _option(name: str) -> str:
 
 
 def _fit(parser: argparse.ArgumentParser) -> None:
-    """Learn noise or typical rows from a table, and write the release artifact.
+    """Learn noise, typical rows or a swap from a table, and write the release artifact.
 
     Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write
     the release artifact: all that a release needs, without the distributions of the table. With
-    --mechanism microaggregation find typical rows and the channel between them.
+    --mechanism microaggregation find typical rows and the channel between them; with --mechanism
+    swap solve who may exchange rows with whom.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
       puffer fit adult.parquet release.json --settings release.toml
       puffer fit adult.csv rows.json --mechanism microaggregation --sensitive sex
+      puffer fit adult.csv swap.json --mechanism swap --sensitive sex --ids client
 
     Settings file (TOML), of which arguments win:
 
@@ -221,6 +224,8 @@ def _fit(parser: argparse.ArgumentParser) -> None:
       n_bins = { age = 20 }
       [microaggregator]            # or, in its place, any of PufferfishMicroaggregator
       sensitive = "race"
+      [swap]                       # or, in its place, any of PufferfishSwap
+      sensitive = "race"
       [release]
       row_id = "client"            # keyed noise; with key_file or key_env
       key_env = "PUFFER_KEY"
@@ -233,7 +238,7 @@ def _fit(parser: argparse.ArgumentParser) -> None:
         "save the whole noiser, too (joblib); it holds the table's distributions: keep it as safe"
     )
     parser.add_argument("--noiser", metavar="FILE", help=text)
-    text = "what changes the rows: noise, the default, or microaggregation"
+    text = "what changes the rows: noise, the default, microaggregation or swap"
     parser.add_argument("--mechanism", choices=list(MECHANISMS), help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
@@ -305,6 +310,9 @@ def _release(parser: argparse.ArgumentParser) -> None:
 
     With --row-id and a key an unchanged row comes out the same every time: after a run that was
     killed, do it again; a ledger counts the same keyed release of the same file once.
+
+    A swap takes all of INPUT into memory, with its secrets, and needs --row-id and a key: two swaps
+    of the same people undo each other.
     """
     _artifact(parser)
     parser.add_argument("input", metavar="INPUT", help=_A_FILE)
@@ -451,6 +459,7 @@ NAMES = {"sensitive", "public", "known", "joined", "groups", "ids"}
 MECHANISMS = {
     "noise": ("PufferfishNoiser", "noiser"),
     "microaggregation": ("PufferfishMicroaggregator", "microaggregator"),
+    "swap": ("PufferfishSwap", "swap"),
 }
 
 #: The functions whose parameters can be typed, but for these.
@@ -470,10 +479,16 @@ def parameters_of_mechanism(mechanism: str) -> dict[str, str]:
     return _told(MECHANISMS[mechanism][0])
 
 
-def parameters_of_others() -> dict[str, str]:
-    """Return the parameters of typical rows that noise does not have."""
-    noise, others = map(parameters_of_mechanism, MECHANISMS)
-    return {name: text for name, text in others.items() if name not in noise}
+def parameters_of_others() -> dict[str, dict[str, str]]:
+    """Return the parameters, by the estimator, that none of the mechanisms before it has."""
+    found: dict[str, dict[str, str]] = {}
+    before: set[str] = set()
+    for function, _ in MECHANISMS.values():
+        told = _told(function)
+        found[function] = {name: text for name, text in told.items() if name not in before}
+        before |= told.keys()
+    del found[_FUNCTIONS["fit"]]
+    return found
 
 
 def _told(name: str) -> dict[str, str]:
@@ -498,7 +513,7 @@ def _said(doc: str) -> dict[str, str]:
 
 
 def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
-    """Return the sections of a settings file: table, noiser, microaggregator and release.
+    """Return the sections of a settings file: table, release, and one for each mechanism.
 
     Raises
     ------

@@ -70,7 +70,7 @@ def fit(args: Any) -> None:
     if args.noiser is not None:
         with growing_file(args.noiser, force=args.force, private=True) as out:
             joblib.dump(noiser, out)
-    # that of typical rows holds counts and the channel: it is for its owner alone
+    # that of typical rows holds counts and the channel: it is for its owner alone, as of a swap
     own = mechanism != "noise"
     with growing_file(args.artifact, force=args.force, private=own) as out:
         out.write(artifact)
@@ -129,8 +129,13 @@ def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str,
     """Return the estimator's parameters: those of the settings, and those typed, which win."""
     names = parameters_of_mechanism(mechanism)
     typed = [name.removeprefix(PREFIX) for name, value in vars(args).items() if value is not None]
-    known = {**parameters_of("fit"), **parameters_of_others()}
-    strange = [name for name in known if name in typed and name not in names]
+    others = parameters_of_others().values()
+    strange = [
+        name
+        for one in (parameters_of("fit"), *others)
+        for name in one
+        if name in typed and name not in names
+    ]
     if strange:
         raise ValueError(
             f"--{strange[0].replace('_', '-')} is no parameter of {mechanism}; leave it out, or "
@@ -190,10 +195,10 @@ def check(args: Any) -> int:
     check_out(args)
     settings = read_settings(args.settings)
     noiser = fitted(args.artifact)
-    if noiser._fitted.mechanism.kind == "microaggregation":
+    if noiser._fitted.mechanism.kind in ("microaggregation", "exchange"):
         raise ValueError(
-            f"{args.artifact!r} releases typical rows and holds no distribution to check new rows "
-            "by; run `puffer audit` on new rows with their secrets, or fit again on them."
+            f"{args.artifact!r} is of no noise and holds no distribution to check new rows by; "
+            "run `puffer audit` on new rows with their secrets, or fit again on them."
         )
     file = TableFile(args.table, layout_of(settings["table"], args))
     drift = noiser.certificate_.check(file.stream(types_of(noiser)).whole())
@@ -205,7 +210,7 @@ def plan(args: Any) -> None:
     """Compare estimators; each takes those settings of a settings file that it has."""
     check_out(args)
     settings = read_settings(args.settings)
-    fixed = {**settings["noiser"], **settings["microaggregator"]}
+    fixed = {name: value for _, one in MECHANISMS.values() for name, value in settings[one].items()}
     how = unlisted(merged(fixed, args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
@@ -382,7 +387,9 @@ def release(args: Any) -> None:
     _warn_of_another_draw(noiser, how)
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
-    stream = file.stream(types_of(noiser))
+    # secrets, too, are read in a swap: with the types that fit found
+    found = {} if noiser._fitted.mechanism.by_row else file.found_types()
+    stream = file.stream({**found, **types_of(noiser)})
     noiser.verbose = 0  # one way to tell how far it is
     noiser.unknown = how.get("unknown", noiser.unknown)
     with listening(not args.quiet, "a look at the file"):
@@ -469,8 +476,29 @@ def _version_of(path: Path) -> tuple[int, ...]:
 
 def _released(noiser: Any, stream: TableStream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
     """Return types and batches of the release."""
+    if not noiser._fitted.mechanism.by_row:
+        released = _exchanged(noiser, stream, how)
+        return released.schema, iter(released.to_batches())
     reader = noiser.transform_batches(stream, **_shown(how))
     return reader.schema, iter(reader)
+
+
+def _exchanged(noiser: Any, stream: TableStream, how: dict[str, Any]) -> Any:
+    """Return the exchanged table; no process knows of another, so that only a key repeats it."""
+    keying = _keying(how)
+    if keying["row_id"] is None or keying["key"] is None:
+        raise ValueError(
+            "two swaps of the same people undo each other, and only a key makes the same one "
+            "again; give --row-id, and --key-file or --key-env."
+        )
+    if how.get("persons") is not None:
+        raise ValueError(
+            "persons counts rows that are released one by one, and a swap exchanges a whole table; "
+            "leave --persons out."
+        )
+    released = noiser.transform(stream.whole(), **keying)
+    say(str(noiser.certificate_))  # of this table
+    return released
 
 
 def _batches(
