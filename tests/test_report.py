@@ -596,6 +596,29 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     assert "would have been found" in str(sections["At a glance"]["table"]["rows"])
 
 
+def decisions(release):
+    sections = {s["title"]: s for s in report(release).to_dict()["sections"]}
+    return sections["What you must decide"]["sentences"]
+
+
+@pytest.mark.parametrize("known", [None, "old", {"cars": {1: 0}}])
+def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_does(known):
+    table = make_table(0, 200).assign(client=np.arange(200))
+    settings = {"sensitive": "loan", "ids": "client", "known": known, "insiders": None}
+    swap = PufferfishSwap(epsilon=2.0, **settings).fit(table)
+    told = decisions(swap)
+    name = "none" if known is None else next(iter(known)) if isinstance(known, dict) else known
+    assert f"(taken as known: {name})" in told[0]
+    assert told[1].startswith("Ids: whether client say")
+    assert decisions(PufferfishRelease.from_json(swap.to_json())) == told
+
+
+def test_no_report_of_noise_that_was_read_from_json_says_that_nothing_is_known(noiser):
+    assert "(taken as known: none)" in decisions(noiser)[0]
+    read = PufferfishRelease.from_json(noiser.to_json())
+    assert "known= of this artifact is named nowhere" in decisions(read)[0]
+
+
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):
     worst = replace(audited.attacks[0], p=1e-9, p_all=1e-9, low=2.0)
     found = replace(audited, attacks=(worst, *audited.attacks[1:]))

@@ -168,7 +168,8 @@ class TypicalRows(Mechanism):
 
     def terms(self, release: Any) -> Terms:
         """Return what a report says of typical rows."""
-        return TERMS
+        known = () if self.known is None else self.known.strata.columns
+        return replace(TERMS, known=[column.name for column in known])
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of the typical rows, of the channel, and of what else counts."""

@@ -152,6 +152,10 @@ class Terms:
         What it does not cover.
     again : str
         How often the same rows may be released: ends "release ...".
+    known : sequence of names, or None
+        The columns that readers are taken to know; None where the mechanism does not name them.
+    ids : sequence of names
+        The columns that stay with people and are taken to say nothing of them.
     """
 
     how: str = "by a mechanism of its own"
@@ -159,6 +163,8 @@ class Terms:
     granted: Sequence[str] = ()
     left_out: Sequence[str] = ()
     again: str = "the same rows once"
+    known: Sequence[Name] | None = None
+    ids: Sequence[Name] = ()
 
 
 Released = tuple[Any, Moved | None]

@@ -430,7 +430,7 @@ def _has_distances(noiser: Any) -> bool:
 
 
 def _columns(noiser: Any, terms: Terms) -> Section:
-    known, ways = _known(noiser), dict[str, list[str]]()
+    known, ways = _known(noiser, terms) or [], dict[str, list[str]]()
     for name in _released(noiser):
         way = "as it is, since a reader may know it" if name in known else terms.how
         ways.setdefault(way, []).append(shown(name))
@@ -440,9 +440,13 @@ def _columns(noiser: Any, terms: Terms) -> Section:
     return Section("Released columns", terms.about, cells)
 
 
-def _known(noiser: Any) -> list[Any]:
-    """Return the columns declared as side information; an artifact does not name them."""
-    known = getattr(noiser, "known", None)
+def _known(noiser: Any, terms: Terms) -> list[Any] | None:
+    """Return the columns declared as side information; None where no artifact names them."""
+    if terms.known is not None:
+        return list(terms.known)
+    if not hasattr(noiser, "known"):
+        return None
+    known = noiser.known
     flat = known if isinstance(known, list | dict) else [] if known is None else [known]
     return [name for names in flat for name in (names if isinstance(names, tuple) else [names])]
 
@@ -584,19 +588,20 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
 
 def _decide(noiser: Any, terms: Terms) -> Section:
     """Return what nobody but who answers for the data can decide, a line each."""
-    joined, ids = getattr(noiser, "joined", None), getattr(noiser, "ids", None)
-    beside = f"known= names {', '.join(map(shown, _known(noiser))) or 'none'}"
+    joined, known = getattr(noiser, "joined", None), _known(noiser, terms)
+    beside = "known= of this artifact is named nowhere"
+    if known is not None:
+        beside = f"taken as known: {', '.join(map(shown, known)) or 'none'}"
     if joined is not None:
         beside += f"; joined= names {quoted(joined)}"
-    names = [] if ids is None else ids if isinstance(ids, list | tuple) else [ids]
     about_ids = (
-        f"Ids: whether {', '.join(map(shown, names))} say something of a person, as numbers given "
-        "by date do."
+        f"Ids: whether {', '.join(map(shown, terms.ids))} say something of a person, as numbers "
+        "given by date do."
     )
     sentences = [
         "Known columns and labels: whether readers know, or may later join, further facts of a "
         f"person ({beside}).",
-        *([about_ids] if names else []),
+        *([about_ids] if terms.ids else []),
         f"Second releases: release {terms.again}.",
     ]
     return Section("What you must decide", sentences=sentences)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import compress, product
 from typing import Any, ClassVar
 
@@ -452,7 +452,8 @@ class RowExchange(Mechanism):
 
     def terms(self, release: Any) -> Terms:
         """Return what a report says of an exchange."""
-        return terms(release.certificate_.facts)
+        told = terms(release.certificate_.facts)
+        return replace(told, known=self.strata, ids=self.ids)
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of how rows are exchanged, and of what else counts."""
