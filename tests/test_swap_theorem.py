@@ -170,13 +170,19 @@ class TableDraws(Enumerated):
         return np.concatenate([self.shuffled(2) for _ in range(n_rows // 2)])
 
 
+class Drawn(Solved):
+    """A stratum whose mean flows move people, whatever the whole ones are."""
+
+    moves = True
+
+
 def solved_all(rows):
     """Yield the strata of some rows with whole flows: each combination that may be drawn."""
     strata = list(rows.grouped(np.arange(len(rows.codes))).values())
     sizes = [tuple(len(people) for people in groups.values()) for groups in strata]
     for flows in itertools.product(*(WHOLE[each] for each in sizes)):
         yield [
-            Solved([*groups], np.array(size), [*groups.values()], 0, 1, 1, {size: (None, each)}, [])
+            Drawn([*groups], np.array(size), [*groups.values()], 0, 1, 1, {size: (None, each)}, [])
             for groups, size, each in (
                 (groups, size, Exchange(np.array(size), np.array(flow), np.zeros(2, int), 1))
                 for groups, size, flow in zip(strata, sizes, flows, strict=True)
@@ -255,21 +261,20 @@ def test_strata_that_are_exchanged_in_one_would_tell_more_than_the_budget(whole)
 def told_of_homes():
     """Return the chances of secrets of homes of two, by whose rows their members hold.
 
-    Which member of a home stands first in the file says nothing of their rows, as is assumed.
+    Members stand in an order that the reader knows, and their rows tell him who is the first.
     """
     table = pd.DataFrame({"home": np.repeat(range(3), 2), "secret": [*"aaaabb"]})
     table = table.assign(row=np.arange(6.0))
     params = {"sensitive": "secret", "groups": "home", "public": ["row", "secret"]}
     mechanism = PufferfishSwap(1.0, **params).fit(table)._fitted.mechanism
     told = defaultdict(lambda: [[Fraction(0)] * 2 for _ in range(3)])
-    members = itertools.product([(0, 1), (1, 0)], repeat=3)  # neither of them is the first
-    for owned, order in itertools.product(itertools.permutations(range(3)), members):
-        own = (2 * np.array(owned)[:, None] + order).ravel()
+    for owned in itertools.permutations(range(3)):
+        own = (2 * np.array(owned)[:, None] + [0, 1]).ravel()
         public = table.loc[own, ["row", "secret"]].reset_index(drop=True)
         rows = mechanism.read(frame_table(table.assign(**public)))
 
         def run(draws, rows=rows, solved=None):
-            return rows.rows_of(mechanism.permutation(rows, solved, draws), draws)
+            return rows.rows_of(mechanism.permutation(rows, solved, draws), solved, draws)
 
         for solved in solved_all(rows):
             for received, chance in views(partial(run, solved=solved)):

@@ -294,8 +294,8 @@ ALONE = (
 )
 TOGETHER = (
     "Sizes of groups, and which rows are in one, stay and are known. The rows of a group have one "
-    "secret, and go at random to members of the other group of whom the same is known. Which "
-    "member stands first in a group says nothing of his row, or is named in known=."
+    "secret, and go at random to members of the other group of whom the same is known; those of a "
+    "group that stays are dealt among its own members, too."
 )
 INSIDE = (
     "Secrets are bins or merged values: within one of them rows may stay, and exact numbers or "

@@ -163,24 +163,29 @@ class SwapRows:
         codes = seen[-1][places[:, 0]]
         return cls(*rows, places, points.together(places), codes, strata, digests)
 
-    def rows_of(self, received: Array, lots: Lots) -> Array:
+    def rows_of(self, received: Array, solved: Sequence[Solved], lots: Lots) -> Array:
         """Return whose row each row is released with, from the groups that groups receive.
 
-        The rows of a group are dealt at random among those of whom the same is known.
+        The rows of a group are dealt at random among those of whom the same is known, also of a
+        group that stays: else who knows in which order members stand would see which groups moved.
         """
         if self.group is None:
             return received
         dealt = places_of(self.group, self.known, lots.ranks(len(self.group)))
-        moved = received != np.arange(len(received))
-        rows, there = np.arange(len(self.group)), dealt[moved] >= 0
-        rows[dealt[moved][there]] = self.places[received[moved]][there]
+        may_move = [group for each in solved if each.moves for group in each.groups]
+        units = np.concatenate([np.zeros(0, dtype=np.intp), *may_move])
+        rows, there = np.arange(len(self.group)), dealt[units] >= 0
+        rows[dealt[units][there]] = self.places[received[units]][there]
         return rows
 
     def pairs_of_rows(self, who: Array, what: Array, weight: FloatArray) -> tuple[Array, ...]:
         """Return rows and those that they receive, and the share of all rows they stand for."""
-        there = self.places[who] >= 0
+        dealt = self.places  # in the order of another digest than the rows that are dealt to it
+        if self.group is not None:
+            dealt = places_of(self.group, self.known, spread(self.seen[0]))
+        there = dealt[who] >= 0
         shares = np.broadcast_to(weight[:, None] * len(self.codes) / len(self.marks), there.shape)
-        return self.places[who][there], self.places[what][there], shares[there]
+        return dealt[who][there], self.places[what][there], shares[there]
 
     def some(self, rows: Array, most: int) -> Array:
         """Return at most so many of some rows, chosen and ordered by their content alone."""
@@ -407,7 +412,9 @@ class RowExchange(Mechanism):
         lots = Lots(rows.seen, rows.places, draw.keyed, draw.entropy)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
         solved = self.solved(rows, lots.order)
-        whole = self.written(table, rules, rows.rows_of(self.permutation(rows, solved, lots), lots))
+        whole = self.written(
+            table, rules, rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
+        )
         note(draw.by, rows.marks, lots.mark)
         return whole, rows, solved
 
@@ -721,8 +728,9 @@ def _loss(mechanism: RowExchange, solved: Sequence[Solved], pair: int) -> float:
 
 def _changes(rows: SwapRows, solved: Solved) -> bool:
     """Return whether somebody may receive a row that is not equal to the own one."""
-    digests = rows.digests[np.concatenate(solved.groups)] if solved.moves else np.zeros(1)
-    return bool((digests != digests[0]).any())
+    places = rows.places[np.concatenate(solved.groups) if solved.moves else [0]]
+    digests = rows.seen[0][places[places >= 0]]
+    return solved.moves and bool((digests != digests[0]).any())
 
 
 def _utilities(
@@ -739,6 +747,11 @@ def _utilities(
             met = meeting(sample, a, b, rows.points, most, nearest=nearest)
             share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
             parts.append((*met, np.full(len(met[0]), share)))
+        if rows.group is not None:  # whose rows change members where they stay, too
+            stay = np.diag(each.exchange.flows - np.diag(each.exchange.others)) / ROW
+            for sample, (a, groups) in product(each.samples, enumerate(stay)):
+                share = groups / (max(len(sample[a]), 1) * len(each.samples) * n_rows)
+                parts.append((sample[a], sample[a], np.full(len(sample[a]), share)))
     none = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
     moved = (np.concatenate(part) for part in zip(*(parts or none), strict=True))
     found = rows.pairs_of_rows(*moved)
