@@ -359,6 +359,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:typical rows are hardly nearer")
 @pytest.mark.slow
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     found = compared(0.6, 0.8)

@@ -82,6 +82,7 @@ def test_what_is_no_fitted_microaggregator_is_refused(kind):
         kind.from_microaggregator(TABLE, ax=axes())
 
 
+@pytest.mark.filterwarnings("ignore:typical rows are hardly nearer")
 @pytest.mark.slow
 @pytest.mark.parametrize("y", [None, TABLE["debt"] > 12.0], ids=["no y", "y"])
 def test_the_change_over_epsilon_is_that_of_fits_with_other_budgets(y):
