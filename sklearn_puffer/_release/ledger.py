@@ -305,6 +305,9 @@ def _short(numbers: Mapping[Axis, float]) -> str:
 MOST_AT_ONCE = 2**63  # releases to be spent at once
 _SHOWN = 10  # entries on a page
 
+Look = tuple[bytes, tuple[int, ...]]
+"""The start of a file, with what the system says of it."""
+
 Held = TypeVar("Held", bound=Terms)
 
 
@@ -313,9 +316,7 @@ class Account(ABC, Generic[Held]):
 
     _kind: ClassVar[str]  # the name of the class, by which files are told apart
 
-    def __init__(
-        self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str, timeout: float) -> None:
         self.path = located(path)
         self.fingerprint = fingerprint
         self.timeout = check_timeout(timeout)
@@ -442,6 +443,12 @@ class Ledger(Account[State]):
 
     _kind = "Ledger"
 
+    def __init__(
+        self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
+    ) -> None:
+        super().__init__(path, fingerprint, timeout)
+        self._seen: tuple[Look, State] | None = None
+
     @classmethod
     def create(
         cls,
@@ -520,6 +527,9 @@ class Ledger(Account[State]):
     @staticmethod
     def _read_old(path: Path, sheet: Sheet) -> None:
         sheet.write(State.from_json(path.read_bytes()).to_record())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_seen": None}
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -744,7 +754,23 @@ class Ledger(Account[State]):
         return released
 
     def _held(self) -> State:
-        return self._store.read(self.timeout, self._state)
+        """Return the state of the file, read again only where the file is another one."""
+        seen = self._seen
+        if seen is not None and seen[0] == self._look():
+            return seen[1]
+        state, number = self._store.read(
+            self.timeout, lambda sheet: (self._state(sheet), sheet.number)
+        )
+        look = self._look()
+        # the start of the file has the number, and is that of the state if nobody is writing now
+        same_number = int.from_bytes(look[0][60:64], "big") == number
+        # in one step, for other threads may ask
+        self._seen = (look, state) if same_number else None
+        return state
+
+    def _look(self) -> Look:
+        start, status = self._store.look()
+        return start, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def _page(self) -> Page:
         state = self._held()

@@ -434,6 +434,21 @@ class Store:
         """Return what work returns, when all that it wrote is on the disk; or nothing is."""
         return self._patiently(timeout, "BEGIN EXCLUSIVE", work)
 
+    def look(self) -> tuple[bytes, os.stat_result]:
+        """Return what is another one, whatever the clock says, when the ledger has changed."""
+        try:
+            with _one:
+                handle = os.open(self.path, _AT_ONCE)
+                try:
+                    status = os.fstat(handle)
+                    if stat.S_ISREG(status.st_mode):
+                        return os.read(handle, 100), status
+                finally:
+                    os.close(handle)
+            raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
+        except OSError as fault:
+            raise told(fault, self.path, "the ledger cannot be found or read") from fault
+
     def damaged(self, why: str) -> LedgerError:
         """Return what is raised for a file that does not hold what a ledger wrote."""
         return LedgerError(
@@ -492,23 +507,8 @@ class Store:
             finally:
                 connection.close()
 
-    def _look(self) -> tuple[bytes, os.stat_result]:
-        """Return how the file starts, and what the system says of it."""
-        try:
-            with _one:
-                handle = os.open(self.path, _AT_ONCE)
-                try:
-                    status = os.fstat(handle)
-                    if stat.S_ISREG(status.st_mode):
-                        return os.read(handle, 100), status
-                finally:
-                    os.close(handle)
-            raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
-        except OSError as fault:
-            raise told(fault, self.path, "the ledger cannot be found or read") from fault
-
     def _checked_look(self) -> os.stat_result:
-        start, status = self._look()
+        start, status = self.look()
         if status.st_nlink > 1:
             raise LedgerError(
                 f"the ledger {str(self.path)!r} has {status.st_nlink} names (hard links), each of "
