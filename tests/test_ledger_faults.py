@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import hashlib
 import importlib
 import json
 import os
@@ -18,7 +17,6 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from children import processes
@@ -855,122 +853,22 @@ def test_a_fork_in_the_middle_of_other_threads_spends_inherits_no_lock(
 # ------------------------------------------------------------------------- files of version 0.2
 
 
-def compact(record):
-    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+def write_old_tables(path):
+    path.write_text('{"schema": "sklearn_puffer.ledger/1", "datasets": ["data"]}')
 
 
-def checked(record):
-    """Return a record with its checksum, as version 0.2 had it."""
-    return record | {"checksum": hashlib.sha256(compact(record).encode()).hexdigest()}
-
-
-def about(noiser, **own):
-    certificate = noiser.certificate_
-    scales = [["cars", float(noiser.theta_["cars"])]]
-    return {
-        "fingerprint": certificate.fingerprint,
-        "rule": certificate.rule.to_dict(),
-        "scales": scales,
-        **own,
-    }
-
-
-def write_old_tables(path, noiser):
-    """Write what version 0.2 had of a ledger in which one of two releases was made."""
-    own = {"schema": "sklearn_puffer.ledger/1", "datasets": ["data"]}
-    record = about(noiser, **own)
-    record["spent"] = [["data", record["scales"], 1, "a"]]
-    path.write_text(json.dumps(checked(record), indent=1))
-
-
-OLD_TABLES = """
-CREATE TABLE about (text TEXT NOT NULL);
-CREATE TABLE kinds (kind INTEGER PRIMARY KEY, scales TEXT NOT NULL);
-CREATE TABLE histories (history INTEGER PRIMARY KEY, counts TEXT NOT NULL UNIQUE);
-CREATE TABLE persons (person BLOB PRIMARY KEY, form INTEGER NOT NULL,
- history INTEGER NOT NULL, draws BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE calls (call INTEGER PRIMARY KEY, dataset TEXT NOT NULL, release INTEGER NOT NULL,
- note TEXT NOT NULL, kind INTEGER NOT NULL, rows INTEGER NOT NULL, new INTEGER NOT NULL,
- repeated INTEGER NOT NULL, withheld INTEGER NOT NULL);
-"""
-
-
-def write_old_persons(path, noiser):
-    """Write what version 0.2 had of what a new ledger has, whose marks it shares."""
-    other = path.with_name("other")
-    Persons.spend(Persons.made(other, noiser), noiser, "a")
-    with contextlib.closing(sqlite3.connect(other)) as connection:
-        [(head,)] = connection.execute("SELECT text FROM head").fetchall()
-        [(data, more)] = connection.execute("SELECT data, more FROM parts").fetchall()
-    new = json.loads(head)
-    rows = np.frombuffer(data, dtype="<u8").reshape(40, 4)
-    own = {name: new[name] for name in ("changes", "salt", "check", "ids")}
-    text = json.dumps(checked(about(noiser, schema="sklearn_puffer.persons/1", **own)))
+def write_old_persons(path):
     path.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(OLD_TABLES)
-        connection.execute("INSERT INTO about VALUES (?)", (text,))
-        connection.execute("INSERT INTO kinds VALUES (0, ?)", (json.dumps(new["kinds"][0]),))
-        connection.execute("INSERT INTO histories VALUES (0, '[]'), (1, '[[0, 1]]')")
-        for k, (upper, lower, form, _) in enumerate(rows):
-            mark = np.array([upper, lower], dtype=">u8").tobytes()
-            row = mark, int(form.view(np.int64)), 1, more[8 * k : 8 * k + 8]
-            connection.execute("INSERT INTO persons VALUES (?, ?, ?, ?)", row)
-        connection.execute("INSERT INTO calls VALUES (1, 'a', 0, '', 0, 40, 40, 0, 0)")
-    other.unlink()
+        connection.execute("CREATE TABLE about (text TEXT NOT NULL)")
 
 
-UPGRADED = {
-    "tables": (Tables, Ledger, write_old_tables),
-    "persons": (Persons, PersonLedger, write_old_persons),
-}
-
-
-@pytest.fixture(params=UPGRADED)
-def old(request, path, noiser):
-    """Return kind and class of a ledger, of which a file of version 0.2 is in its place."""
-    kind, owner, write = UPGRADED[request.param]
-    write(path, noiser)
-    return kind, owner
-
-
-def test_a_file_of_version_0_2_is_named_and_made_a_new_one(old, path, noiser):
-    kind, owner = old
+@pytest.mark.parametrize(
+    ("kind", "write"), [(Tables, write_old_tables), (Persons, write_old_persons)]
+)
+def test_a_file_of_version_0_2_is_named_and_stays_as_it_is(kind, write, path, noiser):
+    write(path)
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match=rf"call sklearn_puffer\.{owner.__name__}\.upgrade\('"):
+    with pytest.raises(LedgerError, match=r"written by version 0\.2, which alone reads it"):
         kind.opener(path, noiser)
-    owner.upgrade(path)
-    assert path.with_name("survey.ledger.old").read_bytes() == before
-    assert path.stat().st_mode & 0o777 == 0o600
-    ledger = kind.opener(path, noiser)
-    assert kind.on_record(ledger) == {"a": 1}
-    if kind is Persons:
-        Persons.spend(ledger, noiser, "a")
-        assert ledger.history()[-1].repeated == 40
-    kind.spend(ledger, noiser, "b")
-    with pytest.raises(OverspentError):
-        kind.spend(ledger, noiser, "c")
-    path.unlink()
-    path.write_bytes(before)
-    with pytest.raises(
-        FileExistsError, match="cannot be kept as 'survey\\.ledger\\.old', and nothing"
-    ):
-        owner.upgrade(path)
-
-
-def test_a_damaged_file_of_version_0_2_is_not_upgraded(old, path, noiser):
-    kind, owner = old
-    whole = path.read_bytes()
-    at = whole.index(b"fingerprint") + 15
-    for data in (whole[: len(whole) // 2], whole[:at] + b"?" + whole[at + 1 :], b"", b"{}"):
-        path.write_bytes(data)
-        with pytest.raises(LedgerError, match="a damaged one"):
-            owner.upgrade(path)
-        assert path.read_bytes() == data
-        assert names(path) == ["survey.ledger"]
-    path.unlink()
-    kind.made(path, noiser)
-    with pytest.raises(LedgerError, match=r"none of version 0\.2"):
-        owner.upgrade(path)
-    with pytest.raises(FileNotFoundError, match="nothing was changed"):
-        owner.upgrade(path.with_name("none"))
+    assert path.read_bytes() == before

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 from abc import ABC, abstractmethod
@@ -47,8 +45,6 @@ from sklearn_puffer._release.store import (
     Store,
     located,
 )
-
-_OLD = "sklearn_puffer.ledger/1"
 
 
 class OverspentError(ValueError):
@@ -146,14 +142,6 @@ class State(Terms):
 
     datasets: tuple[str, ...]
     entries: tuple[Entry, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: bytes) -> Self:
-        """Return the state in a file of version 0.2; any error is that of another file."""
-        record = json.loads(data)
-        if record.pop("checksum") != checksum_of(record) or record["schema"] != _OLD:
-            raise ValueError("its checksum or its schema does not fit")
-        return cls.from_record(record)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -291,12 +279,6 @@ def scales_from(pairs: Any) -> dict[Axis, float]:
     return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
 
 
-def checksum_of(record: Mapping[str, Any]) -> str:
-    """Return what version 0.2 found accidents to a record by; whatever order its keys have."""
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _short(numbers: Mapping[Axis, float]) -> str:
     """Return numbers by axis, to six digits: a message is no place for sixteen."""
     return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
@@ -320,29 +302,6 @@ class Account(ABC, Generic[Held]):
         self.path = located(path)
         self.fingerprint = fingerprint
         self.timeout = check_timeout(timeout)
-
-    @classmethod
-    def upgrade(cls, path: str | os.PathLike[str]) -> None:
-        """Write the ledger of version 0.2 as this version does.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, which nobody else uses meanwhile; it is kept, with the ending ``.old``.
-
-        Raises
-        ------
-        LedgerError
-            If it is no such ledger, or a damaged one; nothing is changed.
-        OSError
-            If it cannot be read or written.
-        """
-        Store(located(path), cls._kind).upgrade(cls._read_old)
-
-    @staticmethod
-    @abstractmethod
-    def _read_old(path: Path, sheet: Sheet) -> None:
-        """Write what a file of version 0.2 holds; any error is that of another file."""
 
     @abstractmethod
     def _held(self) -> Held:
@@ -523,10 +482,6 @@ class Ledger(Account[State]):
         ledger = cls(path, certificate.fingerprint, timeout)
         ledger._check_noiser(certificate)
         return ledger
-
-    @staticmethod
-    def _read_old(path: Path, sheet: Sheet) -> None:
-        sheet.write(State.from_json(path.read_bytes()).to_record())
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_seen": None}

@@ -11,11 +11,8 @@ few differ, however many persons there are, so that the rule judges each once an
 
 from __future__ import annotations
 
-import json
 import os
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -50,7 +47,6 @@ from sklearn_puffer._release.ledger import (
     OverspentError,
     Terms,
     certificate_for,
-    checksum_of,
     counts_of,
     foreign,
     scales_from,
@@ -423,31 +419,6 @@ def _record(
     return about.to_record() | {"kinds": kinds_now, "histories": histories}
 
 
-def fill_from_tables(path: Path, sheet: Sheet) -> None:
-    """Write what a ledger of version 0.2 holds; any error is that of another file."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as old:
-        [(text,)] = old.execute("SELECT text FROM about")
-        [(fault,)] = old.execute("PRAGMA integrity_check(1)")
-        kinds, histories, persons, calls = (
-            old.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-            for table in ("kinds", "histories", "persons", "calls")
-        )
-    record = json.loads(text)
-    if fault != "ok" or record.pop("checksum") != checksum_of(record):
-        raise ValueError("it is damaged")
-    rows = np.zeros(len(persons), _PERSON)
-    for row, (pseudonym, form, history, draws) in zip(rows, persons, strict=True):
-        row["pseudonym"], row["form"] = np.frombuffer(pseudonym, dtype=">u8"), form % 2**64
-        row["history"], row["releases"] = history, len(draws) // _DRAW.itemsize
-    known = PersonRecords(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
-    sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
-    counts = [_counts(json.loads(text), len(kinds)) for _, text in histories]
-    for _, *call in calls:
-        sheet.append(call)
-    scales = [dict(json.loads(text)) for _, text in kinds]
-    start(sheet, About.from_record(record), scales, list(zip(counts, sizes, strict=True)), known)
-
-
 def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
     """Return in which of so many parts persons are: the first bits of pseudonyms."""
     rest = np.uint64(64 - n_parts.bit_length())
@@ -777,7 +748,7 @@ class PersonLedger(Account[About]):
         ledger._store.change(ledger.timeout, succeed)
         return cls(path, certificate.fingerprint, key, ledger.timeout)
 
-    _kind, _read_old = "PersonLedger", staticmethod(fill_from_tables)
+    _kind = "PersonLedger"
 
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._key, _Held):

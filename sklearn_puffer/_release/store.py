@@ -34,7 +34,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -402,30 +401,6 @@ class Store:
                 )
         write_new(self.path, _database(fill), private=True)
 
-    def upgrade(self, fill: Callable[[Path, Sheet], None]) -> None:
-        """Write a ledger in the place of an older version's, which stays as ``.old``.
-
-        Raises
-        ------
-        LedgerError
-            If the file is no such ledger; nothing is changed.
-        OSError
-            If it cannot be read or written, or there is another ``.old``.
-        """
-        old = self.path.with_name(f"{self.path.name}.old")
-        with explained(self.path, f"it cannot be kept as {old.name!r}, and nothing was changed"):
-            os.link(self.path, old)
-        try:
-            data = _database(partial(fill, self.path))  # whose journal has its name
-            with growing_file(self.path, force=True, private=True) as file:
-                file.write(data)
-        except (sqlite3.Error, *NONSENSE) as fault:
-            old.unlink()
-            raise self.damaged("it is none of version 0.2") from fault
-        except BaseException:
-            old.unlink()
-            raise
-
     def read(self, timeout: float, work: Callable[[Sheet], Answer]) -> Answer:
         """Return what work reads from one state."""
         return self._patiently(timeout, "BEGIN", work)
@@ -515,7 +490,7 @@ class Store:
                 "which would have a journal of its own; remove the others."
             )
         if start.lstrip().startswith(b"{"):
-            raise self._older("JSON", "Ledger")
+            raise self._older()
         if not start.startswith(_START):
             raise self.damaged("it does not begin as one")
         return status
@@ -538,7 +513,7 @@ class Store:
         tables = [str(sql) for (sql,) in connection.execute(query).fetchall()]
         if sorted(tables) != sorted(TABLES):
             if OLD_TABLE in tables:
-                raise self._older("sklearn_puffer.persons/1", "PersonLedger")
+                raise self._older()
             raise DamagedError("its tables are others")
         sheet = Sheet(connection)
         try:
@@ -554,11 +529,10 @@ class Store:
             )
         return sheet
 
-    def _older(self, what: str, opener: str) -> LedgerError:
+    def _older(self) -> LedgerError:
         return LedgerError(
-            f"{str(self.path)!r} was written as {what} by an earlier version; while nobody uses "
-            f"it, call sklearn_puffer.{opener}.upgrade({str(self.path)!r}), which keeps the old "
-            "file beside it."
+            f"{str(self.path)!r} was written by version 0.2, which alone reads it; release these "
+            "data by that version, or create a ledger for data that were never released."
         )
 
     @contextmanager
