@@ -213,7 +213,9 @@ def told(solved, pairs):
         assert (flows.sum(axis=0) == sizes * each.exchange.unit).all()
         for _, exchange, _ in each.pieces:
             for row in exchange.flows.T.tolist():
-                holder = [Fraction(f, int(n)) for f, n in zip(row, each.people, strict=True)]
+                holder = [
+                    Fraction(f, int(n)) for f, n in zip(row, each.stratum.people, strict=True)
+                ]
                 for s, t in pairs:
                     if not holder[s] or not holder[t]:
                         return math.inf
@@ -251,7 +253,7 @@ def test_no_row_of_a_shard_tells_more_than_the_budget_and_too_many_shards_are_fo
 
 def test_rows_that_came_or_went_between_count_and_release_are_refused():
     stratum = StratumProblem([0, 1], np.array([6, 4]), [(0, 1)], [], 2, 1)
-    cut = Cut(stratum, [np.array([30]), np.array([20])], 0, exact=True)
+    cut = Cut(stratum, {0: np.array([30]), 1: np.array([20])}, 0, exact=True)
     numbers = np.array([1, 2, 3, 30, 40, 50, 1, 2, 20, 30])
     groups = {0: np.arange(6), 1: np.arange(6, 10)}
     shards = np.concatenate([cut.shards(secret, numbers[rows]) for secret, rows in groups.items()])

@@ -453,7 +453,8 @@ def test_a_rare_secret_is_told_of_by_its_share():
     table = TABLE.assign(ill=["rare", "rare", *TABLE["ill"][2:]])
     swap = swap_of().fit(table)
     assert swap.certificate_.facts.rare == 2 / len(table)
-    assert "they learn that it is not he" in str(swap.certificate_)
+    assert "learn that it is not he" in str(swap.certificate_)
+    assert "they are 0.005 of the people" in str(swap.certificate_)
     assert swap.stays_["rare"] < 0.1
     assert len(swap.transform(table)) == len(table)
 
@@ -653,10 +654,10 @@ def test_parts_change_less_than_random_places_and_are_solved_against_the_shares_
     assert parts.utility_["change_sd"].sum() < 0.75 * apart.utility_["change_sd"].sum()
     rows = parts._fitted.mechanism.read(frame_table(table))
     [solved] = parts._fitted.mechanism.solved(rows)
-    assert (solved.shards, solved.parts) == (1, 64)
+    assert solved.stratum[-2:] == (1, 64)
     assert len(solved.pieces) == 3  # as many sizes as there are secrets, and one more
     for _, exchange, _ in solved.pieces:
-        assert exchange.stratum == solved.people.tolist()
+        assert exchange.stratum == solved.stratum.people.tolist()
         assert outsider_loss(exchange, [(0, 1)]) <= 1.0
     assert "third parties" not in str(parts.certificate_)
 
@@ -667,7 +668,7 @@ def test_large_strata_are_cut_into_shards_by_lot_and_keep_their_statistics(monke
     swap = swap_of().fit(TABLE)
     rows = swap._fitted.mechanism.read(frame_table(TABLE))
     solved = swap._fitted.mechanism.solved(rows)
-    assert [(each.shard, each.shards) for each in solved] == [(k, 4) for k in range(4)]
+    assert [(each.shard, each.stratum.shards) for each in solved] == [(k, 4) for k in range(4)]
     # each shard has all people of its sizes, and is solved by its own rows
     assert sorted(np.concatenate([x for each in solved for x in each.groups])) == [*range(400)]
     assert len({tuple(each.exchange.flows.ravel()) for each in solved}) > 1
@@ -913,7 +914,7 @@ def test_each_stratum_keeps_both_budgets_by_itself():
     mechanism = swap._fitted.mechanism
     rows = mechanism.read(frame_table(TABLE))
     for each in mechanism.solved(rows):
-        assert 3 > len(each.secrets) > 1
+        assert 3 > len(each.stratum.secrets) > 1
         for problem, exchange, _ in each.pieces:
             assert outsider_loss(exchange, problem.pairs) <= 1.0
             assert insider_loss(exchange, problem.pairs) <= 2.0

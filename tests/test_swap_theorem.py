@@ -20,6 +20,7 @@ from test_swap_flows import ROWS, Enumerated, draws_of, every, exchanged, n_path
 
 from sklearn_puffer import PufferfishSwap
 from sklearn_puffer._losses.swap_odds import Exchange
+from sklearn_puffer._release import StratumProblem
 from sklearn_puffer._swap import exchange as exchange_module
 from sklearn_puffer._swap import exchange as whole_flows
 from sklearn_puffer._swap import release as release_module
@@ -170,10 +171,15 @@ class TableDraws(Enumerated):
         return np.concatenate([self.shuffled(2) for _ in range(n_rows // 2)])
 
 
-class Drawn(Solved):
-    """A stratum whose mean flows move people, whatever the whole ones are."""
-
-    moves = True
+def solved_as(groups, flows, sizes, parts):
+    """Return a stratum whose parts have some whole flows, by which people move."""
+    people = np.sum(sizes, axis=0)
+    stratum = StratumProblem([*groups], people, [], [], 1, parts)
+    solved = Solved(stratum, 0, [*groups.values()], {}, [])
+    none = np.zeros(len(people), int)
+    of = [Exchange(np.array(n), np.array(f), none, 1) for n, f in zip(sizes, flows, strict=True)]
+    solved.__dict__.update(flows=of, moves=True)
+    return solved
 
 
 def solved_all(rows):
@@ -182,11 +188,8 @@ def solved_all(rows):
     sizes = [tuple(len(people) for people in groups.values()) for groups in strata]
     for flows in itertools.product(*(WHOLE[each] for each in sizes)):
         yield [
-            Drawn([*groups], np.array(size), [*groups.values()], 0, 1, 1, {size: (None, each)}, [])
-            for groups, size, each in (
-                (groups, size, Exchange(np.array(size), np.array(flow), np.zeros(2, int), 1))
-                for groups, size, flow in zip(strata, sizes, flows, strict=True)
-            )
+            solved_as(groups, [flow], [size], 1)
+            for groups, size, flow in zip(strata, sizes, flows, strict=True)
         ]
 
 
@@ -294,16 +297,6 @@ def test_no_release_of_homes_tells_more_of_any_member_than_the_flows_of_homes(wh
             assert a / (a + b) == (Fraction(3, 4) if row < 4 else Fraction(1, 2))
 
 
-class InParts(Solved):
-    """Two parts of two people, who exchange their rows in the first part alone."""
-
-    moves = True
-
-    def part(self, number):
-        flows = np.array([CROSS, STAY][number])
-        return None, Exchange(np.array([1, 1]), flows, np.zeros(2, int), 1)
-
-
 def told_of_parts(row, *, in_random_order):
     """Return the chances of the first secret of whoever holds each row, over all releases."""
     table = pd.DataFrame({"id": np.arange(4), "secret": [*"aabb"], "row": row})
@@ -314,7 +307,7 @@ def told_of_parts(row, *, in_random_order):
     def run(rows, draws):
         order = draws.shuffled(4) if in_random_order else np.arange(4)
         ((_, groups),) = rows.grouped(order).items()
-        solved = InParts([*groups], np.array([2, 2]), [*groups.values()], 0, 1, 2, {}, [])
+        solved = solved_as(groups, [CROSS, STAY], [(1, 1), (1, 1)], 2)
         return mechanism.permutation(rows, [solved], draws)
 
     for owned in itertools.permutations(range(4)):

@@ -458,7 +458,7 @@ loan by at most a factor of e^0.5 = 1.649.
             *(f"Risk: {risk}" for risk in [*marked_risks(self.assumptions), *self._risks()][:2]),
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
             made_line(self.version, self.date, rows, self.n_columns),
-            f"certificate_.details() has losses, noise and {len(self.assumptions)} assumptions.",
+            f"certificate_.details() has all losses and {len(self.assumptions)} assumptions.",
         ]
         return Page(f"Certificate{of}: {self._screen_verdict()}", lines, [])
 

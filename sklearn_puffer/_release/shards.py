@@ -70,7 +70,7 @@ class Cut:
     Attributes
     ----------
     stratum : StratumProblem
-    edges : list of ndarray of int64 of shape (n_shards - 1,)
+    edges : dict of ndarray of int64 of shape (n_shards - 1,)
         Of each secret, the numbers of the first rows of all shards but the first one.
     first : int
         The number of its first shard among those of all strata.
@@ -79,14 +79,13 @@ class Cut:
     """
 
     stratum: StratumProblem
-    edges: Sequence[IntArray]
+    edges: Mapping[int, IntArray]
     first: int
     exact: bool
 
     def shards(self, secret: int, numbers: IntArray) -> Array:
         """Return the shard of each row of a secret, among those of all strata."""
-        edges = self.edges[self.stratum.secrets.index(secret)]
-        return self.first + np.searchsorted(edges, numbers, side="right")
+        return self.first + np.searchsorted(self.edges[secret], numbers, side="right")
 
     def pieces(
         self, groups: Mapping[int, Array], shards: IntArray
@@ -187,44 +186,30 @@ class EngineRows:
     def cuts(self) -> dict[int, Cut]:
         """The strata that are cut into shards, by their digests."""
         problems, cuts, first = {}, {}, 0
-        digests = np.unique(self.counts[0]).tolist()
-        for row in np.flatnonzero(self.people.sum(axis=1) >= 2 * self._exchange.shard).tolist():
-            secrets = np.flatnonzero(self.people[row]).tolist()
-            problem = self._exchange.problem(secrets, self.people[row, secrets])
+        places: dict[Any, tuple[IntArray, int]] = {}
+        for stratum, row in zip(np.unique(self.counts[0]).tolist(), self.people, strict=True):
+            secrets = np.flatnonzero(row).tolist()
+            problem = self._exchange.problem(secrets, row[secrets])
             if problem.shards > 1:
-                problems[digests[row]] = problem
-        edges = self._edges(problems) if problems else {}
+                problems[stratum] = problem
+                sizes = [sizes_of_piece(row, problem.shards, k) for k in range(problem.shards - 1)]
+                ends = np.cumsum(sizes, axis=0)
+                places |= {(stratum, s): (ends[:, s], row[s]) for s in secrets}
+        edges, exact = self._edges(places) if places else {}, self._keyed[0] is not None
         for stratum, problem in problems.items():
-            of = [edges[stratum, secret] for secret in problem.secrets]
-            exact = self._keyed[0] is not None
+            of = {secret: edges[stratum, secret] for secret in problem.secrets}
             cuts[stratum] = Cut(problem, of, first, exact)
             first += problem.shards
         return cuts
 
-    def _edges(self, strata: Mapping[int, StratumProblem]) -> Mapping[Any, IntArray]:
-        """Return the numbers of the first rows of shards, by stratum and secret."""
-        places = {
-            (stratum, secret): np.cumsum(
-                [int(sizes_of_piece(n, problem.shards, k)) for k in range(problem.shards - 1)]
-            )
-            for stratum, problem in strata.items()
-            for secret, n in zip(problem.secrets, problem.people, strict=True)
-        }
+    def _edges(self, places: Mapping[Any, tuple[IntArray, int]]) -> Mapping[Any, IntArray]:
+        """Return the numbers that come at some places of strata and secrets of so many people."""
         if self._keyed[0] is None:  # about there: the rows of a fit are in any random order
-            n = {
-                (stratum, secret): int(n)
-                for stratum, problem in strata.items()
-                for secret, n in zip(problem.secrets, problem.people, strict=True)
-            }
-            return {
-                of: np.array([int(k) * _END // n[of] for k in each]) for of, each in places.items()
-            }
+            return {of: (ends * (_END / n)).astype(np.int64) for of, (ends, n) in places.items()}
         shift = 63 - int(self.people.max() // _NEAR).bit_length()
-        by, (interval, number) = (
-            (self._added[n] for n in _ADDED[:2]),
-            (self._added[n] for n in _ADDED[5:7]),
-        )
-        return plans.at_ranks(self._numbered(shift), [*by], number, interval, places)
+        stratum, secret, *_, interval, number = (self._added[name] for name in _ADDED[:7])
+        rows, wanted = self._numbered(shift), {of: ends for of, (ends, _) in places.items()}
+        return plans.at_ranks(rows, [stratum, secret], number, interval, wanted)
 
     def _together(self, do: str, rank: str = "") -> Any:
         """Return what a task makes of all rows of each shard, or of some strata."""
@@ -308,60 +293,46 @@ class ShardTask(KeyedPart):
 
     def made(self, part: Any, bits: Any) -> Any:
         """Return what is made of a part."""
-        table, do = frame_table(part), getattr(self, f"_do_{self._do}")
-        if not table.n_rows:
-            return do(part, table, None, None)
+        table = frame_table(part)
         rows = self._exchange.read(table)
         if bits is None:  # a fit
-            tags = row_hashes(rows.marks, np.arange(table.n_rows)).view(np.uint64)
-            return do(part, table, rows, np.stack([tags, tags], axis=1))
-        return do(
-            part, table, rows, Lots(rows.seen, rows.places, self.keyed(table, bits), _no_bits)
-        )
+            lots, hashes = None, row_hashes(rows.marks, np.arange(table.n_rows)).view(np.uint64)
+            tags = np.stack([hashes, hashes], axis=1)
+        else:
+            lots = Lots(rows.seen, rows.places, self.keyed(table, bits), _no_bits)
+            tags = lots.tags
+        return getattr(self, f"_do_{self._do}")(part, table, rows, tags, lots)
 
-    def _with(self, part: Any, **numbers: Any) -> Any:
-        none = np.zeros(0, dtype=np.int64)
-        named = {self._added[k]: none if n is None else n for k, n in numbers.items()}
-        return plans.with_numbers(part, named)
+    def _with(self, part: Any, numbers: Mapping[str, IntArray]) -> Any:
+        return plans.with_numbers(part, {self._added[name]: n for name, n in numbers.items()})
 
-    def _do_numbered(self, part: Any, table: Table, rows: Any, lots: Any) -> Any:
-        if rows is None:
-            return self._with(part, **dict.fromkeys(_ADDED[:7]))
-        numbers, marks = _numbers(_tags(lots)), rows.marks & LARGEST_DIGEST
-        sums, intervals = halves(_tags(lots)).T, numbers >> self._about
-        found = rows.seen[1], rows.codes, *sums, marks, intervals, numbers
-        return self._with(part, **dict(zip(_ADDED, found, strict=False)))
+    def _do_numbered(self, part: Any, table: Table, rows: Any, tags: Any, lots: Any) -> Any:
+        numbers, marks = _numbers(tags), rows.marks & LARGEST_DIGEST
+        found = rows.seen[1], rows.codes, *halves(tags).T, marks, numbers >> self._about, numbers
+        return self._with(part, dict(zip(_ADDED, found, strict=False)))
 
-    def _do_sharded(self, part: Any, table: Table, rows: Any, lots: Any) -> Any:
-        if rows is None:
-            return self._with(part, shard=None)
+    def _do_sharded(self, part: Any, table: Table, rows: Any, tags: Any, lots: Any) -> Any:
         cuts, first, n_others = self._about
-        shard, numbers = first + rows.seen[1] % n_others, _numbers(_tags(lots))
+        shard, numbers = first + rows.seen[1] % n_others, _numbers(tags)
         for stratum in {*np.unique(rows.seen[1]).tolist()} & {*cuts}:
             for secret in cuts[stratum].stratum.secrets:
                 here = np.flatnonzero((rows.seen[1] == stratum) & (rows.codes == secret))
                 shard[here] = cuts[stratum].shards(secret, numbers[here])
-        return self._with(part, shard=shard)
+        return self._with(part, {"shard": shard})
 
-    def _do_figures(self, part: Any, table: Table, rows: Any, lots: Any) -> Any:
-        if rows is None:
-            return plans.with_texts(part, _TEXT, [])
-        order, shards = np.lexsort(_tags(lots).T), table.values(self._added["shard"]).data
-        solved = self._exchange.solved(rows, order, self._about, shards)
-        return plans.with_texts(part, _TEXT, [self._exchange.figures(rows, solved)])
+    def _solved(self, table: Table, rows: Any, order: IntArray) -> Any:
+        shards = table.values(self._added["shard"]).data
+        return self._exchange.solved(rows, order, self._about, shards) if table.n_rows else []
 
-    def _do_released(self, part: Any, table: Table, rows: Any, lots: Any) -> Any:
-        exchange, received, rank = self._exchange, np.zeros(0, dtype=np.intp), None
-        if rows is not None:
-            rank = _numbers(lots.tags[:, ::-1])
-            shards = table.values(self._added["shard"]).data
-            solved = exchange.solved(rows, lots.order, self._about, shards)
-            received = exchange.permutation(rows, solved, lots)
-        return self._with(exchange.written(table, self._rules, received), rank=rank)
+    def _do_figures(self, part: Any, table: Table, rows: Any, tags: Any, lots: Any) -> Any:
+        solved = self._solved(table, rows, np.lexsort(tags.T))
+        told = [self._exchange.figures(rows, solved)] if table.n_rows else []
+        return plans.with_texts(part, _TEXT, told)
 
-
-def _tags(lots: Any) -> Any:
-    return lots.tags if isinstance(lots, Lots) else lots
+    def _do_released(self, part: Any, table: Table, rows: Any, tags: Any, lots: Any) -> Any:
+        received = self._exchange.permutation(rows, self._solved(table, rows, lots.order), lots)
+        whole = self._exchange.written(table, self._rules, received)
+        return self._with(whole, {"rank": _numbers(tags[:, ::-1])})
 
 
 def _numbers(tags: Any) -> IntArray:

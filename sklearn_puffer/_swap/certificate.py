@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import (
-    Page,
     Section,
     listed,
     quoted,
@@ -20,8 +18,6 @@ from sklearn_puffer._release import (
     Certificate,
     Kept,
     Terms,
-    made_line,
-    marked_risks,
     pair_cells,
     plain_record,
     utility_section,
@@ -128,7 +124,7 @@ class ExchangeCertificate(Certificate):
             shift += ", to the power of their distance"
         shares = "the table"
         if self.facts.strata:
-            shares = f"the stratum, which is given by {_every(self.facts.strata)}"
+            shares = f"the stratum, which is given by {listed(self.facts.strata, 100)}"
         return (
             "Whoever holds the list of all rows with their secrets, but not whose is which, and "
             f"sees the whole released table, can {shift}, against the shares of secrets in "
@@ -141,32 +137,28 @@ class ExchangeCertificate(Certificate):
         kept = [plain_record(each) for each in facts.pop("kept")]
         return {**super().to_dict(), "exchange": {**plain_record(facts), "kept": kept}}
 
-    def _first_screen(self) -> Page:
-        of = f" of {shown(self.name)}" if self.name else ""
-        lines = [
-            self.promise(),
-            _insiders(self.facts),
-            *self._what_changes(),
-            *([_strata(self.facts)] if self.facts.strata else []),
-            *(f"Risk: {risk}" for risk in marked_risks(self.assumptions)[:1]),
-            *not_covered(self.facts),
-            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
-            f"certificate_.details() has losses and {len(self.assumptions)} assumptions.",
-        ]
-        return Page(f"Certificate{of}: {self._kept()}", lines, [])
-
     def _what_changes(self) -> list[str]:
+        facts = self.facts
+        known = [_strata(facts)] if facts.strata else []
+        return [_insiders(facts), self._moves(), *known, *not_covered(facts)]
+
+    def _moves(self) -> str:
         who = "people keep their own row" if self.groups is None else "groups keep their own rows"
         stay = f"{self.facts.stay:.1%} of the {who}, on average"
         if self.facts.unchanged:
-            return [f"{stay}."]
+            return f"{stay}."
         most = max(self.utility, key=lambda column: column.change_sd)
         mean = np.mean([column.change_sd for column in self.utility])
-        return [
+        return (
             f"{stay}; a column changes by {mean:.3g} standard deviations, {shown(most.name)} most "
             f"({most.change_sd:.3g})."
-        ]
+        )
+
+    def _risks(self) -> list[str]:
+        return []
+
+    def _told_below(self) -> list[str]:
+        return self._what_changes()
 
     def _kept(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
@@ -178,14 +170,6 @@ class ExchangeCertificate(Certificate):
                 "which tell it by themselves"
             )
         return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
-
-    def _beyond(self) -> str:
-        return ""
-
-    def _told_below(self) -> list[str]:
-        facts = self.facts
-        known = [_strata(facts)] if facts.strata else []
-        return [_insiders(facts), *self._what_changes(), *known, *not_covered(facts)]
 
     def _sections(self) -> list[Section]:
         kept = [[label_of(each.secret), f"{each.share:.1%}"] for each in self.facts.kept]
@@ -205,33 +189,33 @@ class ExchangeCertificate(Certificate):
         ]
 
 
-def _every(names: Sequence[Any]) -> str:
-    return listed(list(names), len(names))
-
-
 def _insiders(facts: ExchangeFacts) -> str:
-    if facts.insiders is None or facts.insider_loss is None:
+    told = about_insiders(facts.insiders)
+    if facts.insider_loss is None:
+        return told
+    rare = f"; they are {facts.rare:.2g} of the people" if facts.rare else ""
+    return f"{told} (Proven: {short_number(facts.insider_loss)}{rare}.)"
+
+
+def about_insiders(budget: float | None) -> str:
+    """Return what people in the table may learn of each other."""
+    if budget is None:
         return (
             "Not covered: insiders. Who finds the own row with somebody else may learn the "
             "holder's secret; insiders= bounds that."
         )
-    rare = ""
-    if facts.rare:
-        rare = (
-            f", but for insiders whose secret just one other person of their stratum has "
-            f"({facts.rare:.2g} of the people): they learn that it is not he"
-        )
     return (
         "An insider who finds the own row with somebody, and knows nothing else, shifts the odds "
-        f"about the holder by at most e^{facts.insiders:g} (proven "
-        f"{short_number(facts.insider_loss)}){rare}."
+        f"about the holder by at most e^{budget:g}. Those whose secret just one other person of "
+        "their stratum has learn that it is not he."
     )
 
 
 def _strata(facts: ExchangeFacts) -> str:
+    known = listed(facts.strata, 100)
     return (
-        f"{_every(facts.strata)} stay with people and tell by themselves: {facts.one_secret:.1%} "
-        f"of the people are in strata of one secret, {facts.alone:.1%} alone in theirs, "
+        f"{known} stay with people and tell by themselves: {facts.one_secret:.1%} of the people "
+        f"are in strata of one secret, {facts.alone:.1%} alone in theirs, "
         f"{facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in strata whose odds are "
         "beyond e^epsilon of the table's."
     )
@@ -252,16 +236,6 @@ def not_covered(facts: ExchangeFacts) -> list[str]:
 
 def terms(facts: ExchangeFacts) -> Terms:
     """Return what a report says of an exchange of rows, by its settings."""
-    insiders = (
-        "People in the table who find their own row with somebody are NOT covered: they may learn "
-        "his secret."
-    )
-    if facts.insiders is not None:
-        insiders = (
-            "People in the table who find their own row with somebody, and know nothing else, "
-            f"shift the odds about him by at most e^{facts.insiders:g}. Where just one other "
-            "person has their own secret, they learn that it is not he."
-        )
     return Terms(
         how="exchanged with its row",
         about="people exchange whole rows; every row of the table is released with somebody",
@@ -270,12 +244,9 @@ def terms(facts: ExchangeFacts) -> Terms:
             "Ids, order and index say nothing of a row.",
             "A person is one row, or one group of rows in groups=.",
             "The table is exchanged once: two swaps of the same people undo each other.",
-            insiders,
+            about_insiders(facts.insiders),
         ),
-        left_out=(
-            "What a person in the table infers about third parties is not covered.",
-            "Labels and other facts of a person that known= does not name are not covered.",
-        ),
+        left_out=not_covered(facts),
         again="these people once: keep this table, and do not exchange them again",
     )
 

@@ -29,7 +29,7 @@ from sklearn_puffer._losses import (
     outsider_loss,
     together,
 )
-from sklearn_puffer._release import Points, sizes_of_piece
+from sklearn_puffer._release import Points, StratumProblem, sizes_of_piece
 from sklearn_puffer._swap.exchange import PART
 
 ROW = 1 << 32
@@ -122,10 +122,8 @@ def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) ->
 def least_exchange(problem: ExchangeProblem) -> Exchange:
     """Return the flows that cost least, in whole parts of a row.
 
-    Raises
-    ------
-    RuntimeError
-        If not even the flows that tell nothing are within the budget, in whole parts.
+    Where no flows of the solver are within the budget, those that tell nothing are mixed in. Of a
+    budget below the roundings nothing is: the caller asks the checker.
 
     Examples
     --------
@@ -137,6 +135,8 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
     [[36.55, 13.45], [13.45, 36.55]]
     """
     sizes = problem.sizes
+    if not problem.pairs:
+        return Exchange(sizes, np.diag(sizes * ROW), np.zeros_like(sizes), ROW, problem.people)
     apart = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
     solution = None
     for inside in _INSIDE:
@@ -149,8 +149,8 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
     for share in _MIXED:
         mixed = (1 - share) * flows + share * apart[0], (1 - share) * others + share * apart[1]
         if problem.holds(whole := _whole(*mixed, sizes, problem.people)):
-            return whole
-    raise RuntimeError("no flows in whole parts of a row are within the budget.")
+            break
+    return whole
 
 
 def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatArray] | None:
@@ -262,69 +262,57 @@ class Solved:
 
     Attributes
     ----------
-    secrets : list of int
-        The secrets that occur in it.
-    people : ndarray of int64 of shape (n_secrets,)
-        How many in the stratum have each.
+    stratum : StratumProblem
+    shard : int
     groups : list of Array
         The rows of the shard by secret, in random order.
-    shard, shards, parts : int
-        Which one it is of how many, and into how many parts it is cut by medians.
     solutions : dict
         For the sizes of each part what was to be solved, and the flows.
     samples : list of list of Array
         Rows of each secret of some parts, by which changes are estimated.
     """
 
-    secrets: Sequence[int]
-    people: IntArray
-    groups: Sequence[Array]
+    stratum: StratumProblem
     shard: int
-    shards: int
-    parts: int
+    groups: Sequence[Array]
     solutions: Mapping[tuple[int, ...], tuple[ExchangeProblem, Exchange]]
     samples: Sequence[Sequence[Array]]
 
-    def part(self, number: int) -> tuple[ExchangeProblem, Exchange]:
-        """Return what was solved for a part."""
-        return self.solutions[
-            sizes_of_parts(self.people, self.shard, self.shards, self.parts)[number]
-        ]
+    @cached_property
+    def flows(self) -> list[Exchange]:
+        """The flows of each part."""
+        return [self.solutions[sizes][1] for sizes in sizes_of_parts(self.stratum, self.shard)]
 
     @cached_property
     def pieces(self) -> list[tuple[ExchangeProblem, Exchange, int]]:
         """What was solved, and how many parts have it."""
-        counts = Counter(sizes_of_parts(self.people, self.shard, self.shards, self.parts))
+        counts = Counter(sizes_of_parts(self.stratum, self.shard))
         return [(*self.solutions[sizes], count) for sizes, count in counts.items()]
 
     @cached_property
     def exchange(self) -> Exchange:
         """The flows of all parts together, checked to be those of its people in whole numbers."""
-        sizes = sizes_of_piece(self.people, self.shards, self.shard)
+        sizes = sizes_of_piece(self.stratum.people, self.stratum.shards, self.shard)
         return together([(exchange, count) for _, exchange, count in self.pieces], sizes)
 
-    def holds(self) -> bool:
-        """Return whether the checker finds the flows of each part within its budget."""
-        return all(problem.holds(exchange) for problem, exchange, _ in self.pieces)
-
-    @property
+    @cached_property
     def moves(self) -> bool:
         """Whether anybody receives another person's row."""
         flows = self.exchange.flows
         return bool(self.exchange.others.any() or (flows != np.diag(np.diag(flows))).any())
 
 
-def sizes_of_parts(people: IntArray, shard: int, shards: int, parts: int) -> list[tuple[int, ...]]:
+def sizes_of_parts(stratum: StratumProblem, shard: int) -> list[tuple[int, ...]]:
     """Return the sizes of each part of a shard; see `sizes_of_piece`."""
+    _, people, _, _, shards, parts = stratum
     numbers = range(shard, shards * parts, shards)
     return [tuple(sizes_of_piece(people, shards * parts, each).tolist()) for each in numbers]
 
 
 def mean_costs(
-    samples: Sequence[Sequence[Array]], points: Points, *, nearest: bool
+    samples: Sequence[Sequence[Array]], k: int, points: Points, *, nearest: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what a row changes between secrets, and within each, from samples of pieces."""
-    k = len(samples[0])
+    """Return what a row changes between k secrets, and within each, from samples of pieces."""
     most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
     for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
         met = meeting(sample, a, b, points, most, nearest=nearest)

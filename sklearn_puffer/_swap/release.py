@@ -26,7 +26,7 @@ from sklearn_puffer._base import (
     listed,
     utc_now,
 )
-from sklearn_puffer._losses import Exchange, insider_loss, outsider_delta, outsider_loss
+from sklearn_puffer._losses import insider_loss, outsider_delta, outsider_loss
 from sklearn_puffer._release import (
     ColumnUtility,
     Draw,
@@ -337,8 +337,6 @@ class RowExchange(Mechanism):
             problem = self.problem([*groups], np.array([*map(len, groups.values())]))
             pieces = (np.array_split(group, problem.shards) for group in groups.values())
             solved += self._solved(problem, enumerate(zip(*pieces, strict=True)), rows)
-        if not all(each.holds() for each in solved):
-            raise UncertifiedError(_NOT_WITHIN)
         return solved
 
     def problem(self, secrets: Sequence[int], people: IntArray) -> StratumProblem:
@@ -355,24 +353,17 @@ class RowExchange(Mechanism):
     ) -> Iterator[Solved]:
         """Yield the flows of some shards of a stratum."""
         secrets, people, pairs, distances, shards, parts = stratum
-        budget, k = self.budget.share(shards * parts), len(secrets)
+        budget, nearest = self.budget.share(shards * parts), self.matching == "nearest"
         for shard, groups in pieces:
-            if not pairs:
-                nobody = Exchange(people, np.diag(people * ROW), np.zeros(k, dtype=np.int64), ROW)
-                alone = ExchangeProblem(people, np.zeros((k, k)), np.zeros(k), [], budget)
-                solution = {tuple(people.tolist()): (alone, nobody)}
-                yield Solved(secrets, people, groups, shard, 1, 1, solution, [])
-                continue
-            samples = self._samples(groups, rows, parts)
-            costs = mean_costs(samples, rows.points, nearest=self.matching == "nearest")
+            samples = self._samples(groups, rows, parts) if pairs else []
+            costs = mean_costs(samples, len(secrets), rows.points, nearest=nearest)
             solutions = {}
-            for sizes in {*sizes_of_parts(people, shard, shards, parts)}:
+            for sizes in {*sizes_of_parts(stratum, shard)}:
                 problem = ExchangeProblem(np.array(sizes), *costs, pairs, budget, distances, people)
-                try:
-                    solutions[sizes] = problem, least_exchange(problem)
-                except RuntimeError:
-                    raise UncertifiedError(_NOT_WITHIN) from None
-            yield Solved(secrets, people, groups, shard, shards, parts, solutions, samples)
+                solutions[sizes] = problem, least_exchange(problem)
+                if not problem.holds(solutions[sizes][1]):
+                    raise UncertifiedError(_NOT_WITHIN)
+            yield Solved(stratum, shard, groups, solutions, samples)
 
     def _cuts(self, people: IntArray, least: float) -> tuple[int, int]:
         """Return into how many shards a stratum is cut, and into how many parts each of them."""
@@ -422,11 +413,10 @@ class RowExchange(Mechanism):
         """Return whose row each person receives; the people of a shard are in random order."""
         received = np.arange(len(rows.codes))
         for each in counted([each for each in solved if each.moves], "strata exchanged"):
-            parts = cut(each.groups, rows.points.axes(), each.parts)
-            flows = [each.part(number)[1] for number in range(each.parts)]
-            told = [(flow.sizes, flow.flows, flow.others) for flow in flows]
-            draws = lots.of(np.concatenate(each.groups), each.people, told)
-            for flow, part in zip(flows, parts, strict=True):
+            parts = cut(each.groups, rows.points.axes(), len(each.flows))
+            told = [(flow.sizes, flow.flows, flow.others) for flow in each.flows]
+            draws = lots.of(np.concatenate(each.groups), each.stratum.people, told)
+            for flow, part in zip(each.flows, parts, strict=True):
                 people = np.concatenate(part)
                 numbered = np.split(np.arange(len(people)), np.cumsum([*map(len, part)])[:-1])
                 costs = rows.points.taken(people).between if self.matching == "nearest" else None
@@ -435,8 +425,8 @@ class RowExchange(Mechanism):
         return received
 
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
-        """Return the figures of some rows as a text, which `Figures.merged` reads."""
-        return Figures.of(self, rows, solved).text()
+        """Return the figures of some rows as a text; see `Figures.merged`."""
+        return figures_of(self, rows, solved)
 
     def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
         """Return the release of a lazy table as a lazy table."""
@@ -564,50 +554,30 @@ class Figures:
     @classmethod
     def of(cls, mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]) -> Figures:
         """Return the figures of rows whose flows are solved."""
-        k, first = len(mechanism.secret.labels), [each for each in solved if not each.shard]
-        people, flows, others = np.zeros((len(first), k), np.int64), np.zeros((k, k)), np.zeros(k)
-        for row, each in zip(people, first, strict=True):
-            row[each.secrets] = each.people
-        for each in solved:
-            flows[np.ix_(each.secrets, each.secrets)] += each.exchange.flows / ROW
-            others[each.secrets] += each.exchange.others / ROW
-        inside = (
-            insider_loss(exchange, [(s, t)]) / d
-            for each in solved
-            for problem, exchange, _ in each.pieces
-            for s, t, d in problem.apart()
-        )
-        losses = np.array([_loss(mechanism, solved, k) for k in range(len(mechanism.pairs))])
-        told = flows, others, losses, max(inside, default=0.0)
-        changes = any(_changes(rows, each) for each in solved)
-        utility = _utilities(mechanism, rows, solved)
-        return cls(mechanism, people, len(rows.marks), *told, changes, utility)
+        people = np.zeros((rows.strata.max() + 1, len(mechanism.secret.labels)), dtype=np.int64)
+        np.add.at(people, (rows.strata, rows.codes), 1)
+        return cls.merged(mechanism, people, [figures_of(mechanism, rows, solved)])
 
     @classmethod
-    def merged(cls, exchange: RowExchange, people: IntArray, texts: Sequence[str]) -> Figures:
-        """Return the figures of a table of so many people, given those of its parts as `text`."""
+    def merged(cls, mechanism: RowExchange, people: IntArray, texts: Sequence[str]) -> Figures:
+        """Return the figures of a table of so many people, given those of its parts."""
         parts = [json.loads(each) for each in texts]
-        n_rows = [part["n_rows"] for part in parts]
-        if sum(n_rows) != people.sum():
+        each = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+        if round(each["flows"].sum()) != people.sum():
             raise ValueError(CHANGED)
-        columns = zip(*(part["utility"] for part in parts), strict=True)
-        utility = [
-            ColumnUtility(each[0][0], *np.average([u[1:] for u in each], 0, n_rows).tolist())
-            for each in columns
-        ]
-        flows, others, losses = (
-            np.array([part[name] for part in parts]) for name in ("flows", "others", "losses")
+        n_rows = each["n_rows"]
+        utility = np.average(each["utility"], 0, n_rows).tolist()
+        return cls(
+            mechanism,
+            people,
+            int(n_rows.sum()),
+            each["flows"].sum(axis=0),
+            each["others"].sum(axis=0),
+            each["losses"].max(axis=0),
+            float(each["insiders"].max()),
+            bool(each["changes"].any()),
+            [ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)],
         )
-        told = flows.sum(axis=0), others.sum(axis=0), losses.max(axis=0)
-        inside = max(part["insider_loss"] for part in parts)
-        changes = any(part["changes"] for part in parts)
-        return cls(exchange, people, sum(n_rows), *told, inside, changes, utility)
-
-    def text(self) -> str:
-        """Return the figures of a part of a table as JSON; see `merged`."""
-        told = {name: getattr(self, name) for name in ("n_rows", "insider_loss", "changes")}
-        told |= {name: getattr(self, name).tolist() for name in ("flows", "others", "losses")}
-        return json.dumps(told | {"utility": [[*astuple(each)] for each in self.utility]})
 
     def certificate(
         self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
@@ -707,18 +677,45 @@ class Figures:
         return beyond
 
 
+def figures_of(mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]) -> str:
+    """Return the figures of a part of a table as JSON; see `Figures.merged`."""
+    k = len(mechanism.secret.labels)
+    flows, others = np.zeros((k, k)), np.zeros(k)
+    for each in solved:
+        secrets = each.stratum.secrets
+        flows[np.ix_(secrets, secrets)] += each.exchange.flows / ROW
+        others[secrets] += each.exchange.others / ROW
+    inside = (
+        insider_loss(exchange, [(s, t)]) / d
+        for each in solved
+        for problem, exchange, _ in each.pieces
+        for s, t, d in problem.apart()
+    )
+    told = {
+        "n_rows": len(rows.marks),
+        "flows": flows.tolist(),
+        "others": others.tolist(),
+        "losses": [_loss(mechanism, solved, pair) for pair in range(len(mechanism.pairs))],
+        "insiders": max(inside, default=0.0),
+        "changes": any(_changes(rows, each) for each in solved),
+        "utility": [astuple(each)[1:] for each in _utilities(mechanism, rows, solved)],
+    }
+    return json.dumps(told)
+
+
 def _loss(mechanism: RowExchange, solved: Sequence[Solved], pair: int) -> float:
     """Return the loss of a pair: that of its worst part, or all delta of its worst stratum."""
     (s, t), (epsilon, delta, _) = mechanism.pairs[pair], mechanism.budget
     distance, loss = mechanism.distances[pair] if mechanism.distances else 1.0, 0.0
     for each in solved:
-        if s in each.secrets and t in each.secrets:
-            both = [(each.secrets.index(s), each.secrets.index(t))]
+        secrets = each.stratum.secrets
+        if s in secrets and t in secrets:
+            both = [(secrets.index(s), secrets.index(t))]
             if delta:  # of a shard as often as there are shards
                 beyond = (
                     n * outsider_delta(e, both, epsilon * distance) for _, e, n in each.pieces
                 )
-                loss = max(loss, each.shards * math.fsum(beyond) * (1.0 + 2.0**-45))
+                loss = max(loss, each.stratum.shards * math.fsum(beyond) * (1.0 + 2.0**-45))
             else:
                 loss = max(loss, *(outsider_loss(e, both) for _, e, _ in each.pieces))
     # in whole parts of the budget, so that no cut and no solver changes the fingerprint
