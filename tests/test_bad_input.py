@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noiser import adversaries as knowing
-from sklearn_puffer._noiser import fit_table as fitting
+from sklearn_puffer._noiser import fit as fitting
 from sklearn_puffer._noiser import scales as planning
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Relaxed, tightest

@@ -22,7 +22,7 @@ from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._losses import LossTable, is_computable
 from sklearn_puffer._losses.pair_losses import CategoryLayers
 from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
-from sklearn_puffer._noiser import problems
+from sklearn_puffer._noiser import problem
 from sklearn_puffer._release import ColumnNoise, rule_from_dict
 from sklearn_puffer._release.composition import MixedPrecisions, Precisions, kappa, mixing_scale
 from sklearn_puffer._release.sentences import wide_sentence
@@ -497,7 +497,7 @@ def test_against_the_fitted_prior_is_the_certified_loss():
 def test_many_lines_of_a_number_are_left_to_a_theorem(monkeypatch):
     frame = table_of_rows(120)
     options = {"sensitive": "s", "noise": "gaussian", "delta": 0.1, "public": ["flag", "age"]}
-    monkeypatch.setattr(problems, "MOST_LINES", 2)
+    monkeypatch.setattr(problem, "MOST_LINES", 2)
     with pytest.warns(UserWarning, match="theorem|bound"):
         bound = PufferfishNoiser(1.0, **options).fit(frame)
     monkeypatch.undo()

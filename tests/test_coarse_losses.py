@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._losses import coarse_lower, pair_losses
-from sklearn_puffer._noiser import problems
+from sklearn_puffer._noiser import problem
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -100,7 +100,7 @@ def test_many_secrets_on_two_columns_have_a_theorem_and_no_boxes(options, monkey
     exact = noiser.fit(table, sensitive_features=secret).theta_
     assert cut
     cut.clear()
-    monkeypatch.setattr(problems, "MOST_WORK", 11.0)  # six pairs of four cells are a work of 12
+    monkeypatch.setattr(problem, "MOST_WORK", 11.0)  # six pairs of four cells are a work of 12
     with pytest.warns(UserWarning, match="fewer secrets or values in two columns"):
         certificate = noiser.fit(table, sensitive_features=secret).certificate_
     assert not cut

@@ -224,10 +224,35 @@ def test_nobody_outside_its_folder_asks_which_mechanism_there_is():
         assert {name for _, name in kinds} & set(_asked_by_type(module.tree)) <= own, module.name
 
 
+def test_nobody_outside_the_folders_of_mechanisms_compares_with_the_name_of_one():
+    for name in ("PufferfishNoiser", "PufferfishMicroaggregator", "PufferfishSwap"):
+        getattr(sklearn_puffer, name)
+    kinds = {kind for kind, each in Mechanism.kinds.items() if "puffer." in each.__module__} - {""}
+    assert kinds >= {"microaggregation", "exchange"}
+    for module in modules().values():
+        if module.unit not in MECHANISMS:
+            assert kinds & set(_compared_with(module.tree)) == set(), module.name
+    assert set(_compared_with(ast.parse("a == 'x'\nb in ('y', 'z')"))) == {"x", "y", "z"}
+
+
+def _compared_with(tree):
+    """Return the words that code compares values with."""
+    for node in ast.walk(tree):
+        parts = ast.walk(node) if isinstance(node, ast.Compare) else ()
+        words = (part.value for part in parts if isinstance(part, ast.Constant))
+        yield from (word for word in words if isinstance(word, str))
+
+
 def _subclasses_in(module, base):
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ClassDef) and base in map(ast.unparse, node.bases):
             yield module.unit, node.name
+
+
+def test_scales_are_found_without_what_makes_sets_reads_tables_or_releases():
+    known = {"_noiser.priors", "_noiser.problem"}
+    assert _siblings(modules()["_noiser.scales"]) == known
+    assert _siblings(modules()["_noiser.problem"]) == {"_noiser.priors"}
 
 
 def test_whoever_reads_an_artifact_knows_every_mechanism_that_writes_one():

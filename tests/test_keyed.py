@@ -35,7 +35,7 @@ from sklearn_puffer._noise import (
 from sklearn_puffer._noise import keyed as keyed_noise
 from sklearn_puffer._noise.sampler import first_of
 from sklearn_puffer._noiser import release as releasing
-from sklearn_puffer._noiser.mechanism import FittedMechanism
+from sklearn_puffer._noiser.artifact import FittedMechanism
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 KEY = bytes(range(32))

@@ -27,7 +27,7 @@ from release_cases import (
 )
 
 from sklearn_puffer import PufferfishRelease, UncertifiedError
-from sklearn_puffer._noiser.mechanism import NoiseOfColumns
+from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._release import out_of_memory
 from sklearn_puffer._tables import plans
 

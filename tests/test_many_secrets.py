@@ -10,7 +10,7 @@ import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSum
 from sklearn_puffer._base import arguments as _validation
-from sklearn_puffer._noiser import worst_case_loss
+from sklearn_puffer._noiser import against
 from sklearn_puffer._tables import CodeArray, Secret, secret_pairs_of, selection
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, user_pairs
@@ -176,7 +176,7 @@ def test_a_certificate_of_many_pairs_is_read_with_few_calls():
 def test_the_set_around_many_pairs_is_looked_through_when_it_is_asked_for(
     monkeypatch, n_paired, at_once
 ):
-    monkeypatch.setattr(worst_case_loss, "CHEAP", 2**14)
+    monkeypatch.setattr(against, "CHEAP", 2**14)
     noiser = PufferfishNoiser(1.0, sensitive="city", public="x", secret_pairs=all_of(n_paired))
     certificate = noiser.fit(table(100, 1_000)).certificate_
     assert (certificate.known_over_set is not None) is at_once

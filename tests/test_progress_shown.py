@@ -16,7 +16,7 @@ from pyarrow import dataset
 
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
-from sklearn_puffer._noiser import utility, worst_case_loss
+from sklearn_puffer._noiser import against, utility
 from sklearn_puffer._release import check_stream, person_ledger
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
@@ -382,7 +382,7 @@ def test_a_calibration_tells(at_once, capsys):
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_a_loss_over_the_set_tells_where_the_fit_did(at_once, monkeypatch, capsys, verbose):
-    monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
+    monkeypatch.setattr(against, "CHEAP", 0)
     noiser = PufferfishNoiser(sensitive="s", public=["visits"], verbose=verbose).fit(table())
     capsys.readouterr()
     assert noiser.certificate_.known_over_set is None

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noiser import worst_case_loss
+from sklearn_puffer._noiser import against
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -212,18 +212,18 @@ def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkey
     assert again == certificate
     assert again.fingerprint == certificate.fingerprint
     assert again.over_set == over == pickle.loads(pickle.dumps(noiser)).certificate_.known_over_set
-    monkeypatch.setattr(worst_case_loss, "CHEAP", 2**30)
+    monkeypatch.setattr(against, "CHEAP", 2**30)
     at_once = fitted(X, sensitive="secret").certificate_
     assert at_once.known_over_set == over
     assert "certificate_.over_set" not in str(at_once)
 
 
 def test_no_set_is_made_before_it_is_needed(monkeypatch):
-    monkeypatch.setattr(worst_case_loss, "_sets_of", None)
+    monkeypatch.setattr(against, "_sets_of", None)
     assert fitted(wide(), sensitive="secret").certificate_.known_over_set is None
 
 
 def test_a_set_that_was_asked_for_is_looked_through_at_once(monkeypatch):
-    monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
+    monkeypatch.setattr(against, "CHEAP", 0)
     assert student(0.95).certificate_.known_over_set.loss <= 0.5
     assert student(None).certificate_.known_over_set is None

@@ -22,7 +22,7 @@ from sklearn_puffer import (
     audit,
 )
 from sklearn_puffer._base import counted, progress, stopping
-from sklearn_puffer._noiser import utility, worst_case_loss
+from sklearn_puffer._noiser import against, utility
 from sklearn_puffer._release import person_ledger
 from sklearn_puffer.displays import MovesDisplay
 from sklearn_puffer.priors import Discrete
@@ -121,7 +121,7 @@ def test_a_stream_that_is_stopped_hands_out_no_part_of_a_batch(stops, how):
 
 
 def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
-    monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
+    monkeypatch.setattr(against, "CHEAP", 0)
     certificate = fitted(public=["visits"], dependence="independent").certificate_
     prior = {0: Discrete([0, 1], [0.5, 0.5]), 1: Discrete([0, 1], [0.25, 0.75])}
     before = certificate.to_json()

@@ -97,6 +97,10 @@ class TypicalRows(Mechanism):
 
     kind: ClassVar[str | None] = "microaggregation"
     is_key_material: ClassVar[bool] = True
+    of_another_draw: ClassVar[str] = (
+        "each run draws anew, and two releases of a row may tell more than one: for the same "
+        "typical rows every time"
+    )
     untested: ClassVar[str] = _UNTESTED
 
     @property

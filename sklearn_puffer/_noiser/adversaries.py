@@ -31,7 +31,7 @@ from sklearn_puffer._fits import (
     whole_masses,
 )
 from sklearn_puffer._noise import Mixing
-from sklearn_puffer._noiser.conditional_priors import (
+from sklearn_puffer._noiser.priors import (
     Adversary,
     empirical_adversary,
     fitted_adversary,

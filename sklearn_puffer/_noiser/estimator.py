@@ -8,8 +8,8 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import check_positive, fitting, once_warned
-from sklearn_puffer._noiser.fit_table import learn
-from sklearn_puffer._noiser.mechanism import noise_of, with_more_noise
+from sklearn_puffer._noiser.artifact import noise_of, with_more_noise
+from sklearn_puffer._noiser.fit import learn
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._release import (
     FitRows,

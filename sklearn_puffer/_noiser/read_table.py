@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, counted, quoted
-from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.priors import given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._release import (
     ColumnSpec,

@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 
 from sklearn_puffer._base import Array, FloatArray, coarse_up, listed, quoted, smallest_within, task
 from sklearn_puffer._losses import coarse_lower, corner_losses
-from sklearn_puffer._noiser.conditional_priors import Group, Part
-from sklearn_puffer._noiser.problems import (
+from sklearn_puffer._noiser.priors import Group, Part, SetPart, on_steps
+from sklearn_puffer._noiser.problem import (
     Bounds,
     Composed,
     Grids,
@@ -28,10 +28,8 @@ from sklearn_puffer._noiser.problems import (
     composable,
     has_exact_loss,
     moving_columns,
-    on_grid,
     outwards,
     recompute,
-    rounded_part,
     template,
 )
 from sklearn_puffer._strategies import of_pair, reason_of
@@ -53,6 +51,7 @@ _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 # what the search leaves for the outward rounding of the certificate's own sums
 _ROUNDING = 4e-12
 _TOLERANCE, _COMPOSED = 1e-12, 1e-5
+_OVER_SETS = 1e-4  # where losses over sets of priors are not exact
 _LEAST_TOLERANCE, _LEAST_SHARE = 1e-3, 1e-3
 # up to so many pairs of secrets all have lower bounds from coarse views; of more only a few
 _MOST_VIEWS, _FEW_VIEWS = 64, 16
@@ -82,8 +81,8 @@ class Calibrated:
         The part of ``theta`` that the priors alone need; the rest is for sampling error.
     factor : float
         The factor of the weights.
-    groups : sequence of Group
-        The distributions of what is released, on the grid.
+    sets : sequence of sequence of SetPart
+        The confidence sets that the noise serves, on the grid.
     least : float or None
         Where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed.
     """
@@ -97,7 +96,7 @@ class Calibrated:
     recomputed: Array
     share: float
     factor: float
-    groups: Sequence[Group]
+    sets: Sequence[Sequence[SetPart]]
     least: float | None = None
 
 
@@ -151,17 +150,33 @@ def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -
 
 def _drawn(problem: Problem, steps: Grids, solution: _Solution, factor: float) -> Calibrated:
     """Put the atoms on the grid of the noise, at no smaller a factor, and prove the result."""
-    groups, grids, ratio = problem.groups, steps.grids(factor), solution.ratio
-    while not (on_grid(groups, grids) and steps.loss(groups, factor, grids) <= ratio):
-        groups = [[rounded_part(part, grids) for part in group] for group in problem.groups]
-        ratio = max(ratio, steps.loss(groups, factor, grids))
+    drawn, grids, ratio = problem, steps.grids(factor), solution.ratio
+    while not (_on_grid(drawn, grids) and steps.loss(drawn.groups, factor, grids) <= ratio):
+        drawn = rounded(problem, grids)
+        ratio = max(ratio, steps.loss(drawn.groups, factor, grids))
         # more noise is never less private, so the larger of the two factors serves the rounded rows
-        solution = _solve(replace(problem, groups=groups), ratio)
-        needed = max(solution.factor, _solve_sets(problem, ratio, grids))
-        factor = max(factor, _canonical(problem, needed))
+        solution = _solve(drawn, ratio)
+        factor = max(factor, _canonical(problem, max(solution.factor, _solve_sets(drawn, ratio))))
         # which may ask for a coarser grid, and the rows for yet another rounding
         grids = steps.grids(factor)
-    return _prove(replace(problem, groups=groups), solution, factor, grids)
+    return _prove(drawn, solution, factor, grids)
+
+
+def rounded(problem: Problem, grids: FloatArray) -> Problem:
+    """Return the problem with all atoms on the grid."""
+    groups = [[part.rounded(grids) for part in group] for group in problem.groups]
+    sets = [[part.rounded(grids) for part in group] for group in problem.sets]
+    return replace(problem, groups=groups, sets=sets)
+
+
+def _on_grid(problem: Problem, grids: FloatArray) -> bool:
+    """Return whether all rows of discrete priors lie on the grid."""
+    return all(
+        part.is_free or np.array_equal(on_steps(prior.rows, grids[list(part.members)]), prior.rows)
+        for group in problem.groups
+        for part in group
+        for prior in part.priors()
+    )
 
 
 def _canonical(problem: Problem, factor: float) -> float:
@@ -253,17 +268,23 @@ def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
                 yield part, k, reason
 
 
-def _solve_sets(
-    problem: Problem,
-    ratio: float,
-    grids: FloatArray | None = None,
-    tolerance: float = _TOLERANCE,
-) -> float:
-    """Return the smallest factor that serves every prior of the sets."""
-    if problem.sets is None:
+def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> float:
+    """Return the smallest factor that serves every prior of the confidence sets."""
+    if not problem.sets:
         return 0.0
     inner = problem.notion.for_distribution(ratio)
-    return problem.sets(problem, inner, grids, _within(inner), tolerance)
+    bounds = Bounds(problem, inner).over_sets()
+    if not exact_over_sets(problem, bounds):
+        # integrals over the sets are bounded that widely; a finer search would follow the steps
+        tolerance = max(tolerance, _OVER_SETS)
+    tolerance = max(tolerance, *(bound.tolerance for bound in bounds))
+    return smallest_factor(bounds, _within(inner), tolerance=tolerance)
+
+
+def exact_over_sets(problem: Problem, bounds: Sequence[WorstPart]) -> bool:
+    """Return whether bounds over confidence sets are the worst losses themselves."""
+    alone = problem.notion.adds_up or len(problem.sets) == 1
+    return alone and all(part.losses_of.exact for bound in bounds for part in bound.bounds)
 
 
 def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
@@ -288,7 +309,7 @@ def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArr
         recomputed=recomputed,
         share=solution.factor / factor if factor > 0.0 else 1.0,
         factor=factor,
-        groups=problem.groups,
+        sets=problem.sets,
     )
 
 

@@ -20,7 +20,7 @@ from sklearn_puffer._base import (
     gone,
     quoted,
 )
-from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.priors import given_priors
 from sklearn_puffer._release import Columns, Guarantee, adds_up
 from sklearn_puffer._strategies import (
     dependent_rows,

@@ -20,8 +20,8 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, check_pairs, listed, plain, quoted
 from sklearn_puffer._losses import LossTable, bare_ratios
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser.conditional_priors import Adversary, Distributions, Members, Part
-from sklearn_puffer._noiser.problems import Problem, has_exact_loss
+from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part
+from sklearn_puffer._noiser.problem import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import cells_frame
 from sklearn_puffer.calibration import exact

@@ -195,7 +195,7 @@ def check(args: Any) -> int:
     check_out(args)
     settings = read_settings(args.settings)
     noiser = fitted(args.artifact)
-    if noiser._fitted.mechanism.kind in ("microaggregation", "exchange"):
+    if noiser._fitted.mechanism.untested or not hasattr(noiser.certificate_, "check"):
         raise ValueError(
             f"{args.artifact!r} is of no noise and holds no distribution to check new rows by; "
             "run `puffer audit` on new rows with their secrets, or fit again on them."
@@ -411,13 +411,9 @@ def release(args: Any) -> None:
 
 def _warn_of_another_draw(noiser: Any, how: dict[str, Any]) -> None:
     """Warn of what no process can know of another: that it released these typical rows, too."""
-    if noiser._fitted.mechanism.kind == "microaggregation" and how.get("row_id") is None:
-        warnings.warn(
-            "each run draws anew, and two releases of a row may tell more than one: for the same "
-            "typical rows every time, use --row-id and --key-file.",
-            PufferfishWarning,
-            stacklevel=2,
-        )
+    sentence = noiser._fitted.mechanism.of_another_draw
+    if sentence and how.get("row_id") is None:
+        warnings.warn(f"{sentence}, use --row-id and --key-file.", PufferfishWarning, stacklevel=2)
 
 
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:

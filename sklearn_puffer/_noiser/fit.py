@@ -21,22 +21,22 @@ from sklearn_puffer._noiser.adversaries import (
     about_rows,
     table_priors,
 )
-from sklearn_puffer._noiser.conditional_priors import (
+from sklearn_puffer._noiser.against import FittedNoise, priors_around
+from sklearn_puffer._noiser.artifact import NoiseOfColumns
+from sklearn_puffer._noiser.priors import (
     Adversary,
     Members,
     empirical_adversary,
     make_groups,
     named_distributions,
 )
-from sklearn_puffer._noiser.mechanism import NoiseOfColumns
-from sklearn_puffer._noiser.problems import Problem, cells_of, exact_bins, too_wide
+from sklearn_puffer._noiser.problem import Problem, cells_of, exact_bins, too_wide
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
-from sklearn_puffer._noiser.worst_case_loss import FittedNoise, PriorsAround, priors_around
 from sklearn_puffer._release import (
     Awaited,
     Certificate,
@@ -58,6 +58,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Column, Missing, Name
+from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
@@ -83,18 +84,18 @@ class Learnt(LearntMechanism):
         Its kernels leave columns that may be known as they are.
     problem : Problem
     calibrated : Calibrated
-    around : PriorsAround
-        The priors around the fitted ones.
     over_set : SetLoss, Awaited or None
-        What is lost over these.
+        The loss over the confidence sets around the fitted priors.
+    no_sets : str or None
+        Why there are none, where they were asked for.
     """
 
     read: TableRead
     priors: TablePriors
     problem: Problem
     calibrated: Calibrated
-    around: PriorsAround
     over_set: SetLoss | Awaited | None
+    no_sets: str | None
 
     @property
     def grouped(self) -> RowGroups | None:
@@ -108,7 +109,7 @@ class Learnt(LearntMechanism):
 
     @property
     def settings(self) -> Settings:
-        """The settings, as reading the table has changed them."""
+        """The settings."""
         return self.read.settings
 
     @property
@@ -247,7 +248,8 @@ class Learnt(LearntMechanism):
 
     def warnings(self) -> list[str]:
         """Return the warnings of a fit."""
-        said = [*self.read.remarks(), *about_rows(self.read, self.priors), *self.around.remarks]
+        said = [*self.read.remarks(), *about_rows(self.read, self.priors)]
+        said += [] if self.no_sets is None else [say.no_set_sentence(self.no_sets)]
         said += [*self._wide_remarks(), *say.quiet_warnings(self._facts)]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.knowledge.confidence is not None and over_set and over_set.decided:
@@ -373,7 +375,7 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     read = read_table(settings, rows)
     _check_size(read)
     priors = table_priors(read)
-    around = priors_around(
+    sets, no_sets = priors_around(
         read.settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
     )
     if read.known:
@@ -381,9 +383,14 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     problem = _problem(read, priors)
     if read.known:
         check_kept(read, problem, len(priors.adversaries))
-    problem = weighted(around.within(problem), read.settings.weights, priors.spreads)
+    if no_sets is not None:
+        problem = replace(problem, strategy=sensitivity)  # which serves every prior
+    elif sets is not None and sets.asked:
+        problem = replace(problem, sets=sets.parts)
+    problem = weighted(problem, read.settings.weights, priors.spreads)
     calibrated = find_scales(problem)
-    return Learnt(read, priors, problem, calibrated, around, around.loss(problem, calibrated))
+    over_set = None if sets is None else sets.loss(problem, calibrated)
+    return Learnt(read, priors, problem, calibrated, over_set, no_sets)
 
 
 def _problem(read: TableRead, priors: TablePriors) -> Problem:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
 from operator import attrgetter
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,17 +29,19 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser.conditional_priors import (
+from sklearn_puffer._noiser.priors import (
     Adversary,
     Group,
     Members,
     Part,
     SecretPair,
+    SetPart,
     given_adversary,
     make_groups,
+    on_steps,
 )
-from sklearn_puffer._noiser.problems import Grids, Mixings, Problem, WorstPart, noise_of, on_steps
-from sklearn_puffer._noiser.scales import Calibrated, losses_at
+from sklearn_puffer._noiser.problem import Bounds, Grids, Mixings, Problem, WorstPart, noise_of
+from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
 from sklearn_puffer._release import (
@@ -52,9 +54,7 @@ from sklearn_puffer._release import (
     jsonable,
     plain_record,
 )
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._sets import (
-    SetLosses,
     SimultaneousSet,
     computable,
     error_share,
@@ -70,7 +70,7 @@ from sklearn_puffer._tables import (
     records_frame,
 )
 from sklearn_puffer.bounds import sensitivity
-from sklearn_puffer.calibration import exact, smallest_factor
+from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
@@ -527,138 +527,11 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
         )
 
 
-CLOSE = 1e-4
-"""Relative width of a search whose losses are not exact."""
-
 CHEAP = 1 << 20
 """The largest cost of a loss over sets, in numbers, at which `fit` computes it anyway."""
 
 DEFAULT_LEVEL = 0.95
 """Level of the set in the certificate where no other was asked for."""
-
-
-class PriorsAround(Protocol):
-    """The priors around the fitted ones."""
-
-    @property
-    def remarks(self) -> list[str]:
-        """Warnings for the user."""
-
-    def within(self, problem: Problem) -> Problem:
-        """Return the problem with these priors among its adversaries, if that was asked for."""
-
-    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | DeferredLoss | None:
-        """Return the loss over these priors at the scales, where it is computable.
-
-        It is computed at once if it was asked for or is cheap, and otherwise when it is read.
-        """
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """No set: the prior was given, or the sets are too large.
-
-    Attributes
-    ----------
-    reason : str or None
-        Why there is no set, where one was asked for.
-    """
-
-    reason: str | None = None
-
-    @property
-    def remarks(self) -> list[str]:
-        """Why the noise is that of `sensitivity`, where a set was asked for."""
-        return [] if self.reason is None else [say.no_set_sentence(self.reason)]
-
-    def within(self, problem: Problem) -> Problem:
-        """Return the problem under `sensitivity`, which serves every prior, if a set was asked."""
-        return problem if self.reason is None else replace(problem, strategy=sensitivity)
-
-    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | None:
-        """Return None."""
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class SetBound:
-    """The worst loss of each pair over its sets, and which sets decide it.
-
-    Attributes
-    ----------
-    losses_of : SetLosses
-        The losses of the pairs, and then of every set against itself.
-    n_pairs : int
-    """
-
-    losses_of: SetLosses
-    n_pairs: int
-
-    @property
-    def guess(self) -> float:
-        """A factor near which the loss meets the budget."""
-        return self.losses_of.guess
-
-    @property
-    def tolerance(self) -> float:
-        """The relative width to which factors are worth computing."""
-        return self.losses_of.tolerance
-
-    def losses(self, factor: float) -> FloatArray:
-        """Return the worst losses over the sets, shape (n_pairs, 2)."""
-        return self.losses_of.losses(factor)[: self.n_pairs]
-
-    def decided(self) -> list[bool]:
-        """Return for each set whether its secret has so few rows that they determine the noise."""
-        decided: list[bool] = self.losses_of.decided(self.guess)[self.n_pairs :].tolist()
-        return decided
-
-
-@dataclass(frozen=True, eq=False)
-class SetPart:
-    """Columns that are released together, and the sets of the secrets over them.
-
-    Attributes
-    ----------
-    members : tuple of int
-        Positions of the public columns.
-    sets : dict
-        The set of each secret, (sensitive column, value).
-    pairs, owners : list
-        The secrets of each pair, and the index of the pair among all.
-    """
-
-    members: Members
-    sets: dict[tuple[Name, Any], SimultaneousSet]
-    pairs: list[tuple[tuple[Name, Any], tuple[Name, Any]]]
-    owners: list[int]
-    made: dict[Any, SetBound] = field(default_factory=dict)
-
-    def bound(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> SetBound:
-        """Return the bound over the sets, on the grid where that is known."""
-        noise = noise_of(problem.noise, problem.mixings, self.members, problem.weights)
-        steps = None if grids is None else grids[list(self.members)]
-        sets = self._on_grid(steps)
-        key = (noise, notion, () if steps is None or sets is self.sets else tuple(steps))
-        if key not in self.made:
-            self.made.clear()  # only the last one is needed again
-            pairs = [(sets[p], sets[q]) for p, q in self.pairs]
-            alone = [(around, around) for around in sets.values()]
-            self.made[key] = SetBound(SetLosses([*pairs, *alone], noise, notion), len(pairs))
-        return self.made[key]
-
-    def _on_grid(self, steps: FloatArray | None) -> dict[tuple[Name, Any], SimultaneousSet]:
-        """Return the sets over the atoms on the grid, unchanged if the atoms lie on it."""
-        if steps is None:
-            return self.sets
-        axes = next(iter(self.sets.values())).axes
-        moved = tuple(
-            on_steps(axis[:, None], np.array([step]))[:, 0] if step > 0.0 else axis
-            for axis, step in zip(axes, steps, strict=True)
-        )
-        if all(np.array_equal(old, new) for old, new in zip(axes, moved, strict=True)):
-            return self.sets
-        return {secret: replace(around, axes=moved) for secret, around in self.sets.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -685,95 +558,49 @@ class CountedSets:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @cached_property
-    def groups(self) -> list[list[SetPart]]:
+    def parts(self) -> list[list[SetPart]]:
         """The sets of each group of columns."""
         sets = _sets_of(self.counted, self.pairs, self.columns, self.level)
         return [_parts(sets, self.pairs, set(group)) for group in self.partition]
 
-    @property
-    def n_pairs(self) -> int:
-        """Number of secret pairs."""
-        return sum(len(of_column) for of_column in self.pairs.values())
-
-    @property
-    def remarks(self) -> list[str]:
-        """Nothing: the certificate says it."""
-        return []
-
-    def within(self, problem: Problem) -> Problem:
-        """Return the problem with the sets in it, if they were asked for."""
-        return replace(problem, sets=self.factor) if self.asked else problem
-
-    def factor(
-        self,
-        problem: Problem,
-        notion: Notion,
-        grids: FloatArray | None,
-        budget: float,
-        tolerance: float,
-    ) -> float:
-        """Return the smallest factor that serves every prior of the sets."""
-        bounds = self.bounds(problem, notion, grids)
-        # integrals of extremes are that wide, and a finer search would follow their steps
-        close = tolerance if self._is_exact(problem, bounds) else max(tolerance, CLOSE)
-        close = max(close, *(bound.tolerance for bound in bounds))
-        return smallest_factor(bounds, budget, tolerance=close)
-
-    def bounds(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> list[WorstPart]:
-        """Return bounds over the sets whose sum is that of the whole row."""
-        if not notion.adds_up:
-            notion = notion.shared(len(self.groups))
-        return [
-            WorstPart(
-                [part.bound(problem, notion, grids) for part in group],
-                [np.array(part.owners) for part in group],
-                self.n_pairs,
-            )
-            for group in self.groups
-        ]
-
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | DeferredLoss:
         """Return the loss over the sets, or an object that computes it later."""
         about = self.columns, problem.mixings, problem.noise, problem.notion
-        n_numbers = _numbers(self.counted, self.n_pairs, *about)
-        if self.asked or n_numbers <= CHEAP:
-            return self.loss_at(problem, calibrated.factor, calibrated.grids, calibrated.share)
-        # without the priors and what was computed from them
-        bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=None)
+        n_pairs = sum(len(of_column) for of_column in self.pairs.values())
         at = calibrated.factor, calibrated.grids, calibrated.share
+        if self.asked or _numbers(self.counted, n_pairs, *about) <= CHEAP:
+            return self.loss_at(replace(problem, sets=calibrated.sets or self.parts), *at)
+        # without the priors and what was computed from them
+        bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity)
         return DeferredLoss(self, bare, *at, loud=is_listening())  # who listens now will then, too
 
     def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
         """Return the loss over the sets at some scales, sampler included."""
+        if factor > 0.0:
+            problem = rounded(replace(problem, groups=()), grids)
         ratio = problem.drawing_loss
-        inner = problem.notion.for_distribution(ratio)
-        bounds = self.bounds(problem, inner, grids if factor > 0.0 else None)
+        bounds = Bounds(problem, problem.notion.for_distribution(ratio)).over_sets()
         losses = np.sum([bound.losses(factor) for bound in bounds], axis=0)
         if factor > 0.0:
             losses = np.nextafter(problem.notion.of_samples(losses, ratio), np.inf)
         return SetLoss(
             level=self.level,
             loss=float(losses.max()),
-            exact=self._is_exact(problem, bounds),
+            exact=exact_over_sets(problem, bounds),
             estimate=False,
             share=share,
-            decided=self._decided(bounds),
+            decided=_decided(problem.sets, bounds),
         )
 
-    def _is_exact(self, problem: Problem, bounds: Sequence[WorstPart]) -> bool:
-        alone = problem.notion.adds_up or len(self.groups) == 1
-        return alone and all(
-            of_part.losses_of.exact for bound in bounds for of_part in bound.bounds
-        )
 
-    def _decided(self, bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
-        """Return the secrets with too few rows to say much."""
-        labels: dict[Any, None] = {}
-        for group, bound in zip(self.groups, bounds, strict=True):
-            for part, of_part in zip(group, bound.bounds, strict=True):
-                decided = zip(part.sets, of_part.decided(), strict=True)
-                labels |= {label: None for (_, label), is_decided in decided if is_decided}
-        return tuple(labels)
+def _decided(sets: Sequence[Sequence[SetPart]], bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
+    """Return the secrets with so few rows that they determine the noise."""
+    labels: dict[Any, None] = {}
+    for group, bound in zip(sets, bounds, strict=True):
+        for part, of_part in zip(group, bound.bounds, strict=True):
+            decided = zip(part.sets, of_part.decided(), strict=True)
+            labels |= {label: None for (_, label), is_decided in decided if is_decided}
+    return tuple(labels)
 
 
 @dataclass(eq=False)
@@ -797,7 +624,8 @@ class DeferredLoss:
                 listening(self.loud, "loss over the set of priors"),
                 task("loss over the set of priors", heads=True),
             ):
-                self.known = sets.loss_at(self.problem, self.factor, self.grids, self.share)
+                problem = replace(self.problem, sets=sets.parts)
+                self.known = sets.loss_at(problem, self.factor, self.grids, self.share)
         return self.known
 
 
@@ -808,8 +636,8 @@ def priors_around(
     columns: Sequence[Column],
     groups: Sequence[Sequence[int]],
     mixings: Mixings,
-) -> PriorsAround:
-    """Return the set of priors around the fitted ones.
+) -> tuple[CountedSets | None, str | None]:
+    """Return the sets of priors around the fitted ones, and why there are none if they are asked.
 
     Parameters
     ----------
@@ -825,23 +653,21 @@ def priors_around(
     mixings : sequence of Mixing or None
         The distribution from which each unordered column is drawn anew.
     """
-    wanted = settings.knowledge.confidence is not None
-    if settings.columns.grouped is not None or settings.knowledge.fit is not None:
-        return Unknown()
-    if settings.knowledge.prior is not None:
-        return Unknown("the prior is given, not learnt from the rows" if wanted else None)
-    if settings.knowledge.model is not None:
-        why = "the prior is that of a classifier, around which no set is known"
-        return Unknown(why if wanted else None)
-    level = (
-        settings.knowledge.confidence.level
-        if settings.knowledge.confidence is not None
-        else DEFAULT_LEVEL
-    )
-    reason = _too_large(settings, counted, columns, mixings)
-    if reason is not None or settings.columns.known is not None:
-        return Unknown(reason if wanted else None)
-    return CountedSets(level, wanted, counted, pairs, columns, groups)
+    knowledge, asked = settings.knowledge, settings.columns
+    if asked.grouped is not None or asked.known is not None or knowledge.fit is not None:
+        return None, None
+    reason: str | None = None
+    if knowledge.prior is not None:
+        reason = "the prior is given, not learnt from the rows"
+    elif knowledge.model is not None:
+        reason = "the prior is that of a classifier, around which no set is known"
+    else:
+        reason = _too_large(settings, counted, columns, mixings)
+    wanted = knowledge.confidence is not None
+    if reason is not None:
+        return None, reason if wanted else None
+    level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
+    return CountedSets(level, wanted, counted, pairs, columns, groups), None
 
 
 Sets = dict[Name, dict[Any, dict[Members, SimultaneousSet]]]

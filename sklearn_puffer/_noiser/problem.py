@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -37,9 +37,8 @@ from sklearn_puffer._noise import (
     coarse_enough,
     grid_step,
     sampler_loss,
-    to_indices,
 )
-from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
+from sklearn_puffer._noiser.priors import Group, Part, SecretPair, SetPart
 from sklearn_puffer._release import RowGroups, drawn_scales, factor_below
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
 from sklearn_puffer._tables import Column, Name
@@ -50,9 +49,6 @@ from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
-# the smallest factor that serves a set of priors, from the problem, the notion that continuous
-# distributions must keep, the grids (None before there are any), the budget and a tolerance
-SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
 # panels to be composed are cut until a Renyi divergence of this order is known, up to this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
 # of cutting planes into boxes: the square root of their cells, summed over pairs; some ten seconds
@@ -89,8 +85,8 @@ class Problem:
         Its scales are those of all releases together.
     reach : ndarray of shape (n_columns,)
         A bound on |x| over the values that may be released, beside those of the priors.
-    sets : callable, optional
-        Gives the smallest factor that also serves every prior of a set.
+    sets : sequence of sequence of SetPart
+        Confidence sets of the secrets whose every prior is to be served; empty without any.
     releases : int
         How often the same rows are released.
     secret_pairs : sequence of SecretPair
@@ -111,7 +107,7 @@ class Problem:
     strategy: Strategy
     noise: Noise
     reach: FloatArray | float = 0.0
-    sets: SetSearch | None = None
+    sets: Sequence[Sequence[SetPart]] = ()
     n_jobs: int | None = None
     releases: int = 1
     secret_pairs: Sequence[SecretPair] = ()
@@ -152,7 +148,7 @@ Mixings = Sequence[Mixing | None]
 """By column: what an unordered one is drawn anew from, None of the others. May be empty."""
 
 
-def template(problem: Problem, part: Part) -> Noise:
+def template(problem: Problem, part: Part | SetPart) -> Noise:
     """Return the noise of a part's columns at factor 1."""
     return noise_of(problem.noise, problem.mixings, part.members, problem.weights)
 
@@ -238,6 +234,20 @@ class Bounds:
         if self.problem.strategy is exact and composable(self.problem, self.notion):
             return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
         return self._or_pure(shared)
+
+    def over_sets(self) -> list[WorstPart]:
+        """Return bounds over the confidence sets whose sum bounds the loss of the whole row."""
+        problem, notion = self.problem, self.notion
+        if not notion.adds_up:
+            notion = notion.shared(len(problem.sets))
+        return [
+            WorstPart(
+                [part.bound(template(problem, part), notion) for part in group],
+                [np.array(part.owners) for part in group],
+                problem.n_pairs,
+            )
+            for group in problem.sets
+        ]
 
     def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
         """Return the bounds, or one that also tries a pure epsilon, which needs no delta."""
@@ -559,36 +569,11 @@ class Grids:
         return problem.drawing_loss + problem.n_rows * steepest * steps
 
 
-def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
-    """Round each column of ``rows`` to multiples of its step, halves up; a step of 0 keeps it."""
-    columns = zip(rows.T, steps, strict=True)
-    rounded = [to_indices(column, step) * step if step else column for column, step in columns]
-    return np.stack(rounded, axis=1)
-
-
-def rounded_part(part: Part, grids: FloatArray) -> Part:
-    """Return a part with the rows of its discrete priors on the grid."""
-    if part.is_free:
-        return part
-    steps = grids[list(part.members)]
-    return part.mapped(lambda prior: prior.moved(on_steps(prior.rows, steps)), part.members)
-
-
 def moving_columns(groups: Sequence[Group], n_columns: int) -> Array:
     """Return which columns have more than one value: only those need noise."""
     low, high = _ranges(groups, n_columns)
     moving: Array = low < high
     return moving
-
-
-def on_grid(groups: Sequence[Group], grids: FloatArray) -> bool:
-    """Return whether all rows of discrete priors lie on the grid."""
-    return all(
-        part.is_free or np.array_equal(on_steps(prior.rows, grids[list(part.members)]), prior.rows)
-        for group in groups
-        for part in group
-        for prior in part.priors()
-    )
 
 
 def _step(mixing: Mixing | None, theta: float, whole: bool, reach: float, name: Name) -> float:

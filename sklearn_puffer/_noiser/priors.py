@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, listed, quoted
+from sklearn_puffer._base import Array, FloatArray, listed, quoted
+from sklearn_puffer._noise import to_indices
+from sklearn_puffer._sets import SetLosses, SimultaneousSet
 from sklearn_puffer._tables import (
     CodeArray,
     Coded,
@@ -21,6 +23,8 @@ from sklearn_puffer._tables import (
     Secret,
     count,
 )
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 Members = tuple[int, ...]
@@ -68,12 +72,106 @@ class Part:
         pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
         return Part(members, pairs, self.owners)
 
+    def rounded(self, grids: FloatArray) -> Part:
+        """Return the part with the rows of its discrete priors on the grid."""
+        if self.is_free:
+            return self
+        steps = grids[list(self.members)]
+        return self.mapped(lambda prior: prior.moved(on_steps(prior.rows, steps)), self.members)
+
     def marginal(self, axis: int) -> Part:
         """Return the part of one column alone."""
         return self.mapped(lambda prior: prior.marginal([axis]), (self.members[axis],))
 
 
 Group = list[Part]  # of columns that are independent of all other groups
+
+
+@dataclass(frozen=True, eq=False)
+class SetPart:
+    """Columns that are released together, and the confidence sets of the secrets over them.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Positions of the public columns.
+    sets : dict
+        The set of each secret, (sensitive column, value).
+    pairs : list of tuple
+        The two secrets of each pair.
+    owners : list of int
+        The secret pair each of them belongs to.
+    """
+
+    members: Members
+    sets: dict[tuple[Name, Any], SimultaneousSet]
+    pairs: list[tuple[tuple[Name, Any], tuple[Name, Any]]]
+    owners: list[int]
+    made: dict[Any, SetBound] = field(default_factory=dict)
+
+    def bound(self, noise: Noise, notion: Notion) -> SetBound:
+        """Return the worst losses over the sets; the last bound is kept."""
+        key = noise, notion
+        if key not in self.made:
+            self.made.clear()
+            pairs = [(self.sets[p], self.sets[q]) for p, q in self.pairs]
+            alone = [(around, around) for around in self.sets.values()]
+            self.made[key] = SetBound(SetLosses([*pairs, *alone], noise, notion), len(pairs))
+        return self.made[key]
+
+    def rounded(self, grids: FloatArray) -> SetPart:
+        """Return the sets over the atoms on the grid; these sets if the atoms lie on it."""
+        steps = grids[list(self.members)]
+        axes = next(iter(self.sets.values())).axes
+        moved = tuple(
+            on_steps(axis[:, None], step[None])[:, 0]
+            for axis, step in zip(axes, steps, strict=True)
+        )
+        if all(np.array_equal(old, new) for old, new in zip(axes, moved, strict=True)):
+            return self
+        sets = {secret: replace(around, axes=moved) for secret, around in self.sets.items()}
+        return SetPart(self.members, sets, self.pairs, self.owners)
+
+
+@dataclass(frozen=True, eq=False)
+class SetBound:
+    """The worst loss of each pair over its sets, and which sets decide it.
+
+    Attributes
+    ----------
+    losses_of : SetLosses
+        The losses of the pairs, and then of every set against itself.
+    n_pairs : int
+    """
+
+    losses_of: SetLosses
+    n_pairs: int
+
+    @property
+    def guess(self) -> float:
+        """A factor near which the loss meets the budget."""
+        return self.losses_of.guess
+
+    @property
+    def tolerance(self) -> float:
+        """The relative width to which factors are worth computing."""
+        return self.losses_of.tolerance
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the worst losses over the sets, shape (n_pairs, 2)."""
+        return self.losses_of.losses(factor)[: self.n_pairs]
+
+    def decided(self) -> list[bool]:
+        """Return for each set whether its secret has so few rows that they determine the noise."""
+        decided: list[bool] = self.losses_of.decided(self.guess)[self.n_pairs :].tolist()
+        return decided
+
+
+def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
+    """Round each column of ``rows`` to multiples of its step, halves up; a step of 0 keeps it."""
+    columns = zip(rows.T, steps, strict=True)
+    rounded = [to_indices(column, step) * step if step else column for column, step in columns]
+    return np.stack(rounded, axis=1)
 
 
 class SecretPair(NamedTuple):
