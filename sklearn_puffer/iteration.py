@@ -4,20 +4,77 @@ Use this module to bound a noisy iteration of your own, or to compare the bounds
 SGD estimators do it inside.
 """
 
-from sklearn_puffer._descent import (
+# An iteration W_t = psi_t(W_(t-1), X_t) + N_t, t = 1..T, starts at a public W_0 and adds fresh
+# noise N_t, independent of everything else. psi_t is a c_t-contraction of its first argument, c_t
+# <= 1. Only W_T is released. How far apart are the distributions of W_T under two secrets?
+#
+# Theorem (004, Thm 5.2, with one joint coupling). Let one coupling of the two *whole* sequences
+# have |psi_t(w, X_t) - psi_t(w, X'_t)| <= s_t for every w, almost surely. Let a_t >= 0, z_0 = 0 and
+#
+#     z_t = max(c_t z_(t-1) + s_t - a_t, 0),    z_T = 0.                                     (1)
+#
+# Then D_alpha(W_T, W'_T) <= sum_t R_alpha(N_t, a_t), R_alpha(N, a) being the largest Renyi
+# divergence of a shift of N by at most a.
+#
+# Proof. Fix a pair (x, x') of sequences. Claim: some distribution within z_t (W_inf) of that of W_t
+# has at most the divergence sum_(u <= t) R_alpha(N_u, a_u) from W'_t. It holds for t = 0. A
+# distribution within z of W_(t-1) is mapped by psi_t(., x'_t) to one within c_t z + s_t of
+# psi_t(W_(t-1), x_t), and mapping both distributions alike adds no divergence. Of that distance
+# min(a_t, c_t z + s_t) is moved into the noise, for at most R_alpha(N_t, a_t): z_t is left. At z_T
+# = 0 the distribution is that of W_T itself. Finally both distributions of W_T are mixtures over
+# the pairs (x, x') with the same weights, and exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha)
+# is jointly convex, so the bound stays. QED
+#
+# As printed, Thm 5.2 takes s_t from the marginals, step by step. That is false: X_2 = X_1 and X_2 =
+# -X_1, for a fair sign X_1, have the same marginals (s = 0) and a D_2 of 1.325 after W_t = W_(t-1)
+# + X_t + N_t. One joint coupling gives s = (0, 2).
+#
+# As (1) cuts z_t at 0, too large an a_t is only wasteful: z_T = 0 is what the proof needs. So every
+# sequence of shifts made here ends with a pass of (1) in floats. It rounds z upwards at each
+# operation, and the last shift takes all that is left. Solved for z_T over suffixes, (1) says
+#
+#     z_T = 0  if and only if  sum_(t > k) P_t a_t >= sum_(t > k) P_t s_t for every k,       (2)
+#
+# P_t = c_(t+1) ... c_T. Two consequences. The loss never falls when s grows. And let S and s have
+# sum_(t > k) S_t >= sum_(t > k) s_t for all k: as P_t never falls with t, (2) for S implies (2) for
+# s (summation by parts), whatever the contractions. So S has the larger loss, for every noise:
+# later displacements count more.
+#
+# Norms: Gaussian noise of standard deviation sigma_t on each axis goes with the Euclidean norm in
+# any dimension, Laplace noise with the l1 norm (its Renyi divergence is convex in the shift and 0
+# at 0, so on an l1 ball it is largest at a vertex); the other families are for one dimension.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite, log, log1p, nextafter, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_puffer._base import (
+    ULP,
+    FloatArray,
+    check_above,
+    check_choice,
+    check_count,
+    check_positive,
+    real_numbers,
+)
+from sklearn_puffer._strategies import (
     batch_shifts,
+    check_index,
+    check_records,
+    check_sequence,
+    check_size,
     contraction,
     gaussian_shifts,
-    group_privacy_loss,
-    iteration_loss,
     joint_shifts,
-    optimal_shifts,
-    record_losses,
-    shuffled_loss,
-    smallest_sigma,
-    uncorrelated_loss,
+    record_displacements,
     worst_shifts,
 )
+from sklearn_puffer.noise import ROUNDING, Gaussian, Noise, named_noise
 
 __all__ = [
     "batch_shifts",
@@ -33,3 +90,567 @@ __all__ = [
     "uncorrelated_loss",
     "worst_shifts",
 ]
+
+_SUM_ROUNDING = 1.0 + 8.0 * ROUNDING  # covers the rounding of a sum over a million steps
+_SMALLEST = 1e-299  # divergences below 1e-300 are only that small (see `noise`)
+_NEAREST = 1e-150  # shifts of fewer scales count as that: their squares are floats
+_LEAST_EPSILON = 1e-250
+_TOLERANCE = 1e-9  # for the rounding of the caller's shifts
+
+
+def optimal_shifts(
+    s: ArrayLike, sigmas: ArrayLike, contractions: ArrayLike | None = None
+) -> FloatArray:
+    r"""Return the shifts that noise should hide for the smallest Gaussian loss (004, Thm 5.2).
+
+    .. math:: \min_a \sum_t \frac{a_t^2}{\sigma_t^2} \quad\text{with}\quad
+              z_t = c_t z_{t-1} + s_t - a_t \ge 0, \quad z_0 = z_T = 0
+
+    Parameters
+    ----------
+    s : array-like of shape (T,)
+        How far each step can move under the joint coupling, not negative.
+    sigmas : float or array-like of shape (T,)
+        Standard deviations of the noise, in the units of ``s``.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+        a. Without contractions a_t / sigma_t^2 is the isotonic (non-decreasing) regression of
+        s_t / sigma_t^2 with weights sigma_t^2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a sequence is empty, not finite, negative, or of another length.
+
+    Notes
+    -----
+    *Formal guarantees.* The shifts satisfy these constraints exactly, in real arithmetic, so the
+    loss at them is a proven bound. Its excess over the optimum is a rounding error, about 1e-15 T.
+
+    With C_t = c_1 ... c_t, b_t = a_t / C_t and r_t = s_t / C_t the constraints lose their factors:
+    prefix sums of b stay below those of r. So a_t C_t / sigma_t^2 is constant on blocks and does
+    not fall from block to block; pooling neighbours that do fall (in O(T)) gives the blocks.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import optimal_shifts
+    >>> optimal_shifts([2.0, 0.0], 1.0).round(9).tolist()
+    [1.0, 1.0]
+    >>> optimal_shifts([0.0, 2.0], 1.0).round(9).tolist()
+    [0.0, 2.0]
+    """
+    return _optimal(*_iteration(s, sigmas, contractions))
+
+
+def _optimal(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return `optimal_shifts` of checked arguments."""
+    a = np.zeros_like(s)
+    if not s.any():
+        return a
+    tail = slice(int(np.argmax(s > 0.0)), None)  # before it there is nothing to hide
+    a[tail] = _safe(_pooled(s[tail], sigmas[tail], factors[tail]), s[tail], factors[tail])
+    return a
+
+
+def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return the optimal shifts by pooling neighbours, slightly too large for the rounding."""
+    top = float(s.max())
+    # Products of many contractions underflow. So every block is in units of its last step, which
+    # a rescaling to an isotonic regression would not allow. Sigmas count as at least 1e-100 of the
+    # largest.
+    variances = np.square(np.maximum(sigmas / sigmas.max(), 1e-100)).tolist()
+    a = np.empty_like(s)
+    for first, last, level in _blocks((s / top).tolist(), variances, factors.tolist()):
+        weight = level * top
+        for t in range(last, first - 1, -1):
+            a[t] = weight * variances[t]
+            weight *= float(factors[t])
+        if first == last:
+            a[first] = s[first]
+    # A little more than the optimum, so that rounding does not pile up on the last step.
+    return a * (1.0 + 4.0 * len(a) * ULP)
+
+
+def _blocks(
+    s: list[float], variances: list[float], factors: list[float]
+) -> list[tuple[int, int, float]]:
+    """Return (first, last, a_last / sigma_last^2) of the blocks, for a top of s of 1."""
+    # each block is (first step, sum of P s, sum of P^2 sigma^2, product of its contractions), where
+    # P is the product of the contractions after a step of the block
+    stack: list[tuple[int, float, float, float]] = []
+    for t, (total, spread, product) in enumerate(zip(s, variances, factors, strict=True)):
+        first = t
+        while stack and stack[-1][1] * spread > product * total * stack[-1][2]:
+            first, before, spread_before, product_before = stack.pop()
+            total += product * before
+            spread += product * product * spread_before
+            product *= product_before
+        stack.append((first, total, spread, product))
+    ends = [block[0] - 1 for block in stack[1:]] + [len(s) - 1]
+    return [(b[0], end, b[1] / b[2]) for b, end in zip(stack, ends, strict=True)]
+
+
+def _safe(a: FloatArray, s: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return ``a`` cut to what there is to hide, its last entry raised so that z_T is 0.
+
+    z is rounded upwards at every operation: it is never below the exact z of (1) for these shifts.
+    """
+    taken: list[float] = []
+    z = reach = 0.0
+    for a_t, s_t, c_t in zip(a.tolist(), s.tolist(), factors.tolist(), strict=True):
+        carried = z if c_t == 1.0 else nextafter(c_t * z, inf) if z and c_t else 0.0
+        reach = nextafter(carried + s_t, inf) if carried and s_t else carried + s_t
+        taken.append(min(a_t, reach))
+        z = 0.0 if a_t >= reach else nextafter(reach - a_t, inf)
+    taken[-1] = reach
+    return np.array(taken)
+
+
+def iteration_loss(
+    s: ArrayLike,
+    sigmas: ArrayLike,
+    alpha: float,
+    *,
+    contractions: ArrayLike | None = None,
+    noise: str | Noise = "gaussian",
+    shifts: str | ArrayLike = "optimal",
+) -> float:
+    r"""Return a bound on the Renyi loss of releasing the last step of a noisy iteration.
+
+    .. math:: D_\alpha(W_T, W'_T) \le \sum_t R_\alpha(N_t, a_t), \qquad
+              R_\alpha(N_t, a) = \frac{\alpha a^2}{2 \sigma_t^2} \text{ for Gaussian noise}
+
+    Parameters
+    ----------
+    s : array-like of shape (T,)
+        How far each step can move under *one* joint coupling of the two whole sequences
+        (`joint_shifts`, `gaussian_shifts`, `batch_shifts`, `worst_shifts`).
+    sigmas : float or array-like of shape (T,)
+        Scales of the noise of each step (standard deviations for Gaussian noise), in units of s.
+    alpha : float
+        Renyi order, above 1.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default. See `contraction`.
+    noise : str or noise family
+        Step t adds sigma_t times a draw of it; a name stands for the family of scale 1.
+    shifts : {"optimal", "equal", "each"} or array-like of shape (T,)
+        How the displacements are spread over the noises. ``"each"``: a_t = s_t (004, Prop. 6.4).
+        ``"equal"``: a_t = mean of s (004, Prop. F.2), for non-increasing s.
+        ``"optimal"``: the smallest total for Gaussian noise; for another noise the best of the
+        Gaussian optimum and "each". An array is taken as it is, if it is feasible.
+
+    Returns
+    -------
+    float
+        In nats; 0 if nothing moves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a sequence is not valid, displacements grow with "equal", or an array of shifts hides
+        more than there is or leaves something at the end.
+
+    Notes
+    -----
+    *Formal guarantees.* An upper bound in real arithmetic, rounded up, for every contractive
+    iteration with such displacements, by the theorem at the top of the module's source, which also
+    has the norm for each noise in several dimensions. It is not exact: maps that bring points
+    closer than c_t lose less.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import iteration_loss
+    >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0), 6)  # 2^2 / 3
+    1.333333
+    >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0, shifts="each"), 6)
+    4.0
+    """
+    order = check_above(alpha, 1.0, "alpha")
+    displacements, scales, factors = _iteration(s, sigmas, contractions)
+    family = named_noise(noise)
+    choices = [_chosen(shifts, displacements, scales, factors)]
+    if isinstance(shifts, str) and shifts == "optimal" and not family.is_normal:
+        choices.append(displacements)
+    return min(_total(family, a, scales, order) for a in choices)
+
+
+def _chosen(
+    shifts: str | ArrayLike, s: FloatArray, sigmas: FloatArray, factors: FloatArray
+) -> FloatArray:
+    if not isinstance(shifts, str):
+        return _feasible(shifts, s, factors)
+    name = check_choice(shifts, "shifts", ["optimal", "equal", "each"])
+    if name == "optimal":
+        return _optimal(s, sigmas, factors)
+    if name == "each":
+        return s
+    if np.any(np.diff(s) > 0.0):
+        t = int(np.argmax(np.diff(s) > 0.0))
+        raise ValueError(
+            f"shifts='equal' needs displacements that do not grow, and s grows from {s[t]:g} to "
+            f"{s[t + 1]:g} at step {t + 1}; use shifts='optimal'."
+        )
+    # Equal shifts ignore the contractions, which a pass of (1) uses all the same at the end.
+    return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * ULP)), s, factors)
+
+
+def _feasible(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return the caller's shifts, made to end at 0 exactly if only rounding is in the way."""
+    a = check_sequence(shifts, "shifts")
+    if len(a) != len(s):
+        raise ValueError(f"shifts has {len(a)} entries and s {len(s)}; give one for each step.")
+    safe, scale = _safe(a, s, factors), _TOLERANCE * max(float(s.sum()), _SMALLEST)
+    if np.any(a > safe + scale):
+        t = int(np.argmax(a > safe + scale))
+        raise ValueError(
+            f"shifts hides {a[t]:g} at step {t}, where only {safe[t]:g} has moved: z_{t} would be "
+            "negative; hide it later, or use optimal_shifts."
+        )
+    if safe[-1] > a[-1] + scale:
+        raise ValueError(
+            f"shifts leaves {safe[-1] - a[-1]:g} unhidden at the last step; raise the shifts, or "
+            "use optimal_shifts."
+        )
+    return safe
+
+
+def _total(family: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
+    """Return the sum of the divergences of the shifts, rounded up."""
+    hidden = a > 0.0
+    if not hidden.any():
+        return 0.0
+    with np.errstate(over="ignore"):  # infinity is a valid bound
+        units = _in_scales(a[hidden], sigmas[hidden])
+        losses = family.renyi_divergence(units[:, None], alpha) + _SMALLEST
+        return float(losses.sum() * _SUM_ROUNDING)
+
+
+def _in_scales(a: Any, sigma: Any) -> Any:
+    """Return shifts in scales, rounded up by more than the divergences of `noise` need."""
+    units = np.maximum(a / sigma * (1.0 + 2.0 * ROUNDING), _NEAREST)
+    return np.where(a > 0.0, units, 0.0)
+
+
+def smallest_sigma(
+    s: ArrayLike, alpha: float, epsilon: float, *, contractions: ArrayLike | None = None
+) -> float:
+    r"""Return the smallest Gaussian noise, the same at every step, that keeps a Renyi budget.
+
+    .. math:: \sigma = \sqrt{\frac{\alpha}{2 \varepsilon} \sum_t a_t^2}
+
+    Parameters
+    ----------
+    s : array-like of shape (T,)
+        As for `iteration_loss`.
+    alpha, epsilon : float
+        The order, above 1, and the budget in nats, at least 1e-250.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default.
+
+    Returns
+    -------
+    float
+        sigma, rounded up: ``iteration_loss(s, sigma, alpha) <= epsilon``. 0 if nothing moves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number or a sequence is out of range.
+    OverflowError
+        If no finite noise is enough.
+
+    Notes
+    -----
+    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so that sigma has a
+    closed form. The loss is evaluated there, and sigma raised until it is within the budget.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import smallest_sigma
+    >>> round(smallest_sigma([2.0, 0.0, 0.0], alpha=2.0, epsilon=1.0), 6)
+    1.154701
+    """
+    order, budget = check_above(alpha, 1.0, "alpha"), check_positive(epsilon, "epsilon")
+    if budget < _LEAST_EPSILON:
+        raise ValueError(f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}.")
+    a = optimal_shifts(s, 1.0, contractions)
+    top = float(a.max())
+    if top == 0.0:
+        return 0.0
+    sigma = sqrt(order / 2.0) / sqrt(budget) * top * sqrt(float(np.square(a / top).sum()))
+    sigma = max(sigma * (1.0 + 8.0 * ROUNDING), float(np.finfo(float).tiny))
+    growth = ROUNDING
+    while isfinite(sigma) and _total(Gaussian(1.0), a, np.full_like(a, sigma), order) > budget:
+        sigma, growth = sigma * (1.0 + growth), 2.0 * growth
+    if not isfinite(sigma):
+        raise OverflowError(f"no finite noise keeps epsilon {budget:g}; raise it, or scale s down.")
+    return sigma
+
+
+def _iteration(
+    s: ArrayLike, sigmas: ArrayLike, contractions: ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return displacements, scales and contractions, one of each for every step, checked."""
+    displacements = check_sequence(s, "s")
+    n_steps = len(displacements)
+    scales = _by_step(sigmas, n_steps, "sigmas")
+    if not np.all((scales > 0.0) & (scales < inf)):
+        raise ValueError(f"sigmas must be positive and finite, got {scales.min():g}.")
+    factors = _by_step(1.0 if contractions is None else contractions, n_steps, "contractions")
+    valid = (factors >= 0.0) & (factors <= 1.0)
+    if not valid.all():
+        raise ValueError(
+            f"contractions must lie in [0, 1], got {factors[~valid][0]:g}; shorten the step until "
+            "its map is a contraction (see contraction)."
+        )
+    return displacements, scales, factors
+
+
+def _by_step(values: ArrayLike, n_steps: int, name: str) -> FloatArray:
+    array = real_numbers(values, name)
+    if array.shape not in ((), (n_steps,)):
+        raise ValueError(
+            f"{name} must be one number or {n_steps}, one for each step, got an array of shape "
+            f"{array.shape}."
+        )
+    return np.broadcast_to(array, (n_steps,)).copy()
+
+
+def record_losses(
+    correlations: float | ArrayLike,
+    n_records: int,
+    distance: float,
+    *,
+    sigma: float,
+    alpha: float,
+    batch_size: int = 1,
+    lipschitz: float = inf,
+    sensitivity: float = 1.0,
+    step: float = 1.0,
+    contractions: ArrayLike | None = None,
+    records: Sequence[int] | None = None,
+) -> FloatArray:
+    r"""Return the Renyi bound of each record, under the same Gaussian noise at each step.
+
+    Parameters
+    ----------
+    correlations : float or array-like
+        As for `gaussian_shifts`, between records.
+    n_records : int
+        As for `batch_shifts`.
+    distance : float
+        How far two values of the secret lie apart.
+    sigma, alpha : float
+        Standard deviation of the noise of each step, and Renyi order.
+    batch_size : int, default=1
+        As for `batch_shifts`.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default.
+    records : sequence of int, optional
+        The records whose values are secrets; all by default.
+
+    Returns
+    -------
+    ndarray of shape (n_records,) or (len(records),)
+        `iteration_loss` of each record's `batch_shifts`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `gaussian_shifts` and `iteration_loss`.
+
+    Notes
+    -----
+    *Formal guarantees.* Each entry is an upper bound, as `iteration_loss`. Equal correlations
+    without contractions and without a shorter last batch have a closed form. With m steps from the
+    record's batch on, and a displacement b of that batch and l of the others, it is
+
+    .. math:: \frac{\alpha}{2 \sigma^2} \left((T - m) l^2 + m (l + (b - l) / m)^2\right)
+
+    Everything else takes O(n) a record: use `worst_shifts` for the largest alone.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import record_losses
+    >>> record_losses(0.0, 3, distance=1.0, sigma=1.0, alpha=2.0).round(6).tolist()
+    [0.333333, 0.5, 1.0]
+    """
+    displacements = record_displacements(
+        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
+    )
+    chosen = check_records(records, displacements.n_records)
+    order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
+    whole = displacements.n_records % displacements.batch_size == 0
+    if isinstance(displacements.table, float) and contractions is None and whole:
+        last = displacements.of(displacements.n_records - 1)
+        return _equal_losses(last, np.asarray(chosen) // displacements.batch_size, scale, order)
+    return np.array(
+        [
+            iteration_loss(displacements.of(i), scale, order, contractions=contractions)
+            for i in chosen
+        ]
+    )
+
+
+def _equal_losses(last: FloatArray, batch: Any, sigma: float, alpha: float) -> FloatArray:
+    """Return the losses of equally correlated records in these batches, by the closed form.
+
+    Before the record's step a_t = l. From there on the shifts are equal, which is feasible because
+    the displacements do not grow (004, Prop. F.2).
+    """
+    other, secret, total = float(last[0]), float(last[-1]), len(last)
+    m = total - batch
+    with np.errstate(over="ignore"):
+        pooled = np.square(_in_scales(other + (secret - other) / m, sigma))
+        alone = np.square(_in_scales(np.float64(other), sigma))
+        losses: FloatArray = 0.5 * alpha * (batch * alone + m * pooled) * _SUM_ROUNDING
+    return losses
+
+
+def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
+    r"""Return the loss of a record whose position in the order is secret and uniform.
+
+    .. math:: D_\alpha \le \frac{1}{\alpha - 1} \log \frac{1}{n} \sum_{k=1}^n
+              e^{(\alpha - 1) \varepsilon_k}
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+        epsilon_k, the Renyi loss (or a bound) if the record comes k-th.
+    alpha : float
+        Renyi order, above 1.
+
+    Returns
+    -------
+    float
+        Rounded up; never above the largest of the losses.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no loss, one is negative or not a number, or alpha is not above 1.
+
+    Notes
+    -----
+    *Formal guarantees.* For records that are exchangeable given a record's value (uncorrelated or
+    equally correlated), in an order drawn uniformly, independent of records and noise, and *never
+    shown*. Proof: the record's position K is uniform under both secrets. Given K = k, by
+    exchangeability, the sequence has the distribution of the unshuffled one with the secret at
+    position k. So the two distributions of the release are mixtures of P_k and of Q_k with the same
+    weights 1/n, and D_alpha(P_k, Q_k) <= epsilon_k. exp((alpha - 1) D_alpha) = int p^alpha q^(1 -
+    alpha) is jointly convex (the perspective of t^alpha), hence at most the mean of exp((alpha - 1)
+    epsilon_k).
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import shuffled_loss
+    >>> round(shuffled_loss([0.0, 1.0], alpha=2.0), 6)  # log((1 + e) / 2)
+    0.620115
+    """
+    order = check_above(alpha, 1.0, "alpha")
+    values = real_numbers(losses, "losses")
+    if values.ndim != 1 or not len(values) or not np.all(values >= 0.0):
+        raise ValueError(
+            f"losses must be a sequence of at least one loss, none negative, got {losses!r}."
+        )
+    most, rate = float(values.max()), order - 1.0
+    top = most * rate
+    if not 0.0 < top < inf:
+        return most
+    if top < 700.0:  # expm1 keeps small losses small
+        mean = log1p(float(np.mean(np.expm1(values * rate)))) / rate
+    else:
+        mean = most + log(float(np.mean(np.exp((values - most) * rate)))) / rate
+    return min(mean * _SUM_ROUNDING + _SMALLEST, most)
+
+
+def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> float:
+    r"""Return the loss when every record moves at every step, for comparison (004, section 6.4).
+
+    .. math:: T \frac{\alpha s^2}{2 \sigma^2}
+
+    Parameters
+    ----------
+    steps : int
+        Their number T.
+    shift : float
+        s = eta min(2 L, C d), the displacement of one step.
+    sigma, alpha : float
+        Standard deviation of the noise of each step, and Renyi order.
+
+    Returns
+    -------
+    float
+        In nats.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    *Formal guarantees.* `iteration_loss` of T equal displacements: an upper bound, rounded up.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import group_privacy_loss
+    >>> round(group_privacy_loss(10, shift=2.0, sigma=1.0, alpha=2.0), 6)
+    40.0
+    """
+    return _even_loss(float(check_count(steps, "steps")), 1.0, shift, sigma, alpha)
+
+
+def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha: float) -> float:
+    r"""Return the loss when only one record moves, for comparison (004, Lemma F.1).
+
+    .. math:: \frac{\alpha s^2}{2 \sigma^2 (T - i)}
+
+    With s = 2 L eta and noise of standard deviation sigma eta it is Lemma F.1's
+    2 alpha L^2 / (sigma^2 (T - i + 1)), where i counts from 1.
+
+    Parameters
+    ----------
+    steps, index : int
+        Their number T, and the step i of the record, counted from 0.
+    shift : float
+        The displacement s of that step.
+    sigma, alpha : float
+        Standard deviation of the noise of each step, and Renyi order.
+
+    Returns
+    -------
+    float
+        In nats.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    *Formal guarantees.* `iteration_loss` of one displacement at step i: an upper bound, rounded up.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import uncorrelated_loss
+    >>> round(uncorrelated_loss(10, 5, shift=2.0, sigma=1.0, alpha=2.0), 6)
+    0.8
+    """
+    count = check_count(steps, "steps")
+    later = count - check_index(index, count, "index")
+    return _even_loss(1.0, float(later), shift, sigma, alpha)
+
+
+def _even_loss(times: float, over: float, shift: float, sigma: float, alpha: float) -> float:
+    order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
+    with np.errstate(over="ignore"):
+        scales = _in_scales(np.float64(check_size(shift, "shift")), scale)
+        return float(0.5 * order * np.square(scales) * _SUM_ROUNDING * times / over)

@@ -46,16 +46,26 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sklearn_puffer._base import UNIT, FloatArray, IntArray
+from sklearn_puffer._base import (
+    UNIT,
+    FloatArray,
+    IntArray,
+    as_array,
+    check_choice,
+    check_positive,
+    plain,
+    refuse_masked,
+)
 from sklearn_puffer._descent.guarantee import Dependence, Iteration
-from sklearn_puffer._descent.iteration import contraction
 from sklearn_puffer._noise import Sampler
+from sklearn_puffer.iteration import contraction
 from sklearn_puffer.notions import RenyiPufferfish
 
 _BLOCK = 2**12  # rows that are scaled at a time: they stay in the cache
@@ -360,3 +370,75 @@ def scale_rows(rows: FloatArray, bound: float) -> None:
     if long.any():
         with np.errstate(under="ignore"):
             rows *= np.where(long, bound / np.where(long, norms, 1.0), 1.0)[:, np.newaxis]
+
+
+# ----------------------------------------------------------------------- declared parameters
+
+
+_LEAST, _MOST = 1e-50, 1e50  # of declared bounds: their squares and products stay finite
+
+
+def check_bound(value: Any, name: str, default: float | None = None) -> float:
+    """Return a declared bound, whose squares and products stay finite, or the default."""
+    if value is None and default is not None:
+        return default
+    number = check_positive(value, name, "it must be declared without looking at the records")
+    if not _LEAST <= number <= _MOST:
+        raise ValueError(
+            f"{name} must lie between {_LEAST:g} and {_MOST:g}, got {value!r}; rescale the data."
+        )
+    return number
+
+
+def check_penalty(value: Any) -> float:
+    """Return the weight of the l2 penalty."""
+    if isinstance(value, Real) and not isinstance(value, bool) and value == 0:
+        return 0.0
+    return check_bound(value, "l2")
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_correlation(value: Any, n_records: int) -> Any:
+    """Return the correlation as a float or as an array of floats."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        least = -1.0 / max(n_records - 1, 1)
+        if not least - 1e-9 <= float(value) <= 1.0:
+            raise ValueError(
+                f"correlation must lie between {least:.6g} and 1 for {n_records} records that are "
+                f"all alike, got {value!r}."
+            )
+        return float(value)
+    refuse_masked(value, "correlation")
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "correlation must be a number, an array by distance in the order, or a matrix of "
+            f"shape {(n_records, n_records)}, got {value!r}."
+        ) from None
+
+
+def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:
+    """Return the positions of the secret records, or None for all."""
+    if isinstance(secrets, str):
+        check_choice(secrets, "secrets", ["all"])
+        return None
+    positions = as_array(secrets, "secrets")
+    if positions.ndim != 1 or positions.size == 0 or positions.dtype.kind not in "iu":
+        raise TypeError(
+            f'secrets must be "all" or a list of positions of records, got {secrets!r}.'
+        )
+    if positions.min() < 0 or positions.max() >= n_records:
+        raise ValueError(
+            f"secrets must hold positions from 0 to {n_records - 1}, got "
+            f"{plain(positions.min())} to {plain(positions.max())}."
+        )
+    return tuple(np.unique(positions).tolist())

@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ from sklearn.utils.validation import validate_data
 from sklearn_puffer._base import (
     FloatArray,
     PufferfishWarning,
-    as_array,
     check_choice,
     check_count,
     check_positive,
@@ -31,13 +29,27 @@ from sklearn_puffer._base import (
     digest,
     fitting,
     listed,
-    plain,
     quoted,
-    refuse_masked,
     task,
 )
-from sklearn_puffer._descent.descent import OUTWARDS, Descent, Logistic, Squares, scale_rows
-from sklearn_puffer._descent.guarantee import Dependence, Iteration, calibrate_descent, off_diagonal
+from sklearn_puffer._descent.descent import (
+    OUTWARDS,
+    Descent,
+    Logistic,
+    Squares,
+    check_bound,
+    check_correlation,
+    check_flag,
+    check_penalty,
+    check_records,
+    scale_rows,
+)
+from sklearn_puffer._descent.guarantee import (
+    Dependence,
+    assumptions,
+    calibrate_descent,
+    off_diagonal,
+)
 from sklearn_puffer._noise import (
     Choices,
     Entropy,
@@ -52,75 +64,6 @@ from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import readable, readable_column
 from sklearn_puffer.noise import Gaussian
 from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish
-
-_LEAST, _MOST = 1e-50, 1e50  # of declared bounds: their squares and products stay finite
-
-
-def check_bound(value: Any, name: str, default: float | None = None) -> float:
-    """Return a declared bound, whose squares and products stay finite, or the default."""
-    if value is None and default is not None:
-        return default
-    number = check_positive(value, name, "it must be declared without looking at the records")
-    if not _LEAST <= number <= _MOST:
-        raise ValueError(
-            f"{name} must lie between {_LEAST:g} and {_MOST:g}, got {value!r}; rescale the data."
-        )
-    return number
-
-
-def check_penalty(value: Any) -> float:
-    """Return the weight of the l2 penalty."""
-    if isinstance(value, Real) and not isinstance(value, bool) and value == 0:
-        return 0.0
-    return check_bound(value, "l2")
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """Return True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}.")
-    return bool(value)
-
-
-def check_correlation(value: Any, n_records: int) -> Any:
-    """Return the correlation as a float or as an array of floats."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        least = -1.0 / max(n_records - 1, 1)
-        if not least - 1e-9 <= float(value) <= 1.0:
-            raise ValueError(
-                f"correlation must lie between {least:.6g} and 1 for {n_records} records that are "
-                f"all alike, got {value!r}."
-            )
-        return float(value)
-    refuse_masked(value, "correlation")
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            "correlation must be a number, an array by distance in the order, or a matrix of "
-            f"shape {(n_records, n_records)}, got {value!r}."
-        ) from None
-
-
-def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:
-    """Return the positions of the secret records, or None for all."""
-    if isinstance(secrets, str):
-        check_choice(secrets, "secrets", ["all"])
-        return None
-    positions = as_array(secrets, "secrets")
-    if positions.ndim != 1 or positions.size == 0 or positions.dtype.kind not in "iu":
-        raise TypeError(
-            f'secrets must be "all" or a list of positions of records, got {secrets!r}.'
-        )
-    if positions.min() < 0 or positions.max() >= n_records:
-        raise ValueError(
-            f"secrets must hold positions from 0 to {n_records - 1}, got "
-            f"{plain(positions.min())} to {plain(positions.max())}."
-        )
-    return tuple(np.unique(positions).tolist())
-
 
 # ----------------------------------------------------------------------- what both estimators share
 
@@ -194,16 +137,25 @@ class NoisyDescent(CertifiedEstimator):
         dependence = self._dependence(descent, n_records)
         at_every_step = self._at_every_step(dependence.correlation)
         iteration = descent.iteration(n_records, n_features, at_every_step=at_every_step)
-        sentences = self._sentences(dependence)
+        sentences = assumptions(dependence, self._other_targets, self._further_sentences)
         if seed is not None:
             sentences.append(say.about_seed(seed, "noise", "remove it"))
         certificate = calibrate_descent(iteration, dependence, notion, sentences, n_features + 1)
         self._warn_of_bounds(rows, targets, descent)
         if seed is not None:
             warnings.warn(say.seed_sentence(seed), PufferfishWarning, stacklevel=3)
-        weights = self._released(
-            rows, targets, descent, dependence.shuffled, iteration, certificate.sigma, seed
+        noise = sampler(
+            Gaussian(certificate.sigma),
+            iteration.grid(certificate.sigma),
+            _entropy(seed, 0),
+            nearest=True,
         )
+        order = Choices(_entropy(seed, 1)).shuffled(n_records) if dependence.shuffled else None
+        with task("steps", iteration.n_steps) as done:
+            before = descent.run(rows, targets, order, noise if at_every_step else None, done)
+        weights = np.empty(before.size)
+        release(to_indices(before, noise.step), noise, weights)
+        descent.project(weights)
         self.n_iter_ = 1
         self.n_steps_ = iteration.n_steps
         if descent.fit_intercept:
@@ -372,48 +324,6 @@ class NoisyDescent(CertifiedEstimator):
             return bool(np.any(off_diagonal(correlation)))
         return bool(choice == "steps")
 
-    def _sentences(self, dependence: Dependence) -> list[str]:
-        """Return the assumptions of the guarantee."""
-        secret = "any two values of any record are protected against each other."
-        if dependence.records is not None:
-            n_chosen = len(dependence.records)
-            secret = f"any two values of each of {n_chosen} chosen records are protected."
-        order = (
-            "The order in which records are used is a uniform permutation that nobody knows."
-            if dependence.shuffled
-            else "Records are used in the order given, which may be known."
-        )
-        return [
-            "A secret is the value of one whole record, its features and its target together; "
-            + secret,
-            self._sentence_on_dependence(dependence),
-            order,
-            "The number of records, all parameters of the estimator (bounds, learning rate, batch "
-            "size, scaling of the intercept) and the names of the columns are public: none may be "
-            "chosen by looking at these records.",
-            *self._further_sentences,
-            "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
-            "what several fits on the same records tell together is not covered.",
-            "Refusals and warnings that depend on the records are not covered: fit refuses values "
-            "that are not finite numbers, and warns where most of the first records lie beyond the "
-            "declared bounds. A refusal tells that there are such values, a model that there are "
-            "none.",
-        ]
-
-    def _sentence_on_dependence(self, dependence: Dependence) -> str:
-        if not np.any(off_diagonal(dependence.correlation)):
-            return "The records are independent of each other."
-        if math.isinf(dependence.sensitivity):
-            return (
-                "Records with a correlation other than 0 are taken to change completely when the "
-                "secret one does; all others are independent of it."
-            )
-        return (
-            "For any two values of a secret record i within the declared bounds (others are not "
-            "covered) there is one coupling of all other records under which record j moves by at "
-            f"most |rho_ij| times {dependence.distance:.6g}{self._other_targets}."
-        )
-
     def _warn_of_bounds(self, X: NDArray[Any], targets: NDArray[Any], descent: Descent) -> None:
         """Warn of bounds that most of the first records exceed: the model may then be useless."""
         first = np.array(X[:_GLANCE], dtype=np.float64)
@@ -432,30 +342,6 @@ class NoisyDescent(CertifiedEstimator):
                     PufferfishWarning,
                     stacklevel=4,
                 )
-
-    # ------------------------------------------------------------------------------------- release
-
-    def _released(
-        self,
-        X: NDArray[Any],
-        targets: NDArray[Any],
-        descent: Descent,
-        shuffled: bool,
-        iteration: Iteration,
-        sigma: float,
-        seed: int | None,
-    ) -> FloatArray:
-        """Return the last weights, or their mean, with noise on a grid, within the ball."""
-        grid = iteration.grid(sigma)
-        noise = sampler(Gaussian(sigma), grid, _entropy(seed, 0), nearest=True)
-        order = Choices(_entropy(seed, 1)).shuffled(X.shape[0]) if shuffled else None
-        between = noise if iteration.at_every_step else None
-        with task("steps", iteration.n_steps) as done:
-            before = descent.run(X, targets, order, between, done)
-        weights = np.empty(before.size)
-        release(to_indices(before, grid), noise, weights)
-        descent.project(weights)
-        return weights
 
 
 def _entropy(seed: int | None, stream: int) -> Entropy:

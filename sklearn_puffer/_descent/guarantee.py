@@ -52,14 +52,14 @@ from sklearn_puffer._base import (
     smallest_within,
     utc_now,
 )
-from sklearn_puffer._descent.iteration import (
+from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
+from sklearn_puffer._release import made_line, marked_risks
+from sklearn_puffer.iteration import (
     gaussian_shifts,
     iteration_loss,
     shuffled_loss,
     worst_shifts,
 )
-from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
-from sklearn_puffer._release import made_line, marked_risks
 from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
@@ -176,7 +176,7 @@ class Iteration:
         """
         if np.ndim(dependence.correlation):
             # its sums to the end are the largest of all secret records (see (2) in
-            # `_descent.iteration`), also with the ball's diameter in place of the first shifts
+            # `iteration`), also with the ball's diameter in place of the first shifts
             worst = worst_shifts(
                 dependence.correlation,
                 self.n_records,
@@ -341,7 +341,7 @@ class Iteration:
 
         All other records are alike, so that in a later step only the larger shift of the secret
         record comes later. The sums to the end are larger, with the ball's diameter in place of the
-        first shifts too, and so is the loss (see (2) in `_descent.iteration`). So a step may take
+        first shifts too, and so is the loss (see (2) in `iteration`). So a step may take
         the loss of a later one.
         """
         losses = np.empty(self.n_steps)
@@ -415,6 +415,52 @@ def calibrate_descent(
         n_columns=n_columns,
         version=__version__,
         date=utc_now(),
+    )
+
+
+def assumptions(dependence: Dependence, other_targets: str, further: Sequence[str]) -> list[str]:
+    """Return the assumptions of the guarantee.
+
+    ``other_targets`` ends the sentence on how other records move, ``further`` are sentences on what
+    an estimator tells besides.
+    """
+    secret = "any two values of any record are protected against each other."
+    if dependence.records is not None:
+        n_chosen = len(dependence.records)
+        secret = f"any two values of each of {n_chosen} chosen records are protected."
+    order = "Records are used in the order given, which may be known."
+    if dependence.shuffled:
+        order = "The order in which records are used is a uniform permutation that nobody knows."
+    return [
+        "A secret is the value of one whole record, its features and its target together; "
+        + secret,
+        _about_dependence(dependence, other_targets),
+        order,
+        "The number of records, all parameters of the estimator (bounds, learning rate, batch "
+        "size, scaling of the intercept) and the names of the columns are public: none may be "
+        "chosen by looking at these records.",
+        *further,
+        "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
+        "what several fits on the same records tell together is not covered.",
+        "Refusals and warnings that depend on the records are not covered: fit refuses values "
+        "that are not finite numbers, and warns where most of the first records lie beyond the "
+        "declared bounds. A refusal tells that there are such values, a model that there are "
+        "none.",
+    ]
+
+
+def _about_dependence(dependence: Dependence, other_targets: str) -> str:
+    if not np.any(off_diagonal(dependence.correlation)):
+        return "The records are independent of each other."
+    if math.isinf(dependence.sensitivity):
+        return (
+            "Records with a correlation other than 0 are taken to change completely when the "
+            "secret one does; all others are independent of it."
+        )
+    return (
+        "For any two values of a secret record i within the declared bounds (others are not "
+        "covered) there is one coupling of all other records under which record j moves by at "
+        f"most |rho_ij| times {dependence.distance:.6g}{other_targets}."
     )
 
 
