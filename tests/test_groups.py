@@ -26,7 +26,8 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._release import RowsTogether
-from sklearn_puffer._release.mechanism import FittedMechanism
+from sklearn_puffer._release.artifact import signed_text
+from sklearn_puffer._release.mechanism import FittedMechanism, certificate_from_dict
 from sklearn_puffer._release.parameters import (
     RowGroups,
     check_groups,
@@ -35,7 +36,6 @@ from sklearn_puffer._release.parameters import (
     fitted_groups,
     group_codes,
 )
-from sklearn_puffer._release.records import certificate_from_dict, signed_text
 from sklearn_puffer._strategies import dependent_rows
 from sklearn_puffer._tables import frame_table
 from sklearn_puffer.noise import Laplace

@@ -35,7 +35,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._release import table_release
-from sklearn_puffer._release.records import certificate_from_dict
+from sklearn_puffer._release.mechanism import certificate_from_dict
 from sklearn_puffer.noise import GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import GaussianMixture
 

@@ -23,7 +23,7 @@ from sklearn_puffer import (
     PufferfishWarning,
 )
 from sklearn_puffer._losses import insider_loss, outsider_loss
-from sklearn_puffer._release.records import checksum
+from sklearn_puffer._release.artifact import checksum
 from sklearn_puffer._swap.release import RowExchange
 from sklearn_puffer._tables import frame_table, id_values, row_digests
 

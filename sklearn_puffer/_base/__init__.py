@@ -80,9 +80,19 @@ from sklearn_puffer._base.progress import (
 )
 from sklearn_puffer._base.records import (
     FieldError,
+    Fields,
+    Number,
     __version__,
+    all_written,
     digest,
     json_record,
+    jsonable,
+    number,
+    plain_record,
+    plain_tree,
     read_as,
+    read_tree,
+    stated,
     utc_now,
+    written,
 )

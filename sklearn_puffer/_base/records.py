@@ -21,7 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from sklearn_puffer._base.arguments import plain, quoted
+from sklearn_puffer._base.arguments import FloatArray, IntArray, plain, quoted
 
 _PLAIN = {str, int, float, bool, bytes, type(None)}
 
@@ -268,6 +268,186 @@ def _brief(value: Any) -> str:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     text = quoted(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+Number = int | str
+"""A number as it is written: floats in hexadecimal, so that they are read back exactly."""
+
+_LARGEST_WHOLE = 2**53
+_PLAIN_KINDS = tuple(_SCALARS)
+
+
+def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with plain Python values, for JSON."""
+    return {key: jsonable(value) for key, value in record.items()}
+
+
+def jsonable(value: Any) -> Any:
+    """Return a plain Python value for JSON, which knows no infinity."""
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinity"
+    if isinstance(value, tuple):
+        return [jsonable(item) for item in value]
+    return value if isinstance(value, _PLAIN_KINDS) else str(value)
+
+
+def stated(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record without the fields that are None or False."""
+    return {
+        name: value for name, value in record.items() if value is not None and value is not False
+    }
+
+
+def written(value: float) -> Number:
+    """Return a number as it is written.
+
+    >>> written(3.0), written(0.5)
+    (3, '0x1.0000000000000p-1')
+    """
+    value = float(value)
+    negative_zero = value == 0.0 and math.copysign(1.0, value) < 0.0
+    whole = value.is_integer() and abs(value) <= _LARGEST_WHOLE and not negative_zero
+    return int(value) if whole else value.hex()
+
+
+def all_written(values: FloatArray) -> list[Number]:
+    """Return numbers as they are written."""
+    return [*map(written, values.tolist())]
+
+
+class Fields:
+    """The fields of a JSON object: each is read strictly as a type, and none may be left over."""
+
+    def __init__(self, value: Any, field: str = "") -> None:
+        self._left: dict[str, Any] = dict(read_as(dict, value, field))
+        self._field, self._inner = field, list[Fields]()
+
+    def named(self, name: str) -> str:
+        """Return what an error calls a field."""
+        return f"{self._field}.{name}" if self._field else name
+
+    def read(self, name: str, kind: Any, *default: Any) -> Any:
+        """Return a field as a value of a type, or the default where it is absent."""
+        if name in self._left:
+            return read_as(kind, self._left.pop(name), self.named(name))
+        if not default:
+            raise FieldError(f"field {self.named(name)} is missing")
+        return default[0]
+
+    def number(self, name: str) -> float:
+        """Return a number that was written."""
+        return number(self.read(name, Number), self.named(name))
+
+    def numbers(self, name: str) -> FloatArray:
+        """Return numbers that were written."""
+        values = self.read(name, tuple[Number, ...])
+        return np.array([number(value, self.named(name)) for value in values], dtype=float)
+
+    def whole(self, name: str) -> IntArray:
+        """Return whole numbers."""
+        values = self.read(name, tuple[int, ...])
+        self.check(all(abs(value) < 2**63 for value in values), name)
+        return np.array(values, dtype=np.int64)
+
+    def inner(self, name: str) -> Fields | None:
+        """Return the fields of an object in a field, where there is one."""
+        value = self._left.pop(name, None)
+        return None if value is None else self._added(value, self.named(name))
+
+    def listed(self, name: str) -> list[Fields]:
+        """Return the fields of each object of a list."""
+        values = read_as(list[dict[str, Any]], self._left.pop(name, None), self.named(name))
+        return [self._added(value, f"{self.named(name)}[{k}]") for k, value in enumerate(values)]
+
+    def _added(self, value: Any, field: str) -> Fields:
+        self._inner.append(Fields(value, field))
+        return self._inner[-1]
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there."""
+        return self._left.get(name) is not None
+
+    def check(self, right: bool, name: str) -> None:
+        """Refuse a field that does not fit the others."""
+        if not right:
+            raise FieldError(f"field {self.named(name)} does not fit the others")
+
+    def rest(self) -> dict[str, Any]:
+        """Return all fields that were not read, as they are."""
+        rest, self._left = self._left, {}
+        return rest
+
+    def end(self) -> None:
+        """Refuse fields that were not read."""
+        if self._left:
+            raise FieldError(f"field {self.named(min(self._left))} is not known")
+        for inner in self._inner:
+            inner.end()
+
+
+def plain_tree(value: Any) -> Any:
+    """Return values in tuples and mappings as JSON has them; see `read_tree`.
+
+    Raises
+    ------
+    ValueError
+        If a value is no string, number, boolean or missing.
+
+    Examples
+    --------
+    >>> plain_tree({"pairs": (("a", 1.5), ("b", None)), "edges": {}})
+    {'pairs': [['a', 1.5], ['b', None]], 'edges': {'mapping': []}}
+    """
+    return {name: _plain_part(part) for name, part in value.items()}
+
+
+def _plain_part(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {"mapping": [[_plain_part(k), _plain_part(part)] for k, part in value.items()]}
+    if isinstance(value, tuple | list):
+        return [_plain_part(part) for part in value]
+    value = plain(value)
+    if type(value) not in _SCALARS:
+        raise ValueError(
+            f"the value {quoted(value)} is a {type(value).__name__}, and JSON holds strings, "
+            "numbers, booleans and missing values; convert the column with astype(str), or save "
+            "with joblib."
+        )
+    return value
+
+
+def read_tree(value: Any) -> Any:
+    """Return what `plain_tree` has written, lists as tuples.
+
+    >>> read_tree([["a", 1.5], {"mapping": [["b", 2]]}])
+    (('a', 1.5), {'b': 2})
+    """
+    if isinstance(value, dict):
+        return {read_tree(k): read_tree(part) for k, part in value["mapping"]}
+    return tuple(map(read_tree, value)) if isinstance(value, list) else value
+
+
+def number(value: Number, field: str) -> float:
+    """Return a number that was written.
+
+    Raises
+    ------
+    FieldError
+        If it is no finite number, naming the field.
+
+    Examples
+    --------
+    >>> number("0x1.8p+0", "scale")
+    1.5
+    """
+    try:
+        parsed = float.fromhex(value) if isinstance(value, str) else float(value)
+    except (ValueError, OverflowError):
+        parsed = math.nan
+    if not math.isfinite(parsed):
+        raise FieldError(f"field {field} must be a finite number, got {quoted(value)[:60]}")
+    return parsed
 
 
 __version__ = "0.3.0"

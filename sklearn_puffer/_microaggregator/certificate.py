@@ -24,6 +24,7 @@ from sklearn_puffer._base import (
     IntArray,
     Section,
     listed,
+    plain_record,
     short_number,
     shown,
 )
@@ -37,7 +38,6 @@ from sklearn_puffer._release import (
     Terms,
     made_line,
     pair_cells,
-    plain_record,
     utility_section,
 )
 from sklearn_puffer._tables import Name, Values

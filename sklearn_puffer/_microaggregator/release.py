@@ -15,6 +15,7 @@ from sklearn_puffer._base import (
     LARGEST_INTEGER,
     Array,
     FieldError,
+    Fields,
     IntArray,
     digest,
     plain,
@@ -30,7 +31,6 @@ from sklearn_puffer._microaggregator.strata import Known, KnownColumn, Strata
 from sklearn_puffer._noise import CheckedEntropy, IntegerRows
 from sklearn_puffer._release import (
     Draw,
-    Fields,
     KeyedRows,
     Mechanism,
     Moved,

@@ -21,9 +21,11 @@ from sklearn_puffer._base import (
     Array,
     FloatArray,
     is_listening,
+    jsonable,
     listed,
     listening,
     meant,
+    plain_record,
     quoted,
     short_number,
     task,
@@ -51,8 +53,6 @@ from sklearn_puffer._release import (
     RowsTogether,
     SetLoss,
     compared_rows,
-    jsonable,
-    plain_record,
 )
 from sklearn_puffer._sets import (
     SimultaneousSet,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._base import shown
+from sklearn_puffer._base import Fields, shown
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Least,
@@ -27,7 +27,6 @@ from sklearn_puffer._release import (
     OF_A_SAMPLE,
     Certificate,
     Draw,
-    Fields,
     FittedMechanism,
     Keying,
     Mechanism,

@@ -19,12 +19,16 @@ from joblib import Parallel, delayed
 from sklearn_puffer._base import (
     Array,
     FieldError,
+    Fields,
     IntArray,
+    all_written,
     counted,
     digest,
     listed,
+    stated,
     stopping,
     task,
+    written,
 )
 from sklearn_puffer._noise import (
     MAX_STEPS,
@@ -43,17 +47,13 @@ from sklearn_puffer._noise import (
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._release import (
     Draw,
-    Fields,
     KeyedRows,
     Moved,
     Output,
     Patterns,
     Released,
     TableRules,
-    all_written,
     read_column,
-    stated,
-    written,
     written_column,
 )
 from sklearn_puffer._tables import (

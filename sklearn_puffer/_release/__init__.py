@@ -20,16 +20,13 @@ from sklearn_puffer._release.certificate_figures import (
     RowsTogether,
     SetLoss,
     UtilityWarning,
-    jsonable,
     moved_utility,
     pair_cells,
-    plain_record,
     utility_section,
     weak_warning,
 )
 from sklearn_puffer._release.composition import (
     MOST_RELEASES,
-    Draws,
     Precisions,
     Refused,
     Rule,
@@ -38,26 +35,20 @@ from sklearn_puffer._release.composition import (
     composition_rule,
     drawn_scales,
     factor_below,
-    rule_from_dict,
     scale_for_releases,
 )
 from sklearn_puffer._release.drift import (
-    PARTS,
     Drift,
     Margin,
-    Seen,
     compared_rows,
     margin_of,
-    n_cells,
     stand_ins,
 )
 from sklearn_puffer._release.keyed_rows import (
     KeyedRows,
     Keying,
     Lots,
-    Noted,
     check_keying,
-    keyed_rows,
 )
 from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError, check_first, note
 from sklearn_puffer._release.mechanism import (
@@ -71,6 +62,7 @@ from sklearn_puffer._release.mechanism import (
     Released,
     TableRules,
     Terms,
+    certificate_from_dict,
     keyed_context,
     left_open,
     not_promised,
@@ -88,10 +80,8 @@ from sklearn_puffer._release.parameters import (
     Output,
     RowGroups,
     about_bins,
-    check_groups,
     check_one_column,
     check_one_secret,
-    check_sizes,
     check_units,
     column_of,
     column_specs,
@@ -108,15 +98,6 @@ from sklearn_puffer._release.parameters import (
     secret_of,
 )
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
-from sklearn_puffer._release.records import (
-    Fields,
-    all_written,
-    certificate_from_dict,
-    plain_tree,
-    read_tree,
-    stated,
-    written,
-)
 from sklearn_puffer._release.rows import (
     CountedTable,
     FitRows,
@@ -133,11 +114,10 @@ from sklearn_puffer._release.rows import (
     rows_of,
 )
 from sklearn_puffer._release.sentences import OF_A_SAMPLE
-from sklearn_puffer._release.shards import Cut, EngineRows, StratumProblem, sizes_of_piece
+from sklearn_puffer._release.shards import EngineRows, StratumProblem, sizes_of_piece
 from sklearn_puffer._release.store import (
     LedgerError,
     check_free,
-    explained,
     growing_file,
     write_new,
 )

@@ -6,40 +6,33 @@ Default values are left out.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import (
     FieldError,
+    Fields,
+    Number,
     RetiredError,
     __version__,
+    all_written,
     gone,
     json_record,
     listed,
+    number,
     plain,
     quoted,
+    stated,
+    written,
 )
 from sklearn_puffer._release.drift import PARTS, FittedMargins, Margin, margin_over, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
 from sklearn_puffer._release.parameters import RowGroups
-from sklearn_puffer._release.records import (
-    Fields,
-    Level,
-    Names,
-    Number,
-    all_written,
-    checksum,
-    number,
-    plain_names,
-    read_level,
-    signed_text,
-    stated,
-    written,
-    written_level,
-)
 from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
 
 SCHEMA = "sklearn_puffer.release/3"
@@ -54,6 +47,48 @@ KEY_MATERIAL = (
     "table."
 )
 MOST_CHARACTERS = 1 << 28
+
+
+@dataclass(frozen=True)
+class FloatLevel:
+    """A category, or the replacement of unseen ones, that is a float."""
+
+    float: str
+
+
+Level = None | bool | int | str | FloatLevel
+
+
+Names = tuple[Name, ...]
+
+
+def signed_text(record: dict[str, Any]) -> str:
+    """Return the JSON of a record, with a checksum at its end."""
+    return _compact(record | {"checksum": checksum(record)})
+
+
+def _compact(record: dict[str, Any], *, sort_keys: bool = False) -> str:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False, sort_keys=sort_keys)
+
+
+def checksum(record: dict[str, Any]) -> str:
+    return hashlib.sha256(_compact(record, sort_keys=True).encode()).hexdigest()
+
+
+def plain_names(names: Sequence[Any]) -> Names:
+    return tuple(plain(name) for name in names)
+
+
+def written_level(level: Any, what: str) -> Any:
+    if type(level) is float:
+        return {"float": level.hex()}
+    if isinstance(level, str | int | None):
+        return level
+    raise ValueError(
+        f"{what} has the value {quoted(level)} of type {type(level).__name__}, and a release "
+        "artifact holds categories that are strings, numbers, booleans or missing; convert the "
+        "column with astype(str), or save the noiser with joblib."
+    )
 
 
 def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
@@ -229,6 +264,10 @@ def _read_unknown(record: Fields) -> Any:
     if isinstance(unknown, str):
         return unknown
     return {name: read_level(value, "unknown") for name, value in unknown}
+
+
+def read_level(level: Level, field: str) -> Any:
+    return number(level.float, field) if isinstance(level, FloatLevel) else level
 
 
 def read_column(record: Fields) -> Column:

@@ -22,7 +22,9 @@ from sklearn_puffer._base import (
     check_count,
     check_verbose,
     digest,
+    jsonable,
     listening,
+    plain_record,
     quoted,
     short_number,
     shown,
@@ -39,12 +41,9 @@ from sklearn_puffer._release.certificate_figures import (
     RowsTogether,
     SetLoss,
     changes,
-    jsonable,
     model_lines,
     model_section,
     pair_cells,
-    plain_record,
-    survival,
     utility_section,
     weak_warning,
 )
@@ -448,7 +447,6 @@ loan by at most a factor of e^0.5 = 1.649.
         }
 
     def _first_screen(self) -> Page:
-        of = f" of {shown(self.name)}" if self.name else ""
         rows = f"{self.n_rows} rows"
         lines = [
             self.promise(),
@@ -460,10 +458,7 @@ loan by at most a factor of e^0.5 = 1.649.
             made_line(self.version, self.date, rows, self.n_columns),
             f"certificate_.details() has all losses and {len(self.assumptions)} assumptions.",
         ]
-        return Page(f"Certificate{of}: {self._screen_verdict()}", lines, [])
-
-    def _screen_verdict(self) -> str:
-        return self._verdict()
+        return Page(self._headline(), lines, [])
 
     def _what_changes(self) -> list[str]:
         return [changes(self.utility)] if self.utility else []
@@ -511,7 +506,7 @@ loan by at most a factor of e^0.5 = 1.649.
     def _headline(self) -> str:
         """Return the one verdict: under which prior the guarantee holds, and how far beyond it."""
         of = f" of {shown(self.name)}" if self.name else ""
-        return f"Certificate{of}: {self._kept()}{self._beyond()}"
+        return f"Certificate{of}: {self._verdict()}"
 
     def _verdict(self) -> str:
         """Return the same for a title, below which stands what it takes for granted."""
@@ -558,7 +553,7 @@ loan by at most a factor of e^0.5 = 1.649.
         """Return what stands below the guarantee."""
         return [
             *([self.remedy] if self.remedy else []),
-            *([survival(self.utility)] if self.utility else []),
+            *self._what_changes(),
             *model_lines(self.models, self.counted),
             *self._glossary(),
             f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",

@@ -7,7 +7,7 @@ what the same release tells somebody who simply counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ from sklearn_puffer._base import (
     PufferfishWarning,
     Section,
     brief,
-    plain,
     short_number,
     shown,
 )
@@ -27,9 +26,6 @@ from sklearn_puffer._tables import Name, Values, named_frame
 from sklearn_puffer.notions import Notion
 
 LossOrigin = Literal["recomputed", "theorem"]
-
-
-_PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
 
 
 @dataclass(frozen=True)
@@ -228,21 +224,6 @@ def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
     ]
 
 
-def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with plain Python values, for JSON."""
-    return {key: jsonable(value) for key, value in record.items()}
-
-
-def jsonable(value: Any) -> Any:
-    """Return a plain Python value for JSON, which knows no infinity."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "infinity"
-    if isinstance(value, tuple):
-        return [jsonable(item) for item in value]
-    return value if isinstance(value, _PLAIN) else str(value)
-
-
 class UtilityWarning(PufferfishWarning):
     """Warns that a release changes a column more than a constant in its place would.
 
@@ -325,17 +306,6 @@ def utility_frame(utility: Sequence[ColumnUtility]) -> Any:
     kind = type(utility[0]) if utility else ColumnUtility  # of a mechanism that says more of each
     fields = [name for name in kind.__dataclass_fields__ if name != "name"]
     return named_frame({column.name: asdict(column) for column in utility}, fields)
-
-
-def survival(utility: Sequence[ColumnUtility]) -> str:
-    """Return in a sentence in how many columns a constant would change values less."""
-    worse = [shown(column.name) for column in utility if column.worse]
-    if not worse:
-        return "In no column do values change more than if a constant stood in their place."
-    return (
-        f"In {len(worse)} of {len(utility)} columns values change more than if a constant stood in "
-        f"their place: {', '.join(worse)}."
-    )
 
 
 def changes(utility: Sequence[ColumnUtility]) -> str:
@@ -486,7 +456,7 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
         return []
     named = "; ".join(f"{model.argument} is {model.brief}, {model.way}" for model in models)
     said = [f"The adversary knows as much as a classifier, and no more: {named}."]
-    said += [f"WARNING: {weak_sentence(model)}" for model in models if model.weak]
+    said += [f"WARNING: {weak_warning(model)}" for model in models if model.weak]
     for size, what in ((1, "column"), (2, "pair of columns")):
         losses = [loss for loss in counted if len(loss.columns) == size]
         if losses:
@@ -503,38 +473,8 @@ def _size(counted: CountedLoss) -> tuple[float, float]:
     return counted.loss, counted.beyond or 0.0
 
 
-def weak_sentence(model: ModelFacts) -> str:
-    """Return the warning about a classifier that knows less than others, or less than it says."""
-    known = f"{model.argument}: {model.model} has log loss {model.log_loss:.4g} and AUC "
-    known += f"{model.auc:.3f} for column {model.sensitive!r}"
-    if model.weak == "constant":
-        return (
-            f"{known}, no better than the shares of the secrets alone: either the public columns "
-            "tell nothing about it, or this adversary knows next to nothing, and a weak model "
-            "certifies anything; hold a better one against it."
-        )
-    if model.weak == "overconfident":
-        return (
-            f"{known}, and is so sure of itself that the shares of the secrets alone have log loss "
-            f"{model.constant_log_loss:.4g}: rows are changed to hide what nobody knows; let it "
-            f"learn less, for example {MODEST}, or calibrate it (CalibratedClassifierCV of "
-            "sklearn.calibration)."
-        )
-    if model.weak == "counting":
-        return (
-            f"{known}, and counting the other rows with the same released values has log loss "
-            f"{model.counting_log_loss:.4g}: this adversary knows less than that; add the counted "
-            'distribution, adversaries=["empirical"], or take a better classifier.'
-        )
-    return (
-        f"{known}, and HistGradientBoostingClassifier() by default {model.boosted_log_loss:.4g} "
-        f"and {model.boosted_auc:.3f}: this adversary knows less than can be learnt, and a weak "
-        "model certifies anything; take that one, or a better one."
-    )
-
-
 def weak_warning(model: ModelFacts) -> str:
-    """Return the same as a warning, with one way out."""
+    """Return the warning about a classifier that knows less than others, or than it says."""
     told = f"{model.argument}: {_cut(model.model)} has log loss {model.log_loss:.3g} for "
     told += brief(model.sensitive)
     if model.weak == "constant":

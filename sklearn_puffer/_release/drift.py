@@ -57,10 +57,10 @@ from sklearn_puffer._base import (
     check_choice,
     counted,
     listed,
+    plain_record,
     shown,
 )
 from sklearn_puffer._release.certificate import NO_PRIOR
-from sklearn_puffer._release.certificate_figures import plain_record
 from sklearn_puffer._tables import (
     AnyTable,
     Column,

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, NoReturn, Protocol, get_type_hints
 
-from sklearn_puffer._base import digest, listed, shown
+from sklearn_puffer._base import (
+    FieldError,
+    Fields,
+    RetiredError,
+    digest,
+    gone,
+    listed,
+    quoted,
+    shown,
+)
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release import sentences as say
+from sklearn_puffer._release.certificate import READ_SCHEMAS, Certificate
+from sklearn_puffer._release.certificate_figures import SetLoss
+from sklearn_puffer._release.composition import rule_from_dict
 from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
-from sklearn_puffer._release.records import Fields, certificate_from_dict
 from sklearn_puffer._release.rows import UNCOVERED, RowOrder
 from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values, way_to_rows
 
@@ -477,3 +488,78 @@ def not_promised(release: Any) -> list[str]:
         "The number of rows, their order, their index and the types of columns are released "
         "unchanged. Refusals and warnings may depend on the rows.",
     ]
+
+
+_APART = {"rule", "around", "fitted"}
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A loss over a set of priors that only the noiser can compute."""
+
+    @property
+    def known(self) -> SetLoss | None:
+        """None: it was not computed when the certificate was written."""
+        return None
+
+    def value(self) -> NoReturn:
+        """Refuse."""
+        raise ValueError(
+            "over_set is computed from the priors, which this certificate was written without; ask "
+            "the noiser for certificate_.over_set before it is written."
+        )
+
+
+def certificate_from_dict(
+    record: Mapping[str, Any], *, awaited: bool = False, kind: type[Certificate] = Certificate
+) -> Any:
+    """Return the certificate that ``to_dict`` wrote, without priors.
+
+    Parameters
+    ----------
+    record : dict
+    awaited : bool, default=False
+        Whether the loss over a set of priors was still to be computed.
+    kind : type of Certificate
+        That of the mechanism, a dataclass.
+
+    Raises
+    ------
+    ValueError
+        If the record is not that of a certificate, naming the field.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> certificate = PufferfishNoiser(sensitive="loan").fit(table).certificate_
+    >>> certificate_from_dict(certificate.to_dict()) == certificate
+    True
+    """
+    if record.get("schema") not in READ_SCHEMAS:
+        raise FieldError(
+            f"field schema must be {READ_SCHEMAS[0]!r}, got {quoted(record.get('schema'))}, of "
+            f"version {quoted(record.get('version'))} of the library"
+        )
+    for field, name in (("channel", "noise='optimal'"), ("swap", "noise='swap'")):
+        if field in record:
+            raise RetiredError(gone(name))
+    hints = get_type_hints(kind)
+    reader = Fields(record)
+    facts = {
+        # what later versions added has a default
+        entry.name: reader.read(entry.name, hints[entry.name], *_default_of(entry))
+        for entry in fields(kind)
+        if entry.name not in _APART
+    }
+    around: Any = reader.read("over_set", SetLoss | None)
+    if awaited and around is None:
+        around = Elsewhere()
+    rule = reader.read("rule", dict | None)
+    return kind(**facts, around=around, rule=None if rule is None else rule_from_dict(rule))
+
+
+def _default_of(field: Any) -> list[Any]:
+    return [] if field.default is MISSING else [field.default]

@@ -17,13 +17,13 @@ from sklearn_puffer._base import (
     Document,
     Page,
     Section,
+    jsonable,
     listed,
     quoted,
     short_number,
     shown,
 )
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._release import jsonable
 from sklearn_puffer._review.exact_tests import POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
 from sklearn_puffer._review.readers import (

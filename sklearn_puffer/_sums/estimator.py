@@ -30,6 +30,7 @@ from sklearn_puffer._base import (
     check_seed,
     digest,
     fitting,
+    jsonable,
     rounded_up,
     short_number,
     shown,
@@ -56,7 +57,6 @@ from sklearn_puffer._release import (
     Rule,
     UncertifiedError,
     factor_below,
-    jsonable,
     scale_for_releases,
 )
 from sklearn_puffer._release import sentences as say

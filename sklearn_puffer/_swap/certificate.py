@@ -10,6 +10,7 @@ import numpy as np
 from sklearn_puffer._base import (
     Section,
     listed,
+    plain_record,
     quoted,
     short_number,
     shown,
@@ -19,7 +20,6 @@ from sklearn_puffer._release import (
     Kept,
     Terms,
     pair_cells,
-    plain_record,
     utility_section,
 )
 

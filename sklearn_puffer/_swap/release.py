@@ -18,12 +18,15 @@ import numpy as np
 
 from sklearn_puffer._base import (
     Array,
+    Fields,
     FloatArray,
     IntArray,
     __version__,
     counted,
     digest,
     listed,
+    plain_tree,
+    read_tree,
     utc_now,
 )
 from sklearn_puffer._losses import insider_loss, outsider_delta, outsider_loss
@@ -31,7 +34,6 @@ from sklearn_puffer._release import (
     ColumnUtility,
     Draw,
     EngineRows,
-    Fields,
     FittedMechanism,
     Kept,
     Keying,
@@ -55,9 +57,7 @@ from sklearn_puffer._release import (
     moved_utility,
     note,
     places_of,
-    plain_tree,
     read_column,
-    read_tree,
     written_column,
 )
 from sklearn_puffer._swap.certificate import (
