@@ -168,7 +168,7 @@ def options_in(text):
     return {line.split()[0] for line in text.splitlines() if line.startswith("  --")}
 
 
-TYPICAL = [*FIT, "--mechanism", "microaggregation", "--n-prototypes", "6"]
+TYPICAL = [*FIT, "--mechanism", "typical-rows", "--n-prototypes", "6"]
 
 
 def test_typical_rows_are_fitted_and_released_by_the_same_commands(folder, capsys):
@@ -268,7 +268,7 @@ def test_settings_for_typical_rows_have_a_section_of_their_own(folder, capsys):
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ([*TYPICAL, "--noise", "swap"], "--noise is no parameter of microaggregation"),
+        ([*TYPICAL, "--noise", "swap"], "--noise is no parameter of typical-rows"),
         ([*FIT, "--n-prototypes", "6"], "--n-prototypes is no parameter of noise"),
         ([*FIT, "--matching", "random"], "--matching is no parameter of noise"),
     ],
@@ -584,6 +584,8 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["fit", "in.csv", "s.json", *FIT, "--random-state", "1"], "holds no seed"),
         (["fit", "in.csv", "s.json", *FIT, "--type", "lone=string"], "types names column 'lone'"),
         (["report", "r.json", "--out", "r.pdf"], ".txt, .html, .md or .json"),
+        (["report", "r.json", "--kind", "external", "--plan", "in.csv"], "are for who signs"),
+        (["report", "r.json", "--audit", "in.csv", "--out", "in.csv"], "must end in .txt"),
         (["audit", "r.json", "in.csv", "--out", "r.pdf"], ".txt, .html, .md or .json"),
         (["audit", "r.json", "in.csv", "--out", "in.csv"], "must end in .txt"),
         (["audit", "r.json", "in.csv", "--peer", "p.csv"], "'p.csv' is not NAME=FILE; write it"),
@@ -992,6 +994,23 @@ def test_a_report_for_recipients_has_no_certificate_and_is_refused_where_nothing
     assert not Path("n.html").exists()
     assert main(["report", "n.joblib", "--out", "n.html"]) == 1
     assert "<h1>Report: the certificate DOES NOT HOLD" in Path("n.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_report_has_the_audit_and_the_plan_that_are_asked_for(fitted, capsys):
+    make_table(seed=5).to_csv("held.csv", index=False)
+    asked = ["report", "r.json", "--audit", "held.csv", "--plan", "in.csv"]
+    assert main([*asked, "--out", "c.json"]) == 0
+    found = json.loads(Path("c.json").read_text())
+    sections = {section["title"]: section for section in found["sections"]}
+    figures = {row[0]: row[1:] for row in sections["At a glance"]["table"]["rows"]}
+    assert "2.72 times allowed" in figures["Best attack found"][1]
+    assert found["lines"][0].startswith("Audit: ")
+    assert found["audit"]["n_given"] == 600
+    assert found["plan"]["epsilon"] == 1.0
+    uses = {each["name"]: each["use"] for each in found["plan"]["columns"]}
+    assert [uses[name] for name in ("loan", "cars", "zip")] == ["sensitive", "release", "release"]
+    assert [uses[name] for name in ("client", "owner")] == ["not asked for", "release"]
 
 
 def test_no_name_reaches_the_terminal_as_a_command(fitted, capsys):

@@ -32,6 +32,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._base import render, templates
+from sklearn_puffer._review.report import _brief
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -502,8 +503,10 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     found = audit(noiser, table, task="old", repeats=1)
     told = report(noiser, found)
     figures, best = figures_of(told), found.table.loc[found.table["low"].idxmax()]
-    assert figures["Best attack found"][0] == f"{max(best['low'], 0.0):.2f}"
-    assert f"{best['view']}, proven shift of odds; allowed: 1" in figures["Best attack found"][1]
+    surely = f"{math.exp(best['low']):.2f} times" if best["low"] > 0.0 else "no shift"
+    assert figures["Best attack found"][0] == surely
+    beside = f"odds surely shifted by {best['view']}; 2.72 times allowed"
+    assert figures["Best attack found"][1].startswith(beside)
     own = found.utility.set_index("what").loc["AUC on true rows"]
     assert figures["Task"][0] == f"{own['after']:.3f} AUC"
     assert f"{own['before']:.3f}" in figures["Task"][1]
@@ -518,7 +521,8 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
         found = audit(noiser, table, repeats=1)
     assert found.findings
     told = report(noiser, found)
-    assert figures_of(told)["Best attack found"][0] == f"{found.findings[0].attack.low:.2f}"
+    surely = math.exp(found.findings[0].attack.low)
+    assert figures_of(told)["Best attack found"][0] == f"{surely:.2f} times"
     assert told.html.count('class="tile alarm"') == 1
     assert str(found.findings[0]) in str(told)
 
@@ -562,6 +566,38 @@ def exchanged(table):
 
 
 OTHERS = {"typical row": typical_rows, "exchanged with its row": exchanged}
+WHOLE = {
+    "typical row": "of them was simulated, and is not proven",
+    "exchanged with its row": "Who gets the whole file is covered, and may hold the list",
+}
+
+
+def test_who_signs_and_who_receives_read_once_what_is_promised_and_whether_of_a_whole_file(noiser):
+    covered = "Who gets the whole file is covered if rows are independent of each other"
+    for kind in KINDS:
+        page = str(report(noiser, kind=kind))
+        assert page.count(noiser.certificate_.promise()) == 1
+        assert covered in page.partition("At a glance")[0]
+    assert "Who gets the whole file" not in str(report(make_noiser(strategy=half)))
+
+
+def test_who_signs_typical_rows_reads_how_many_different_rows_there_are():
+    rows = typical_rows(make_table(0, 400))
+    released = rows.transform(make_table(1, 400))
+    value, beside = figures_of(report(rows))["Different rows"]
+    assert len(released.drop_duplicates()) <= int(value) == len(rows.prototypes_)
+    assert f"typical of {rows.certificate_.prototypes.smallest} fitted rows" in beside
+
+
+def test_tables_of_a_plan_say_how_many_lines_they_leave_out():
+    table = make_table(n=300)
+    table = table.assign(**{f"c{k}": table["cars"] % 2 for k in range(9)})
+    found = plan(table, "loan", n_prototypes=4, n_bins=3)
+    lines = len(next(part for part in found._page().sections if part.title == "Columns").cells) - 1
+    short = replace(found._page().sections[0], cells=[["head"]] * (lines + 1), title="Lines")
+    part = _brief("Plan", short)
+    assert part.note.endswith(f"; the first 8 of {lines} lines")
+    assert len(part.cells) == 9
 
 
 @pytest.mark.slow
@@ -575,6 +611,7 @@ def test_recipients_of_the_other_estimators_read_their_guarantee_and_nothing_of_
     ]
     assert told[0] == told[1]
     assert how in told[0]
+    assert WHOLE[how] in told[0]
     assert made[0].certificate_.promise() in told[0]
     assert "is a distribution that was fitted" not in told[0]
     assert "noise of a family" not in told[0]
@@ -593,6 +630,9 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     assert ("Ids:" in decide) == (how != "typical row")
     readers = [row[0] for row in sections["Audit: readers"]["table"]["rows"]]
     assert readers[:2] == ["fresh models", "holds the list"]
+    page = str(report(estimator, found, plan(table, "loan", public="cars", n_prototypes=4)))
+    assert page.count(estimator.certificate_.promise()) == 1
+    assert WHOLE[how] in page.partition("At a glance")[0]
     assert "would have been found" in str(sections["At a glance"]["table"]["rows"])
 
 

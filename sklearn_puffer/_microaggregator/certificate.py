@@ -330,6 +330,9 @@ TERMS = Terms(
         "known= or joined= names them.",
         "A second independent release of a row tells far more.",
     ),
+    whole="Who gets the whole file: people whose rows were not fitted are covered, if people are "
+    "independent of each other. Of fitted people the proof is about one released row alone; what "
+    "the whole file tells of them was simulated, and is not proven.",
     again="each person's rows once, or alike each time by row_id= and a key",
 )
 """What a report says of every release of typical rows."""

@@ -116,9 +116,9 @@ class NoiseOfColumns(Mechanism):
         """Return what a report says of noise, and of the prior that readers have."""
         certificate = release.certificate_
         times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
-        dependent = [_ROW]
+        dependent, each = [_ROW], "row"
         if certificate.groups is not None:
-            dependent = _about_groups(certificate.groups)
+            dependent, each = _about_groups(certificate.groups), "group"
         family = certificate.noise
         return Terms(
             how=f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}",
@@ -135,6 +135,8 @@ class NoiseOfColumns(Mechanism):
                 "Further releases of the same rows tell more, unless the guarantee or a ledger "
                 "counts them.",
             ],
+            whole=f"Who gets the whole file is covered if {each}s are independent of each other: "
+            f"each {each} has noise of its own.",
             again=f"the same rows {times} in all",
         )
 

@@ -109,6 +109,7 @@ from sklearn_puffer._release.rows import (
     distinct_rows,
     joined,
     next_table,
+    order_of,
     order_told,
     refuse_lazy,
     rows_of,

@@ -161,6 +161,8 @@ class Terms:
         What the guarantee takes for granted.
     left_out : sequence of str
         What it does not cover.
+    whole : str
+        Whether it covers who gets the whole file, and not one row: a sentence.
     again : str
         How often the same rows may be released: ends "release ...".
     known : sequence of names, or None
@@ -173,6 +175,7 @@ class Terms:
     about: str = ""
     granted: Sequence[str] = ()
     left_out: Sequence[str] = ()
+    whole: str = "Nothing is said of who gets the whole file, and not one row."
     again: str = "the same rows once"
     known: Sequence[Name] | None = None
     ids: Sequence[Name] = ()

@@ -461,6 +461,7 @@ def _with_constants(named: Named, held: Any) -> list[ColumnFacts]:
 def _notes(given: Given, named: Named, wanted: Wanted, measurer: Measurer) -> list[str]:
     """Return what there is to know of the rows, in sentences."""
     return [
+        *(given.order.sentences() if given.order.told else []),
         *_of_secrets(given, measurer),
         *_of_few(measurer),
         *_of_groups(measurer),

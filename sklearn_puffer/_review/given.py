@@ -19,7 +19,7 @@ from sklearn_puffer._base import (
     plain,
     quoted,
 )
-from sklearn_puffer._release import check_one_secret, group_codes
+from sklearn_puffer._release import RowOrder, check_one_secret, group_codes, order_of
 from sklearn_puffer._review.readers import (
     Groups,
     Secrets,
@@ -42,6 +42,7 @@ from sklearn_puffer._tables import (
     in_intervals_of,
     is_frame,
     is_lazy,
+    label_ranks,
     present,
     public_columns,
     read_secret,
@@ -342,6 +343,12 @@ class Named:
 _STAYS = "stays with people"
 
 
+def _order_of(marked: Any, hidden: Sequence[Name]) -> RowOrder:
+    """Return what the order of rows tells of their secrets, missing ones among them."""
+    codes = {name: secrets_of(marked, name).codes + 1 for name in hidden}
+    return order_of(codes, label_ranks(frame_table(marked), np.arange(len(marked))))
+
+
 def _twice(role: str, name: Name, other: str) -> str:
     if role == "public" and other == "task":
         role, other = other, "released"
@@ -373,6 +380,8 @@ class Given:
         Whether an index says whose row is whose.
     rare : mapping
         Values of sensitive columns whose rows are left out.
+    order : RowOrder
+        What the order of the rows and their index tell of the secrets.
     """
 
     frame: Any
@@ -383,6 +392,7 @@ class Given:
     sensitive: Any
     labelled: bool
     rare: Mapping[Name, Sequence[Any]]
+    order: RowOrder
 
     @classmethod
     def of(cls, table: Any, sensitive: Any, groups: Any) -> Given:
@@ -410,8 +420,9 @@ class Given:
         kept = rows_without(marked, rare)
         codes = None if groups is None else _groups_in(frame, groups)[kept]
         given = _as_given(frame, sensitive, units)
+        order = _order_of(marked, hidden)
         frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
-        return cls(frame, marked, codes, hidden, units, given, labelled, rare)
+        return cls(frame, marked, codes, hidden, units, given, labelled, rare, order)
 
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
         """Return the secrets of rows that are held out, with the pairs that are protected."""

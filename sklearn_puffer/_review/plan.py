@@ -37,6 +37,8 @@ ESTIMATES = (
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 _NEARLY = 0.9  # of what constants change, from which on that is said
 _FIGURES = ("change", "equal", "rows_equal", "attack", "low", "high")
+_CURVE = ("change", "rows_equal", "attack", "low", "high", "task", "loss", "allowed")
+_DECIMALS = 3  # of estimates, so that a curve is printed on lines of 80
 _TABLE = (
     "setting", "promise", "verdict", *_FIGURES, "task", "unique", "smallest", "loss", "seconds",
     "reason",
@@ -412,9 +414,9 @@ class Plan(Document):
         Returns
         -------
         DataFrame
-            With ``epsilon`` or ``n_prototypes``, ``change``, ``equal``, ``rows_equal``,
-            ``attack``, ``low``, ``high``, ``task``, the proven ``loss``, and ``allowed``, the AUC
-            that the guarantee leaves; `UtilityDisplay` draws it.
+            With ``epsilon`` or ``n_prototypes``, ``change``, ``rows_equal``, ``attack``, ``low``,
+            ``high``, ``task``, the proven ``loss``, and ``allowed``, the AUC that the guarantee
+            leaves; estimates have three decimals. `UtilityDisplay` draws it.
 
         Raises
         ------
@@ -432,8 +434,10 @@ class Plan(Document):
         records = []
         for value in counted(list(values), "fits"):
             found = self.measurer.tried(row.candidate.at(**{name: value}))
-            records.append((value, *_figures(found), found.task, found.loss, found.allowed))
-        return records_frame(records, (name, *_FIGURES, "task", "loss", "allowed"))
+            figures = (found.change, found.rows_equal, *found.ends, found.task)
+            rounded = (round(figure, _DECIMALS) for figure in figures)
+            records.append((value, *rounded, found.loss, round(found.allowed, _DECIMALS)))
+        return records_frame(records, (name, *_CURVE))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -553,7 +557,8 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
     told = [fact for fact in facts if fact.use != "not asked for"]
     note = "constant: what one in its place would change, in standard deviations"
     if len(told) < len(facts):
-        note += f"; {len(facts) - len(told)} more columns are not released"
+        more = len(facts) - len(told)
+        note += f"; {more} more {'column is' if more == 1 else 'columns are'} not released"
     head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
     cells = [
         [

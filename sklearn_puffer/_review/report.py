@@ -231,16 +231,16 @@ def report(
 
     Parameters
     ----------
-    noiser : PufferfishNoiser or PufferfishRelease
+    noiser : PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap or PufferfishRelease
         Fitted. Nothing is released, and nothing is spent.
     audit : Audit, default=None
-        What `audit` found, of this noiser.
+        What `audit` found, of this release.
     plan : Plan, default=None
         What `plan` found before the fit.
     kind : {"internal", "external"}, default="internal"
         An external report leaves ``audit``, ``plan`` and ``ledger`` out.
     ledger : Ledger or PersonLedger, default=None
-        Of this noiser: what was released until now.
+        Of this release: what was released until now.
     name : str, default=None
         Of the data set; that of the certificate (`Certificate.named`) where it is left out.
     by : str, default=""
@@ -255,15 +255,15 @@ def report(
     Raises
     ------
     NotFittedError, TypeError, ValueError
-        If the noiser is not fitted, or was changed since, or an argument is not what it should be.
+        If there was no fit, or a change since, or an argument is not what it should be.
     UncertifiedError
         If an external report is asked for of a certificate that does not hold.
     LedgerError
-        If the ledger is that of another noiser.
+        If the ledger is that of another release.
 
     Notes
     -----
-    *Formal guarantees.* An external report is a function of parameters of the noiser, names of
+    *Formal guarantees.* An external report is a function of parameters of the estimator, names of
     columns, the version, dates, ``name`` and ``by``: of two tables with the same columns whose
     certificates hold it is the same, to the byte, but for the dates. That there is one tells that
     the fit succeeded and its certificate holds. Pairs of secrets are in it where ``secret_pairs``
@@ -358,7 +358,7 @@ def _external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         kind="external",
         holds=True,
         verdict="the guarantee holds",
-        lines=(certificate.promise(),),
+        lines=(certificate.promise(), terms.whole),
         front=(
             _budget(noiser),
             Section("What the guarantee takes for granted", sentences=_granted(noiser, terms)),
@@ -478,12 +478,25 @@ def _budget(noiser: Any) -> Section:
     notion = noiser.certificate_.notion
     pair = ", for secrets at distance 1" if _has_distances(noiser) else ""
     most = percent_at_most(notion.best_guess())
+    shift = times(notion.to_dict()["epsilon"])
     cells = [
         ["figure", "value", "beside it"],
-        ["Epsilon", f"{notion.to_dict()['epsilon']:g}", f"the budget: {notion.budget_name()}"],
+        ["Shift of odds", shift, f"at most, by the budget {notion.budget_name()}{pair}"],
         ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"],
     ]
     return Section("At a glance", cells=cells, picture=_promise_picture(notion))
+
+
+def times(nats: float) -> str:
+    """Return a shift of log odds as the factor by which it multiplies odds.
+
+    >>> times(1.0), times(2.19), times(7.5), times(800.0)
+    ('2.72 times', '8.94 times', '1,808 times', 'over a million times')
+    """
+    if nats > math.log(1e6):
+        return "over a million times"
+    factor = math.exp(nats)
+    return f"{factor:.2f} times" if factor < 10.0 else f"{factor:,.0f} times"
 
 
 def _promise_picture(notion: Notion) -> Bars:
@@ -517,6 +530,7 @@ def _internal(
         ledger._check_noiser(certificate)
     at_once, alarms = _at_once(certificate, audit)
     found = [] if audit is None else [audit._page().headline]  # above what is only guaranteed
+    terms, promise = noiser._fitted.mechanism.terms(noiser), certificate.promise()
     simple = certificate.holds and not _has_distances(noiser)
     return Report(
         kind="internal",
@@ -524,14 +538,15 @@ def _internal(
         verdict=_verdict(noiser, certificate, audit),
         lines=(
             *found,
-            certificate.promise(),
+            promise,
+            *([terms.whole] if certificate.holds else []),
             *([certificate.notion.example()] if simple else []),
             OF_RAW_ROWS,
         ),
         front=(at_once, *_conditions(noiser, certificate)),
         sections=(
-            _columns(noiser, noiser._fitted.mechanism.terms(noiser)),
-            Section("The certificate", sentences=certificate._lines()),
+            _columns(noiser, terms),
+            Section("The certificate", sentences=_but(promise, certificate._lines())),
             *certificate._sections(),
             *_page_of("Audit", audit, "the release was not attacked"),
             *_page_of("Plan", plan, "no other settings were tried"),
@@ -607,20 +622,29 @@ def _decide(noiser: Any, terms: Terms) -> Section:
     return Section("What you must decide", sentences=sentences)
 
 
+def _but(said: str, lines: Sequence[str]) -> list[str]:
+    """Return lines without those that have what stands on the first page."""
+    return [line for line in lines if said not in line]
+
+
 def _page_of(what: str, document: Any, why: str) -> list[Section]:
     """Return the page of a document, but for what is long: its own page has all of it."""
     if document is None:
         return [Section(what, sentences=[f"None was given: {why}."])]
     page = document._page()
-    said = [line for line in page.lines if line not in (OF_THE_AUDIT, OF_THE_PLAN)]
-    return [
-        Section(what, sentences=[page.headline, *said]),
-        *(
-            replace(part, title=f"{what}: {part.title.lower()}", cells=part.cells[:_MOST])
-            for part in page.sections
-            if not part.title.startswith(_TWICE)
-        ),
-    ]
+    said = _but(getattr(document, "promise", OF_THE_PLAN), page.lines)
+    said = [line for line in said if line not in (OF_THE_AUDIT, OF_THE_PLAN)]
+    parts = [part for part in page.sections if not part.title.startswith(_TWICE)]
+    return [Section(what, sentences=[page.headline, *said]), *(_brief(what, p) for p in parts)]
+
+
+def _brief(what: str, part: Section) -> Section:
+    """Return a part of a page, with a table of few lines that says how many there are."""
+    note, lines = part.note, len(part.cells) - 1
+    if lines >= _MOST:
+        more = f"the first {_MOST - 1} of {lines} lines"
+        note = f"{note}; {more}" if note else more
+    return replace(part, title=f"{what}: {part.title.lower()}", note=note, cells=part.cells[:_MOST])
 
 
 def _all_settings(noiser: Any) -> Section:
@@ -644,6 +668,7 @@ def _at_once(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
     cells = [
         ["figure", "value", "beside it"],
         *_kept(certificate.utility),
+        *_distinct(certificate),
         _attack(attack),
         _task(audit),
     ]
@@ -667,14 +692,25 @@ def _kept(utility: Sequence[Any]) -> list[list[str]]:
     ]
 
 
+def _distinct(certificate: Any) -> list[list[str]]:
+    """Return how many different rows are released, where the certificate tells."""
+    typical = getattr(certificate, "prototypes", None)
+    if typical is None or typical.drawn is not None:  # whose columns are drawn one by one
+        return []
+    beside = f"at most, each typical of {typical.smallest} fitted rows or more"
+    if typical.strata is not None:
+        beside += "; beside known columns"
+    return [["Different rows", f"{typical.n_prototypes}", beside]]
+
+
 def _attack(attack: Any) -> list[str]:
     if attack is None:
         return [_FIGURE, "none tried", "pass audit= to measure it"]
     power = ""
     if math.isfinite(attack.findable):
-        power = f"; {attack.findable:.2f} would have been found"
-    beside = f"{attack.view}, proven shift of odds; allowed: {attack.allowed:g}{power}"
-    return [_FIGURE, f"{max(attack.low, 0.0):.2f}", beside]
+        power = f"; a shift of {times(attack.findable)} would have been found"
+    beside = f"odds surely shifted by {attack.view}; {times(attack.allowed)} allowed{power}"
+    return [_FIGURE, times(attack.low) if attack.low > 0.0 else "no shift", beside]
 
 
 def _task(audit: Any) -> list[str]:

@@ -247,6 +247,8 @@ def terms(facts: ExchangeFacts) -> Terms:
             about_insiders(facts.insiders),
         ),
         left_out=not_covered(facts),
+        whole="Who gets the whole file is covered, and may hold the list of its rows with their "
+        "secrets: the guarantee is about all released rows together.",
         again="these people once: keep this table, and do not exchange them again",
     )
 

@@ -204,12 +204,12 @@ def _fit(parser: argparse.ArgumentParser) -> None:
 
     Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write
     the release artifact: all that a release needs, without the distributions of the table. With
-    --mechanism microaggregation find typical rows and the channel between them; with --mechanism
-    swap solve who may exchange rows with whom.
+    --mechanism typical-rows find typical rows and the channel between them; with --mechanism swap
+    solve who may exchange rows with whom.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
       puffer fit adult.parquet release.json --settings release.toml
-      puffer fit adult.csv rows.json --mechanism microaggregation --sensitive sex
+      puffer fit adult.csv rows.json --mechanism typical-rows --sensitive sex
       puffer fit adult.csv swap.json --mechanism swap --sensitive sex --ids client
 
     Settings file (TOML), of which arguments win:
@@ -238,10 +238,15 @@ def _fit(parser: argparse.ArgumentParser) -> None:
         "save the whole noiser, too (joblib); it holds the table's distributions: keep it as safe"
     )
     parser.add_argument("--noiser", metavar="FILE", help=text)
-    text = "what changes the rows: noise, the default, microaggregation or swap"
-    parser.add_argument("--mechanism", choices=list(MECHANISMS), help=text)
+    text = "what changes the rows: noise, the default, typical-rows or swap"
+    parser.add_argument("--mechanism", type=_mechanism, choices=list(MECHANISMS), help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
+
+
+def _mechanism(text: str) -> str:
+    """Return a mechanism by its name, or by that of typical rows in earlier versions."""
+    return {"microaggregation": "typical-rows"}.get(text, text)
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
@@ -330,9 +335,12 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
     Show the report of a release artifact or a saved noiser for the person who signs the release:
     the guarantee in plain words, what is not guaranteed, settings, what survives of each column,
-    pairs of secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json).
+    pairs of secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json). With
+    --audit it attacks the release first, as `puffer audit` does, and with --plan it compares other
+    ways on the table, as `puffer plan` does; what either finds stands in the report.
 
       puffer report release.json
+      puffer report release.json --audit held_out.csv --task income --plan adult.csv
       puffer report release.json --out report.html --name clients --by "A. Clerk"
       puffer report release.json --kind external --out for_recipients.html
 
@@ -346,6 +354,13 @@ def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=kinds, default="internal", help=text)
     parser.add_argument("--name", metavar="NAME", help="of the data set")
     parser.add_argument("--by", default="", metavar="NAME", help="who makes the report")
+    text = "attack what is released of these rows, which were not in fit, with their secrets"
+    parser.add_argument("--audit", metavar="TABLE", help=text)
+    text = "compare other ways to release the columns of this table, with its secrets"
+    parser.add_argument("--plan", metavar="TABLE", help=text)
+    text = "a column of either that a model is to predict from released rows"
+    parser.add_argument("--task", metavar="NAME", help=text)
+    _shared(parser)
     _out(parser)
 
 
@@ -458,7 +473,7 @@ NAMES = {"sensitive", "public", "known", "joined", "groups", "ids"}
 #: What `puffer fit` may fit, and the section of its settings, by the mechanism.
 MECHANISMS = {
     "noise": ("PufferfishNoiser", "noiser"),
-    "microaggregation": ("PufferfishMicroaggregator", "microaggregator"),
+    "typical-rows": ("PufferfishMicroaggregator", "microaggregator"),
     "swap": ("PufferfishSwap", "swap"),
 }
 

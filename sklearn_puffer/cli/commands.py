@@ -151,12 +151,52 @@ def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str,
 
 
 def report(args: Any) -> int:
-    """Show the report of a release, or write it; the status says whether its certificate holds."""
+    """Show the report of a release, or write it; the status says whether all of it is well."""
     check_out(args)
-    noiser = fitted(args.artifact)
-    document = sklearn_puffer.report(noiser, kind=args.kind, name=args.name, by=args.by)
+    settings = read_settings(args.settings)
+    if args.kind == "external" and (args.audit or args.plan):
+        raise ValueError("--audit and --plan are for who signs; leave them out for recipients.")
+    noiser, layout = fitted(args.artifact), layout_of(settings["table"], args)
+    found = None if args.audit is None else _attacked(noiser, args, layout)
+    others = None if args.plan is None else _compared(noiser, args, layout, settings)
+    about = {"kind": args.kind, "name": args.name, "by": args.by}
+    document = sklearn_puffer.report(noiser, found, others, **about)
     show(document, args)
-    return FINE if document.holds else NO_PROMISE
+    well = document.holds and not (found is not None and found.findings)
+    return FINE if well else NO_PROMISE
+
+
+def _attacked(noiser: TableRelease, args: Any, layout: CsvLayout) -> Any:
+    check_holds(noiser)
+    rows = _rows_of(args.audit, layout, noiser)
+    return sklearn_puffer.audit(noiser, rows, task=args.task, verbose=1)
+
+
+def _compared(noiser: TableRelease, args: Any, layout: CsvLayout, settings: Any) -> Any:
+    """Return a plan of the columns that are released; those settings that are given win."""
+    fitted, terms = noiser._fitted, noiser._fitted.mechanism.terms(noiser)
+    known = list(terms.known or ())
+    names = [column.name for column in fitted.mechanism.released_columns]
+    asked = {
+        "sensitive": list(fitted.rules.sensitive),
+        "public": [name for name in names if name not in (*known, *fitted.rules.sensitive)],
+        "known": known or None,
+        "ids": list(terms.ids) or None,
+        "epsilon": noiser.certificate_.epsilon,
+        "task": args.task,
+        "verbose": 1,
+    }
+    return sklearn_puffer.plan(_whole(args.plan, layout), **{**asked, **_fixed(settings)})
+
+
+def _fixed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of all estimators in a settings file."""
+    return {name: value for _, one in MECHANISMS.values() for name, value in settings[one].items()}
+
+
+def _whole(path: str, layout: CsvLayout) -> Any:
+    file = TableFile(path, layout)
+    return file.stream(file.found_types()).whole()
 
 
 def check_out(args: Any) -> None:
@@ -171,7 +211,9 @@ def check_out(args: Any) -> None:
         return
     if Path(args.out).suffix.lower() not in WAYS:
         raise ValueError(f"--out is {args.out!r}, and must end in .txt, .html, .md or .json.")
-    read = [getattr(args, name, None) for name in ("artifact", "table", "settings")]
+    read = [
+        getattr(args, name, None) for name in ("artifact", "table", "settings", "audit", "plan")
+    ]
     if Path(args.out).resolve() in [Path(name).resolve() for name in read if name is not None]:
         raise ValueError(f"--out is {args.out!r}, which is read; choose another name.")
     check_free(Path(args.out), force=args.force)
@@ -210,12 +252,11 @@ def plan(args: Any) -> None:
     """Compare estimators; each takes those settings of a settings file that it has."""
     check_out(args)
     settings = read_settings(args.settings)
-    fixed = {name: value for _, one in MECHANISMS.values() for name, value in settings[one].items()}
-    how = unlisted(merged(fixed, args, parameters_of("plan"), PREFIX))
+    how = unlisted(merged(_fixed(settings), args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
-    file = TableFile(args.table, layout_of(settings["table"], args))
-    show(sklearn_puffer.plan(file.stream(file.found_types()).whole(), **how), args)
+    table = _whole(args.table, layout_of(settings["table"], args))
+    show(sklearn_puffer.plan(table, **how), args)
 
 
 def audit(args: Any) -> int:
