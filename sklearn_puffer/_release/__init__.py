@@ -98,6 +98,7 @@ from sklearn_puffer._release.parameters import (
     secret_of,
 )
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
+from sklearn_puffer._release.read_release import PufferfishRelease
 from sklearn_puffer._release.rows import (
     CountedTable,
     FitRows,
@@ -122,4 +123,4 @@ from sklearn_puffer._release.store import (
     growing_file,
     write_new,
 )
-from sklearn_puffer._release.table_release import PufferfishRelease, TableRelease
+from sklearn_puffer._release.table_release import TableRelease

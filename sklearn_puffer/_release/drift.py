@@ -56,11 +56,11 @@ from sklearn_puffer._base import (
     brief,
     check_choice,
     counted,
-    listed,
     plain_record,
     shown,
 )
 from sklearn_puffer._release.certificate import NO_PRIOR
+from sklearn_puffer._release.rows import check_named
 from sklearn_puffer._tables import (
     AnyTable,
     Column,
@@ -724,12 +724,7 @@ def _table(X: Any, names: Sequence[Name]) -> AnyTable:
     else:
         X = readable(X, "table")
         table = frame_table(X, "table") if is_frame(X) else array_table(_matrix(X))
-    absent = [name for name in names if name not in table.names]
-    if absent:
-        raise ValueError(
-            f"table lacks column {listed(absent, len(absent))}, which fit released; columns are "
-            f"found by name, and those of table are {listed(list(table.names), 10)}."
-        )
+    check_named("table", table.names, names)
     if not table.n_rows:
         raise ValueError("table has 0 rows; give at least one.")
     return table

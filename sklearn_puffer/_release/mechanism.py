@@ -29,7 +29,7 @@ from sklearn_puffer._release.composition import rule_from_dict
 from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
-from sklearn_puffer._release.rows import UNCOVERED, RowOrder
+from sklearn_puffer._release.rows import UNCOVERED, RowOrder, check_named
 from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values, way_to_rows
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
@@ -78,12 +78,7 @@ class TableRules:
                 f"{listed(list(names))}, which may stand for others; pass X.to_numpy() with "
                 "the columns of fit in their order, or fit on a DataFrame."
             )
-        absent = [name for name in self.order if name not in names]
-        if absent:
-            raise ValueError(
-                f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
-                f"found by name, and those of X are {listed(list(names), 10)}."
-            )
+        check_named("X", names, self.order)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from sklearn_puffer._release.keyed_rows import (
 )
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
 from sklearn_puffer._release.parameters import check_unknown
-from sklearn_puffer._release.rows import check_rows
+from sklearn_puffer._release.rows import check_named, check_rows
 from sklearn_puffer._tables import (
     CHANGED,
     Name,
@@ -254,17 +254,12 @@ def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | Non
 
 def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> list[str]:
     """Return the columns that are read: the released columns and the ids."""
-    absent = [name for name in rules.order if name not in stream.names]
-    if absent and rules.named:
-        raise ValueError(
-            f"batches lacks column {listed(absent, len(absent))}, which fit released; columns are "
-            f"found by name, and those of batches are {listed(list(stream.names), 10)}."
-        )
     if not rules.named:
         raise ValueError(
             f"fit saw {len(rules.names)} columns without names, and those of batches may stand "
             "for others; fit on a DataFrame."
         )
+    check_named("batches", stream.names, rules.order)
     names = [str(name) for name in rules.order]
     more = [] if keying is None or keying.row_id in names else [keying.row_id]
     return [*names, *more]

@@ -165,6 +165,16 @@ def distinct_rows(table: LazyTable, names: Sequence[Name]) -> CountedTable:
     return CountedTable(_Distinct(table.names, len(counts), columns), counts)
 
 
+def check_named(what: str, names: Sequence[Name], wanted: Sequence[Name]) -> None:
+    """Refuse a table in which a released column cannot be found by its name."""
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise ValueError(
+            f"{what} lacks column {listed(absent, len(absent))}, which fit released; columns are "
+            f"found by name, and those of {what} are {listed(list(names), 10)}."
+        )
+
+
 def check_size(count: int, least: int, what: str) -> None:
     """Refuse a table of fewer rows or columns than anything is learnt from."""
     if count < least:
