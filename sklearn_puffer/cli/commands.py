@@ -37,7 +37,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._review import WAYS
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
-from sklearn_puffer.cli.arguments import (
+from sklearn_puffer.cli.settings import (
     FINE,
     MECHANISMS,
     NO_PROMISE,
