@@ -28,7 +28,6 @@ from sklearn_puffer.displays import (
     LossDisplay,
     MovesDisplay,
     PrototypeDisplay,
-    PrototypesTriedDisplay,
     ReleaseDisplay,
     SpendDisplay,
     TradeoffDisplay,
@@ -355,7 +354,6 @@ MAKERS = {
     TradeoffDisplay: ("from_audits", 1),
     SpendDisplay: ("from_ledger", 1),
     PrototypeDisplay: ("from_microaggregator", 1),
-    PrototypesTriedDisplay: ("from_microaggregator", 1),
 }
 
 

@@ -7,7 +7,6 @@ from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDi
 from sklearn_puffer.displays.reviews import (
     AuditDisplay,
     PrototypeDisplay,
-    PrototypesTriedDisplay,
     SpendDisplay,
     TradeoffDisplay,
     UtilityDisplay,
@@ -18,7 +17,6 @@ __all__ = [
     "LossDisplay",
     "MovesDisplay",
     "PrototypeDisplay",
-    "PrototypesTriedDisplay",
     "ReleaseDisplay",
     "SpendDisplay",
     "TradeoffDisplay",
