@@ -40,7 +40,6 @@ from sklearn_puffer._microaggregator.coordinates import (
     Sample,
 )
 from sklearn_puffer._microaggregator.drawn import DrawnCounts, fitted_row_loss, learnt_bins
-from sklearn_puffer._microaggregator.lazy import read_lazily
 from sklearn_puffer._microaggregator.program import (
     Bounded,
     ChannelProblem,
@@ -50,7 +49,13 @@ from sklearn_puffer._microaggregator.program import (
     whole_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes, with_scores
-from sklearn_puffer._microaggregator.reading import Batch, Settings, TableRead, read_table
+from sklearn_puffer._microaggregator.reading import (
+    Batch,
+    Settings,
+    TableRead,
+    read_lazily,
+    read_table,
+)
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
 from sklearn_puffer._noise import IntegerRows
