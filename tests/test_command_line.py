@@ -593,12 +593,12 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["audit", "r.json", "in.csv", "--peer", "p=semicolons.csv"], "separated by ';'"),
         (["audit", "r.json", "in.csv", "--level", "2"], "level must lie between 0 and 1, got 2"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
-        (["audit", "r.json", "few.csv"], "too few rows for 8 tests at level=0.05: of column"),
+        (["audit", "r.json", "few.csv"], "table has too few rows to audit: of column"),
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
     Path("semicolons.csv").write_text("loan;cars\nno;1\nyes;2\n")
-    Path("few.csv").write_text("\n".join(Path("in.csv").read_text().splitlines()[:30]))
+    Path("few.csv").write_text("\n".join(Path("in.csv").read_text().splitlines()[:12]))
     Path("tabs.csv").write_text("loan\tcars\nno\t1\nyes\t2\n")
     Path("bad.json").write_text("{}")
     Path("bad.parquet").write_bytes(b"PAR1 no")

@@ -32,19 +32,17 @@ from sklearn_puffer._release import (
     group_codes,
 )
 from sklearn_puffer._review.exact_tests import (
-    CHOOSE,
     TRAIN,
     Attack,
     Budget,
-    Counts,
     Field,
     Question,
     Reader,
     RowSplit,
-    attacks_of,
+    claims_of,
     corrected,
-    p_value,
-    rows_needed,
+    judged,
+    shares,
 )
 from sklearn_puffer._review.findings import (
     CONTROL,
@@ -111,6 +109,7 @@ def audit(
     the event that tells most (what he claims above a threshold, in a bin, in a group of rows that
     look alike) is chosen on a fifth of the rows, and judged on the rest by their true secrets:
     within the event the odds of two secrets may differ from the base odds by e^epsilon at most.
+    Of fewer than 1,000 rows two fifths train and choose, each read by a model of the others.
 
     Parameters
     ----------
@@ -161,7 +160,7 @@ def audit(
     ------
     TypeError, ValueError
         Naming the argument, its value and the way out; of rows that `transform` refuses; and if
-        too few rows have the secrets for any attack to exceed the guarantee.
+        fewer than five rows of a secret are there to learn from.
     UncertifiedError
         If the certificate does not hold.
 
@@ -171,8 +170,10 @@ def audit(
     (or, of a swap, people are exchangeable within strata), and the release keeps its guarantee,
     there is a finding with a chance of ``level`` at most, whatever the readers do: the p-value
     holds at any number of rows, and those of all readers, pairs and directions are corrected
-    together (S. Holm, 1979). `sklearn_puffer._review.exact_tests` has the proof. Intervals are
-    those of C. Clopper and E. Pearson (1934); the area under the ROC curve has W. Hoeffding's
+    together (S. Holm, 1979): half the level is for the claim of each reader that looked best
+    before it was judged, and half for all alike. A tenth of each share is for base odds that are
+    larger than they are taken to be. `sklearn_puffer._review.exact_tests` has the proof. Intervals
+    are those of C. Clopper and E. Pearson (1934); the area under the ROC curve has W. Hoeffding's
     interval (1963, section 5) for two samples. Each misses with a chance of ``level`` at most by
     itself, not all together.
 
@@ -232,22 +233,19 @@ def audit(
         audited = replace(audited, task=None if work is None else work.of(rows))
         hidden = [replace(secret, codes=secret.codes[rows]) for secret in secrets]
         done()
+        asked, few = _asked(audited, hidden)
         readings = [_Reading.of(audited, secret, chosen) for secret in hidden]
-        fields, few = _fields(audited, readings, float(level), chosen)
+        fields = _fields(audited, readings, asked, float(level))
         done()
-        attacks = corrected([a for r, f in zip(readings, fields, strict=True) for a in r.found(f)])
-        control = corrected(
-            [a for r, f in zip(readings, fields, strict=True) for a in r.control(f, chosen)]
-        )
+        both = list(zip(readings, fields, strict=True))
+        attacks = _judged([(r.covered, field) for r, field in both])
+        control = _judged([([r.control(chosen)], field) for r, field in both])
         done()
-        further = [
-            attack
-            for reading, field in zip(readings, fields, strict=True)
-            for attack in reading.further(field, chosen, repeats)
-        ]
+        further = _judged([(r.further(chosen, repeats), field) for r, field in both])
         done()
-        fitted = estimator.certificate_.fitted is not None
-        drift = estimator.certificate_.check(frame) if fitted else None
+        drift = None
+        if estimator.certificate_.fitted is not None:
+            drift = estimator.certificate_.check(frame)
         survived = audited.survived(audited.release.before, audited.release.after)
         beside_ours = [
             _peer(audited, readings, fields, chosen, name, peer.iloc[rows])
@@ -269,7 +267,7 @@ def audit(
         survived=tuple(survived),
         peers=tuple(beside_ours),
         drifted=drift is not None and drift.drifted,
-        fitted=drift is not None and _rows_of_fit(drift),
+        fitted=_rows_of_fit(drift) if drift is not None else _counted_alike(estimator, frame),
         untested=pair_names(few),
         knows=tuple(dict(pair for reading in readings for pair in reading.names).items()),
         released_by=estimator.certificate_.released_by,
@@ -308,7 +306,7 @@ class _Audited:
         if column is not None:
             groups = Groups.of(group_codes(frame_table(frame), column))
             units = RowSplit.of(len(groups), seed)
-            parts = RowSplit(*map(groups.rows, units.all))
+            parts = RowSplit(*map(groups.rows, (units.train, units.choose, units.test)))
         released, released_with = _release(estimator, frame, beside, parts)
         names = [name for name in released.columns if name in columns]
         certificate = estimator.certificate_
@@ -385,7 +383,7 @@ def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[
             warnings.simplefilter("ignore", PufferfishWarning)
             return own.transform(frame, on_drift="ignore"), own
     pieces = []
-    for rows in (np.sort(np.append(parts.train, parts.choose)), np.sort(parts.test)):
+    for rows in (parts.shown, np.sort(parts.test)):
         own = copy.copy(estimator)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PufferfishWarning)
@@ -441,25 +439,20 @@ class _Reading:
         return cls(audited, secret, codes, every, [(r.name, r.knows) for r in every])
 
     @property
-    def n_ways(self) -> int:
-        """How many ways there are to read rows whose guarantee is tested."""
-        return sum(len(reader.claims) for reader in self.readers if reader.budget is not None)
+    def covered(self) -> list[Reader]:
+        """The readers whom the guarantee covers."""
+        return [reader for reader in self.readers if reader.budget is not None]
 
-    def found(self, field: Field) -> list[Attack]:
-        """Return what covered readers find out."""
-        every = [r for r in self.readers if r.budget is not None]
-        return [attack for reader in every for attack in attacks_of(reader, field)]
-
-    def control(self, field: Field, attackers: Mapping[str, Any]) -> list[Attack]:
-        """Return what fresh models find out of the rows as they are."""
+    def control(self, attackers: Mapping[str, Any]) -> Reader:
+        """Return fresh models of the rows as they are."""
         release = self.audited.seen
         if self.audited.groups is not None:
             attackers = dict(list(attackers.items())[:1])
         reader = fresh(release, self.secret, self.codes, attackers, release.before)
-        return attacks_of(replace(reader, name=CONTROL), field)
+        return replace(reader, name=CONTROL)
 
-    def further(self, field: Field, attackers: Mapping[str, Any], repeats: int) -> list[Attack]:
-        """Return what readers find out whom the guarantee does not cover."""
+    def further(self, attackers: Mapping[str, Any], repeats: int) -> list[Reader]:
+        """Return the readers whom the guarantee does not cover."""
         release, secret, codes = self.audited.seen, self.secret, self.codes
         every = [reader for reader in self.readers if reader.budget is None]
         label = _label_of(self.audited)
@@ -470,7 +463,24 @@ class _Reading:
             seen_rows = averaged([release.after, *more])
             every.append(averaging(release, secret, codes, seen_rows, repeats, attackers))
         self.names.extend((reader.name, reader.knows) for reader in every)
-        return [attack for reader in every for attack in attacks_of(reader, field)]
+        return every
+
+
+def _judged(asked: Sequence[tuple[Sequence[Reader], Field]]) -> list[Attack]:
+    """Return what readers find out, by the field of each, with p-values over all of it."""
+    tests = sum(len(r.claims) * len(field.questions) for readers, field in asked for r in readers)
+    names = {reader.name for readers, _ in asked for reader in readers}
+    claims = [
+        (claim, field)
+        for readers, field in asked
+        for reader in readers
+        for claim in claims_of(reader, field)
+    ]
+    weights = shares([claim for claim, _ in claims], tests, len(names))
+    attacks = [
+        judged(claim, field, share) for (claim, field), share in zip(claims, weights, strict=True)
+    ]
+    return corrected(attacks, weights)
 
 
 def _label_of(audited: _Audited) -> tuple[Name, Array] | None:
@@ -503,58 +513,73 @@ def _peer(
         reader = replace(reader, name=f"peer: {name}")
         attacks += [
             replace(attack, p=none, p_all=none, certified=none, findable=none)
-            for attack in attacks_of(reader, asked)
+            for attack in _judged([([reader], asked)])
         ]
     survived = audited.survived(audited.release.before, after)
     return Peer(name, tuple(attacks), tuple(survived))
 
 
-_Few = tuple[Name, Any, Any, int, int]
+_Few = tuple[Name, Any, Any, int]
+
+
+def _asked(
+    audited: _Audited, secrets: Sequence[Secrets]
+) -> tuple[list[list[Question]], list[_Few]]:
+    """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
+    pairs, asked, few = pairs_of(audited.release.estimator), [], []
+    for secret in secrets:
+        every = list(_questions(secret, pairs[secret.name]))
+        rows = [_rows_to_learn(audited, secret, question) for question in every]
+        asked.append([q for q, n in zip(every, rows, strict=True) if n >= LEAST])
+        few += [
+            (q.sensitive, q.secret, q.against, n)
+            for q, n in list(zip(every, rows, strict=True))[::2]
+            if n < LEAST
+        ]
+    if not any(asked):
+        raise ValueError(_too_few(few))
+    return asked, few
 
 
 def _fields(
-    audited: _Audited, readings: Sequence[_Reading], level: float, attackers: Mapping[str, Any]
-) -> tuple[list[Field], list[_Few]]:
-    """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
-    release, parts = audited.release, audited.release.parts
-    pairs = pairs_of(release.estimator)
-    tests = 2 * sum(reading.n_ways * len(pairs[reading.secret.name]) for reading in readings)
-    strata, fields, few = audited.strata(), [], []
-    for reading in readings:
-        name, codes, questions = reading.secret.name, reading.codes, []
-        for question in _questions(reading.secret, pairs[name]):
-            n, m = (_usable(parts, codes, code) for code in (question.i, question.j))
-            if min(n, m) > 0 and _enough(audited, codes, question, n, m, level / tests):
-                questions.append(question)
-            elif question.secret == pairs[name][0][0] or question.i < question.j:
-                few.append((name, question.secret, question.against, n, m))
-        certified = _certified(release.estimator.certificate_.pairs, name)
-        field = Field(codes, parts, questions, certified, level, tests, strata, release.exchanged)
-        certificate, budget = release.estimator.certificate_, release.budget
-        if certificate.holds and budget.alpha is None and not budget.delta:
-            field = replace(field, epsilon=budget.epsilon)
-        fields.append(field)
-    if not any(field.questions for field in fields):
-        needed = rows_needed(release.budget, level / tests, known=release.exchanged)
-        raise ValueError(_too_few(few, needed, tests, level))
-    return fields, few
+    audited: _Audited,
+    readings: Sequence[_Reading],
+    asked: Sequence[Sequence[Question]],
+    level: float,
+) -> list[Field]:
+    """Return what all attacks on each sensitive column share."""
+    release, certificate = audited.release, audited.release.estimator.certificate_
+    ways = [sum(len(reader.claims) for reader in reading.covered) for reading in readings]
+    tests = sum(n * len(questions) for n, questions in zip(ways, asked, strict=True))
+    pure = certificate.holds and release.budget.alpha is None and not release.budget.delta
+    return [
+        Field(
+            reading.codes,
+            release.parts,
+            questions,
+            _certified(certificate.pairs, reading.secret.name),
+            level,
+            tests,
+            audited.strata(),
+            release.exchanged,
+            release.budget.epsilon if pure else math.inf,
+        )
+        for reading, questions in zip(readings, asked, strict=True)
+    ]
 
 
-def _enough(
-    audited: _Audited, codes: Array, question: Question, n: int, m: int, level: float
-) -> bool:
-    """Return whether there are rows enough for an attack that is always right to be significant."""
-    budget = audited.release.budget
-    whole = (int((codes == question.i).sum()), int((codes == question.j).sum()))
-    known = audited.release.exchanged
-    counts = Counts(n, m, None if known else whole, float(budget.tilted(n / (n + m))))
-    return p_value(budget, n, 0, counts) <= level
+LEAST = 5
+"""Rows of a secret to learn from, and to choose events by, below which it is not told."""
 
 
-def _usable(parts: RowSplit, codes: Array, code: int) -> int:
-    """Return the number of test rows of a secret; 0 if it has none to learn from."""
-    counts = [int((codes[rows] == code).sum()) for rows in parts.all]
-    return counts[-1] if min(counts) > 0 else 0
+def _rows_to_learn(audited: _Audited, secret: Secrets, question: Question) -> int:
+    """Return how many rows of the rarer secret readers learn from, or choose events by."""
+    codes, parts = audited.codes(secret), audited.release.parts
+    return min(
+        int((codes[rows] == code).sum())
+        for rows in (parts.train, parts.choose)
+        for code in (question.i, question.j)
+    )
 
 
 def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
@@ -574,14 +599,12 @@ def _certified(pairs: Sequence[Any], name: Name) -> dict[tuple[Any, Any], float]
     return losses
 
 
-def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
-    name, a, b, n, m = max(few, key=lambda pair: min(pair[3:]))
-    rows = math.ceil(needed / (1.0 - TRAIN - CHOOSE)) + 1
+def _too_few(few: Sequence[_Few]) -> str:
+    name, a, b, n = max(few, key=lambda pair: pair[-1])
     return (
-        f"table has too few rows for {tests} tests at level={level:g}: of column {quoted(name)} "
-        f"{listed([a, b])} have {n} and {m} test rows, and even an attack that is always right "
-        f"needs {needed} of each; give some {rows:,} rows of each, fewer attackers, or a larger "
-        "level."
+        f"table has too few rows to audit: of column {quoted(name)} {listed([a, b])} have {n} "
+        f"rows to learn from, where {LEAST} of each are needed; give some "
+        f"{math.ceil(LEAST / TRAIN) + LEAST} rows of each."
     )
 
 
@@ -589,6 +612,17 @@ def _rows_of_fit(drift: Any) -> bool:
     """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
     same = all(column.distance <= _ROUNDED for column in drift.columns)
     return bool(same and drift.n_rows == drift.n_fitted)
+
+
+def _counted_alike(estimator: Any, frame: Any) -> bool:
+    """Return whether each typical row is nearest to as many rows as in `fit`, where that is had."""
+    counts, assign = (getattr(estimator, name, None) for name in ("counts_", "assign"))
+    if counts is None or assign is None:
+        return False
+    if counts.columns.nlevels > 1:
+        counts = counts[counts.columns[0][0]]
+    of_fit = counts.sum(axis=1).groupby(level=-1).sum()
+    return bool((np.bincount(assign(frame), minlength=len(of_fit)) == of_fit.to_numpy()).all())
 
 
 def _notes(audited: _Audited, estimator: Any) -> list[str]:

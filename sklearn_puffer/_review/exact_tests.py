@@ -8,13 +8,14 @@ times its base odds, so that k of k + h is held against a binomial distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincc, betaincinv, expit, logit
+from scipy.optimize import bisect
+from scipy.special import expit, logit
+from scipy.stats import beta, binom
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import shuffle
 
@@ -22,6 +23,8 @@ from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._tables import Name
 
 TRAIN, CHOOSE = 0.4, 0.2
+SMALL, FOLDS = 1_000, 5
+"""Rows below which those that train also choose: each by a model of the other folds."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +35,35 @@ class RowSplit:
     choose: Array
     test: Array
 
-    @property
-    def all(self) -> tuple[Array, Array, Array]:
-        """All three of them."""
-        return self.train, self.choose, self.test
-
     @classmethod
     def of(cls, n_rows: int, seed: int) -> RowSplit:
-        """Return the parts of so many rows.
+        """Return the parts of so many rows; of few the same ones train and choose.
 
+        >>> parts = RowSplit.of(1000, 0)
+        >>> len(parts.train), len(parts.choose), len(parts.test)
+        (400, 200, 400)
         >>> parts = RowSplit.of(100, 0)
         >>> len(parts.train), len(parts.choose), len(parts.test)
-        (40, 20, 40)
+        (40, 40, 60)
         """
         rows = shuffle(np.arange(n_rows), random_state=seed)
-        ends = [int(TRAIN * n_rows), int(TRAIN * n_rows) + int(CHOOSE * n_rows)]
-        return cls(*np.split(rows, ends))
+        train, rest = np.split(rows, [int(TRAIN * n_rows)])
+        if n_rows < SMALL:
+            return cls(train, train, rest)
+        return cls(train, *np.split(rest, [int(CHOOSE * n_rows)]))
+
+    @property
+    def shown(self) -> Array:
+        """The rows whose secrets readers are shown: those that train and choose."""
+        return np.union1d(self.train, self.choose)
+
+    @property
+    def rounds(self) -> list[tuple[Array, Array]]:
+        """Which rows are learnt from, and which a model of them reads."""
+        if len(self.choose) != len(self.train) or (self.choose != self.train).any():
+            return [(self.train, np.concatenate([self.choose, self.test]))]
+        folds = np.array_split(self.train, FOLDS)
+        return [(self.train, self.test), *((np.setdiff1d(self.train, f), f) for f in folds)]
 
 
 def twice_below(x: FloatArray, y: FloatArray) -> Array:
@@ -56,10 +72,9 @@ def twice_below(x: FloatArray, y: FloatArray) -> Array:
     return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
 
 
-_STEPS = 60
 _FINE = 20_001
-_KEPT = 4096
 _SPARED = 1e-9
+_NEAR = 1e-12
 POWER = 0.8
 """The chance with which a loss must be found to be called findable."""
 
@@ -90,27 +105,17 @@ class Budget:
         part = np.maximum(np.asarray(p) - self.delta, 0.0) / self._kept
         return self._kept * part ** (1.0 / self._power) * math.exp(-self.epsilon)
 
-    def tilted(self, prior: Any) -> Any:
-        """Return the largest chance of a secret given a release, delta aside."""
-        return expit(logit(prior) + self.epsilon)
-
     def spared(self, n: int) -> int:
         """Return of how many of n rows delta may tell everything, but for a chance of 1e-9."""
-        k = 0
-        while self.delta > 0.0 and at_least(k + 1, n, self.delta) > _SPARED:
-            k += 1
-        return k
+        return int(binom.isf(_SPARED, n, self.delta)) if self.delta else 0
 
     def auc(self) -> float:
         """Return the largest area under a ROC curve: of (epsilon, delta) in closed form."""
         if self.alpha is None:
             return 1.0 - (1.0 - self.delta) ** 2 / (1.0 + math.exp(self.epsilon))
-        return float(self._curve()[1:].mean())  # it increases, so right ends are above it
-
-    def _curve(self) -> FloatArray:
         grid = np.linspace(0.0, 1.0, _FINE)
-        curve: FloatArray = np.minimum(self.most(grid), 1.0 - self.least(1.0 - grid))
-        return curve
+        curve = np.minimum(self.most(grid), 1.0 - self.least(1.0 - grid))
+        return float(curve[1:].mean())  # it increases, so right ends are above it
 
     @property
     def _kept(self) -> float:
@@ -127,32 +132,9 @@ class Budget:
         return np.exp(np.minimum(self._power * log, 1.0))
 
 
-def at_least(k: Any, n: Any, p: Any) -> Any:
-    """Return the chance that k or more of n rows are in an event of chance p.
-
-    >>> round(float(at_least(2, 2, 0.5)), 3)
-    0.25
-    """
-    k = np.asarray(k)
-    inside = betainc(np.maximum(k, 1), np.maximum(n - k + 1, 1), p)
-    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, inside))
-
-
-def at_most(k: Any, n: Any, p: Any) -> Any:
-    """Return the chance that k or fewer of n rows are.
-
-    >>> round(float(at_most(0, 2, 0.5)), 3)
-    0.25
-    """
-    k = np.asarray(k)
-    inside = betaincc(np.maximum(k + 1, 1), np.maximum(n - k, 1), p)
-    return np.where(k >= n, 1.0, np.where(k < 0, 0.0, inside))
-
-
 def lower(k: Any, n: Any, alpha: float) -> Any:
     """Return the lower end of Clopper and Pearson's interval, which misses with chance alpha."""
-    k = np.asarray(k)
-    return np.where(k <= 0, 0.0, betaincinv(np.maximum(k, 1), np.maximum(n - k + 1, 1), alpha))
+    return np.nan_to_num(beta.ppf(alpha, k, np.asarray(n) - k + 1.0), nan=0.0)
 
 
 def upper(k: Any, n: Any, alpha: float) -> Any:
@@ -161,145 +143,98 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
     >>> round(float(upper(0, 10, 0.05)), 3)
     0.259
     """
-    k = np.asarray(k)
-    ends = betaincinv(np.maximum(k + 1, 1), np.maximum(n - k, 1), 1.0 - alpha)
-    return np.where(k >= n, 1.0, ends)
+    return np.nan_to_num(beta.isf(alpha, k + 1.0, np.asarray(n) - k), nan=1.0)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What is known of the rows that an event is judged on.
-
-    Attributes
-    ----------
-    n, m : int
-        Tested rows of the one secret and of the other.
-    whole : (int, int) or None
-        How many rows have either in all that the base odds are estimated from; None where these
-        odds are known.
-    base : float
-        The mean of the largest chances that are allowed to the rows of the event, where base odds
-        are known.
-    """
-
-    n: int
-    m: int
-    whole: tuple[int, int] | None = None
-    base: float = 0.0
-
-
-@lru_cache(maxsize=_KEPT)  # pairs of secrets often have as many rows as each other
-def p_value(guarantee: Budget, k: int, h: int, counts: Counts) -> float:
+def p_value(
+    guarantee: Budget, event: tuple[int, int], tested: tuple[int, int], most: float
+) -> float:
     r"""Return a p-value of "the guarantee is kept", which may be too large but never too small.
 
     Parameters
     ----------
     guarantee : Budget
-    k, h : int
-        Tested rows in the event, of either secret.
-    counts : Counts
+    event, tested : (int, int)
+        Rows of the one secret and of the other, in the event and in all.
+    most : float
+        The mean over the rows of the event of the largest chance that the guarantee leaves them to
+        have the first secret; of an order alpha it is not read.
 
     Notes
     -----
     *Formal guarantees.* Let rows and their secrets be independent draws of one distribution, and
     the tested ones chosen whatever they hold. Given the release, and the secrets of the rows that
     the event was chosen by, each tested row has the one secret by itself, at odds of at most
-    e^epsilon times q/(1 - q), q being the share of that secret among the two. For every q let A(q)
-    be the chance that k or more of the k + h rows in the event have it, of chance `Budget.tilted`,
-    which increases, and B(q) that so few or fewer of ``whole`` have it, which decreases. What is
-    returned is at least :math:`2 \min_q \max(A(q), B(q))`. At the true q* each q above has
-    :math:`A(q) \ge A(q^*)` and each q below :math:`B(q) \ge B(q^*)`, so that this is at least twice
-    the smaller of two p-values. With a delta both distributions are pure ones in all but a part
+    e^epsilon times its base odds. How many rows of the event have it is then a sum of independent
+    coins, whose upper tail beyond its mean and 1 is below that of the binomial distribution of the
+    same mean (W. Hoeffding, 1956). With a delta both distributions are pure ones in all but a part
     delta (P. Kairouz, S. Oh and P. Viswanath, 2015): `Budget.spared` rows, which may be of it, come
-    off k. Under an order alpha k of n rows and h of m are in the event with chances p and q, the
-    first at most `Budget.most` of the second, and both are compared in the same way.
+    off k.
 
     Where rows are exchanged, owners are uniform given the list of rows, and whole flows are drawn
     as randomised response given margins: the secrets of the holders are independent coins given how
     many have each secret. The number that falls into an event is then a sum of independent coins (a
-    stable polynomial: J. Borcea, P. Braenden and T. Liggett, 2009), whose upper tail beyond its
-    mean and 1 is below that of the binomial distribution of the same mean (W. Hoeffding, 1956).
-    Base odds are those of the released table, and known.
+    stable polynomial: J. Borcea, P. Braenden and T. Liggett, 2009), and the same bound holds.
+
+    Under an order alpha k of n rows and h of m are in the event with chances p and q, the first at
+    most `Budget.most` of the second. For every q let A(q) be the chance of k or more, which
+    increases, and B(q) that of h or fewer, which decreases; :math:`2 \min_q \max(A(q), B(q))` is
+    at least twice the smaller of two p-values.
 
     Examples
     --------
-    >>> counts = Counts(100, 100, (250, 250))
-    >>> p_value(Budget(1.0), 95, 5, counts) < 1e-4, p_value(Budget(1.0), 70, 30, counts)
-    (True, 1.0)
+    >>> most = 1.0 / (1.0 + math.exp(-1.0))  # even base odds
+    >>> p_value(Budget(1.0), (95, 5), (100, 100), most) < 1e-4
+    True
+    >>> p_value(Budget(1.0), (70, 30), (100, 100), most)
+    1.0
     """
+    (k, h), (n, m) = event, tested
     if guarantee.alpha is not None:
-        return _worst(
-            lambda q: at_least(k, counts.n, guarantee.most(q)), lambda q: at_most(h, counts.m, q)
-        )
-    spared = _SPARED * (guarantee.delta > 0.0)
-    events = k - guarantee.spared(counts.n + counts.m)
-    if counts.whole is None:
-        beyond = events >= (events + h) * counts.base + 1.0
-        return (
-            min(1.0, spared + float(at_least(events, events + h, counts.base))) if beyond else 1.0
-        )
-    first, total = counts.whole[0], sum(counts.whole)
-    worst = _worst(
-        lambda q: at_least(events, events + h, guarantee.tilted(q)),
-        lambda q: at_most(first, total, q),
-    )
-    return min(1.0, worst + spared)
+        return _two_samples(guarantee, event, tested)
+    k -= guarantee.spared(n + m)
+    if k < (k + h) * most + 1.0:
+        return 1.0
+    return min(1.0, float(binom.sf(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
 
 
-def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> float:
+def _two_samples(guarantee: Budget, event: tuple[int, int], tested: tuple[int, int]) -> float:
     """Return twice the least of the larger of two chances, no less than it is."""
-    low, high = 0.0, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if rising(middle) < falling(middle) else (low, middle)
-    return min(1.0, 2.0 * float(max(rising(high), falling(low))))
+    (k, h), (n, m) = event, tested
+
+    def rising(q: float) -> float:
+        return float(binom.sf(k - 1, n, guarantee.most(q)))
+
+    def falling(q: float) -> float:
+        return float(binom.cdf(h, m, q))
+
+    if k == 0 or h == m:
+        return 1.0
+    q = bisect(lambda q: rising(q) - falling(q), 0.0, 1.0, xtol=_NEAR)
+    return min(1.0, 2.0 * max(rising(min(q + _NEAR, 1.0)), falling(max(q - _NEAR, 0.0))))
 
 
-def rows_needed(guarantee: Budget, level: float, known: bool = False) -> int:
-    """Return of how many tested rows of each secret an attack that is always right is significant.
-
-    They are two fifths of all rows, unless base odds are known.
-
-    >>> rows_needed(Budget(1.0), 0.05)
-    18
-    """
-
-    def least(n: int) -> float:
-        whole = None if known else (round(2.5 * n),) * 2
-        return p_value(guarantee, n, 0, Counts(n, n, whole, float(guarantee.tilted(0.5))))
-
-    n = 1
-    while least(n) > level:
-        n *= 2
-        if n > 1 << 40:
-            return n
-    below = n // 2
-    while n - below > 1:
-        middle = (n + below) // 2
-        below, n = (below, middle) if least(middle) <= level else (middle, n)
-    return n
-
-
-@lru_cache(maxsize=_KEPT)
-def findable(guarantee: Budget, rows: int, counts: Counts, level: float, share: float) -> float:
+def findable(
+    guarantee: Budget, rows: int, tested: tuple[int, int], most: float, level: float, base: float
+) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
-    It is the loss of an event of so many tested rows that have one of the two secrets, of which a
-    ``share`` has the first by its base odds.
+    It is the loss of an event of so many tested rows that have one of the two secrets, of which the
+    first has by its base odds a share of ``base``.
 
-    >>> 1.0 < findable(Budget(1.0), 500, Counts(500, 500, (1250, 1250)), 0.05, 0.5) < 1.6
+    >>> 1.0 < findable(Budget(1.0), 500, (500, 500), 0.74, 0.05, 0.5) < 1.6
     True
     """
     low, high = 0, rows + 1  # the fewest rows of the first secret that are significant
     while high - low > 1:
         middle = (low + high) // 2
-        small = p_value(guarantee, middle, rows - middle, counts) <= level
+        small = p_value(guarantee, (middle, rows - middle), tested, most) <= level
         low, high = (low, middle) if small else (middle, high)
     if high > rows:
         return math.inf
     # the loss at which so many are as probable as asked for
-    chance = float(betaincinv(high, rows - high + 1, POWER))
-    return max(guarantee.epsilon, float(logit(chance) - logit(share)))
+    chance = float(beta.ppf(POWER, high, rows - high + 1))
+    return max(guarantee.epsilon, float(logit(chance) - logit(base)))
 
 
 _THRESHOLDS, _BINS, _WITHIN = 60, 10, 3
@@ -346,7 +281,8 @@ class Attack:
         where nothing is guaranteed to the reader, as is what is allowed.
     p_all : float
     findable : float
-        The smallest loss that this event would have shown with a chance of 80 %.
+        The power: the smallest loss that is found with a chance of 80 % of a reader who claims the
+        secret of as many tested rows as have it.
     """
 
     view: str
@@ -386,7 +322,7 @@ class Reader:
     cells : ndarray of int or None
         A number of each row, the same for rows that look alike to him; negative for none.
     among : ndarray of bool or None
-        The rows that he picks from.
+        The rows that he picks from; None for all.
     own : ndarray of int or None
         A secret of which each row has one person less: that of the reader himself.
     """
@@ -442,6 +378,11 @@ class Field:
             return reader.budget
         return replace(reader.budget, epsilon=reader.budget.epsilon * certified / self.epsilon)
 
+    def among(self, reader: Reader, question: Question) -> Array:
+        """Return the rows of a pair of secrets that a reader picks from."""
+        pair = np.isin(self.codes, (question.i, question.j))
+        return pair if reader.among is None else pair & reader.among
+
     @property
     def apart(self) -> bool:
         """Whether known columns tell something by themselves."""
@@ -451,24 +392,24 @@ class Field:
 
     @property
     def error(self) -> float:
-        """The chance that some base odds in strata are larger than they are taken to be."""
-        estimated = self.strata is not None and not self.exchanged
-        return 0.1 * self.level / self.tests if estimated else 0.0
+        """The chance that some base odds are larger than they are taken to be."""
+        return 0.0 if self.exchanged else 0.1 * self.level / self.tests
 
-    def base(
-        self, question: Question, among: Array, own: Array | None
-    ) -> tuple[FloatArray, FloatArray]:
+    def base(self, reader: Reader, question: Question) -> tuple[FloatArray, FloatArray]:
         """Return the base log odds at each row, and the largest ones that they are taken to be.
 
         NaN where only one of the two secrets occurs.
         """
+        among = np.ones(len(self.codes), dtype=bool)
+        if not self.exchanged:
+            among = self.among(reader, question)
         rows = np.zeros(len(self.codes), dtype=np.intp) if self.strata is None else self.strata
         n, m = (
             np.bincount(rows[among & (self.codes == code)], minlength=rows.max() + 1)[rows]
             for code in (question.i, question.j)
         )
-        if own is not None:
-            n, m = n - (own == question.i), m - (own == question.j)
+        if reader.own is not None:
+            n, m = n - (reader.own == question.i), m - (reader.own == question.j)
         alone = (n < 1) | (m < 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             base = np.where(alone, np.nan, np.log(n) - np.log(m))
@@ -478,77 +419,121 @@ class Field:
         return base, np.where(alone, np.nan, most)
 
 
-def attacks_of(reader: Reader, field: Field) -> list[Attack]:
-    """Return what a reader finds out about each pair in each direction, by each of his ways."""
-    return [
-        attack
-        for name, claims in reader.claims.items()
-        for question in field.questions
-        for attack in [_judged(reader, name, claims, field, question)]
-        if attack is not None
-    ]
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """An event in which a reader claims one secret against another; no tested row chose it.
+
+    Attributes
+    ----------
+    reader : Reader
+    way : str
+        How he reads rows.
+    question : Question
+    scores : ndarray
+        How much each row looks like the secret, to him.
+    base, most : ndarray
+        The base log odds at each row, and the largest ones that they are taken to be.
+    event : ndarray of bool
+    tested : ndarray of int
+        The rows by which he is judged.
+    worth : float
+        How much more than is allowed odds shift at least on the rows that chose the event.
+    """
+
+    reader: Reader
+    way: str
+    question: Question
+    scores: FloatArray
+    base: FloatArray
+    most: FloatArray
+    event: Array
+    tested: Array
+    worth: float
 
 
-def _judged(
-    reader: Reader, name: str, claims: FloatArray, field: Field, question: Question
-) -> Attack | None:
+def claims_of(reader: Reader, field: Field) -> Iterator[Claim]:
+    """Yield what a reader claims of each pair in each direction, in each of his ways."""
+    for way, claims in reader.claims.items():
+        for question in field.questions:
+            claim = _claim(reader, way, claims, field, question)
+            if claim is not None:
+                yield claim
+
+
+def _claim(
+    reader: Reader, way: str, claims: FloatArray, field: Field, question: Question
+) -> Claim | None:
     scores = claims[:, question.i] - claims[:, question.j]
-    first = field.codes == question.i
-    pair = first | (field.codes == question.j)
-    among = pair if reader.among is None else pair & reader.among
-    base, most = field.base(question, pair if field.exchanged else among, reader.own)
+    first, among = field.codes == question.i, field.among(reader, question)
+    base, most = field.base(reader, question)
     there = among & ~np.isnan(scores) & np.isfinite(base)
     choose, test = (part[there[part]] for part in (field.parts.choose, field.parts.test))
-    n, m = int(first[test].sum()), int((~first[test]).sum())
-    if min(n, m, int(first[choose].sum()), int((~first[choose]).sum())) == 0:
+    if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
         return None
-    found = _Found(scores, first, base, choose, field.level)
-    event = test[found.best(reader.cells)[test]]
+    event, shift = _Found(scores, first, base, choose, field.level).best(reader.cells)
+    budget = field.budget(reader, question)
+    worth = shift - (0.0 if budget is None else budget.epsilon)
+    return Claim(reader, way, question, scores, base, most, event, test, worth)
+
+
+def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
+    """Return the share of the level that each claim is tested at.
+
+    One half is for the claim of each reader that looks best on the rows that chose it, so that few
+    rows are enough for it; all tests have the other half alike. Tested rows have no say in it.
+    """
+    best: dict[str, int] = {}
+    for k, claim in enumerate(claims):
+        if claim.worth > claims[best.setdefault(claim.reader.name, k)].worth:
+            best[claim.reader.name] = k
+    return [0.5 / tests + 0.5 / readers * (k in best.values()) for k in range(len(claims))]
+
+
+def judged(claim: Claim, field: Field, share: float) -> Attack:
+    """Return what came of a claim on the tested rows, by their true secrets."""
+    question, test, first = claim.question, claim.tested, field.codes == claim.question.i
+    event = test[claim.event[test]]
     k, h = int(first[event].sum()), int((~first[event]).sum())
-    share = float(expit(base[event]).mean()) if len(event) else float(expit(base[test]).mean())
-    shift, low, high = _shift(k, k + h, share, field.level)
-    own, other = int((first & among).sum()), int((~first & among).sum())
-    whole = (own, other) if field.strata is None and not field.exchanged else None
+    n, m = int(first[test].sum()), int((~first[test]).sum())
+    base = float(expit(claim.base[event if len(event) else test]).mean())
+    shift, low, high = _shift(k, k + h, base, field.level)
     return Attack(
-        view=reader.name,
-        attacker=name,
+        view=claim.reader.name,
+        attacker=claim.way,
         sensitive=question.sensitive,
         secret=question.secret,
         against=question.against,
         n=n,
         n_against=m,
-        **_area(scores, test, first, field.level),
+        **_area(claim.scores, test, first, field.level),
         log_odds=shift,
         low=low,
         high=high,
         certified=field.certified.get((question.secret, question.against), math.nan),
         share=len(event) / len(test),
-        **_held(field.budget(reader, question), field, (k, h), (n, m), most[event], whole, share),
+        **_held(field, claim, (k, h), (n, m), share),
     )
 
 
 def _held(
-    budget: Budget | None,
-    field: Field,
-    event: tuple[int, int],
-    tested: tuple[int, int],
-    base: FloatArray,
-    whole: tuple[int, int] | None,
-    share: float,
+    field: Field, claim: Claim, event: tuple[int, int], tested: tuple[int, int], share: float
 ) -> dict[str, float]:
     """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed."""
+    budget = field.budget(claim.reader, claim.question)
     if budget is None:
-        names = ("auc_allowed", "allowed", "p", "findable")
-        return dict.fromkeys(names, math.nan)
-    largest = float(expit(base + budget.epsilon).mean()) if len(base) else 1.0
-    counts = Counts(*tested, whole, largest if whole is None else 0.0)
-    corrected_level = field.level / field.tests - field.error
+        return dict.fromkeys(("auc_allowed", "allowed", "p", "findable"), math.nan)
+
+    def most(rows: Array) -> float:
+        return float(expit(claim.most[rows] + budget.epsilon).mean()) if len(rows) else 1.0
+
+    rows, test = claim.tested[claim.event[claim.tested]], claim.tested
+    base, level = float(expit(claim.base[test]).mean()), field.level * share - field.error
     return {
         # known columns tell by themselves, and what they tell is no finding
         "auc_allowed": math.nan if field.apart else budget.auc(),
         "allowed": budget.epsilon,
-        "p": min(1.0, p_value(budget, *event, counts) + field.error),
-        "findable": findable(budget, sum(event), counts, corrected_level, share),
+        "p": min(1.0, p_value(budget, event, tested, most(rows)) + field.error),
+        "findable": findable(budget, tested[0], tested, most(test), level, base),
     }
 
 
@@ -568,10 +553,6 @@ def _area(scores: FloatArray, test: Array, first: Array, level: float) -> dict[s
     return {"auc": auc, "auc_low": max(0.0, auc - off), "auc_high": min(1.0, auc + off)}
 
 
-def _log_odds(n: int, m: int) -> float:
-    return math.log(n / m) if n and m else math.nan
-
-
 @dataclass(frozen=True, eq=False)
 class _Found:
     """What a reader sees on the rows that events are chosen by."""
@@ -582,15 +563,15 @@ class _Found:
     choose: Array
     level: float
 
-    def best(self, cells: Array | None) -> Array:
-        """Return the rows of the event whose odds are proven to be furthest from the base odds."""
+    def best(self, cells: Array | None) -> tuple[Array, float]:
+        """Return the event whose odds are proven to be furthest from the base odds, and how far."""
         best, value = np.ones(len(self.scores), dtype=bool), -math.inf
         for blocks, nested in self._partitions(cells):
             worth = self._worth(blocks, nested)
             at = int(np.argmax(worth))
             if worth[at] > value:
                 value, best = float(worth[at]), (blocks >= at) if nested else (blocks == at)
-        return best
+        return best, value
 
     def _partitions(self, cells: Array | None) -> Iterator[tuple[Array, bool]]:
         """Yield numbers of all rows, and whether an event is all from a number on."""
@@ -645,11 +626,17 @@ def _finite(scores: FloatArray) -> FloatArray:
     return np.clip(scores, -1e9, 1e9)
 
 
-def corrected(attacks: Sequence[Attack]) -> list[Attack]:
-    """Return the attacks with p-values over all of them (Holm's), so none is smaller by chance."""
-    order = sorted(range(len(attacks)), key=lambda k: attacks[k].p)
-    results, largest = list(attacks), 0.0
-    for rank, k in enumerate(order):
-        largest = max(largest, min(1.0, (len(attacks) - rank) * attacks[k].p))
+def corrected(attacks: Sequence[Attack], weights: Sequence[float]) -> list[Attack]:
+    """Return the attacks with p-values over all of them: S. Holm's of 1979, by shares of the level.
+
+    >>> one, two = (Attack(*"abcde", *[0.0] * 12, p=p, findable=0.0) for p in (0.01, 0.03))
+    >>> [round(attack.p_all, 9) for attack in corrected([one, two], [0.5, 0.5])]
+    [0.02, 0.03]
+    """
+    order = sorted(range(len(attacks)), key=lambda k: attacks[k].p / weights[k])
+    results, largest, left = list(attacks), 0.0, 1.0
+    for k in order:
+        largest = max(largest, min(1.0, attacks[k].p * left / weights[k]))
         results[k] = replace(attacks[k], p_all=largest)
+        left -= weights[k]
     return results

@@ -20,7 +20,6 @@ from sklearn_puffer._base import (
     jsonable,
     listed,
     quoted,
-    short_number,
     shown,
 )
 from sklearn_puffer._fits import learnable
@@ -28,6 +27,7 @@ from sklearn_puffer._review.exact_tests import POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
 from sklearn_puffer._review.readers import (
     encoder,
+    equal_rows,
     is_words,
 )
 from sklearn_puffer._tables import (
@@ -37,6 +37,7 @@ from sklearn_puffer._tables import (
 
 SCHEMA = "sklearn_puffer.audit/6"
 CONTROL = "no release"
+DISTINCT = "different rows"
 INTERNAL = (
     "This audit is computed from the raw rows, and its own releases of them were "
     "dropped: keep it where you keep the table, and do not release it."
@@ -65,13 +66,10 @@ class Finding:
     def __str__(self) -> str:
         attack = self.attack
         return (
-            f"{attack.view} ({attack.attacker}) finds {shown(attack.sensitive)} = "
-            f"{shown(attack.secret)} against {shown(attack.against)}: odds shift by "
-            f"{attack.log_odds:.2f} ({_ends(attack.low, attack.high)}), where "
-            f"{short_number(attack.allowed)} was "
-            f"guaranteed: p = {attack.p_all:.2g} over {self.n_tests} tests. Either the release "
-            "loses more than its certificate says, or these rows do not follow the distribution "
-            "that was fitted."
+            f"{attack.view} ({attack.attacker}) finds {_about(attack)} ({_ends(attack)}), where "
+            f"{times(attack.allowed)} were guaranteed: p = {attack.p_all:.2g} over {self.n_tests} "
+            "tests. Either the release loses more than its certificate says, or these rows do not "
+            "follow the distribution that was fitted."
         )
 
 
@@ -195,15 +193,15 @@ class Audit(Document):
 
     @property
     def readers(self) -> Any:
-        """A row for each reader: what he knows, what he reached, what is allowed, and the power.
+        """A row for each reader: what he reached (in nats), what is allowed, power, what he knows.
 
         Of each the attack with the smallest p-value, or where nothing is guaranteed to him the one
         whose shift of the odds is proven to be largest; ``allowed`` is NaN then.
         """
-        names = ["reader", "knows", "attacker", "secret", "against", "auc", "log_odds", "low"]
-        names += ["high", "allowed", "p_all", "findable"]
+        names = ["reader", "log_odds", "low", "high", "allowed", "findable", "p_all"]
+        names += ["attacker", "secret", "against", "auc", "knows"]
         records = [
-            (reader, knows, *(getattr(best, name) for name in names[2:]))
+            (reader, *(getattr(best, name) for name in names[1:-1]), knows)
             for reader, knows, best in self._by_reader()
         ]
         return records_frame(records, names)
@@ -228,7 +226,10 @@ class Audit(Document):
 
     @property
     def power(self) -> Any:
-        """What would have been found: for each attack the loss that has a chance of 80 %."""
+        """What would have been found with a chance of 80 %, in nats, of each attack.
+
+        That is, if the reader claims the secret of as many tested rows as have it.
+        """
         names = ["attacker", "sensitive", "secret", "against", "share", "allowed", "findable"]
         return records_frame([tuple(getattr(a, n) for n in names) for a in self.attacks], names)
 
@@ -288,25 +289,60 @@ class Audit(Document):
         return f"Audit{about}: no attack tells more than was guaranteed, as far as it can see."
 
     def _lines(self) -> list[str]:
-        part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
-        lines = [
+        return [
             f"Promised: {self.promise}",
-            f"{self.n_rows:,} rows{part} were released: attackers learnt from {self.n_train:,}, "
-            f"chose events on {self.n_choose:,}, and were judged on {self.n_test:,}. "
-            f"False alarms have a chance of {self.level:.0%} at most, over all "
-            f"{len(self.attacks)} tests, if rows are independent and the guarantee is kept.",
+            *self._most(),
+            *self._released(),
             *self._power_lines(),
             *self._about_rows(),
+            *self.notes,
+            INTERNAL,
         ]
-        return [*lines, *self.notes, INTERNAL]
+
+    def _most(self) -> list[str]:
+        """Return what the reader reached most surely whom the guarantee covers."""
+        if not self.attacks:
+            return []
+        best = min(self.attacks, key=_order)
+        power = "no shift, however large, would have been found"
+        if math.isfinite(best.findable):
+            power = f"a shift of {times(best.findable)} would have been found"
+        chance = best.log_odds > best.allowed and not self.findings
+        return [
+            f"Most surely reached: {best.view} ({best.attacker}) claims {_about(best)} "
+            f"({_ends(best)}{', which chance explains' * chance}); allowed are "
+            f"{times(best.allowed)}; {power}."
+        ]
+
+    def _released(self) -> list[str]:
+        """Return how many rows were released, how many are different, and who saw which."""
+        part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
+        lines = [
+            f"Released: {self.n_rows:,} rows{part}, {f.after:,.0f} of them different "
+            f"({f.before:,.0f} before)."
+            for f in self.survived
+            if f.what == DISTINCT
+        ] or [f"Released: {self.n_rows:,} rows{part}."]
+        folds = self.n_train + self.n_choose + self.n_test > self.n_rows
+        chose = "the same ones, by models of others of them," if folds else f"{self.n_choose:,}"
+        return [
+            f"{lines[0]} Readers learnt from {self.n_train:,}, chose what to claim on {chose} and "
+            f"were judged on {self.n_test:,}: {len(self.attacks)} tests, with a chance of "
+            f"{self.level:.0%} at most of a false alarm, if rows are independent and the guarantee "
+            "is kept."
+        ]
 
     def _power_lines(self) -> list[str]:
         least = min((a.findable for a in self.attacks), default=math.inf)
-        loss = "no loss at all" if math.isinf(least) else f"a loss of {short_number(least)}"
-        lines = [
-            f"Power: with a chance of {POWER:.0%} the most sensitive of the chosen events shows "
-            f"{loss}; smaller losses may be there."
-        ]
+        power = (
+            "Power: no shift of the odds, however large, would have been found: audit more rows."
+        )
+        if math.isfinite(least):
+            power = (
+                f"Power: a shift of {times(least)} would have been found with a chance of "
+                f"{POWER:.0%}, of a reader who claims a secret as often as it occurs; smaller ones "
+                "may be there."
+            )
         control = "Control: on the rows as they are fresh models tell more than was guaranteed."
         if not self.caught:
             control = (
@@ -314,7 +350,7 @@ class Audit(Document):
                 "so that no finding means nothing: the attackers are too weak, the rows too few, "
                 "or the columns hardly tell the secrets."
             )
-        return [*lines, control, *([] if self.findings else [NO_PROOF])]
+        return [power, control, *([] if self.findings else [NO_PROOF])]
 
     def _about_rows(self) -> list[str]:
         lines = []
@@ -340,13 +376,14 @@ class Audit(Document):
 
     def _readers_section(self) -> Section:
         note = (
-            "shift: how far the odds of two secrets are from the base odds where the reader says "
-            f"so, in nats, with its {1.0 - self.level:.0%} interval; power: the shift that would "
-            f"have been found with a chance of {POWER:.0%}"
+            "odds shifted: how many times the base odds of two secrets are where the reader claims "
+            f"one, with the {1.0 - self.level:.0%} interval, and what is allowed; found from: the "
+            f"shift that is found with a chance of {POWER:.0%}, of who claims a secret as often as "
+            "it occurs"
         )
-        head = ["reader", "knows", "shift", "interval", "allowed", "power", "p"]
+        head = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
         cells = [
-            [reader, knows, f"{a.log_odds:.2f}", _ends(a.low, a.high), *_allowed(a)]
+            [reader, knows, times(a.log_odds), _ends(a), *_allowed(a)]
             for reader, knows, a in self._by_reader()
         ]
         return Section("Readers", note, [head, *cells])
@@ -360,37 +397,54 @@ class Audit(Document):
             "best"
         )
         ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
-        head = ["way", "attacker", "secret", "against", "AUC", "shift", "interval"]
+        head = ["way", "attacker", "secret", "against", "AUC", "odds shifted", "interval"]
         cells = [_best_cells(name, attacks, attacker=True) for name, attacks in ways]
         return [Section("Peers", note, [head, *cells])]
 
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
         note = (
-            f"intervals at {1.0 - self.level:.0%}, each by itself; p is that of the guarantee, "
-            "over all tests; findable is the loss that the event would have shown with a chance of "
-            f"{POWER:.0%}"
+            "AUC: how often a row of the one secret looks more like it than a row of the other, "
+            f"and what is allowed; intervals at {1.0 - self.level:.0%}, each by itself; p: that of "
+            "the guarantee, over all tests"
         )
         if len(attacks) > _MOST_LINES:
             note += f"; the {_MOST_LINES} with the smallest p of {len(attacks)}, .table has all"
         worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
-        head = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed"]
-        head += ["shift", "interval", "allowed", "p", "power"]
+        head = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed AUC"]
+        head += ["odds shifted", "interval", "allowed shift", "found from", "p"]
         return Section(title, note, [head, *map(_cells, worst)])
 
 
+def times(log_odds: float) -> str:
+    """Return a shift of log odds in words.
+
+    >>> times(1.0), times(0.0), times(math.inf)
+    ('2.72 times', '1 times', 'infinitely')
+    """
+    return f"{math.exp(log_odds):.3g} times" if log_odds < _HUGE else "infinitely"
+
+
+_HUGE = 100.0
+
+
+def _about(attack: Attack) -> str:
+    """Return what a reader claims, and how far odds are from the base odds."""
+    return (
+        f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
+        f"shifted {times(attack.log_odds)}"
+    )
+
+
 def _cells(attack: Attack) -> list[str]:
-    allowed, power, p = _allowed(attack)
     area = "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}"
     return [
         *(shown(what) for what in (attack.view, attack.attacker, attack.secret, attack.against)),
         f"{attack.n} + {attack.n_against}",
         f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})",
         area,
-        f"{attack.log_odds:.2f}",
-        _ends(attack.low, attack.high),
-        allowed,
-        p,
-        power,
+        times(attack.log_odds),
+        _ends(attack),
+        *_allowed(attack),
     ]
 
 
@@ -408,8 +462,8 @@ def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) ->
         shown(best.secret),
         shown(best.against),
         f"{best.auc:.3f} ({best.auc_low:.2f} to {best.auc_high:.2f})",
-        f"{best.log_odds:.2f}",
-        _ends(best.low, best.high),
+        times(best.log_odds),
+        _ends(best),
     ]
 
 
@@ -436,12 +490,14 @@ def _allowed(attack: Attack) -> list[str]:
     """Return what is allowed, the power and the p-value, in words where nothing is guaranteed."""
     if math.isnan(attack.allowed):
         return ["not covered", "-", "-"]
-    power = "-" if math.isinf(attack.findable) else f"{attack.findable:.2f}"
-    return [short_number(attack.allowed), power, f"{attack.p_all:.2g}"]
+    power = "-" if math.isinf(attack.findable) else times(attack.findable)
+    return [times(attack.allowed), power, f"{attack.p_all:.2g}"]
 
 
-def _ends(low: float, high: float) -> str:
-    return f"{low:.2f} to {high:.2f}"
+def _ends(attack: Attack) -> str:
+    """Return the ends of the interval of a shift."""
+    low = f"{math.exp(attack.low):.2g}"
+    return f"{low} or more" if attack.high >= _HUGE else f"{low} to {math.exp(attack.high):.2g}"
 
 
 def _frame(attacks: Iterable[Attack]) -> Any:
@@ -461,10 +517,10 @@ def _number(value: Any) -> Any:
     return "infinity" if value > 0.0 else "-infinity"
 
 
-def pair_names(pairs: Iterable[tuple[Any, Any, Any, int, int]]) -> tuple[str, ...]:
+def pair_names(pairs: Iterable[tuple[Any, Any, Any, int]]) -> tuple[str, ...]:
     """Return pairs that have too few rows, with their numbers of rows."""
     return tuple(
-        f"{shown(name)}: {listed([a, b])} ({n} and {m} test rows)" for name, a, b, n, m in pairs
+        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for name, a, b, n in pairs
     )
 
 
@@ -533,7 +589,7 @@ def task_figures(
     features = [name for name in features if is_words(raw[name]) == is_words(released[name])]
     if not features:
         return []
-    learnt = np.concatenate([parts.train, parts.choose])
+    learnt = parts.shown
     test = np.intersect1d(parts.test, known_rows(task.target))
     noisy = _target(task, released, columns)
     scores = [
@@ -573,7 +629,9 @@ def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
     """
     columns = list(after.columns)
     alone, fewest = zip(*(groups(each, columns) for each in (before, after)), strict=True)
+    different = [float(equal_rows(each).max() + 1) for each in (before, after)]
     return [
+        Survived(DISTINCT, "all", *different),
         Survived("unique rows", "all", *alone),
         Survived("fewest equal rows (k)", "all", *map(float, fewest)),
         *_linked(before, after, rows[:_MOST_LINKED]),

@@ -170,12 +170,15 @@ def encoder(rows: Any) -> Any:
 
 def scored(model: Any, rows: Any, secret: int, against: int) -> FloatArray:
     """Return how much more each row looks like one secret than like the other."""
-    seen = looks(model, rows)
-    if hasattr(model, "predict_proba"):
-        seen = np.log(np.maximum(seen, _LEAST))
-    classes = list(model.classes_)
+    seen, classes = log_looks(model, rows), list(model.classes_)
     more: FloatArray = seen[:, classes.index(secret)] - seen[:, classes.index(against)]
     return more
+
+
+def log_looks(model: Any, rows: Any) -> FloatArray:
+    """Return how much each row looks like each class: the log of its chance, if there is one."""
+    seen = looks(model, rows)
+    return np.log(np.maximum(seen, _LEAST)) if hasattr(model, "predict_proba") else seen
 
 
 def looks(model: Any, rows: Any) -> FloatArray:
@@ -421,11 +424,6 @@ class Release:
     budget: Budget
     exchanged: bool
 
-    @property
-    def judged(self) -> Array:
-        """The rows that events are chosen by, and judged on."""
-        return np.concatenate([self.parts.choose, self.parts.test])
-
 
 def fresh(
     release: Release, secrets: Secrets, codes: Array, attackers: Mapping[str, Any], rows: Any = None
@@ -446,21 +444,32 @@ def learnt(
     attacker: Any, rows: Any, seen: Any, release: Release, secrets: Secrets, codes: Array
 ) -> FloatArray:
     """Return what a model that learns from some rows claims of what it sees, in log chances."""
-    asked = np.flatnonzero([label is not None for label in secrets.labels])
-    train = release.parts.train[np.isin(codes[release.parts.train], asked)]
-    return claimed(
-        trained(attacker, rows.iloc[train], codes[train]), seen, release.judged, len(secrets.labels)
-    )
-
-
-def claimed(model: Any, rows: Any, judged: Array, n_labels: int) -> FloatArray:
-    """Return a score of each secret for the judged rows, NaN elsewhere."""
-    seen = looks(model, rows.iloc[judged])
-    if hasattr(model, "predict_proba"):
-        seen = np.log(np.maximum(seen, _LEAST))
-    claims = np.full((len(rows), n_labels), np.nan)
-    claims[np.ix_(judged, np.asarray(model.classes_, dtype=np.intp))] = seen
+    asked = np.isin(codes, np.flatnonzero([label is not None for label in secrets.labels]))
+    claims = np.full((len(seen), len(secrets.labels)), np.nan)
+    test, whole = release.parts.test, None
+    for learnt_from, read in release.parts.rounds:
+        train = learnt_from[asked[learnt_from]]
+        if len(np.unique(codes[train])) < 2:
+            continue
+        model = trained(attacker, rows.iloc[train], codes[train])
+        told, every = np.full_like(claims, np.nan), np.union1d(read, test)
+        classes = np.asarray(model.classes_, dtype=np.intp)
+        told[np.ix_(every, classes)] = log_looks(model, seen.iloc[every])
+        if whole is None:
+            claims, whole = told, told[test]
+            continue
+        for code, (own, others) in enumerate(zip(told[test].T, whole.T, strict=True)):
+            claims[read, code] = _as_said_by(told[read, code], own, others)
     return claims
+
+
+def _as_said_by(scores: FloatArray, own: FloatArray, others: FloatArray) -> FloatArray:
+    """Return scores of one model in the unit of another, by what both say of the same rows.
+
+    Models of other folds differ a little, so that equal rows had unlike scores, and no threshold
+    that was chosen by some parted the others.
+    """
+    return np.interp(scores, np.sort(own), np.sort(others))
 
 
 def equal_rows(rows: Any) -> Array:
@@ -520,7 +529,6 @@ def _of_exchanged(
         chances = np.exp(model - np.nanmax(model, axis=1, keepdims=True, initial=-math.inf))
         chances = chances / np.nansum(chances, axis=1, keepdims=True)
         claims = {"boosted, and flows": np.log(np.nan_to_num(chances) @ flows + _LEAST)}
-        claims["boosted, and flows"][release.parts.train] = np.nan
         knows = "a model of raw rows of other people, and the published flows"
         better = [Reader(MODEL, knows, claims, release.budget, equal_rows(release.after))]
     knows = "every row of the table with its secret, and the published flows, not whose is which"
@@ -590,7 +598,6 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
         for code, label in enumerate(secrets.labels):
             if label in place:
                 claims[rows, code] = told[cells[rows], place[label]]
-    claims[release.parts.train] = np.nan
     return claims
 
 
