@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import bisect
-from scipy.special import expit, logit
-from scipy.stats import beta, binom
+from scipy.special import bdtr, bdtrc, betainccinv, betaincinv, expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import shuffle
 
@@ -107,7 +106,7 @@ class Budget:
 
     def spared(self, n: int) -> int:
         """Return of how many of n rows delta may tell everything, but for a chance of 1e-9."""
-        return int(binom.isf(_SPARED, n, self.delta)) if self.delta else 0
+        return next(k for k in range(n + 1) if bdtrc(k, n, self.delta) <= _SPARED)
 
     def auc(self) -> float:
         """Return the largest area under a ROC curve: of (epsilon, delta) in closed form."""
@@ -134,7 +133,7 @@ class Budget:
 
 def lower(k: Any, n: Any, alpha: float) -> Any:
     """Return the lower end of Clopper and Pearson's interval, which misses with chance alpha."""
-    return np.nan_to_num(beta.ppf(alpha, k, np.asarray(n) - k + 1.0), nan=0.0)
+    return np.nan_to_num(betaincinv(k, np.asarray(n) - k + 1.0, alpha), nan=0.0)
 
 
 def upper(k: Any, n: Any, alpha: float) -> Any:
@@ -143,7 +142,7 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
     >>> round(float(upper(0, 10, 0.05)), 3)
     0.259
     """
-    return np.nan_to_num(beta.isf(alpha, k + 1.0, np.asarray(n) - k), nan=1.0)
+    return np.nan_to_num(betainccinv(k + 1.0, np.asarray(n) - k, alpha), nan=1.0)
 
 
 def p_value(
@@ -195,7 +194,7 @@ def p_value(
     k -= guarantee.spared(n + m)
     if k < (k + h) * most + 1.0:
         return 1.0
-    return min(1.0, float(binom.sf(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
+    return min(1.0, float(bdtrc(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
 
 
 def _two_samples(guarantee: Budget, event: tuple[int, int], tested: tuple[int, int]) -> float:
@@ -203,10 +202,10 @@ def _two_samples(guarantee: Budget, event: tuple[int, int], tested: tuple[int, i
     (k, h), (n, m) = event, tested
 
     def rising(q: float) -> float:
-        return float(binom.sf(k - 1, n, guarantee.most(q)))
+        return float(bdtrc(k - 1, n, guarantee.most(q)))
 
     def falling(q: float) -> float:
-        return float(binom.cdf(h, m, q))
+        return float(bdtr(h, m, q))
 
     if k == 0 or h == m:
         return 1.0
@@ -233,7 +232,7 @@ def findable(
     if high > rows:
         return math.inf
     # the loss at which so many are as probable as asked for
-    chance = float(beta.ppf(POWER, high, rows - high + 1))
+    chance = float(betaincinv(high, rows - high + 1, POWER))
     return max(guarantee.epsilon, float(logit(chance) - logit(base)))
 
 
