@@ -13,9 +13,9 @@ from clusters import MARKS
 from engine_cases import in_polars
 
 from sklearn_puffer import OverspentError, PufferfishRelease, PufferfishSwap, UncertifiedError
-from sklearn_puffer._release.shards import Cut, StratumProblem
 from sklearn_puffer._swap import release
 from sklearn_puffer._swap.release import RowExchange
+from sklearn_puffer._swap.shards import Cut, StratumProblem
 from sklearn_puffer._tables import frame_table
 
 pytestmark = MARKS

@@ -20,12 +20,12 @@ from test_swap_flows import ROWS, Enumerated, draws_of, every, exchanged, n_path
 
 from sklearn_puffer import PufferfishSwap
 from sklearn_puffer._losses.swap_odds import Exchange
-from sklearn_puffer._release import StratumProblem
 from sklearn_puffer._swap import exchange as exchange_module
 from sklearn_puffer._swap import exchange as whole_flows
 from sklearn_puffer._swap import release as release_module
 from sklearn_puffer._swap.exchange import drawn_flows
 from sklearn_puffer._swap.program import Solved
+from sklearn_puffer._swap.shards import StratumProblem
 from sklearn_puffer._tables.frame import frame_table
 
 exchanged_here = exchanged  # which a broken variant replaces

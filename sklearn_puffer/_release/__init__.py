@@ -14,13 +14,11 @@ from sklearn_puffer._release.certificate_figures import (
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
-    Kept,
     ModelFacts,
     PairLoss,
     RowsTogether,
     SetLoss,
     UtilityWarning,
-    moved_utility,
     pair_cells,
     utility_section,
     weak_warning,
@@ -47,10 +45,9 @@ from sklearn_puffer._release.drift import (
 from sklearn_puffer._release.keyed_rows import (
     KeyedRows,
     Keying,
-    Lots,
     check_keying,
 )
-from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError, check_first, note
+from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
 from sklearn_puffer._release.mechanism import (
     Draw,
     FittedMechanism,
@@ -68,8 +65,11 @@ from sklearn_puffer._release.mechanism import (
     not_promised,
 )
 from sklearn_puffer._release.out_of_memory import (
+    KeyedPart,
+    check_ids,
     check_stream,
     keyed_mark,
+    read_lazily,
     rows_of_stream,
     types_of,
 )
@@ -89,7 +89,6 @@ from sklearn_puffer._release.parameters import (
     group_codes,
     group_names,
     known_columns,
-    places_of,
     refuse_bins,
     refuse_parts,
     refuse_twice,
@@ -103,12 +102,9 @@ from sklearn_puffer._release.rows import (
     CountedTable,
     FitRows,
     LazyRows,
-    Points,
     RowOrder,
-    Units,
     check_size,
     distinct_rows,
-    joined,
     next_table,
     order_of,
     order_told,
@@ -116,7 +112,6 @@ from sklearn_puffer._release.rows import (
     rows_of,
 )
 from sklearn_puffer._release.sentences import OF_A_SAMPLE
-from sklearn_puffer._release.shards import EngineRows, StratumProblem, sizes_of_piece
 from sklearn_puffer._release.store import (
     LedgerError,
     check_free,

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import IntArray, check_count, digest, quoted
+from sklearn_puffer._base import IntArray, check_count, quoted
 from sklearn_puffer._noise import (
-    Choices,
-    Entropy,
     KeyedBits,
     PersonPseudonyms,
     RowWords,
-    Stream,
     fresh_key,
     integer_ids,
     read_key,
 )
-from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve, row_hashes
+from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
 
 
 class Noted:
@@ -267,77 +263,3 @@ def check_unlike(n_distinct: int, n_rows: int, name: Name) -> None:
             "rows of one id would be two releases of it; give each row an id of its own, such as "
             "the person's id with the row's date."
         )
-
-
-class Lots:
-    """Where choices come from: fresh bits, or a key, an id and all that is seen of each row.
-
-    Under a key choices about some rows are a function of key, ids, and all that is seen of these
-    rows: the same table is the same release in any order, and other rows are drawn for anew.
-
-    Parameters
-    ----------
-    seen : sequence of ndarray of int64 of shape (n_rows,)
-        What keyed choices depend on.
-    places : ndarray of int of shape (n_units, width)
-        The rows that choices are about together, -1 behind them.
-    keyed : KeyedRows or None
-    entropy : callable
-        Gives fresh bits.
-
-    Attributes
-    ----------
-    order : ndarray of int of shape (n_units,)
-        A random order of what choices are about.
-    tags : ndarray of uint64 of shape (n_units, 2)
-        Of keyed choices: the random numbers that order them.
-    mark : str
-        Of keyed choices: equal for the same rows and key.
-    """
-
-    def __init__(
-        self,
-        seen: Sequence[IntArray],
-        places: IntArray,
-        keyed: KeyedRows | None,
-        entropy: Callable[[int], Entropy],
-    ) -> None:
-        self._keyed, self.mark = keyed, ""
-        if self._keyed is None:
-            self._choices = Choices(entropy(0))
-            self.order = self._choices.shuffled(len(places))
-            return
-        # one column, as a ledger takes the table for one value of every row
-        self._rows = self._keyed.columns(slice(None), [row_hashes(*seen)])[0].tags
-        tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
-        self.tags = tags.sum(axis=1, dtype=np.uint64)
-        self.order = np.lexsort(self.tags.T)
-        sums = [len(self._rows), *halves(self._rows).sum(axis=0).tolist()]
-        self.mark = mark_of(self._keyed.key, self._keyed.context, sums)
-        self._keyed.note_together(digest("sklearn_puffer.exchanged/1", self.mark))
-
-    def ranks(self, n_rows: int) -> Any:
-        """Return numbers by which rows are in random order."""
-        return self._choices.shuffled(n_rows) if self._keyed is None else self._rows[:, 1]
-
-    def of(self, units: IntArray, *about: Any) -> Choices:
-        """Return the choices for some units, in their order."""
-        if self._keyed is None:
-            return self._choices
-        return Choices(Stream(self._seed(units, *about)))
-
-    def _seed(self, units: IntArray, *about: Any) -> bytes:
-        assert self._keyed is not None
-        told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self.tags[units], *about
-        return hmac.digest(self._keyed.key, digest(*told).encode(), "sha512")
-
-
-def halves(tags: NDArray[np.uint64]) -> IntArray:
-    """Return 31 bits of each of the two random numbers of rows, whose sums tell tables apart."""
-    return np.asarray((tags >> np.uint64(33)).astype(np.int64))
-
-
-def mark_of(key: bytes, context: str, sums: Sequence[int]) -> str:
-    """Return the mark of keyed choices about all rows, by the sums of `halves` and how many."""
-    told = digest("sklearn_puffer.exchange.mark/1", context, [int(each) for each in sums])
-    return hmac.digest(key, told.encode(), "sha256").hex()

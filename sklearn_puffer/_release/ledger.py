@@ -11,12 +11,8 @@ from functools import cached_property
 from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
-from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from sklearn_puffer._base import (
-    Array,
     Page,
     Section,
     check_count,
@@ -845,53 +841,3 @@ def foreign(path: Path) -> str:
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."
     )
-
-
-@dataclass
-class _Before:
-    """What one object has released: marks of rows, and those of keyed choices."""
-
-    rows: Array
-    keyed: set[str]
-
-
-# beside the objects, so that it is in no copy and no file
-_before: WeakKeyDictionary[Any, _Before] = WeakKeyDictionary()
-
-
-def check_first(by: Any, marks: Array, mark: str, *, by_ids: bool) -> None:
-    """Refuse rows that an object has exchanged before, but for the same keyed choices.
-
-    Parameters
-    ----------
-    by : object
-        What releases.
-    marks : ndarray of int64 of shape (n_rows,)
-        Of the rows.
-    mark : str
-        Of keyed choices, "" of fresh ones.
-    by_ids : bool
-        Whether marks are those of ids, so that one row is enough; else half of them are.
-
-    Raises
-    ------
-    OverspentError
-        If it has exchanged these people.
-    """
-    before = _before.get(by)
-    if before is None or (mark and mark in before.keyed):
-        return
-    share = float(np.isin(marks, before.rows).mean())
-    if share >= 0.5 or (share and by_ids):
-        raise OverspentError(
-            f"this {type(by).__name__} has exchanged {share:.0%} of these rows before, and "
-            "two swaps of the same people undo each other; hand out the first one (row_id= and "
-            "a key give it again), or name ids= or take a clone for other people."
-        )
-
-
-def note(by: Any, marks: Array, mark: str) -> None:
-    """Remember that an object has exchanged rows."""
-    before = _before.setdefault(by, _Before(np.zeros(0, dtype=np.int64), set()))
-    before.rows = np.union1d(before.rows, marks)
-    before.keyed |= {mark} - {""}

@@ -559,19 +559,6 @@ def refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
             seen[name] = argument
 
 
-def places_of(codes: Array, *keys: Array) -> Array:
-    """Return the rows of each group, ordered by the first key, then by the next; -1 behind them.
-
-    >>> places_of(np.array([0, 1, 0]), np.array([5, 5, 3])).tolist()
-    [[2, 0], [1, -1]]
-    """
-    order, sizes = np.lexsort((*keys[::-1], codes)), np.bincount(codes)
-    places = np.full((len(sizes), int(sizes.max())), -1)
-    at = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    places[codes[order], at] = order
-    return places
-
-
 def refuse_parts(groups: RowGroups | None, why: str) -> None:
     """Refuse a table that is seen in parts only, where a group may lie in several of them."""
     if groups is not None:

@@ -17,13 +17,11 @@ that alternate.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from scipy.special import chdtrc, xlogy
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
@@ -31,7 +29,6 @@ from sklearn.utils.validation import validate_data
 from sklearn_puffer._base import (
     Array,
     FloatArray,
-    IntArray,
     as_array,
     listed,
     real_numbers,
@@ -52,11 +49,9 @@ from sklearn_puffer._tables import (
     label_ranks,
     lazy_table,
     no_rows,
-    present,
     readable,
     resolve,
     tally,
-    value_codes,
     way_to_rows,
     without_unused,
 )
@@ -521,139 +516,3 @@ class FitRows:
             return resolve(self.sensitive, self.table.names, "sensitive")
         given = self.secrets or ()
         return [name for name in given if isinstance(name, str) and name in self.table.names]
-
-
-_FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
-
-
-# ---------------------------------------------------------------------------- how far rows are
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """The unit of distance of each column: a standard deviation, or a change of anything else.
-
-    Attributes
-    ----------
-    centres, spreads : dict of float
-        Of columns of numbers and times; of one value the spread is 1.
-    given : dict of float
-        What `weights` says of columns.
-    """
-
-    centres: Mapping[Name, float]
-    spreads: Mapping[Name, float]
-    given: Mapping[Name, float]
-
-    @classmethod
-    def learnt(
-        cls, columns: Mapping[Name, Values], given: Mapping[Name, float], table: Any = None
-    ) -> Units:
-        """Return the units in which some rows are standardised, which may be those of a table."""
-        numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
-        if isinstance(table, LazyTable):
-            both = {n: rounded_unit(*each) for n, each in table.moments([*numbers]).items()}
-        else:
-            both = {name: _mean_and_spread(values) for name, values in numbers.items()}
-        centres = {name: centre for name, (centre, _) in both.items()}
-        return cls(centres, {name: spread for name, (_, spread) in both.items()}, given)
-
-    def points(self, columns: Mapping[Name, Values]) -> Points:
-        """Return rows as points, between which distances are had."""
-        numbers, codes, units = [], [], []
-        for name, values in columns.items():
-            unit = self.given.get(name)
-            if name in self.spreads and values.kind in ("float", "integer"):
-                factor = 1.0 if unit is None else self.spreads[name] / unit
-                numbers.append(self._standardised(name, values) * factor)
-                if values.missing is None:
-                    continue
-                codes.append(values.missing.astype(np.int64))
-                units.append(factor)
-            else:
-                codes.append(value_codes(values))
-                units.append(1.0 if unit is None else 1.0 / unit)
-        n_rows = len(next(iter(columns.values())))
-        wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
-        return Points(wide, codes, units)
-
-    def _standardised(self, name: Name, values: Values) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = (values.data.astype(np.float64) - self.centres[name]) / self.spreads[name]
-        z = np.where(np.isnan(z) | (values.missing if values.missing is not None else False), 0, z)
-        return np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Rows in units of distance: numbers, of single precision, and codes that are equal or not."""
-
-    numbers: Array
-    codes: Sequence[IntArray]
-    units: Sequence[float]
-
-    def together(self, places: Array) -> Points:
-        """Return the rows of each group as one wide row."""
-        there = places >= 0
-        numbers = np.where(there[:, :, None], self.numbers[places], 0.0).reshape(len(places), -1)
-        codes = [joined(each, places) for each in self.codes]
-        units = [unit for unit in self.units for _ in range(places.shape[1])]
-        return Points(numbers, [column for each in codes for column in each.T], units)
-
-    def taken(self, rows: Array) -> Points:
-        """Return some rows."""
-        return Points(self.numbers[rows], [codes[rows] for codes in self.codes], self.units)
-
-    def between(self, some: Array, others: Array) -> FloatArray:
-        """Return the distances of some rows from others, summed over columns."""
-        total: FloatArray = cdist(self.numbers[some], self.numbers[others], "cityblock")
-        for codes, unit in zip(self.codes, self.units, strict=True):
-            total += unit * (codes[some][:, None] != codes[others][None, :])
-        return total
-
-    def apart(self, some: Array, others: Array) -> float:
-        """Return the mean distance of rows from as many others, each from its own one."""
-        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(
-            axis=1, dtype=np.float64
-        )
-        for codes, unit in zip(self.codes, self.units, strict=True):
-            total += unit * (codes[some] != codes[others])
-        return float(total.mean()) if len(total) else 0.0
-
-    def axes(self) -> list[tuple[Array, float | None]]:
-        """Return what rows may be cut along; see `cut`."""
-        return [
-            *((axis, None) for axis in self.numbers.T),
-            *zip(self.codes, self.units, strict=True),
-        ]
-
-
-def joined(values: Array, places: Array) -> Array:
-    """Return the values of the rows of each group, -1 where there are no more rows."""
-    return np.where(places >= 0, values[places], -1)
-
-
-def _mean_and_spread(values: Values) -> tuple[float, float]:
-    """Return mean and standard deviation as `rounded_unit` has them."""
-    data = present(values).astype(np.float64)
-    data = data[np.isfinite(data)]
-    unit = float(np.abs(data).max(initial=0.0))
-    if not unit:
-        return 0.0, 1.0
-    data /= unit
-    return rounded_unit(float(data.mean()) * unit, float(data.std()) * unit)
-
-
-def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
-    """Return a mean and a spread that depend neither on the engine nor on the order of the rows.
-
-    The spread has 24 bits (of one value it is 1), and the mean is a multiple of its 2^-8.
-
-    >>> [round(each, 6) for each in rounded_unit(0.1, 0.3)]
-    [0.099609, 0.3]
-    """
-    mantissa, exponent = math.frexp(spread)
-    spread = math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
-    if not spread:
-        return mean, 1.0
-    return round(mean / spread * 256) * spread / 256, spread

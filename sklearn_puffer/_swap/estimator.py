@@ -18,7 +18,6 @@ from sklearn_puffer._base import (
 from sklearn_puffer._release import (
     Columns,
     Draw,
-    EngineRows,
     FitRows,
     Guarantee,
     Keying,
@@ -27,7 +26,6 @@ from sklearn_puffer._release import (
     RowGroups,
     RowOrder,
     TableRelease,
-    Units,
     about_bins,
     check_keying,
     check_units,
@@ -44,12 +42,14 @@ from sklearn_puffer._release import (
 from sklearn_puffer._swap.certificate import (
     ExchangeCertificate,
 )
+from sklearn_puffer._swap.exchange import Units
 from sklearn_puffer._swap.program import Budget
 from sklearn_puffer._swap.release import (
     MOST_COMBINATIONS,
     Figures,
     RowExchange,
 )
+from sklearn_puffer._swap.shards import EngineRows
 from sklearn_puffer._tables import (
     Coarse,
     Faults,

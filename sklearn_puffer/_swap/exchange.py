@@ -18,22 +18,33 @@ own bits, and never ids or the order of the file: so everything is put in random
 Who keeps his secret, and receives the row of another person of it, is of a random half of those
 who leave, and receives a place of the other half. So nobody receives his own row, near rows can be
 matched there, too, and what a person receives says nothing of who received his own row.
+
+Below it is what these choices are made of: the lots of rows, fresh or keyed, the rows that were
+exchanged before, and the distances of rows.
 """
 
 from __future__ import annotations
 
+import hmac
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq, linear_sum_assignment
+from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
-from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._base import Array, FloatArray, IntArray, digest
 from sklearn_puffer._losses import Exchange
+from sklearn_puffer._noise import Choices, Entropy, Stream
+from sklearn_puffer._release import KeyedRows, OverspentError
+from sklearn_puffer._tables import LazyTable, Name, Values, present, row_hashes, value_codes
 
 PART = 500
 """Leavers and places that are matched at once; more are cut into random parts."""
@@ -318,3 +329,276 @@ def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Draws) -> i
         return 3 if draws.below(3 * kept) < wanted else 0
     whole, rest = divmod(wanted, kept)
     return whole + (draws.below(kept) < rest)
+
+
+# ------------------------------------------------------------- lots of rows, and their distances
+
+
+class Lots:
+    """Where choices come from: fresh bits, or a key, an id and all that is seen of each row.
+
+    Under a key choices about some rows are a function of key, ids, and all that is seen of these
+    rows: the same table is the same release in any order, and other rows are drawn for anew.
+
+    Parameters
+    ----------
+    seen : sequence of ndarray of int64 of shape (n_rows,)
+        What keyed choices depend on.
+    places : ndarray of int of shape (n_units, width)
+        The rows that choices are about together, -1 behind them.
+    keyed : KeyedRows or None
+    entropy : callable
+        Gives fresh bits.
+
+    Attributes
+    ----------
+    order : ndarray of int of shape (n_units,)
+        A random order of what choices are about.
+    tags : ndarray of uint64 of shape (n_units, 2)
+        Of keyed choices: the random numbers that order them.
+    mark : str
+        Of keyed choices: equal for the same rows and key.
+    """
+
+    def __init__(
+        self,
+        seen: Sequence[IntArray],
+        places: IntArray,
+        keyed: KeyedRows | None,
+        entropy: Callable[[int], Entropy],
+    ) -> None:
+        self._keyed, self.mark = keyed, ""
+        if self._keyed is None:
+            self._choices = Choices(entropy(0))
+            self.order = self._choices.shuffled(len(places))
+            return
+        # one column, as a ledger takes the table for one value of every row
+        self._rows = self._keyed.columns(slice(None), [row_hashes(*seen)])[0].tags
+        tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
+        self.tags = tags.sum(axis=1, dtype=np.uint64)
+        self.order = np.lexsort(self.tags.T)
+        sums = [len(self._rows), *halves(self._rows).sum(axis=0).tolist()]
+        self.mark = mark_of(self._keyed.key, self._keyed.context, sums)
+        self._keyed.note_together(digest("sklearn_puffer.exchanged/1", self.mark))
+
+    def ranks(self, n_rows: int) -> Any:
+        """Return numbers by which rows are in random order."""
+        return self._choices.shuffled(n_rows) if self._keyed is None else self._rows[:, 1]
+
+    def of(self, units: IntArray, *about: Any) -> Choices:
+        """Return the choices for some units, in their order."""
+        if self._keyed is None:
+            return self._choices
+        return Choices(Stream(self._seed(units, *about)))
+
+    def _seed(self, units: IntArray, *about: Any) -> bytes:
+        assert self._keyed is not None
+        told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self.tags[units], *about
+        return hmac.digest(self._keyed.key, digest(*told).encode(), "sha512")
+
+
+def halves(tags: NDArray[np.uint64]) -> IntArray:
+    """Return 31 bits of each of the two random numbers of rows, whose sums tell tables apart."""
+    return np.asarray((tags >> np.uint64(33)).astype(np.int64))
+
+
+def mark_of(key: bytes, context: str, sums: Sequence[int]) -> str:
+    """Return the mark of keyed choices about all rows, by the sums of `halves` and how many."""
+    told = digest("sklearn_puffer.exchange.mark/1", context, [int(each) for each in sums])
+    return hmac.digest(key, told.encode(), "sha256").hex()
+
+
+@dataclass
+class _Before:
+    """What one object has released: marks of rows, and those of keyed choices."""
+
+    rows: Array
+    keyed: set[str]
+
+
+# beside the objects, so that it is in no copy and no file
+_before: WeakKeyDictionary[Any, _Before] = WeakKeyDictionary()
+
+
+def check_first(by: Any, marks: Array, mark: str, *, by_ids: bool) -> None:
+    """Refuse rows that an object has exchanged before, but for the same keyed choices.
+
+    Parameters
+    ----------
+    by : object
+        What releases.
+    marks : ndarray of int64 of shape (n_rows,)
+        Of the rows.
+    mark : str
+        Of keyed choices, "" of fresh ones.
+    by_ids : bool
+        Whether marks are those of ids, so that one row is enough; else half of them are.
+
+    Raises
+    ------
+    OverspentError
+        If it has exchanged these people.
+    """
+    before = _before.get(by)
+    if before is None or (mark and mark in before.keyed):
+        return
+    share = float(np.isin(marks, before.rows).mean())
+    if share >= 0.5 or (share and by_ids):
+        raise OverspentError(
+            f"this {type(by).__name__} has exchanged {share:.0%} of these rows before, and "
+            "two swaps of the same people undo each other; hand out the first one (row_id= and "
+            "a key give it again), or name ids= or take a clone for other people."
+        )
+
+
+def note(by: Any, marks: Array, mark: str) -> None:
+    """Remember that an object has exchanged rows."""
+    before = _before.setdefault(by, _Before(np.zeros(0, dtype=np.int64), set()))
+    before.rows = np.union1d(before.rows, marks)
+    before.keyed |= {mark} - {""}
+
+
+def places_of(codes: Array, *keys: Array) -> Array:
+    """Return the rows of each group, ordered by the first key, then by the next; -1 behind them.
+
+    >>> places_of(np.array([0, 1, 0]), np.array([5, 5, 3])).tolist()
+    [[2, 0], [1, -1]]
+    """
+    order, sizes = np.lexsort((*keys[::-1], codes)), np.bincount(codes)
+    places = np.full((len(sizes), int(sizes.max())), -1)
+    at = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    places[codes[order], at] = order
+    return places
+
+
+_FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The unit of distance of each column: a standard deviation, or a change of anything else.
+
+    Attributes
+    ----------
+    centres, spreads : dict of float
+        Of columns of numbers and times; of one value the spread is 1.
+    given : dict of float
+        What `weights` says of columns.
+    """
+
+    centres: Mapping[Name, float]
+    spreads: Mapping[Name, float]
+    given: Mapping[Name, float]
+
+    @classmethod
+    def learnt(
+        cls, columns: Mapping[Name, Values], given: Mapping[Name, float], table: Any = None
+    ) -> Units:
+        """Return the units in which some rows are standardised, which may be those of a table."""
+        numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
+        if isinstance(table, LazyTable):
+            both = {n: rounded_unit(*each) for n, each in table.moments([*numbers]).items()}
+        else:
+            both = {name: _mean_and_spread(values) for name, values in numbers.items()}
+        centres = {name: centre for name, (centre, _) in both.items()}
+        return cls(centres, {name: spread for name, (_, spread) in both.items()}, given)
+
+    def points(self, columns: Mapping[Name, Values]) -> Points:
+        """Return rows as points, between which distances are had."""
+        numbers, codes, units = [], [], []
+        for name, values in columns.items():
+            unit = self.given.get(name)
+            if name in self.spreads and values.kind in ("float", "integer"):
+                factor = 1.0 if unit is None else self.spreads[name] / unit
+                numbers.append(self._standardised(name, values) * factor)
+                if values.missing is None:
+                    continue
+                codes.append(values.missing.astype(np.int64))
+                units.append(factor)
+            else:
+                codes.append(value_codes(values))
+                units.append(1.0 if unit is None else 1.0 / unit)
+        n_rows = len(next(iter(columns.values())))
+        wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
+        return Points(wide, codes, units)
+
+    def _standardised(self, name: Name, values: Values) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = (values.data.astype(np.float64) - self.centres[name]) / self.spreads[name]
+        z = np.where(np.isnan(z) | (values.missing if values.missing is not None else False), 0, z)
+        return np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows in units of distance: numbers, of single precision, and codes that are equal or not."""
+
+    numbers: Array
+    codes: Sequence[IntArray]
+    units: Sequence[float]
+
+    def together(self, places: Array) -> Points:
+        """Return the rows of each group as one wide row."""
+        there = places >= 0
+        numbers = np.where(there[:, :, None], self.numbers[places], 0.0).reshape(len(places), -1)
+        codes = [joined(each, places) for each in self.codes]
+        units = [unit for unit in self.units for _ in range(places.shape[1])]
+        return Points(numbers, [column for each in codes for column in each.T], units)
+
+    def taken(self, rows: Array) -> Points:
+        """Return some rows."""
+        return Points(self.numbers[rows], [codes[rows] for codes in self.codes], self.units)
+
+    def between(self, some: Array, others: Array) -> FloatArray:
+        """Return the distances of some rows from others, summed over columns."""
+        total: FloatArray = cdist(self.numbers[some], self.numbers[others], "cityblock")
+        for codes, unit in zip(self.codes, self.units, strict=True):
+            total += unit * (codes[some][:, None] != codes[others][None, :])
+        return total
+
+    def apart(self, some: Array, others: Array) -> float:
+        """Return the mean distance of rows from as many others, each from its own one."""
+        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(
+            axis=1, dtype=np.float64
+        )
+        for codes, unit in zip(self.codes, self.units, strict=True):
+            total += unit * (codes[some] != codes[others])
+        return float(total.mean()) if len(total) else 0.0
+
+    def axes(self) -> list[tuple[Array, float | None]]:
+        """Return what rows may be cut along; see `cut`."""
+        return [
+            *((axis, None) for axis in self.numbers.T),
+            *zip(self.codes, self.units, strict=True),
+        ]
+
+
+def joined(values: Array, places: Array) -> Array:
+    """Return the values of the rows of each group, -1 where there are no more rows."""
+    return np.where(places >= 0, values[places], -1)
+
+
+def _mean_and_spread(values: Values) -> tuple[float, float]:
+    """Return mean and standard deviation as `rounded_unit` has them."""
+    data = present(values).astype(np.float64)
+    data = data[np.isfinite(data)]
+    unit = float(np.abs(data).max(initial=0.0))
+    if not unit:
+        return 0.0, 1.0
+    data /= unit
+    return rounded_unit(float(data.mean()) * unit, float(data.std()) * unit)
+
+
+def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
+    """Return a mean and a spread that depend neither on the engine nor on the order of the rows.
+
+    The spread has 24 bits (of one value it is 1), and the mean is a multiple of its 2^-8.
+
+    >>> [round(each, 6) for each in rounded_unit(0.1, 0.3)]
+    [0.099609, 0.3]
+    """
+    mantissa, exponent = math.frexp(spread)
+    spread = math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
+    if not spread:
+        return mean, 1.0
+    return round(mean / spread * 256) * spread / 256, spread

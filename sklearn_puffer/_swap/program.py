@@ -29,8 +29,8 @@ from sklearn_puffer._losses import (
     outsider_loss,
     together,
 )
-from sklearn_puffer._release import Points, StratumProblem, sizes_of_piece
-from sklearn_puffer._swap.exchange import PART
+from sklearn_puffer._swap.exchange import PART, Points
+from sklearn_puffer._swap.shards import StratumProblem, sizes_of_piece
 
 ROW = 1 << 32
 """Flows are whole numbers of this part of a row."""

@@ -33,30 +33,19 @@ from sklearn_puffer._losses import insider_loss, outsider_delta, outsider_loss
 from sklearn_puffer._release import (
     ColumnUtility,
     Draw,
-    EngineRows,
     FittedMechanism,
-    Kept,
     Keying,
-    Lots,
     Mechanism,
     PairLoss,
-    Points,
     Refused,
     Released,
     RowGroups,
-    StratumProblem,
     TableRules,
     Terms,
     UncertifiedError,
-    Units,
     certificate_from_dict,
-    check_first,
     check_one_secret,
     group_codes,
-    joined,
-    moved_utility,
-    note,
-    places_of,
     read_column,
     written_column,
 )
@@ -68,9 +57,23 @@ from sklearn_puffer._swap.certificate import (
     TOGETHER,
     ExchangeCertificate,
     ExchangeFacts,
+    Kept,
+    moved_utility,
     terms,
 )
-from sklearn_puffer._swap.exchange import PART, cut, drawn_flows, exchanged
+from sklearn_puffer._swap.exchange import (
+    PART,
+    Lots,
+    Points,
+    Units,
+    check_first,
+    cut,
+    drawn_flows,
+    exchanged,
+    joined,
+    note,
+    places_of,
+)
 from sklearn_puffer._swap.program import (
     ROW,
     Budget,
@@ -82,6 +85,7 @@ from sklearn_puffer._swap.program import (
     most_pieces,
     sizes_of_parts,
 )
+from sklearn_puffer._swap.shards import EngineRows, StratumProblem
 from sklearn_puffer._tables import (
     CHANGED,
     LARGEST_DIGEST,

@@ -17,10 +17,14 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, quoted
-from sklearn_puffer._release.keyed_rows import Keying, Lots, halves, mark_of
-from sklearn_puffer._release.ledger import check_first, note
-from sklearn_puffer._release.mechanism import FittedMechanism
-from sklearn_puffer._release.out_of_memory import KeyedPart, check_ids, read_lazily
+from sklearn_puffer._release import (
+    FittedMechanism,
+    KeyedPart,
+    Keying,
+    check_ids,
+    read_lazily,
+)
+from sklearn_puffer._swap.exchange import Lots, check_first, halves, mark_of, note
 from sklearn_puffer._tables import (
     CHANGED,
     LARGEST_DIGEST,
