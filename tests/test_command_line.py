@@ -1040,6 +1040,22 @@ def test_a_plan_is_that_of_the_function(folder, capsys):
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [[], ["--ids", "client", "--task", "owner"]])
+def test_a_plan_tells_a_command_that_fits_the_setting_that_it_measured(folder, capsys, more):
+    asked = ["--sensitive", "loan", "--public", "cars", "--public", "zip"]
+    assert main(["plan", "in.csv", *asked, *more, "--epsilon", "2", "--out", "p.json"]) == 0
+    command = capsys.readouterr().err.rpartition("that a command can fit: puffer ")[2]
+    assert main([*shlex.split(command), "--noiser", "n.joblib"]) == 0
+    fitted = joblib.load("n.joblib")
+    settings = json.loads(Path("p.json").read_text())["settings"]
+    row = next(each for each in settings if each["estimator"] == type(fitted).__name__)
+    assert fitted.certificate_.epsilon == 2.0
+    for name, wanted in row["params"].items():
+        value = getattr(fitted, name)
+        assert wanted in (repr(value), repr([value]))  # a name alone is one in a list
+
+
 def test_a_plan_needs_to_know_what_is_sensitive(folder, capsys):
     assert main(["plan", "in.csv"]) == 2
     assert "--sensitive" in told(capsys)

@@ -505,7 +505,7 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     figures, best = figures_of(told), found.table.loc[found.table["low"].idxmax()]
     surely = f"{math.exp(best['low']):.2f} times" if best["low"] > 0.0 else "no shift"
     assert figures["Best attack found"][0] == surely
-    beside = f"odds surely shifted by {best['view']}; 2.72 times allowed"
+    beside = f"{best['view']}: a sure shift of odds; 2.72 times allowed"
     assert figures["Best attack found"][1].startswith(beside)
     own = found.utility.set_index("what").loc["AUC on true rows"]
     assert figures["Task"][0] == f"{own['after']:.3f} AUC"

@@ -708,8 +708,8 @@ def _attack(attack: Any) -> list[str]:
         return [_FIGURE, "none tried", "pass audit= to measure it"]
     power = ""
     if math.isfinite(attack.findable):
-        power = f"; a shift of {times(attack.findable)} would have been found"
-    beside = f"odds surely shifted by {attack.view}; {times(attack.allowed)} allowed{power}"
+        power = f"; {times(attack.findable)} would have been found"
+    beside = f"{attack.view}: a sure shift of odds; {times(attack.allowed)} allowed{power}"
     return [_FIGURE, times(attack.low) if attack.low > 0.0 else "no shift", beside]
 
 

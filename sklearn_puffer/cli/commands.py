@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,11 +37,12 @@ from sklearn_puffer._release import (
     rows_of_stream,
     types_of,
 )
-from sklearn_puffer._review import WAYS
+from sklearn_puffer._review import WAYS, is_useful
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.settings import (
     FINE,
     MECHANISMS,
+    NAMES,
     NO_PROMISE,
     PREFIX,
     RELEASE,
@@ -255,8 +258,32 @@ def plan(args: Any) -> None:
     how = unlisted(merged(_fixed(settings), args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
-    table = _whole(args.table, layout_of(settings["table"], args))
-    show(sklearn_puffer.plan(table, **how), args)
+    found = sklearn_puffer.plan(_whole(args.table, layout_of(settings["table"], args)), **how)
+    show(found, args)
+    fits = (
+        _fit_of(args.table, row.candidate) for row in found.trials if is_useful(row, found.bare)
+    )
+    if (command := next(filter(None, fits), None)) is not None:
+        tell(f"to fit the best row that a command can fit: {command}")
+
+
+def _fit_of(table: str, candidate: Any) -> str | None:
+    """Return the command that fits a setting; None where it has a label, or secrets in bins."""
+    named = {name: candidate.params.get(name) for name in NAMES}
+    several = [list(names) for names in named.values() if names is not None]
+    if candidate.label_column is not None or isinstance(named["sensitive"], Mapping):
+        return None
+    if not all(isinstance(name, str) for names in several for name in names):
+        return None
+    mechanism = next(m for m, (kind, _) in MECHANISMS.items() if kind == candidate.kind.__name__)
+    words = ["puffer", "fit", table, "release.json", "--mechanism", mechanism]
+    for name, value in candidate.params.items():
+        option = f"--{name.replace('_', '-')}"
+        if name in NAMES:
+            words += [word for each in value for word in (option, each)]
+        else:
+            words += [option, value if isinstance(value, str) else json.dumps(value)]
+    return shlex.join(words)
 
 
 def audit(args: Any) -> int:
