@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, PufferfishWarning
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._release.certificate_figures import weak_warning
+from sklearn_puffer._release.certificate_figures import ModelFacts
 from sklearn_puffer._release.drift import ColumnDrift, Drift
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.notions import Pufferfish
@@ -185,7 +185,7 @@ SENTENCES = {
     "uncertified": lambda: say.uncertified_sentence(CERTIFICATE),
     "drift": DRIFT.warning,
     **{
-        f"a classifier that is {weak}": lambda weak=weak: weak_warning(
+        f"a classifier that is {weak}": lambda weak=weak: ModelFacts.warning(
             SimpleNamespace(**MODEL, weak=weak)
         )
         for weak in ("constant", "overconfident", "counting", "boosted")

@@ -53,7 +53,7 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
-from sklearn_puffer._release import made_line, marked_risks
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer.iteration import (
     gaussian_shifts,
     iteration_loss,
@@ -594,7 +594,7 @@ class SGDCertificate(FoldedDocument):
     def _first_screen(self) -> Page:
         budget, promise, _, noise, made = self._lines()
         risks = [
-            *marked_risks(self.assumptions),
+            *say.marked_risks(self.assumptions),
             "the correlation is the one that was declared; records that depend on each other more "
             "tell more.",
             "a second model of the same records tells more; release one, or share the budget.",
@@ -623,7 +623,7 @@ class SGDCertificate(FoldedDocument):
             f"Gaussian noise of standard deviation {self.sigma:.6g} at {where}; "
             f"{self.n_steps} steps of {self.batch_size} records; learning rate "
             f"{self.learning_rate:.6g}.",
-            made_line(self.version, self.date, rows, self.n_columns),
+            say.made_line(self.version, self.date, rows, self.n_columns),
         ]
 
     def _comparison(self) -> Section:

@@ -36,7 +36,6 @@ from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
     Terms,
-    made_line,
     pair_cells,
     utility_section,
 )
@@ -240,11 +239,6 @@ class PrototypeCertificate(Certificate):
             ),
             Section("Assumptions", sentences=self.assumptions),
         ]
-
-    def _lines(self) -> list[str]:
-        lines = super()._lines()
-        lines[-1] = made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns)
-        return lines
 
 
 def _new_row(facts: PrototypeFacts, shift: str) -> str:

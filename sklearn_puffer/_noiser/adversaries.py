@@ -46,7 +46,6 @@ from sklearn_puffer._release import (
     Margin,
     ModelFacts,
     margin_of,
-    weak_warning,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
@@ -497,7 +496,7 @@ def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
 def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
     """Return the warnings of weak classifiers, and of rows that mostly occur once."""
     weak = [facts for facts in priors.facts if facts.weak]
-    said = [weak_warning(weak[0])] if weak else []
+    said = [weak[0].warning()] if weak else []
     return [*said, *single_rows(read, priors.counted)]
 
 

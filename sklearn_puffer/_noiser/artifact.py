@@ -24,19 +24,19 @@ from sklearn_puffer._noiser.release import (
 )
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
-    OF_A_SAMPLE,
     Certificate,
     Draw,
     FittedMechanism,
     Keying,
+    Margin,
     Mechanism,
     Released,
     RowsTogether,
     TableRules,
     Terms,
     keyed_context,
-    stand_ins,
 )
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Column, Name, Table, series
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.priors import ConfidenceSet
@@ -177,7 +177,7 @@ def _prior(release: Any) -> str:
         knows += "; the further ones that the noiser was given are covered as well"
     return (
         f"The reader knows nothing of a row but {knows}. Who knows another distribution{because} "
-        f"may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
+        f"may learn more.{_SAMPLE if say.OF_A_SAMPLE in prior else ''}"
     )
 
 
@@ -259,3 +259,21 @@ def _with_noise(
             )
         ),
     )
+
+
+def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
+    """Return the rule of each column under ``unknown="nearest"``, for noise.
+
+    A number becomes the nearest one. A category becomes the one that most rows of `fit` have, to a
+    thousandth of them (the first of several, or where no margin is kept). The rule is the same for
+    all rows.
+    """
+    parts = {margin.name: margin.parts for margin in margins}
+    rules: dict[Name, Any] = dict.fromkeys((column.name for column in columns), "nearest")
+    for column in columns:
+        if column.levels is not None:
+            held = np.where(column.known, parts.get(column.name, 0), -1)
+            if column.missing_code is not None:
+                held[column.missing_code] = -1
+            rules[column.name] = column.levels[int(held.argmax())]
+    return rules

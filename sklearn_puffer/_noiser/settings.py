@@ -21,7 +21,7 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noiser.priors import given_priors
-from sklearn_puffer._release import Columns, Guarantee, adds_up
+from sklearn_puffer._release import Columns, Guarantee
 from sklearn_puffer._strategies import (
     dependent_rows,
     reason_of,
@@ -188,7 +188,7 @@ class Settings:
 
     def _check_pair(self, pair: PriorPair) -> None:
         """Refuse what has no bound for a pair of priors."""
-        if self.guarantee.releases > 1 and not adds_up(self.noise):
+        if self.guarantee.releases > 1 and self.noise.precision_power is None:
             raise ValueError(
                 f"releases={self.guarantee.releases} is not possible with "
                 f"noise={self.noise_name!r}: how releases of the same rows under it add up is not "

@@ -6,9 +6,6 @@ from sklearn_puffer._release.certificate import (
     Awaited,
     Certificate,
     CertifiedEstimator,
-    UncertifiedError,
-    made_line,
-    marked_risks,
 )
 from sklearn_puffer._release.certificate_figures import (
     ColumnNoise,
@@ -18,18 +15,15 @@ from sklearn_puffer._release.certificate_figures import (
     PairLoss,
     RowsTogether,
     SetLoss,
+    UncertifiedError,
     UtilityWarning,
     pair_cells,
     utility_section,
-    weak_warning,
 )
 from sklearn_puffer._release.composition import (
-    MOST_RELEASES,
     Precisions,
     Refused,
     Rule,
-    adds_up,
-    check_releases,
     composition_rule,
     drawn_scales,
     factor_below,
@@ -40,7 +34,6 @@ from sklearn_puffer._release.drift import (
     Margin,
     compared_rows,
     margin_of,
-    stand_ins,
 )
 from sklearn_puffer._release.keyed_rows import (
     KeyedRows,
@@ -74,6 +67,7 @@ from sklearn_puffer._release.out_of_memory import (
     types_of,
 )
 from sklearn_puffer._release.parameters import (
+    MOST_RELEASES,
     Columns,
     ColumnSpec,
     Guarantee,
@@ -82,6 +76,7 @@ from sklearn_puffer._release.parameters import (
     about_bins,
     check_one_column,
     check_one_secret,
+    check_releases,
     check_units,
     column_of,
     column_specs,
@@ -111,7 +106,6 @@ from sklearn_puffer._release.rows import (
     refuse_lazy,
     rows_of,
 )
-from sklearn_puffer._release.sentences import OF_A_SAMPLE
 from sklearn_puffer._release.store import (
     LedgerError,
     check_free,

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from sklearn_puffer._base import (
     stated,
     written,
 )
-from sklearn_puffer._release.drift import PARTS, FittedMargins, Margin, margin_over, n_cells
+from sklearn_puffer._release.certificate import NO_PRIOR
+from sklearn_puffer._release.drift import PARTS, Drift, Margin, compared_rows, margin_over, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
@@ -299,6 +300,28 @@ def read_column(record: Fields) -> Column:
         record.read("free", bool, False),
     )
     return column if unit is None else TimeColumn(**vars(column), unit=unit)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMargins:
+    """The margins of the fitted rows, in the certificate of a release artifact.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+    margins : sequence of Margin
+    """
+
+    columns: Sequence[Column]
+    margins: Sequence[Margin]
+
+    def check(self, X: Any) -> Drift:
+        """Return whether rows still look like those of `fit`."""
+        return compared_rows(self, X)
+
+    def against(self, prior: Any) -> NoReturn:
+        """Refuse, with the sentence of a certificate without its noiser."""
+        raise ValueError(NO_PRIOR)
 
 
 def _read_margins(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from numbers import Real
@@ -26,12 +26,13 @@ from sklearn_puffer._base import (
     listening,
     plain_record,
     quoted,
+    rounded_up,
     short_number,
     shown,
     task,
 )
+from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.certificate_figures import (
-    KEYED,
     AboutCount,
     ColumnNoise,
     ColumnUtility,
@@ -41,15 +42,14 @@ from sklearn_puffer._release.certificate_figures import (
     RowsTogether,
     SetLoss,
     changes,
+    column_cells,
     model_lines,
     model_section,
     pair_cells,
     utility_section,
-    weak_warning,
 )
 from sklearn_puffer._release.composition import Rule
 from sklearn_puffer._tables import records_frame
-from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised
 
 SCHEMA = "sklearn_puffer.certificate/5"
@@ -60,31 +60,6 @@ NO_PRIOR = (
 )
 """The error of a certificate that was read without its noiser."""
 _SHOWN_PAIRS = 5
-
-
-class UncertifiedError(ValueError):
-    """Raised where a release would carry a certificate that does not hold.
-
-    Examples
-    --------
-    A published mechanism that breaks its guarantee is caught, and nothing is released:
-
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser, UncertifiedError
-    >>> from sklearn_puffer.priors import GaussianMixture
-    >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
-    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
-    >>> prior = {"no": near, "yes": far}
-    >>> noiser = PufferfishNoiser(sensitive="ill", prior=prior, strategy="monge").fit(table)
-    >>> try:
-    ...     noiser.transform(table)
-    ... except UncertifiedError as error:
-    ...     print(str(error).partition("; ")[0])
-    the certificate does not hold: the proven loss 10 exceeds the budget epsilon = 1
-    >>> sound = PufferfishNoiser(sensitive="ill", prior=prior).fit(table)
-    >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
-    (True, 7.501)
-    """
 
 
 class Awaited(Protocol):
@@ -380,7 +355,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 "about_count needs a certificate that holds, of noise that each row gets by "
                 "itself; fit with noise='laplace' or 'gaussian'."
             )
-        epsilon, delta = (_times(times, rate) for rate in (self.epsilon, self.delta))
+        epsilon, delta = (rounded_up(times * Fraction(rate)) for rate in (self.epsilon, self.delta))
         if delta >= 1.0:
             raise ValueError(
                 f"m={quoted(m)} times delta = {self.delta:g} is 1 or more, which guarantees "
@@ -450,12 +425,15 @@ loan by at most a factor of e^0.5 = 1.649.
         rows = f"{self.n_rows} rows"
         lines = [
             self.promise(),
-            *([_PRIOR] if "knows the prior" in self.promise() else []),
+            *([say.PRIOR] if "knows the prior" in self.promise() else []),
             *([self.remedy] if self.remedy and not self.holds else []),
             *self._what_changes(),
-            *(f"Risk: {risk}" for risk in [*marked_risks(self.assumptions), *self._risks()][:2]),
+            *(
+                f"Risk: {risk}"
+                for risk in [*say.marked_risks(self.assumptions), *self._risks()][:2]
+            ),
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-            made_line(self.version, self.date, rows, self.n_columns),
+            say.made_line(self.version, self.date, rows, self.n_columns),
             f"certificate_.details() has all losses and {len(self.assumptions)} assumptions.",
         ]
         return Page(self._headline(), lines, [])
@@ -472,7 +450,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 f"a loss of {over.loss:.3g}, at worst within sampling error ({over.level:.0%}); if "
                 'yours may, fit with adversaries="confidence".'
             )
-        taken += [weak_warning(model) for model in self.models if model.weak]
+        taken += [model.warning() for model in self.models if model.weak]
         if over is None and self.around is not None:
             taken.append(
                 "readers who know the population better than these rows may learn more; "
@@ -546,7 +524,7 @@ loan by at most a factor of e^0.5 = 1.649.
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
             self.promise(),
             *self._told_below(),
-            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+            say.made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
 
     def _told_below(self) -> list[str]:
@@ -569,117 +547,30 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _sections(self) -> list[Section]:
         return [
-            Section("Noise by column", self._about_noise(), _column_cells(self.columns)),
+            Section("Noise by column", self._about_noise(), column_cells(self.columns)),
             *([utility_section(self.utility)] if self.utility else []),
             Section(
                 f"Worst pairs of secrets (of {len(self.pairs)})",
-                _about_pairs(self.notion),
+                say.about_pairs(self.notion),
                 pair_cells(self._worst(), "source"),
             ),
             *model_section(self.models, self.counted),
             *self._further_sections(),
-            Section("Assumptions", sentences=printed(self.assumptions)),
+            Section("Assumptions", sentences=say.printed(self.assumptions)),
         ]
 
     def _about_noise(self) -> str:
         mixes = any(column.unordered and column.theta > 0.0 for column in self.columns)
-        return about_theta(self.noise) + ABOUT_MIXING * mixes
+        return say.about_theta(self.noise) + say.ABOUT_MIXING * mixes
 
     def _further_sections(self) -> list[Section]:
         over = self.known_over_set
         awaited = self.around is not None and over is None
-        sentence = AWAITED if awaited else over_set_sentence(over, self.notion)
+        sentence = say.AWAITED if awaited else say.over_set_sentence(over, self.notion)
         return [Section("Other priors", sentences=[sentence])]
 
     def _worst(self) -> list[PairLoss]:
         return sorted(self.pairs, key=lambda pair: -pair.upper)[:_SHOWN_PAIRS]
-
-
-def marked_risks(assumptions: Sequence[str]) -> list[str]:
-    """Return the assumptions that take something out of the guarantee, the gravest first."""
-    marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected")
-    return [said for mark in marks for said in assumptions if mark in said]
-
-
-def printed(assumptions: Sequence[str]) -> list[str]:
-    """Return those that apply to every release: a certificate does not know who will have a key."""
-    return [said for said in assumptions if said != KEYED]
-
-
-_PRIOR = "The prior is how the released columns are distributed given each secret."
-AWAITED = (
-    "Adversaries whose prior differs from it by sampling error may learn more: "
-    "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
-    "takes a while on so many cells, and then it stands here."
-)
-
-
-ABOUT_MIXING = (
-    "; of an unordered column theta is -log(1 - rho): with a chance of rho = 1 - e^-theta a value "
-    "is drawn anew, whatever it was, from the shares that all rows together have"
-)
-
-
-def about_theta(noise: str) -> str:
-    """Return what theta and the words beside it mean."""
-    meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
-    return (
-        f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
-        "standard deviation"
-    )
-
-
-def made_line(version: str, date: str, rows: str, n_columns: int | None) -> str:
-    """Return by which version, when, and on how much data something was fitted."""
-    columns = "" if n_columns is None else f" and {n_columns} columns"
-    by = f" by sklearn_puffer {version}" if version else ""
-    return f"Fitted{by}{f' at {date}' if date else ''} on {rows}{columns}."
-
-
-def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
-    """Return what is lost under other priors than the fitted one, in a sentence."""
-    if over is None:
-        return (
-            "Adversaries whose prior differs from it, for instance by sampling error, may learn "
-            "more; that is not computed here."
-        )
-    if over.estimate:
-        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
-        kind = " (an ESTIMATE, not a bound)"
-    else:
-        around = (
-            "Over all priors on the values seen or declared, in the simultaneous "
-            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
-        )
-        kind = ""
-    kept = "the budget is kept for them"
-    if over.loss > notion.budget:
-        kept = (
-            "the guarantee is NOT made to adversaries with such a prior "
-            '(adversaries="confidence" makes it)'
-        )
-    split = ""
-    if over.share < 0.995:  # which would show as all of it
-        split = (
-            f"; the fitted prior alone asks for {over.share:.0%} of theta, and sampling error for "
-            "the rest"
-        )
-    return f"{around} {short_number(over.loss)} at these scales{kind}, so that {kept}{split}."
-
-
-def _about_pairs(notion: Notion) -> str:
-    unit = "delta" if notion.is_chance else "nats"
-    return (
-        f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
-        "without the strategy; theorem: upper is what a theorem guarantees, and may be far above"
-    )
-
-
-def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
-    head = ["column", "theta", "std", "theta/std"]
-    return [head] + [
-        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}"] for c in columns
-    ]
 
 
 _VERSION_KEY = "_sklearn_puffer_version"
@@ -795,10 +686,3 @@ def _same(now: Any, then: Any) -> bool:
         return bool(now == then)
     except (TypeError, ValueError):  # arrays
         return digest(now) == digest(then)
-
-
-def _times(m: int, value: float) -> float:
-    """Return the product, rounded up."""
-    product = m * value
-    short = math.isfinite(product) and Fraction(product) < m * Fraction(value)
-    return math.nextafter(product, math.inf) if short else product

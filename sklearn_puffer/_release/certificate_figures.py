@@ -211,6 +211,38 @@ def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
     ]
 
 
+def column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
+    head = ["column", "theta", "std", "theta/std"]
+    return [head] + [
+        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}"] for c in columns
+    ]
+
+
+class UncertifiedError(ValueError):
+    """Raised where a release would carry a certificate that does not hold.
+
+    Examples
+    --------
+    A published mechanism that breaks its guarantee is caught, and nothing is released:
+
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, UncertifiedError
+    >>> from sklearn_puffer.priors import GaussianMixture
+    >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
+    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
+    >>> prior = {"no": near, "yes": far}
+    >>> noiser = PufferfishNoiser(sensitive="ill", prior=prior, strategy="monge").fit(table)
+    >>> try:
+    ...     noiser.transform(table)
+    ... except UncertifiedError as error:
+    ...     print(str(error).partition("; ")[0])
+    the certificate does not hold: the proven loss 10 exceeds the budget epsilon = 1
+    >>> sound = PufferfishNoiser(sensitive="ill", prior=prior).fit(table)
+    >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
+    (True, 7.501)
+    """
+
+
 class UtilityWarning(PufferfishWarning):
     """Warns that a release changes a column more than a constant in its place would.
 
@@ -407,6 +439,27 @@ class ModelFacts:
             f"{self.constant_log_loss:.4g} of a constant, AUC {self.auc:.3f} beside 0.5)"
         )
 
+    def warning(self) -> str:
+        """Return the warning, where it knows less than others, or than it says."""
+        told = f"{self.argument}: {_cut(self.model)} has log loss {self.log_loss:.3g} for "
+        told += brief(self.sensitive)
+        if self.weak == "constant":
+            return (
+                f"{told}, no better than the shares of the secrets, and a weak model certifies "
+                "anything; take a better one."
+            )
+        if self.weak == "overconfident":
+            return f"{told}, as it is so sure of itself; try {MODEST}."
+        if self.weak == "counting":
+            return (
+                f"{told}, and who counts equal rows {self.counting_log_loss:.3g}; add "
+                'adversaries=["empirical"], or take a better classifier.'
+            )
+        return (
+            f"{told}, HistGradientBoostingClassifier() {self.boosted_log_loss:.3g}; a weak model "
+            "certifies anything, so take that one."
+        )
+
 
 @dataclass(frozen=True)
 class CountedLoss:
@@ -443,7 +496,7 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
         return []
     named = "; ".join(f"{model.argument} is {model.brief}, {model.way}" for model in models)
     said = [f"The adversary knows as much as a classifier, and no more: {named}."]
-    said += [f"WARNING: {weak_warning(model)}" for model in models if model.weak]
+    said += [f"WARNING: {model.warning()}" for model in models if model.weak]
     for size, what in ((1, "column"), (2, "pair of columns")):
         losses = [loss for loss in counted if len(loss.columns) == size]
         if losses:
@@ -458,28 +511,6 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
 
 def _size(counted: CountedLoss) -> tuple[float, float]:
     return counted.loss, counted.beyond or 0.0
-
-
-def weak_warning(model: ModelFacts) -> str:
-    """Return the warning about a classifier that knows less than others, or than it says."""
-    told = f"{model.argument}: {_cut(model.model)} has log loss {model.log_loss:.3g} for "
-    told += brief(model.sensitive)
-    if model.weak == "constant":
-        return (
-            f"{told}, no better than the shares of the secrets, and a weak model certifies "
-            "anything; take a better one."
-        )
-    if model.weak == "overconfident":
-        return f"{told}, as it is so sure of itself; try {MODEST}."
-    if model.weak == "counting":
-        return (
-            f"{told}, and who counts equal rows {model.counting_log_loss:.3g}; add "
-            'adversaries=["empirical"], or take a better classifier.'
-        )
-    return (
-        f"{told}, HistGradientBoostingClassifier() {model.boosted_log_loss:.3g}; a weak model "
-        "certifies anything, so take that one."
-    )
 
 
 def _cut(name: str) -> str:

@@ -22,9 +22,6 @@ which is a mixture of N(x; z, s^2) over z ~ N(m, t^2 - s^2): the same argument.
 So where scales s are certified, for whatever prior, strategy and notion, a history with
 sum 1/theta_r^power <= 1/s^power on every axis loses no more than the certificate says.
 
-Whole rows (`Draws`): a second draw may tell everything, so that as many are allowed as the
-certificate is about.
-
 Rows that change are other data: x_1, x_2, ... with Y_r = x_r + N_r. Given the changes x_r - x_1,
 Y_r less its change is a release of x_1, so the rules for noise hold for the distribution of secret
 and x_1 given the changes, which is the certified one where the changes tell neither. They hold
@@ -47,24 +44,14 @@ For two kernels, with u = (1 - rho) / rho for each, that is u >= u_1 + u_2 where
 and there is a third value, and 1 + u / q_y >= (1 + u_1 / q_y) (1 + u_2 / q_y) where both are y. The
 latter at the smallest share implies all: so it is enough that kappa = log(1 + u / min q) adds up.
 Products with further kernels are positive combinations of such products, whatever the earlier
-outputs they were chosen by, so sum_r kappa_r <= kappa is enough for any history. As in
-`_release.composition`, t is a kernel from z to y: summed over y both sides are 1 for every x, and
-K_rho is invertible. On several axes likelihoods and t are products with those of numbers.
+outputs they were chosen by, so sum_r kappa_r <= kappa is enough for any history. As above, t is a
+kernel from z to y: summed over y both sides are 1 for every x, and K_rho is invertible. On several
+axes likelihoods and t are products with those of numbers.
 
-The same rows released several times: the scales of each release, and the rule for a ledger.
-
-Independent Laplace or Gaussian releases of X at scales theta_1, ..., theta_k are a post-processing
-of one release at the scale s where precisions add up (proofs in `_release.composition`),
-
-.. math:: \frac1s = \sum_r \frac1{\theta_r} \text{ (Laplace)}, \qquad
-          \frac1{s^2} = \sum_r \frac1{\theta_r^2} \text{ (Gaussian)},
-
-for any distribution of X, prior, strategy and notion, column by column. So k releases at k s, or at
-sqrt(k) s, lose at most what one release at s does, and that one is calibrated and certified. Other
-noise is released once.
-
-Values are rounded to the grid of the noise that is drawn, once, and each release is drawn on that
-grid: a rounding of the continuous releases of the rounded value.
+*Planned releases.* So k releases at k s, or at sqrt(k) s, lose at most what one release at s does,
+and that one is calibrated and certified. Values are rounded to the grid of the noise that is drawn,
+once, and each release is drawn on that grid: a rounding of the continuous releases of the rounded
+value.
 """
 
 from __future__ import annotations
@@ -279,11 +266,6 @@ class Precisions(Rule):
     ------
     TypeError, ValueError
         If ``power`` is not 1 or 2, or a budget not positive.
-
-    References
-    ----------
-    004, section 5, knows no such rule; "epsilon / k each" is not one (two releases of which each
-    loses 0.5 can lose 1.07).
 
     Examples
     --------
@@ -526,8 +508,9 @@ class MixedPrecisions(Rule):
         object.__setattr__(self, "scales", scales)
         least = {axis: check_scale(self.least[axis], axis, free=False) for axis in scales}
         object.__setattr__(self, "least", least)
+        short = 1 - Fraction(_OFF)  # rounded down
         mixing: dict[Axis, Amount] = {
-            axis: _down(kappa(scale, least[axis])) if scale > 0.0 else math.inf
+            axis: Fraction(kappa(scale, least[axis])) * short if scale > 0.0 else math.inf
             for axis, scale in scales.items()
         }
         object.__setattr__(self, "budgets", {**self.numbers.budgets, **mixing})
@@ -555,34 +538,6 @@ class MixedPrecisions(Rule):
         """Return the rule as plain values for JSON."""
         mixed = [[axis, self.least[axis], scale] for axis, scale in self.scales.items()]
         return {"rule": "mixed", "numbers": self.numbers.to_dict(), "mixed": mixed}
-
-
-def _down(value: float) -> Fraction:
-    return Fraction(value) * (1 - Fraction(_OFF))
-
-
-MOST_RELEASES = 10**9
-"""Largest number of releases that can be planned: the sampler's error is paid for each."""
-
-
-def adds_up(noise: Noise) -> bool:
-    """Return whether it is known how releases of the same rows under the noise add up.
-
-    >>> from sklearn_puffer.noise import Cauchy, Laplace
-    >>> adds_up(Laplace()), adds_up(Cauchy())
-    (True, False)
-    """
-    return noise.precision_power is not None
-
-
-def check_releases(releases: Any) -> int:
-    """Return the number of releases as an integer from 1 to `MOST_RELEASES`."""
-    if check_count(releases, "releases") > MOST_RELEASES:
-        raise ValueError(
-            f"releases must be at most {MOST_RELEASES:,}, got {quoted(releases)}; the error of the "
-            "sampler is paid for each of them."
-        )
-    return int(releases)
 
 
 Mixings = Sequence[Mixing | None]

@@ -37,9 +37,9 @@ a geometric series,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -59,7 +59,6 @@ from sklearn_puffer._base import (
     plain_record,
     shown,
 )
-from sklearn_puffer._release.certificate import NO_PRIOR
 from sklearn_puffer._release.rows import check_named
 from sklearn_puffer._tables import (
     AnyTable,
@@ -246,7 +245,6 @@ _WHOLE = np.uint64(32)
 
 
 Place = tuple[float, float]
-Totals = Mapping[Name, Mapping[Any, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,24 +287,6 @@ class Margin:
             scaled += 1.0 - low * factor
         np.clip(scaled, 0.0, _CELLS + 1.0, out=scaled)
         return scaled.astype(np.intp)
-
-
-def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
-    """Return the rule of each column under ``unknown="nearest"``, for noise.
-
-    A number becomes the nearest one. A category becomes the one that most rows of `fit` have, to a
-    thousandth of them (the first of several, or where no margin is kept). The rule is the same for
-    all rows.
-    """
-    parts = {margin.name: margin.parts for margin in margins}
-    rules: dict[Name, Any] = dict.fromkeys((column.name for column in columns), "nearest")
-    for column in columns:
-        if column.levels is not None:
-            held = np.where(column.known, parts.get(column.name, 0), -1)
-            if column.missing_code is not None:
-                held[column.missing_code] = -1
-            rules[column.name] = column.levels[int(held.argmax())]
-    return rules
 
 
 def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> Margin:
@@ -664,28 +644,6 @@ _EARLIER = (
     "this certificate does not know how the fitted values were distributed, as it was saved by an "
     "earlier version; fit again."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMargins:
-    """The margins of the fitted rows, in the certificate of a release artifact.
-
-    Attributes
-    ----------
-    columns : sequence of Column
-    margins : sequence of Margin
-    """
-
-    columns: Sequence[Column]
-    margins: Sequence[Margin]
-
-    def check(self, X: Any) -> Drift:
-        """Return whether rows still look like those of `fit`."""
-        return compared_rows(self, X)
-
-    def against(self, prior: Any) -> NoReturn:
-        """Refuse, with the sentence of a certificate without its noiser."""
-        raise ValueError(NO_PRIOR)
 
 
 def compared_rows(fitted: Any, X: Any) -> Drift:

@@ -25,7 +25,6 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._release.certificate_figures import RowsTogether
-from sklearn_puffer._release.composition import check_releases
 from sklearn_puffer._release.rows import (
     CountedTable,
     FitRows,
@@ -56,6 +55,8 @@ from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfi
 _LEAST_EPSILON = 1e-8
 _LEAST_DELTA = 1e-300
 _MOST_BINS = 10**6
+MOST_RELEASES = 10**9
+"""Largest number of releases that can be planned: the sampler's error is paid for each."""
 
 Output = Literal["native", "noisy"]
 OUTPUTS: list[Output] = ["native", "noisy"]
@@ -326,6 +327,16 @@ def _checked_output(value: Any) -> Output:
         raise ValueError(gone("output='remapped'"))
     checked: Output = check_choice(value, "output", OUTPUTS)
     return checked
+
+
+def check_releases(releases: Any) -> int:
+    """Return the number of releases as an integer from 1 to `MOST_RELEASES`."""
+    if check_count(releases, "releases") > MOST_RELEASES:
+        raise ValueError(
+            f"releases must be at most {MOST_RELEASES:,}, got {quoted(releases)}; the error of the "
+            "sampler is paid for each of them."
+        )
+    return int(releases)
 
 
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import brief, briefly, listed, shown
+from sklearn_puffer._base import brief, briefly, listed, short_number, shown
 from sklearn_puffer._release.certificate_figures import (
     KEYED,
     MODEST,
@@ -15,9 +15,11 @@ from sklearn_puffer._release.certificate_figures import (
     ColumnUtility,
     ModelFacts,
     RowsTogether,
+    SetLoss,
     model_sentences,
 )
 from sklearn_puffer._tables import Name
+from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion
 
 _LONG, _FLOAT = 10**7, 10**300  # numbers that are written out, and that floats reach
@@ -574,4 +576,84 @@ def _about_kernels(facts: Facts) -> str:
         f" For {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead; q "
         "is the smallest share of a value among those drawn anew. So many times theta may be too "
         "little there: releases=k or a ledger finds what is needed."
+    )
+
+
+def marked_risks(assumptions: Sequence[str]) -> list[str]:
+    """Return the assumptions that take something out of the guarantee, the gravest first."""
+    marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected")
+    return [said for mark in marks for said in assumptions if mark in said]
+
+
+def printed(assumptions: Sequence[str]) -> list[str]:
+    """Return those that apply to every release: a certificate does not know who will have a key."""
+    return [said for said in assumptions if said != KEYED]
+
+
+PRIOR = "The prior is how the released columns are distributed given each secret."
+AWAITED = (
+    "Adversaries whose prior differs from it by sampling error may learn more: "
+    "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
+    "takes a while on so many cells, and then it stands here."
+)
+
+
+ABOUT_MIXING = (
+    "; of an unordered column theta is -log(1 - rho): with a chance of rho = 1 - e^-theta a value "
+    "is drawn anew, whatever it was, from the shares that all rows together have"
+)
+
+
+def about_theta(noise: str) -> str:
+    """Return what theta and the words beside it mean."""
+    meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
+    return (
+        f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
+        "standard deviation"
+    )
+
+
+def made_line(version: str, date: str, rows: str, n_columns: int | None) -> str:
+    """Return by which version, when, and on how much data something was fitted."""
+    columns = "" if n_columns is None else f" and {n_columns} columns"
+    by = f" by sklearn_puffer {version}" if version else ""
+    return f"Fitted{by}{f' at {date}' if date else ''} on {rows}{columns}."
+
+
+def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
+    """Return what is lost under other priors than the fitted one, in a sentence."""
+    if over is None:
+        return (
+            "Adversaries whose prior differs from it, for instance by sampling error, may learn "
+            "more; that is not computed here."
+        )
+    if over.estimate:
+        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
+        kind = " (an ESTIMATE, not a bound)"
+    else:
+        around = (
+            "Over all priors on the values seen or declared, in the simultaneous "
+            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
+        )
+        kind = ""
+    kept = "the budget is kept for them"
+    if over.loss > notion.budget:
+        kept = (
+            "the guarantee is NOT made to adversaries with such a prior "
+            '(adversaries="confidence" makes it)'
+        )
+    split = ""
+    if over.share < 0.995:  # which would show as all of it
+        split = (
+            f"; the fitted prior alone asks for {over.share:.0%} of theta, and sampling error for "
+            "the rest"
+        )
+    return f"{around} {short_number(over.loss)} at these scales{kind}, so that {kept}{split}."
+
+
+def about_pairs(notion: Notion) -> str:
+    unit = "delta" if notion.is_chance else "nats"
+    return (
+        f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
+        "without the strategy; theorem: upper is what a theorem guarantees, and may be far above"
     )

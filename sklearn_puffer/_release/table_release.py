@@ -34,8 +34,12 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
-from sklearn_puffer._release.certificate import CertifiedEstimator, UncertifiedError
-from sklearn_puffer._release.certificate_figures import UtilityWarning, utility_frame
+from sklearn_puffer._release.certificate import CertifiedEstimator
+from sklearn_puffer._release.certificate_figures import (
+    UncertifiedError,
+    UtilityWarning,
+    utility_frame,
+)
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
 from sklearn_puffer._release.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._release.ledger import OverspentError
