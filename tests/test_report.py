@@ -482,6 +482,17 @@ def test_who_signs_sees_one_picture_of_the_attack_if_there_was_one(noiser, audit
     assert label.endswith(f"the best attack on the rows as they are {as_it_is:.3f}")
 
 
+def rounded_down(nats):
+    return f"{math.floor(100 * math.exp(nats)) / 100:.2f} times" if nats > 0.0 else "no shift"
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.7, 1.0, 3.0])
+def test_the_shift_of_odds_that_recipients_read_is_no_smaller_than_the_guarantee(epsilon):
+    told = report(make_noiser(epsilon=epsilon, public="cars"), kind="external")
+    factor = float(figures_of(told)["Shift of odds"][0].removesuffix(" times"))
+    assert math.exp(epsilon) <= factor < math.exp(epsilon) * 1.05
+
+
 def figures_of(told):
     first, *_ = told.to_dict()["sections"]
     return {row[0]: row[1:] for row in first["table"]["rows"]}
@@ -503,8 +514,7 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     found = audit(noiser, table, task="old", repeats=1)
     told = report(noiser, found)
     figures, best = figures_of(told), found.table.loc[found.table["low"].idxmax()]
-    surely = f"{math.exp(best['low']):.2f} times" if best["low"] > 0.0 else "no shift"
-    assert figures["Best attack found"][0] == surely
+    assert figures["Best attack found"][0] == rounded_down(best["low"])
     beside = f"{best['view']}: a sure shift of odds; 2.72 times allowed"
     assert figures["Best attack found"][1].startswith(beside)
     own = found.utility.set_index("what").loc["AUC on true rows"]
@@ -521,8 +531,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
         found = audit(noiser, table, repeats=1)
     assert found.findings
     told = report(noiser, found)
-    surely = math.exp(found.findings[0].attack.low)
-    assert figures_of(told)["Best attack found"][0] == f"{surely:.2f} times"
+    assert figures_of(told)["Best attack found"][0] == rounded_down(found.findings[0].attack.low)
     assert told.html.count('class="tile alarm"') == 1
     assert str(found.findings[0]) in str(told)
 
@@ -576,9 +585,18 @@ def test_who_signs_and_who_receives_read_once_what_is_promised_and_whether_of_a_
     covered = "Who gets the whole file is covered if rows are independent of each other"
     for kind in KINDS:
         page = str(report(noiser, kind=kind))
+        assert ("2.72 times" in page) == (kind == "external")
         assert page.count(noiser.certificate_.promise()) == 1
         assert covered in page.partition("At a glance")[0]
     assert "Who gets the whole file" not in str(report(make_noiser(strategy=half)))
+
+
+@pytest.mark.parametrize("settings", [{"delta": 1e-3}, {"alpha": 3.0}])
+def test_no_report_says_that_odds_are_bounded_where_they_are_so_in_part_or_in_a_mean(settings):
+    noiser = make_noiser(public="cars", **settings)
+    assert "Shift of odds" not in str(report(noiser, kind="external"))
+    assert figures_of(report(noiser, kind="external"))["Epsilon"][0] == "1 nats"
+    assert "times allowed" not in str(report(noiser))
 
 
 def test_who_signs_typical_rows_reads_how_many_different_rows_there_are():

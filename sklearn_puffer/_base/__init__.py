@@ -40,6 +40,7 @@ from sklearn_puffer._base.arguments import (
     way_to_table,
 )
 from sklearn_puffer._base.document import (
+    WAYS,
     Bar,
     Bars,
     Document,
@@ -50,6 +51,7 @@ from sklearn_puffer._base.document import (
     render,
     short_number,
     templates,
+    times,
 )
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.numerics import (

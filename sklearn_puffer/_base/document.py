@@ -15,7 +15,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
@@ -218,6 +218,10 @@ class Document(ABC):
     def _repr_html_(self) -> str:
         return self._page().notebook()
 
+    def _html(self) -> str:
+        """Return it as one file of HTML, without scripts and without anything from elsewhere."""
+        return render("document.html", page=self._page())
+
 
 @dataclass(frozen=True)
 class FoldedDocument(Document):
@@ -303,3 +307,28 @@ def short_number(value: float) -> str:
     if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
         return "below 1e-300"
     return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
+def times(nats: float, *, at_least: bool = False) -> str:
+    """Return a shift of log odds as the factor by which it multiplies odds, rounded up.
+
+    Rounded down where it is ``at_least`` so much.
+
+    >>> times(0.2), times(0.2, at_least=True), times(7.5), times(800.0)
+    ('1.23 times', '1.22 times', '1,809 times', 'over a million times')
+    """
+    if nats > math.log(1e6):
+        return "over a million times"
+    factor = math.exp(nats)
+    digits = 2 if factor < 10.0 else 0
+    whole = (math.floor if at_least else math.ceil)(factor * 10**digits)
+    return f"{whole / 10**digits:,.{digits}f} times"
+
+
+WAYS: dict[str, Callable[[Any], str]] = {
+    ".html": lambda document: str(document._html()),
+    ".md": lambda document: markdown(document._page()),
+    ".json": lambda document: str(document.to_json()),
+    ".txt": lambda document: f"{document}\n",
+}
+"""How a document is written to a file, by what its name ends in."""

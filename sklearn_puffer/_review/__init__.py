@@ -4,4 +4,4 @@ from sklearn_puffer._review.audit import audit
 from sklearn_puffer._review.candidates import plan
 from sklearn_puffer._review.findings import Audit
 from sklearn_puffer._review.plan import Plan, is_useful
-from sklearn_puffer._review.report import WAYS, Report, report
+from sklearn_puffer._review.report import Report, report

@@ -19,7 +19,13 @@ from sklearn_puffer._base import (
     plain,
     quoted,
 )
-from sklearn_puffer._release import RowOrder, check_one_secret, group_codes, order_of
+from sklearn_puffer._release import (
+    RowOrder,
+    TableRelease,
+    check_one_secret,
+    group_codes,
+    order_of,
+)
 from sklearn_puffer._review.readers import (
     Groups,
     Secrets,
@@ -468,16 +474,16 @@ def _groups_in(frame: Any, groups: Any) -> Array:
 # ----------------------------------------------------------------------------------- of an audit
 
 
-def pairs_of(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
+def pairs_of(noiser: TableRelease) -> dict[Name, list[tuple[Any, Any]]]:
     """Return the protected pairs, without order; an artifact has them in its certificate alone."""
     if hasattr(noiser, "secret_pairs_"):
-        return dict(noiser.secret_pairs_)
-    pairs: dict[Name, dict[tuple[Any, Any], None]] = {}
+        return {name: list(pairs) for name, pairs in noiser.secret_pairs_.items()}
+    found: dict[Name, dict[tuple[Any, Any], None]] = {}
     for loss in noiser.certificate_.pairs:
-        of_column = pairs.setdefault(loss.sensitive, {})
+        of_column = found.setdefault(loss.sensitive, {})
         if (loss.against, loss.secret) not in of_column:
             of_column[loss.secret, loss.against] = None
-    return {name: list(of_column) for name, of_column in pairs.items()}
+    return {name: list(of_column) for name, of_column in found.items()}
 
 
 def frame_of(table: Any) -> Any:

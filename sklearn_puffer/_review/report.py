@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sklearn_puffer._base import (
+    WAYS,
     Bar,
     Bars,
     Document,
@@ -27,9 +28,11 @@ from sklearn_puffer._base import (
     quoted,
     render,
     shown,
+    times,
     utc_now,
 )
 from sklearn_puffer._release import (
+    Certificate,
     Ledger,
     PersonLedger,
     TableRelease,
@@ -39,6 +42,7 @@ from sklearn_puffer._release import (
     not_promised,
     write_new,
 )
+from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
@@ -81,10 +85,6 @@ class Report(Document):
     date : str
         When it was made (UTC, ISO 8601).
 
-    See Also
-    --------
-    report : Makes one.
-
     Examples
     --------
     >>> import pandas as pd
@@ -118,6 +118,9 @@ class Report(Document):
 
         Jinja2 makes it, of the extra ``report``; without it this is a ModuleNotFoundError.
         """
+        return self._html()
+
+    def _html(self) -> str:
         return render("report.html", report=self, page=self._page())
 
     @property
@@ -197,29 +200,13 @@ class Report(Document):
         return Section("About this report", cells=[[*about], [*about.values()]], sentences=mark)
 
 
-def _html(document: Any) -> str:
-    """Return a file of HTML: a report has its own, which leaves room for a signature."""
-    if isinstance(document, Report):
-        return document.html
-    return render("document.html", page=document._page())
-
-
-WAYS: dict[str, Callable[[Any], str]] = {
-    ".html": _html,
-    ".md": lambda document: markdown(document._page()),
-    ".json": lambda document: str(document.to_json()),
-    ".txt": lambda document: f"{document}\n",
-}
-"""How a document is written to a file, by what its name ends in."""
-
-
 def report(
-    noiser: Any,
-    audit: Any = None,
-    plan: Any = None,
+    noiser: TableRelease,
+    audit: Audit | None = None,
+    plan: Plan | None = None,
     kind: str = "internal",
     *,
-    ledger: Any = None,
+    ledger: Ledger | PersonLedger | None = None,
     name: str | None = None,
     by: str = "",
 ) -> Report:
@@ -303,7 +290,7 @@ def report(
     return _internal(noiser, audit, plan, ledger, **about)
 
 
-def _check_noiser(noiser: Any) -> None:
+def _check_noiser(noiser: TableRelease) -> None:
     if not isinstance(noiser, TableRelease):
         raise TypeError(
             "noiser must be a fitted PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap "
@@ -312,7 +299,7 @@ def _check_noiser(noiser: Any) -> None:
     noiser._check_as_certified()
 
 
-def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
+def _check_alike(noiser: TableRelease, audit: Audit | None, plan: Plan | None) -> None:
     """Refuse what is about another noiser."""
     promise = noiser.certificate_.promise()
     if audit is not None and audit.promise != promise:
@@ -331,8 +318,6 @@ def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
         )
 
 
-# ------------------------------------------------------------------------------ for recipients
-
 _LEFT_OUT = (
     "Functions of the raw rows are left out: the size of the noise, shares that move, exact "
     "losses, how much survives, distributions, numbers of rows, values of columns (and pairs of "
@@ -343,7 +328,7 @@ _LEFT_OUT = (
 )
 
 
-def _external(noiser: Any, *, name: str, by: str, date: str) -> Report:
+def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
     _check_promised(noiser)
     certificate, terms = noiser.certificate_, noiser._fitted.mechanism.terms(noiser)
     settings = _settings(noiser)
@@ -384,7 +369,7 @@ def _external(noiser: Any, *, name: str, by: str, date: str) -> Report:
     )
 
 
-def _check_promised(noiser: Any) -> None:
+def _check_promised(noiser: TableRelease) -> None:
     certificate = noiser.certificate_
     if not certificate.holds:
         raise UncertifiedError(
@@ -398,19 +383,19 @@ def _check_promised(noiser: Any) -> None:
         )
 
 
-def seeded(certificate: Any) -> bool:
+def seeded(certificate: Certificate) -> bool:
     """Return whether the certificate is of a noiser that was fitted with a seed."""
     # certificates of earlier versions say promised for guaranteed
     words = ("NOTHING is guaranteed outside tests", "NOTHING is promised outside tests")
     return any(word in said for word in words for said in certificate.assumptions)
 
 
-def _released(noiser: Any) -> list[Any]:
+def _released(noiser: TableRelease) -> list[Any]:
     """Return the names of the columns that are protected."""
     return [column.name for column in noiser._fitted.mechanism.released_columns]
 
 
-def _settings(noiser: Any) -> dict[str, Any]:
+def _settings(noiser: TableRelease) -> dict[str, Any]:
     """Return the settings that are numbers and words, and so no function of rows."""
     certificate = noiser.certificate_
     names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
@@ -418,18 +403,18 @@ def _settings(noiser: Any) -> dict[str, Any]:
     return settings | {"missing": noiser._fitted.rules.missing, "output": certificate.output}
 
 
-def _granted(noiser: Any, terms: Terms) -> list[str]:
+def _granted(noiser: TableRelease, terms: Terms) -> list[str]:
     """Return what the guarantee takes for granted."""
     apart = "Epsilon is the budget at distance 1; pairs have it times their distance."
     return [*terms.granted, *([apart] if _has_distances(noiser) else [])]
 
 
-def _has_distances(noiser: Any) -> bool:
+def _has_distances(noiser: TableRelease) -> bool:
     """Return whether each pair of secrets has a budget of its own: epsilon times their distance."""
     return getattr(noiser, "metric", None) is not None
 
 
-def _columns(noiser: Any, terms: Terms) -> Section:
+def _columns(noiser: TableRelease, terms: Terms) -> Section:
     known, ways = _known(noiser, terms) or [], dict[str, list[str]]()
     for name in _released(noiser):
         way = "as it is, since a reader may know it" if name in known else terms.how
@@ -440,7 +425,7 @@ def _columns(noiser: Any, terms: Terms) -> Section:
     return Section("Released columns", terms.about, cells)
 
 
-def _known(noiser: Any, terms: Terms) -> list[Any] | None:
+def _known(noiser: TableRelease, terms: Terms) -> list[Any] | None:
     """Return the columns declared as side information; None where no artifact names them."""
     if terms.known is not None:
         return list(terms.known)
@@ -451,7 +436,7 @@ def _known(noiser: Any, terms: Terms) -> list[Any] | None:
     return [name for names in flat for name in (names if isinstance(names, tuple) else [names])]
 
 
-def _secrets(noiser: Any) -> Section:
+def _secrets(noiser: TableRelease) -> Section:
     """Return what is protected: labels only where somebody declared them."""
     declared = getattr(noiser, "secret_pairs", None)
     sensitive = [shown(name) for name in noiser._fitted.rules.sensitive]
@@ -470,33 +455,26 @@ def _secrets(noiser: Any) -> Section:
     return Section("Protected secrets", sentences=[f"Each secret is {one}; {which}."])
 
 
-# ----------------------------------------------------------------------- the budget in plain words
-
-
-def _budget(noiser: Any) -> Section:
+def _budget(noiser: TableRelease) -> Section:
     """Return the figures of the budget, which are all there are without the rows."""
-    notion = noiser.certificate_.notion
+    certificate, notion = noiser.certificate_, noiser.certificate_.notion
     pair = ", for secrets at distance 1" if _has_distances(noiser) else ""
     most = percent_at_most(notion.best_guess())
-    shift = times(notion.to_dict()["epsilon"])
+    shift = ["Epsilon", f"{certificate.epsilon:g} nats", f"the budget: {notion.budget_name()}"]
+    if _bounds_odds(certificate):
+        beside = f"at most, by the budget {notion.budget_name()}{pair}"
+        shift = ["Shift of odds", times(certificate.epsilon), beside]
     cells = [
         ["figure", "value", "beside it"],
-        ["Shift of odds", shift, f"at most, by the budget {notion.budget_name()}{pair}"],
+        shift,
         ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"],
     ]
     return Section("At a glance", cells=cells, picture=_promise_picture(notion))
 
 
-def times(nats: float) -> str:
-    """Return a shift of log odds as the factor by which it multiplies odds.
-
-    >>> times(1.0), times(2.19), times(7.5), times(800.0)
-    ('2.72 times', '8.94 times', '1,808 times', 'over a million times')
-    """
-    if nats > math.log(1e6):
-        return "over a million times"
-    factor = math.exp(nats)
-    return f"{factor:.2f} times" if factor < 10.0 else f"{factor:,.0f} times"
+def _bounds_odds(certificate: Certificate) -> bool:
+    """Return whether no odds shift further, not with a small chance or in a mean alone."""
+    return certificate.delta == 0.0 and certificate.alpha is None
 
 
 def _promise_picture(notion: Notion) -> Bars:
@@ -508,8 +486,6 @@ def _promise_picture(notion: Notion) -> Bars:
     ]
     return Bars("Chance of naming one of two equally probable secrets rightly", rows)
 
-
-# ---------------------------------------------------------------------- for the person who signs
 
 OF_RAW_ROWS = (
     "It is computed from the raw rows, without noise: keep it where you keep the table; "
@@ -523,7 +499,7 @@ _MOST = 9  # lines of a table, its head among them
 
 
 def _internal(
-    noiser: Any, audit: Any, plan: Any, ledger: Any, *, name: str, by: str, date: str
+    noiser: TableRelease, audit: Any, plan: Any, ledger: Any, *, name: str, by: str, date: str
 ) -> Report:
     certificate = replace(noiser.certificate_, name="")
     if ledger is not None:
@@ -574,7 +550,7 @@ def _internal(
     )
 
 
-def _verdict(noiser: Any, certificate: Any, audit: Any) -> str:
+def _verdict(noiser: TableRelease, certificate: Certificate, audit: Audit | None) -> str:
     test = noiser.random_state is not None or seeded(certificate)
     told = certificate._verdict()
     found = audit is not None and audit.findings
@@ -586,7 +562,7 @@ def _verdict(noiser: Any, certificate: Any, audit: Any) -> str:
     )
 
 
-def _conditions(noiser: Any, certificate: Any) -> list[Section]:
+def _conditions(noiser: TableRelease, certificate: Certificate) -> list[Section]:
     """Return what the guarantee takes for granted, and what it leaves open, a line each."""
     if not certificate.holds:
         budget = certificate.notion.budget_name()
@@ -601,7 +577,7 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
     return [taken, *open_ones, _decide(noiser, terms)]
 
 
-def _decide(noiser: Any, terms: Terms) -> Section:
+def _decide(noiser: TableRelease, terms: Terms) -> Section:
     """Return what nobody but who answers for the data can decide, a line each."""
     joined, known = getattr(noiser, "joined", None), _known(noiser, terms)
     beside = "known= of this artifact is named nowhere"
@@ -647,7 +623,7 @@ def _brief(what: str, part: Section) -> Section:
     return replace(part, title=f"{what}: {part.title.lower()}", note=note, cells=part.cells[:_MOST])
 
 
-def _all_settings(noiser: Any) -> Section:
+def _all_settings(noiser: TableRelease) -> Section:
     """Return every parameter, in a sentence."""
     settings = {**noiser.get_params(deep=False), **_settings(noiser)}
     settings.pop("fitted", None)  # of a release that was read: all of it
@@ -659,25 +635,33 @@ _FIGURE = "Best attack found"
 _SCORES = ("AUC on true rows", "R2 on true rows")
 
 
-def _at_once(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
+def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tuple[str, ...]]:
     """Return the figures, with their picture, and the names of those that ask for attention."""
-    attack = None
-    if audit is not None:  # the surest finding, else the attack that tells two secrets apart best
-        best = max(audit.attacks, key=lambda attack: attack.low, default=None)
-        attack = audit.findings[0].attack if audit.findings else best
+    attack = None if audit is None else _surest(audit)
     cells = [
         ["figure", "value", "beside it"],
         *_kept(certificate.utility),
         *_distinct(certificate),
-        _attack(attack),
+        _attack(attack, certificate),
         _task(audit),
     ]
-    picture = _promise_picture(certificate.notion) if certificate.holds else None
-    if attack is not None:
-        told_best = max(audit.attacks, key=lambda each: each.auc)
-        picture = _attack_picture(audit, attack if audit.findings else told_best)
-    alarms = (_FIGURE,) if attack is None or audit.findings or not audit.caught else ()
-    return Section("At a glance", cells=cells, picture=picture), alarms
+    calm = audit is not None and attack is not None and audit.caught and not audit.findings
+    section = Section("At a glance", cells=cells, picture=_picture(certificate, audit))
+    return section, () if calm else (_FIGURE,)
+
+
+def _surest(audit: Audit) -> Attack | None:
+    """Return the surest finding, else the attack whose shift is proven to be largest."""
+    if audit.findings:
+        return audit.findings[0].attack
+    return max(audit.attacks, key=lambda attack: attack.low, default=None)
+
+
+def _picture(certificate: Certificate, audit: Audit | None) -> Bars | None:
+    if audit is None or not audit.attacks:
+        return _promise_picture(certificate.notion) if certificate.holds else None
+    told_best = max(audit.attacks, key=lambda each: each.auc)
+    return _attack_picture(audit, audit.findings[0].attack if audit.findings else told_best)
 
 
 def _kept(utility: Sequence[Any]) -> list[list[str]]:
@@ -703,17 +687,20 @@ def _distinct(certificate: Any) -> list[list[str]]:
     return [["Different rows", f"{typical.n_prototypes}", beside]]
 
 
-def _attack(attack: Any) -> list[str]:
+def _attack(attack: Attack | None, certificate: Certificate) -> list[str]:
     if attack is None:
         return [_FIGURE, "none tried", "pass audit= to measure it"]
     power = ""
     if math.isfinite(attack.findable):
         power = f"; {times(attack.findable)} would have been found"
-    beside = f"{attack.view}: a sure shift of odds; {times(attack.allowed)} allowed{power}"
-    return [_FIGURE, times(attack.low) if attack.low > 0.0 else "no shift", beside]
+    allowed = f"{times(attack.allowed)} allowed"
+    if not _bounds_odds(certificate):
+        allowed = f"allowed: {certificate.notion.budget_name()}"
+    beside = f"{attack.view}: a sure shift of odds; {allowed}{power}"
+    return [_FIGURE, times(attack.low, at_least=True) if attack.low > 0.0 else "no shift", beside]
 
 
-def _task(audit: Any) -> list[str]:
+def _task(audit: Audit | None) -> list[str]:
     """Return how well a model does that learns from released rows, beside one from true rows."""
     survived = () if audit is None else audit.survived
     for figure in survived:
@@ -724,7 +711,7 @@ def _task(audit: Any) -> list[str]:
     return ["Task", "not measured", "audit(..., task=) measures one"]
 
 
-def _attack_picture(audit: Any, attack: Any) -> Bars:
+def _attack_picture(audit: Audit, attack: Attack) -> Bars:
     """Return what an attack reaches, beside a guess and the rows as they are."""
     pair = (attack.secret, attack.against)
     same = [other.auc for other in audit.control if (other.secret, other.against) == pair]

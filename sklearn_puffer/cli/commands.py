@@ -27,7 +27,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UncertifiedError,
 )
-from sklearn_puffer._base import __version__, listening, task, templates
+from sklearn_puffer._base import WAYS, __version__, listening, task, templates
 from sklearn_puffer._release import (
     TableRelease,
     check_free,
@@ -37,7 +37,7 @@ from sklearn_puffer._release import (
     rows_of_stream,
     types_of,
 )
-from sklearn_puffer._review import WAYS, is_useful
+from sklearn_puffer._review import is_useful
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.settings import (
     FINE,
@@ -95,7 +95,7 @@ def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
     return str(mechanism)
 
 
-def _learn(noiser: Any, file: TableFile) -> None:
+def _learn(noiser: TableRelease, file: TableFile) -> None:
     """Fit in the engine that reads the rows, or in memory, which is the same fit.
 
     Engines raise errors of their own where they cannot do something; in memory it can be done, or
@@ -314,7 +314,7 @@ def _two_parts(text: str, option: str, syntax: str, example: str) -> tuple[str, 
     return name, value
 
 
-def _rows_of(path: str, layout: CsvLayout, noiser: Any) -> Any:
+def _rows_of(path: str, layout: CsvLayout, noiser: TableRelease) -> Any:
     """Return the rows of a file, whose released columns have the types that were fitted."""
     file = TableFile(path, layout)
     return file.stream({**file.found_types(), **types_of(noiser)}).whole()
@@ -477,7 +477,7 @@ def release(args: Any) -> None:
     tell(f"wrote {str(path)!r}, {n_rows:,} rows")
 
 
-def _warn_of_another_draw(noiser: Any, how: dict[str, Any]) -> None:
+def _warn_of_another_draw(noiser: TableRelease, how: dict[str, Any]) -> None:
     """Warn of what no process can know of another: that it released these typical rows, too."""
     sentence = noiser._fitted.mechanism.of_another_draw
     if sentence and how.get("row_id") is None:
@@ -538,7 +538,9 @@ def _version_of(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _released(noiser: Any, stream: TableStream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
+def _released(
+    noiser: TableRelease, stream: TableStream, how: dict[str, Any]
+) -> tuple[Any, Iterator[Any]]:
     """Return types and batches of the release."""
     if not noiser._fitted.mechanism.by_row:
         released = _exchanged(noiser, stream, how)
@@ -547,7 +549,7 @@ def _released(noiser: Any, stream: TableStream, how: dict[str, Any]) -> tuple[An
     return reader.schema, iter(reader)
 
 
-def _exchanged(noiser: Any, stream: TableStream, how: dict[str, Any]) -> Any:
+def _exchanged(noiser: TableRelease, stream: TableStream, how: dict[str, Any]) -> Any:
     """Return the exchanged table; no process knows of another, so that only a key repeats it."""
     keying = _keying(how)
     if keying["row_id"] is None or keying["key"] is None:
@@ -566,7 +568,7 @@ def _exchanged(noiser: Any, stream: TableStream, how: dict[str, Any]) -> Any:
 
 
 def _batches(
-    noiser: Any, stream: TableStream, how: dict[str, Any], rows: Iterator[Any]
+    noiser: TableRelease, stream: TableStream, how: dict[str, Any], rows: Iterator[Any]
 ) -> Iterator[Any]:
     """Return the released batches; of a ledger of persons, each on record when it comes."""
     if how.get("persons") is None:
@@ -580,7 +582,9 @@ def _batches(
     return (batch for table in tables for batch in table.combine_chunks().to_batches())
 
 
-def _counted(noiser: Any, stream: TableStream, how: dict[str, Any], keying: Any) -> Iterator[Any]:
+def _counted(
+    noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: Any
+) -> Iterator[Any]:
     """Yield released tables, each when all of its persons' parts are on record."""
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
@@ -595,7 +599,7 @@ def _counted(noiser: Any, stream: TableStream, how: dict[str, Any], keying: Any)
 
 
 def _released_tables(
-    ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any
+    ledger: PersonLedger, noiser: TableRelease, tables: Iterator[Any], more: Any
 ) -> Iterator[Any]:
     messages: list[str] = []
     for table in tables:
@@ -623,7 +627,7 @@ def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
     return n_rows
 
 
-def _record(noiser: Any, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
+def _record(noiser: TableRelease, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
     """Return what puts the release on record, once it is clear that it can be made."""
     if how.get("ledger") is None:
         return lambda: None
@@ -639,7 +643,7 @@ def _record(noiser: Any, stream: TableStream, how: dict[str, Any], file: TableFi
     return lambda: ledger.spend(dataset=dataset, note=note)
 
 
-def _same_release(noiser: Any, how: dict[str, Any], file: TableFile) -> str | None:
+def _same_release(noiser: TableRelease, how: dict[str, Any], file: TableFile) -> str | None:
     """Return a mark that two runs share if they make the same release, to the last bit.
 
     It covers all that the values and ids of rows, and their noise, are functions of.

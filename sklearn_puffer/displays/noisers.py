@@ -26,6 +26,7 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noiser import column_moves, released_shares
+from sklearn_puffer._release import Certificate, TableRelease
 from sklearn_puffer._tables import Name
 
 DARK, MIDDLE, LIGHT, WARM = "#1b3a5c", "#6f9bc4", "#c9d8e6", "#d55e00"
@@ -197,7 +198,13 @@ class LossDisplay(Display):
 
     @classmethod
     def from_noiser(
-        cls, noiser: Any, *, sensitive: Any = None, most: int = 16, ax: Any = None, **kwargs: Any
+        cls,
+        noiser: TableRelease | Certificate,
+        *,
+        sensitive: Any = None,
+        most: int = 16,
+        ax: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Take the losses of a fitted noiser's certificate.
 
@@ -395,7 +402,7 @@ class ReleaseDisplay(Display):
     @classmethod
     def from_noiser(
         cls,
-        noiser: Any,
+        noiser: TableRelease,
         table: Any,
         *,
         column: Any = None,
@@ -498,7 +505,7 @@ class ReleaseDisplay(Display):
         ax.set(xlabel=label(self.name, 60), ylabel=f"rows (%) in each stretch of {width:.3g}")
 
 
-def _moves_of(noiser: Any, table: Any, column: Any, n_bins: int, verbose: int) -> Any:
+def _moves_of(noiser: TableRelease, table: Any, column: Any, n_bins: int, verbose: int) -> Any:
     """Return what becomes of the values of a column, and tell on the way how far it is."""
     what = "moves of the values"
     with listening(check_verbose(verbose), what), task(what, heads=True):
@@ -559,7 +566,7 @@ class MovesDisplay(Display):
     @classmethod
     def from_noiser(
         cls,
-        noiser: Any,
+        noiser: TableRelease,
         table: Any,
         *,
         column: Any = None,
