@@ -449,7 +449,7 @@ def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
     extra = _project()["optional-dependencies"]["keyed"]
     assert [re.match(r"[\w-]+", each).group() for each in extra] == ["cryptography"]
     users = {m.name for m in modules().values() if any(_is_aes(i.path) for i in m.imports)}
-    assert users == {"_noise.prf"}
+    assert users == {"_noise.keyed"}
     assert "cryptography" not in _loaded("import sklearn_puffer")
 
 

@@ -29,7 +29,6 @@ from sklearn_puffer._noise import (
     Mixing,
     grid_step,
     portable,
-    prf,
     sampler,
 )
 from sklearn_puffer._noise import keyed as keyed_noise
@@ -493,17 +492,17 @@ def test_draws_are_those_of_every_machine_and_version(noise):
 def test_aes_is_that_of_the_standard():
     """FIPS 197, appendix C.3, and SP 800-38A, F.1.5."""
     plain = bytes.fromhex("00112233445566778899aabbccddeeff")
-    made = prf._aes(KEY)(prf._words(plain, 2)).astype("<u8").tobytes()
+    made = keyed_noise._aes(KEY)(keyed_noise._words(plain, 2)).astype("<u8").tobytes()
     assert made == bytes.fromhex("8ea2b7ca516745bfeafc49904b496089")
     key = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"
     plain = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
-    found = prf._aes(bytes.fromhex(key))(prf._words(bytes.fromhex(plain), 2))
+    found = keyed_noise._aes(bytes.fromhex(key))(keyed_noise._words(bytes.fromhex(plain), 2))
     wanted = "f3eed1bdb5d2a03c064b5a7e3db181f8591ccb10d410ed26dc5ba74a31362870"
     assert found.astype("<u8").tobytes() == bytes.fromhex(wanted)
 
 
 def test_tags_by_aes_are_a_cbc_mac():
-    made = prf.AesPrf(KEY, "context")
+    made = keyed_noise.AesPrf(KEY, "context")
     ids, columns = np.array([[7, 1]], dtype=np.uint64), [np.array([k]) for k in (3, -4, 5)]
     message = np.array([7, 1, 3, -4, 5, 0], dtype="<i8").tobytes()
     chained = Cipher(algorithms.AES(made._tags), modes.CBC(bytes(16))).encryptor().update(message)
@@ -521,7 +520,7 @@ def test_blake2b_is_that_of_its_authors():
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3), min_size=2))
 def test_tags_by_blake2b_are_those_of_each_row(rows):
-    made = prf.BlakePrf(BLAKE, "context")
+    made = keyed_noise.BlakePrf(BLAKE, "context")
     numbers = np.array(rows, dtype=np.int64)
     ids = np.zeros((len(rows), 2), dtype=np.uint64)
     tags, shared = made.rows(ids, list(numbers.T))
@@ -536,7 +535,7 @@ def test_one_digest_of_blake2b_holds_the_tag_and_33_bits_of_eleven_columns(monke
     ids, columns = np.array([[7, 1]], dtype=np.uint64), [np.array([k - 5]) for k in range(11)]
     message = np.array([7, 1, *range(-5, 6)], dtype="<i8").tobytes()
     digest = hashlib.blake2b(message, key=made._prf._tags).digest()
-    monkeypatch.setattr(prf.BlakePrf, "expand", None)  # nothing else is asked for
+    monkeypatch.setattr(keyed_noise.BlakePrf, "expand", None)  # nothing else is asked for
     sources = made.columns(ids, columns)
     assert {source.tags.astype("<u8").tobytes() for source in sources} == {digest[:16]}
     signs, *uppers = struct.unpack("<12I", digest[16:])
@@ -545,13 +544,13 @@ def test_one_digest_of_blake2b_holds_the_tag_and_33_bits_of_eleven_columns(monke
     assert [int(lower[0]) >> 31 for _, lower in found] == [signs >> k & 1 for k in range(11)]
 
 
-@pytest.mark.parametrize("kind", [prf.AesPrf, prf.BlakePrf])
+@pytest.mark.parametrize("kind", [keyed_noise.AesPrf, keyed_noise.BlakePrf])
 def test_words_of_a_tag_are_those_of_its_label_and_counter(kind):
     made, tags = kind(KEY, "context"), np.array([[3, 4], [5, 6]], dtype=np.uint64)
     counters = np.array([0, 2])
     found = made.expand(tags, 9, counters)
     for tag, counter, words in zip(tags.tolist(), counters.tolist(), found, strict=True):
-        if kind is prf.BlakePrf:
+        if kind is keyed_noise.BlakePrf:
             message = struct.pack("<4Q", *tag, 9, counter)
             wanted = hashlib.blake2b(message, key=made._bits).digest()
         else:

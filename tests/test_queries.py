@@ -30,9 +30,9 @@ from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedErr
 from sklearn_puffer._noise import Sampler, sampler_loss
 from sklearn_puffer._release import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
-from sklearn_puffer._sums.estimator import _rule, answers_about
-from sklearn_puffer._sums.reports import SumSettings, secret_pairs
-from sklearn_puffer._sums.sums import DiscreteSum
+from sklearn_puffer._sums.estimator import _rule
+from sklearn_puffer._sums.reports import SumSettings
+from sklearn_puffer._sums.sums import DiscreteSum, answers_about, secret_pairs
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import User
 

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer._sums import SECRETS, Lattice, Others, convolved, least_loss, row_of
+from sklearn_puffer._sums import (
+    SECRETS,
+    LatticeDistribution,
+    SumDistribution,
+    convolved,
+    laplace_sums,
+    least_loss,
+)
 from sklearn_puffer._sums import losses as sum_losses
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import SumLosses, User, UserPair, sum_scale, user_pairs, worst_case_scale
@@ -443,10 +450,10 @@ def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
         assert others.missed(1.0 / theta) < 2.0**-59
     # the same without cutting anything
     lattices = [losses._lattice(k) for k in range(3)]
-    whole = Others(lattices, (losses._classes[1] - [1, 0, 0]).tolist())
+    whole = SumDistribution(lattices, (losses._classes[1] - [1, 0, 0]).tolist())
     whole._cut = 2.0**-900
     assert whole.missed(1.0 / 20.0) < 2.0**-59
-    rows = [row_of(*each.numbers(0), 1.0 / 20.0) for each in (whole, others)]
+    rows = [laplace_sums(*each.numbers(0), 1.0 / 20.0) for each in (whole, others)]
     assert np.array_equal(rows[0].exponent, rows[1].exponent)
     assert np.allclose(rows[0].mantissa, rows[1].mantissa, rtol=1e-10)
 
@@ -477,7 +484,7 @@ def test_laplace_sums_are_within_their_bound(s):
     mantissa = rng.uniform(0.5, 1.0, 300)
     mantissa[rng.uniform(size=300) < 0.3] = 0.0
     exponent = rng.integers(-5000, 0, 300)
-    row = row_of(mantissa, exponent, s)
+    row = laplace_sums(mantissa, exponent, s)
     masses = [mpf(float(m)) * mpf(2) ** int(e) for m, e in zip(mantissa, exponent, strict=True)]
     for y in (0, 1, 63, 64, 150, 299):
         true = mp.fsum(m * mp.exp(-mpf(s) * abs(x - y)) for x, m in enumerate(masses) if m)
@@ -486,10 +493,10 @@ def test_laplace_sums_are_within_their_bound(s):
 
 
 def test_the_certificate_of_the_others_notices_missing_atoms():
-    distribution = Lattice(
+    distribution = LatticeDistribution(
         0, np.array([1.0, 0.0, 0.0]), np.array([0, 2])
     )  # the second mass is too small
-    others = Others([distribution], [1])
+    others = SumDistribution([distribution], [1])
     assert others.missed(math.inf) > 0.5
     assert others.missed(math.inf) == math.inf
 
@@ -497,10 +504,10 @@ def test_the_certificate_of_the_others_notices_missing_atoms():
 def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
     masses = np.zeros(2001)
     masses[[0, 2000]] = 0.5
-    distribution = Lattice(
+    distribution = LatticeDistribution(
         0, masses, np.array([0, 1000, 2000])
     )  # what is in the middle is no float
-    others = Others([distribution], [1])
+    others = SumDistribution([distribution], [1])
     assert others.missed(2.0) > 1.0
     assert others.missed(0.1) < 2.0**-60
 

@@ -12,13 +12,12 @@ import itertools
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
@@ -31,19 +30,14 @@ from sklearn_puffer._base import (
     digest,
     fitting,
     jsonable,
-    rounded_up,
     short_number,
     shown,
     utc_now,
 )
 from sklearn_puffer._noise import (
-    FINEST,
     MAX_STEPS,
     Entropy,
-    coarse_enough,
-    grid_step,
     sampler,
-    sampler_loss,
     seeded_entropy,
     system_entropy,
 )
@@ -56,167 +50,13 @@ from sklearn_puffer._release import (
     Refused,
     Rule,
     UncertifiedError,
-    factor_below,
-    scale_for_releases,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._sums.reports import (
-    CONDITIONS,
-    GaussianReporters,
-    Reporters,
-    SumSettings,
-    read_reports,
-    secret_pairs,
-)
-from sklearn_puffer._sums.sums import DiscreteSum, GaussianSum, Losses
-from sklearn_puffer._tables import Name, readable, series
+from sklearn_puffer._sums.gaussian import GaussianReporters
+from sklearn_puffer._sums.reports import Reporters, SumSettings
+from sklearn_puffer._sums.sums import Answers, SumOfUsers, answers_about, sum_of_users
+from sklearn_puffer._tables import readable, series
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish
-
-# The unit of an answer is a float, and so are the scales on record. s is rounded up in that unit,
-# and so is k s. The noise that is drawn, in steps, is no less than the noise on record.
-
-
-_SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
-_SLACK_OF_DELTA = 1e-9
-_HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is not enough
-
-
-SumOfUsers = DiscreteSum | GaussianSum
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The noise, in steps, and the losses with it.
-
-    Attributes
-    ----------
-    together : float
-        Scale of one answer that loses at least as much as all answers together.
-    theta : float
-        Scale of the noise in each answer; 0 where no noise is needed.
-    grid : float
-        Step of the grid of the noise.
-    unit : float
-        Size of a step in an answer.
-    drawing : float
-        What drawing all answers adds to a pure loss.
-    scales : dict
-        The scale of each condition, for one answer.
-    settings : SumSettings
-    losses : Losses
-        Of one answer at ``together``, under `SumSettings.notion_for_distribution`.
-    """
-
-    together: float
-    theta: float
-    grid: float
-    unit: float
-    drawing: float
-    scales: dict[str, float]
-    settings: SumSettings
-    losses: Losses
-
-    @property
-    def certified(self) -> float:
-        """``together`` in the unit of an answer, rounded up."""
-        return rounded_up(Fraction(self.together) * Fraction(self.unit))
-
-    @property
-    def on_record(self) -> float:
-        """``theta`` in the unit of an answer: no more than the noise that is drawn."""
-        return scale_for_releases(self.certified, self.settings.releases)
-
-    @property
-    def loss(self) -> float:
-        """Proven upper end of the loss for the given users."""
-        return self.of_samples(float(self.losses.upper.max()))
-
-    @property
-    def worst(self) -> float:
-        """A bound on the loss over all other users."""
-        return self.of_samples(float(self.losses.worst.max()))
-
-    @property
-    def is_hardly_above(self) -> bool:
-        """Whether a loss exceeds the budget by so little that it may be rounding."""
-        budget, losses = self.settings.notion.budget, [self.loss]
-        if self.settings.strategy != "exact":  # most other strategies guarantee the worst case too
-            losses.append(self.worst)
-        return any(budget < loss < budget * _HARDLY for loss in losses)
-
-    @property
-    def scales_of_each(self) -> dict[Name, float]:
-        """The scale of each condition, in steps, for each of several answers."""
-        k = self.settings.releases
-        return {
-            name: scale_for_releases(scale, k) if scale < math.inf else scale
-            for name, scale in self.scales.items()
-        }
-
-    def of_samples(self, loss: float) -> float:
-        """Return a bound on the loss of drawn answers, from that of continuous noise."""
-        if loss == 0.0 and self.theta == 0.0:
-            return 0.0
-        samples = self.settings.notion.of_samples(np.array(loss), self.drawing)
-        return math.nextafter(float(samples), math.inf)
-
-
-def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
-    """Calibrate the noise, choose the grid it is drawn on, and recompute the loss."""
-    releases, unit = settings.releases, system.reports.unit(settings.query)
-    sampled = sampler_loss(settings.draws)
-    drawing = sampled if system.whole else sampled + 1.01 * FINEST * releases
-    while True:
-        inner = settings.notion_for_distribution(drawing)
-        target = Pufferfish(inner.epsilon * (1.0 - _SLACK))
-        if inner.delta > 0.0:
-            target = Pufferfish(inner.epsilon, inner.delta * (1.0 - _SLACK_OF_DELTA))
-        scales = system.scales(target, exact=settings.strategy == "exact")
-        least = _chosen(scales, settings)
-        if least == 0.0:
-            losses = system.losses(0.0, settings.notion)
-            return Answers(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
-        for more in (0.0, *_NUDGES):
-            together = least * (1.0 + more)
-            # no less noise is drawn than is on record in the unit
-            certified = rounded_up(Fraction(together) * Fraction(unit))
-            theta = rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
-            grid = coarse_enough(grid_step(theta), theta, system.reports.reach)
-            added = sampled
-            if not (system.whole and grid <= 1.0):  # whole numbers are on grids of step 1 or less
-                added += grid / together * (1.0 + 2.0**-50)  # half a step under either secret
-            losses = system.losses(together, inner)
-            answers = Answers(together, theta, grid, unit, added, scales, settings, losses)
-            if not answers.is_hardly_above:
-                break
-        if added <= drawing:
-            break
-        drawing = 2.0 * added
-    if releases == 1 and settings.notion.delta == 0.0:
-        return answers
-    # lower ends are for all answers together, under the notion itself
-    below = factor_below(Laplace(), settings.notion, releases)
-    lower = system.losses(below * together, settings.notion).lower
-    return replace(answers, losses=replace(losses, lower=lower))
-
-
-def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
-    strategy, scales = settings.strategy, dict(scales)
-    if strategy == "published":
-        scales[strategy] = min(scale for name, scale in scales.items() if name in CONDITIONS)
-    if strategy not in scales:
-        raise ValueError(
-            f"strategy={strategy!r} does not apply to secrets={settings.secrets!r} of "
-            f"these users; those that do are {sorted(scales)}."
-        )
-    if math.isinf(scales[strategy]):
-        raise ValueError(
-            f"strategy={strategy!r} has no scale for these users without a delta; pass delta=, or "
-            'use strategy="exact".'
-        )
-    return scales[strategy]
-
 
 # ---------------------------------------------------------------------------------- the certificate
 
@@ -791,9 +631,8 @@ class PufferfishSum(CertifiedEstimator):
 
     def _fit(self, X: Any) -> None:
         settings = SumSettings.of(self.get_params(deep=False))
-        reports = read_reports(readable(X), settings)
-        kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
-        system = kind(reports, secret_pairs(reports, settings), settings.together)
+        system = sum_of_users(readable(X), settings)
+        reports = system.reports
         answers = answers_about(system, settings)
         certificate = sum_certificate(system, answers)
         self._remember(reports, answers)

@@ -16,7 +16,7 @@ cancels.
 - Both densities are averages, over x, of the densities without other users, shifted by x. So the
   ratio is an average of the user's own ratio, and the loss is at most that of P against Q alone.
 
-The module `others` computes the Laplace sums h. The ratio is evaluated on the lattice, where its
+`convolution` computes the Laplace sums h. The ratio is evaluated on the lattice, where its
 largest values are. The searches for the smallest Laplace scales evaluate these losses.
 """
 
@@ -25,147 +25,44 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import expm1, inf
+from math import inf
 from typing import Self, cast
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from sklearn_puffer._base import (
     LARGEST,
-    LN2,
     SMALLEST,
     ULP,
     UNIT,
+    BoolArray,
     FloatArray,
     IntArray,
     check_positive,
     smallest_within,
 )
-from sklearn_puffer._sums.others import NOTHING, LaplaceSums, Lattice, Others, row_of
-from sklearn_puffer._sums.users import User, UserPair, check_users, step_of, with_mass
+from sklearn_puffer._sums.convolution import (
+    LaplaceSums,
+    LatticeDistribution,
+    PairMasses,
+    SumDistribution,
+    laplace_sums,
+    margin,
+    suprema,
+)
+from sklearn_puffer._sums.reports import step_of
+from sklearn_puffer._sums.users import (
+    User,
+    UserPair,
+    check_users,
+    prior_pair,
+    reach_of,
+    with_mass,
+)
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.priors import Discrete, Prior, PriorPair
-
-_WIDEST = 400.0  # windows up to this many theta wide are summed in floats
-_SMALLEST_MASS = 2.0**-900
-
-
-@dataclass(frozen=True, eq=False)
-class PairMasses:
-    """The two distributions of one user, on one stretch of the lattice: masses * 2^exponents."""
-
-    masses: FloatArray  # shape (2, span + 1)
-    exponents: IntArray
-
-    @classmethod
-    def of(cls, priors: PriorPair, step: float) -> PairMasses:
-        p, q = (_lattice(prior, step) for prior in priors)
-        first = min(p.start, q.start)
-        size = max(p.start + p.span, q.start + q.span) - first + 1
-        masses, exponents = np.zeros((2, size)), np.zeros((2, size), np.int64)
-        for row, (lattice, prior) in enumerate(zip((p, q), priors, strict=True)):
-            indices = lattice.start - first + lattice.atoms
-            masses[row, indices], exponents[row, indices] = _exact_masses(prior)
-        return cls(masses, exponents)
-
-    @property
-    def span(self) -> int:
-        return len(self.masses[0]) - 1
-
-    @property
-    def n_atoms(self) -> int:
-        return int((self.masses > 0.0).sum(axis=1).max())
-
-
-def _exact_masses(distribution: Discrete) -> tuple[FloatArray, IntArray]:
-    """Return the masses of the atoms that have some, scaled up where floats cannot hold them."""
-    positive = distribution.counts > 0
-    masses: FloatArray = distribution.probabilities[positive]
-    exponents = np.zeros(len(masses), np.int64)
-    if masses.min() >= _SMALLEST_MASS:
-        return masses, exponents
-    for k, count in enumerate(distribution.counts[positive].tolist()):
-        shift = max(distribution.total.bit_length() - int(count).bit_length(), 0)
-        masses[k], exponents[k] = (int(count) << shift) / distribution.total, -shift
-    return masses, exponents
-
-
-def margin(
-    losses: FloatArray, worst: FloatArray, units: float, missed: float, row_units: float
-) -> FloatArray:
-    """Return how far the computed losses may be from the true ones.
-
-    ``units`` and ``missed`` are those of the masses of `Others`, ``row_units`` of their sums.
-    """
-    error = units * UNIT
-    largest = min(float(worst.max()), 300.0)
-    of_masses = min(2.0 * error, error * expm1(2.0 * largest))
-    of_rest = 2.0 * missed + UNIT * (2.0 * row_units + 10.0)
-    return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
-
-
-def suprema(row: LaplaceSums, pair: PairMasses, s: float) -> FloatArray:
-    """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    width = min(max(pair.span, 32), 512)
-    if pair.exponents.any() or (width + pair.span) * s > _WIDEST:
-        logs = _wide_logs(row, pair)
-    else:
-        p, q = _window_sums(row, pair.masses, width)
-        logs = np.log(p / q)
-    largest: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
-    return largest
-
-
-def _window_sums(row: LaplaceSums, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return both densities along the lattice, in units that change from window to window."""
-    span = masses.shape[1] - 1
-    size = len(row.mantissa) - span
-    n_rows = -(-size // width)
-    extra = n_rows * width - size
-    mantissa = np.pad(row.mantissa, (0, extra), mode="edge")
-    exponent = np.pad(row.exponent, (0, extra), mode="edge")
-    mantissa = sliding_window_view(mantissa, width + span)[::width]
-    exponent = sliding_window_view(exponent, width + span)[::width]
-    shifts = exponent - exponent.max(axis=1, keepdims=True)
-    values = np.ldexp(mantissa, np.maximum(shifts, -2100).astype(np.int32))
-    kernels = np.zeros((2, width + span, width))
-    for k in range(width):
-        kernels[:, k : k + span + 1, k] = masses[:, ::-1]
-    p, q = values @ kernels[0], values @ kernels[1]
-    return p.ravel()[:size], q.ravel()[:size]
-
-
-def _wide_logs(row: LaplaceSums, pair: PairMasses) -> FloatArray:
-    """Return log p/q along the lattice, by sums of mantissas, each with its power of two."""
-    (p, p_top), (q, q_top) = map(_wide_sum, (row, row), pair.masses, pair.exponents)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(p / q) + (p_top - q_top) * LN2
-        logs[(p > 0.0) & (q == 0.0)] = inf
-        logs[(p == 0.0) & (q > 0.0)] = -inf
-    logs[(p == 0.0) & (q == 0.0)] = 0.0
-    return np.asarray(logs)
-
-
-def _wide_sum(
-    row: LaplaceSums, masses: FloatArray, exponents: IntArray
-) -> tuple[FloatArray, IntArray]:
-    span = len(masses) - 1
-    size = len(row.mantissa) - span
-    indices = np.flatnonzero(masses).tolist()
-    powers = np.where(row.mantissa > 0.0, row.exponent, NOTHING)
-    top = np.full(size, NOTHING)
-    for t in indices:
-        np.maximum(top, powers[span - t : span - t + size] + exponents[t], out=top)
-    total = np.zeros(size)
-    for t in indices:
-        here = slice(span - t, span - t + size)
-        shifts = np.clip(powers[here] + exponents[t] - top, -2100, 0).astype(np.int32)
-        total += masses[t] * np.ldexp(row.mantissa[here], shifts)
-    return total, top
-
+from sklearn_puffer.priors import Discrete, Prior
 
 MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""
@@ -182,6 +79,21 @@ _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
 
 _MOST_TERMS = 2**22  # of generating functions, computed at once
 _LEAST_MASS = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
+
+    ``lower`` and ``upper`` hold the loss for the given users, the largest over all sets of absent
+    users. ``worst`` is a bound over all other users. ``recomputed`` says whether a pair's interval
+    is of the loss itself, and not only of a bound on it.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    worst: FloatArray
+    recomputed: BoolArray
 
 
 class SumLosses:
@@ -220,9 +132,9 @@ class SumLosses:
         self._pairs = _check_pairs(pairs, self._users)
         shifts = [pair.shift for pair in self._pairs]
         self._shifts = np.array([np.nan if shift is None else abs(shift) for shift in shifts])
-        self._sums: dict[bytes, Others] = {}
+        self._sums: dict[bytes, SumDistribution] = {}
         self._tables: dict[int, LossTable] = {}
-        self._lattices: dict[int, Lattice] = {}
+        self._lattices: dict[int, LatticeDistribution] = {}
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the exact losses.
@@ -372,7 +284,7 @@ class SumLosses:
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
-        row = row_of(*others.numbers(pair.span), s)
+        row = laplace_sums(*others.numbers(pair.span), s)
         losses = suprema(row, pair, s)
         further = margin(losses, worst, others.units, missed, row.units + pair.n_atoms + 5.0)
         ends: FloatArray = np.nextafter(losses + side * further, side * inf)
@@ -434,7 +346,7 @@ class SumLosses:
     def _counts_all(self, k: int, steps: int) -> bool:
         return np.array_equal(self._counted(k, steps), self._less(k))
 
-    def _others(self, k: int, steps: int) -> Others:
+    def _others(self, k: int, steps: int) -> SumDistribution:
         """Return the sum of those who are counted on, one of the last or a new one."""
         counts = self._counted(k, steps)
         key = counts.tobytes()
@@ -442,12 +354,14 @@ class SumLosses:
             while len(self._sums) >= _MAX_SUMS:
                 self._sums.pop(next(iter(self._sums)))
             chosen = np.flatnonzero(counts).tolist()
-            self._sums[key] = Others(list(map(self._lattice, chosen)), counts[chosen].tolist())
+            self._sums[key] = SumDistribution(
+                list(map(self._lattice, chosen)), counts[chosen].tolist()
+            )
         return self._sums[key]
 
-    def _lattice(self, index: int) -> Lattice:
+    def _lattice(self, index: int) -> LatticeDistribution:
         if index not in self._lattices:
-            self._lattices[index] = _lattice(self._classes[0][index], self.step)
+            self._lattices[index] = LatticeDistribution.of(self._classes[0][index], self.step)
         return self._lattices[index]
 
     def _masses(self, k: int) -> PairMasses:
@@ -482,25 +396,6 @@ def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArr
         lower = np.nextafter(np.nextafter(losses, 0.0), 0.0)
         upper = np.where(losses == 0.0, 0.0, np.nextafter(np.nextafter(losses, inf), inf))
     return lower, np.where((shifts[:, None] > 0.0) & (losses == 0.0), SMALLEST, upper)
-
-
-def _lattice(distribution: Discrete, step: float) -> Lattice:
-    atoms = np.rint(with_mass(distribution) / step).astype(np.int64)
-    masses = np.zeros(int(atoms[-1] - atoms[0]) + 1)
-    masses[atoms - atoms[0]] = distribution.probabilities[distribution.counts > 0]
-    return Lattice(int(atoms[0]), masses, atoms - atoms[0])
-
-
-def reach_of(pair: UserPair) -> float:
-    """Return the range of the values that have mass under either secret."""
-    if pair.shift is not None:
-        return abs(pair.shift)
-    return float(np.ptp(np.concatenate(list(map(with_mass, prior_pair(pair))))))
-
-
-def prior_pair(pair: UserPair | PriorPair) -> PriorPair:
-    """Return the two distributions of the user's report."""
-    return PriorPair(pair.p, pair.q)
 
 
 def alone_without_noise(pair: UserPair) -> float:

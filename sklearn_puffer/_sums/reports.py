@@ -6,7 +6,6 @@ and the reports that are summed, so that the guarantee is about what is released
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +20,8 @@ from sklearn_puffer._base import (
     BoolArray,
     FloatArray,
     IntArray,
-    as_array,
     check_choice,
     check_delta,
-    check_pairs,
     check_positive,
     check_seed,
     floats,
@@ -38,10 +35,7 @@ from sklearn_puffer._release import MOST_RELEASES, check_releases
 from sklearn_puffer._sums.users import (
     SECRETS,
     User,
-    UserPair,
     check_users,
-    common_step,
-    user_pairs,
     with_mass,
 )
 from sklearn_puffer._tables import (
@@ -61,7 +55,7 @@ from sklearn_puffer._tables import (
     without_na,
 )
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
+from sklearn_puffer.priors import Discrete, Prior
 
 #: The names of the published conditions; not every one applies to every set of secrets.
 CONDITIONS = (
@@ -159,7 +153,7 @@ def _strategy(name: Any) -> str:
     return str(check_choice(name, "strategy", _STRATEGIES))
 
 
-def _check_no_table(settings: SumSettings) -> None:
+def check_no_table(settings: SumSettings) -> None:
     """Refuse arguments that are for tables only."""
     for name, value in settings.table.items():
         if value is not None:
@@ -208,14 +202,10 @@ def _class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
 
 
 _MOST = 2.0**61  # sums lie within this many steps, with room for the noise in 64 bits
-_OF_GAUSSIANS = ("distribution-absence", "value", "value-absence")
 
 
 def read_reports(X: Any, settings: SumSettings) -> Reporters:
-    """Read the users, who are given or the classes of a table."""
-    users = [user for user in X if isinstance(user, User)] if isinstance(X, Sequence) else []
-    if any(isinstance(x, GaussianMixture) for user in users for x in (user.law, user.alternative)):
-        return _read_gaussians(X, settings)
+    """Read users with discrete distributions, who are given or the classes of a table."""
     if settings.notion.delta > 0.0:
         raise ValueError(
             f"delta={settings.notion.delta!r} is for Gaussian users: discrete reports keep a pure "
@@ -223,17 +213,17 @@ def read_reports(X: Any, settings: SumSettings) -> Reporters:
         )
     if is_frame(X):
         return _on_steps(*_read_table(X, settings), settings)
-    _check_no_table(settings)
+    check_no_table(settings)
     if isinstance(X, str | np.ndarray) or not isinstance(X, Sequence):
         raise TypeError(
             "users must be a sequence of users.User objects, or a DataFrame with value= the column "
             f"to sum, got {type(X).__name__}."
         )
     members = tuple(check_users(X))
-    return _on_steps(members, _labels_of(members), None, settings)
+    return _on_steps(members, labels_of(members), None, settings)
 
 
-def _labels_of(users: Sequence[User]) -> tuple[Any, ...]:
+def labels_of(users: Sequence[User]) -> tuple[Any, ...]:
     """Return what to call users: their names, or their positions where these are not unique."""
     names = [user.name for user in users]
     unique = len(set(names)) == len(names) and None not in names
@@ -288,35 +278,6 @@ def _on_steps(
     return made
 
 
-def _read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianReporters:
-    _check_no_table(settings)
-    for k, user in enumerate(users):
-        if isinstance(user, User) and isinstance(user.law, Discrete):
-            raise ValueError(
-                f"users[{k}] has a discrete distribution, and other distributions are Gaussian: "
-                "their sums are not calibrated together; give all users discrete distributions, in "
-                "whole steps."
-            )
-    gaussian_classes(users)
-    if settings.secrets not in _OF_GAUSSIANS:
-        raise ValueError(
-            f"secrets={settings.secrets!r} is not for Gaussian users: 003, Corollary 1 is for "
-            f"{list(_OF_GAUSSIANS)}; round the reports to a step, and use discrete "
-            "distributions."
-        )
-    if settings.query == "count":
-        raise ValueError(
-            "query='count' adds up reports of 0 and 1, and Gaussian users report any numbers; use "
-            "query='sum'."
-        )
-    if settings.step is not None:
-        raise ValueError(
-            f"step={settings.step!r} is for discrete users; the sum of Gaussian users is rounded "
-            "to the grid of its noise: leave step out."
-        )
-    return GaussianReporters(tuple(users), _labels_of(users), settings.secrets, 1.0)
-
-
 def _check_binary(who: Reporters) -> None:
     for k, user in enumerate(who.users):
         atoms = np.concatenate([prior.atoms for prior in who.distributions(user)])
@@ -331,8 +292,80 @@ def _check_binary(who: Reporters) -> None:
 # -------------------------------------------------------------------------------------- who reports
 
 
-_FAR = 64.0  # the grid has room for Gaussian sums within this many deviations of their mean
+# Values that need more steps than this are irregular: floats with all their digits, not decimals.
+_MAX_MULTIPLE = 2**40
 _FARTHEST = 2.0**53  # up to here floats count steps exactly
+
+
+def common_step(users: Sequence[User]) -> float:
+    """Return a step of which every value that a user may report is a multiple.
+
+    It is 1 where all values are integers, and otherwise the largest step there is, with floats
+    read as the decimals they are printed as: 0.1 for 0.1, 0.2 and 0.7.
+
+    Parameters
+    ----------
+    users : sequence of User
+        The step fits all atoms of discrete distributions and of alternatives, with mass or
+        without, and all protected values.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the values have no common step; the message names one of them.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import User
+    >>> common_step([User(Discrete([0, 3], [0.5, 0.5])), User(Discrete([7], [1.0]))])
+    1.0
+    >>> common_step([User(Discrete([0.01, 0.25], [0.5, 0.5]))])
+    0.01
+    """
+    parts = [part for user in check_users(users) for part in _reported(user)]
+    step = step_of(np.concatenate(parts)) if parts else 1.0
+    return 1.0 if step.is_integer() else step
+
+
+def step_of(values: FloatArray) -> float:
+    """Return the largest step of which all ``values`` are multiples; 1 where all are zero.
+
+    >>> import numpy as np
+    >>> step_of(np.array([6.0, -9.0])), step_of(np.array([0.5, 0.75]))
+    (3.0, 0.25)
+    """
+    distinct = np.unique(np.abs(values))
+    distinct = distinct[distinct > 0.0]
+    if not distinct.size:
+        return 1.0
+    largest = Fraction(float(distinct[-1]))
+    read = [Fraction(repr(value)) for value in distinct.tolist()]  # as decimals
+    for exact in ([Fraction(value) for value in distinct.tolist()], read):
+        # the greatest common divisor of fractions in lowest terms
+        step = Fraction(
+            math.gcd(*(x.numerator for x in exact)), math.lcm(*(x.denominator for x in exact))
+        )
+        if largest <= step * _MAX_MULTIPLE:
+            return float(step)
+    irregular = float(distinct[int(np.argmax([x.denominator for x in read]))])
+    other = next(value for value in distinct.tolist()[::-1] if value != irregular)
+    raise ValueError(
+        f"values must be whole numbers of one common step, and {irregular!r} fits none that "
+        f"{other!r} fits too; round the reports: pass step= to PufferfishSum."
+    )
+
+
+def _reported(user: User) -> Iterator[FloatArray]:
+    for distribution in (user.law, user.alternative):
+        if isinstance(distribution, Discrete):
+            yield distribution.atoms
+    if user.values is not None:
+        yield user.protected
 
 
 def in_steps(values: Any, step: float, what: str) -> IntArray:
@@ -614,86 +647,6 @@ class Reporters:
         return column_floats(numeric_values(table, source.value)), classes
 
 
-class GaussianReporters(Reporters):
-    """Users who report any numbers; their sum is exact, and rounded once, to the grid."""
-
-    def _in_steps(self, user: User) -> User:
-        return user
-
-    @property
-    def reach(self) -> float:
-        """How far from 0 the grid has room for the sum."""
-        means, sds, counts = gaussian_classes(self.users)
-        return float(counts @ (np.abs(means) + _FAR * sds))
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the sum."""
-        _, sds, counts = gaussian_classes(self.users)
-        return float(np.linalg.norm(np.sqrt(counts) * sds))
-
-    def total(self, reports: Any) -> Fraction:
-        """Return the exact sum of the reports; an absent user adds nothing.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is not one finite number for each user who is present.
-        """
-        values, classes = self.present(reports)
-        strange = ~np.isfinite(values)
-        if strange.any():
-            first = int(strange.argmax())
-            raise ValueError(
-                f"{self.called(classes, first)} reports {float(values[first])!r}, which is not "
-                "finite; correct the report."
-            )
-        return exact_sum(values)
-
-    def parts(self) -> Iterator[bytes]:
-        """Return what tells these reports from others, for a fingerprint."""
-        for label, *column in zip(self.labels, *gaussian_classes(self.users), strict=True):
-            yield repr([label, "gaussian", *map(float, column)]).encode()
-
-
-def exact_sum(values: FloatArray) -> Fraction:
-    """Return the sum of floats without rounding.
-
-    >>> exact_sum(np.array([1e300, 0.1, -1e300])) == Fraction(0.1)
-    True
-    """
-    mantissas, exponents = np.frexp(values)
-    whole = np.ldexp(mantissas, 53).astype(np.int64)
-    total = Fraction(0)
-    for exponent in np.unique(exponents).tolist():
-        part = whole[exponents == exponent]
-        # halves of 26 bits: sums of up to 2^35 of them fit into 64 bits
-        units = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
-        total += units * Fraction(2) ** (exponent - 53)
-    return total
-
-
-def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means, standard deviations and counts of users who are Gaussian, and refuse others."""
-    columns = []
-    for k, user in enumerate(check_users(users)):
-        prior = user.law
-        if not (isinstance(prior, GaussianMixture) and _is_gaussian(prior)):
-            raise ValueError(
-                f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the "
-                "central limit theorem is no proof of it: round the reports to a step, and use "
-                "Discrete distributions."
-            )
-        columns.append([float(prior.means[0]), float(prior.scales[0]), float(user.count)])
-    means, sds, counts = np.array(columns).T
-    return means, sds, counts
-
-
-def _is_gaussian(prior: GaussianMixture) -> bool:
-    """Return whether all components are the same."""
-    return len(set(zip(prior.means.tolist(), prior.scales.tolist(), strict=True))) == 1
-
-
 def numeric_values(table: Table, name: Name) -> Values:
     """Return a column of numbers or booleans."""
     values = of_kind("float", table.values(name))
@@ -724,116 +677,3 @@ def _column_of(reports: Any) -> FloatArray:
             f"values must be one number for each user, got shape {values.shape}; pass a list."
         )
     return values
-
-
-# ----------------------------------------------------------------------------- the pairs of secrets
-
-
-def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    """Return the pairs of secrets to protect, in words, and with distributions in whole steps."""
-    _check_fitting(reporters, settings)
-    return [_in_words(reporters, pair, settings) for pair in _pairs(reporters, settings)]
-
-
-def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    users, secrets, values = reporters.in_steps, settings.secrets, settings.table["values"]
-    if values is not None:
-        return _declared_pairs(reporters, users, values)
-    if reporters.crossed:
-        return _crossed_pairs(reporters, users)
-    if secrets == "distribution":
-        chosen = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
-        pairs = user_pairs([users[k] for k in chosen], secrets)
-        return [replace(pair, user=chosen[pair.user]) for pair in pairs]
-    return user_pairs(users, secrets, farthest_only=True)
-
-
-def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
-    """Refuse arguments that say nothing about the secrets, or contradict them."""
-    secrets = settings.secrets
-    sure = [k for k, user in enumerate(reporters.users) if user.presence == 1.0]
-    if "absence" in secrets and sure:
-        name = on_one_line(reporters.named(sure[0], settings.together))
-        raise ValueError(
-            f"secrets={secrets!r} protects whether {name} is present, and presence=1 says that "
-            "this is certain: a missing report would be refused and any other answered, which "
-            "tells the two apart; declare a presence below 1 (how far below does not matter), "
-            "leave presence out, or protect secrets='value'."
-        )
-    alternatives, values = settings.table["alternatives"], settings.table["values"]
-    if alternatives is not None and secrets != "distribution":
-        raise ValueError(
-            f"alternatives={alternatives!r} goes with secrets='distribution', and secrets is "
-            f"{secrets!r}; leave one of them out."
-        )
-    if values is not None and (secrets != "value" or settings.together):
-        raise ValueError(
-            f"values={values!r} goes with secrets='value' and unit='row', and secrets is "
-            f"{secrets!r}; leave values out."
-        )
-    if secrets == "distribution" and alternatives is None and reporters.source is not None:
-        raise ValueError(
-            "secrets='distribution' of a table needs alternatives=: a mapping {class: class or "
-            'prior object}, or "all" for every pair of classes.'
-        )
-
-
-def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) -> list[UserPair]:
-    """Return the pairs of values, for every class that may report both."""
-    pairs = []
-    array = as_array(values, "values")
-    numbers: FloatArray = floats(array.ravel(), "values").reshape(array.shape)
-    if numbers.ndim != 2 or numbers.shape[1] != 2 or not len(numbers):
-        raise ValueError(f"values must be a list of pairs of numbers, got {values!r}.")
-    for first, second in numbers.tolist():
-        steps = in_steps([first, second], reporters.step, "values").astype(float)
-        if steps[0] == steps[1]:
-            raise ValueError(
-                f"values holds ({first!r}, {second!r}), which is one value in steps of "
-                f"{reporters.step!r}; drop that pair, or pass a finer step=."
-            )
-        classes = [k for k, user in enumerate(users) if np.isin(steps, user.protected).all()]
-        if not classes:
-            raise ValueError(
-                f"values holds ({first!r}, {second!r}), and no user has both in the alphabet; "
-                "name values that are reported."
-            )
-        priors = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
-        pairs += [UserPair(k, repr(first), repr(second), *priors) for k in classes]
-    return pairs
-
-
-def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
-    """Return, for every two classes, a user of the first with the distribution of the second.
-
-    Both orders count: the other users are all but one of the first class.
-    """
-    if len(users) < 2:
-        raise ValueError("alternatives='all' needs two classes at least; name columns in by=.")
-    labels = reporters.labels
-    check_pairs(
-        len(users) * (len(users) - 1),
-        f"alternatives='all' and {len(users):,} classes",
-        "name fewer columns in by=, or map each class to its alternative",
-    )
-    return [
-        UserPair(i, str(labels[i]), str(labels[j]), users[i].law, users[j].law)
-        for i, j in itertools.permutations(range(len(users)), 2)
-    ]
-
-
-def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> UserPair:
-    secrets = settings.secrets
-    name = reporters.named(pair.user, settings.together)
-    if secrets.startswith("value"):
-        first, second = (float(with_mass(p)[0]) * reporters.step for p in (pair.p, pair.q))
-        against = f"reports {second:g}" if secrets == "value" else "is absent"
-        return replace(pair, secret=f"{name} reports {first:g}", against=f"{name} {against}")
-    if secrets == "distribution-absence":
-        return replace(pair, secret=f"{name} is present", against=f"{name} is absent")
-    other = f"the distribution of {pair.against}"
-    if pair.against == "alternative":
-        other = "its alternative"
-    return replace(
-        pair, secret=f"{name} follows its distribution", against=f"{name} follows {other}"
-    )

@@ -5,8 +5,9 @@ distribution R of X only through its Laplace sums
 
 .. math:: h(y) = \sum_x R(x) e^{-s |x - y|}
 
-which must have a small relative error, in the far tails too. `Others` holds masses R' <= R (up to
-rounding) and a bound on the part of h that they miss. `row_of` sums them.
+which must have a small relative error, in the far tails too. `SumDistribution` holds masses R' <= R
+(up to rounding) and a bound on the part of h that they miss. `laplace_sums` sums them, and
+`suprema` compares two mixtures of shifts of h along the lattice.
 """
 
 # 1. Tilts. For any t the distribution R_t(x) = R(x) e^(t (x - c) - K(t)) is the convolution of the
@@ -42,19 +43,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import exp, frexp, fsum, inf, ldexp, log, sqrt
+from math import exp, expm1, frexp, fsum, inf, ldexp, log, sqrt
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import LN2, FloatArray, IntArray
+from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray
+from sklearn_puffer._sums.users import with_mass
+from sklearn_puffer.priors import Discrete, PriorPair
 
-MASS_ERROR = 3.0
-NOTHING = -(2**61)  # exponent of zero
+_MASS_ERROR = 3.0
+_NOTHING = -(2**61)  # exponent of zero
 
-UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
-LEAST_WEIGHT = 2.0**-900  # of a tilt: below, its weight is on masses too small for floats
+_UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
+_LEAST_WEIGHT = 2.0**-900  # of a tilt: below, its weight is on masses too small for floats
 _SHALLOW, _DEEP = 2.0**-180, 2.0**-900
 _TRUST = 2.0**60
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
@@ -62,15 +65,25 @@ _MISSED = 2.0**-60
 _MAX_TILTS = 40
 _BLOCK_REACH = 100.0
 _STEEPEST = 600.0
+_WIDEST = 400.0  # windows up to this many theta wide are summed in floats
+_SMALLEST_MASS = 2.0**-900
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice:
+class LatticeDistribution:
     """Masses on the whole numbers from ``start`` on; the first and the last are those of atoms."""
 
     start: int
     masses: FloatArray
     atoms: IntArray  # indices, from start, of all atoms with mass, even too small for floats
+
+    @classmethod
+    def of(cls, distribution: Discrete, step: float) -> LatticeDistribution:
+        """Return a distribution of multiples of a step."""
+        atoms = np.rint(with_mass(distribution) / step).astype(np.int64)
+        masses = np.zeros(int(atoms[-1] - atoms[0]) + 1)
+        masses[atoms - atoms[0]] = distribution.probabilities[distribution.counts > 0]
+        return cls(int(atoms[0]), masses, atoms - atoms[0])
 
     @property
     def span(self) -> int:
@@ -98,7 +111,7 @@ class _Part:
         last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), 0.99 * cut))
         if first >= last:
             first, last = 0, len(masses)
-        lost = self.lost + other.lost + 2.0 * cut + UNDERFLOW
+        lost = self.lost + other.lost + 2.0 * cut + _UNDERFLOW
         total = self.units + other.units + units
         return _Part(self.start + other.start + first, masses[first:last], total, 1.01 * lost)
 
@@ -125,17 +138,17 @@ def convolved(a: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
     return out[: len(a) + len(b) - 1], size + 2.0 * n_rows + 3.0
 
 
-class Others:
+class SumDistribution:
     """The distribution of the sum of independent lattice distributions.
 
     Parameters
     ----------
-    distributions : sequence of Lattice
+    distributions : sequence of LatticeDistribution
     counts : sequence of int
         How often each occurs in the sum; zero is allowed.
     """
 
-    def __init__(self, distributions: Sequence[Lattice], counts: Sequence[int]) -> None:
+    def __init__(self, distributions: Sequence[LatticeDistribution], counts: Sequence[int]) -> None:
         present = [pair for pair in zip(distributions, counts, strict=True) if pair[1] > 0]
         self._lattices = [lattice for lattice, _ in present]
         self._counts = [count for _, count in present]
@@ -143,7 +156,7 @@ class Others:
         self._center = 0.5 * (self.size - 1)
         self.units = 0.0
         self._mantissa = np.zeros(self.size)
-        self._exponent = np.full(self.size, NOTHING)
+        self._exponent = np.full(self.size, _NOTHING)
         self._log_top = np.full(self.size, inf)
         self._cut = _SHALLOW if self.size > _SHORT else 0.0
         self._tilts: set[float] = set()
@@ -169,7 +182,7 @@ class Others:
 
     def numbers(self, margin: int) -> tuple[FloatArray, IntArray]:
         """Return the masses, mantissas and exponents, with ``margin`` zeros at both ends."""
-        exponent = np.full(self.size + 2 * margin, NOTHING)
+        exponent = np.full(self.size + 2 * margin, _NOTHING)
         exponent[margin : margin + self.size] = self._exponent
         return np.pad(self._mantissa, margin), exponent
 
@@ -239,7 +252,7 @@ class Others:
             return excess
         logs = np.full(self.size, -inf)
         if s < inf:
-            sums = row_of(self._mantissa, self._exponent, s)
+            sums = laplace_sums(self._mantissa, self._exponent, s)
             logs = np.log(sums.mantissa) + sums.exponent * LN2
         ratio = np.exp(np.minimum(self._log_top[unseen] - logs[unseen] + 1e-6, 600.0))
         if self._knows_support and ratio.sum() > _MISSED:
@@ -292,19 +305,19 @@ class Others:
         self.units = max(self.units, units)
 
 
-def _tilted(lattice: Lattice, tilt: float) -> tuple[_Part, float, float]:
+def _tilted(lattice: LatticeDistribution, tilt: float) -> tuple[_Part, float, float]:
     """Return e^(tilt (x - middle)) times masses, of sum one, the log of the sum, and its error."""
     if tilt == 0.0:
-        return _Part(0, lattice.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0
+        return _Part(0, lattice.masses, _MASS_ERROR, _UNDERFLOW), 0.0, 0.0
     top = float(lattice.span) if tilt > 0.0 else 0.0
     with np.errstate(under="ignore"):
         weights = lattice.masses * np.exp(tilt * (np.arange(len(lattice.masses)) - top))
     total = float(weights.sum())
-    if total < LEAST_WEIGHT:  # this tilt tells nothing
-        return _Part(0, lattice.masses, MASS_ERROR, UNDERFLOW), inf, 0.0
+    if total < _LEAST_WEIGHT:  # this tilt tells nothing
+        return _Part(0, lattice.masses, _MASS_ERROR, _UNDERFLOW), inf, 0.0
     reach = abs(tilt) * lattice.span
-    lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, with errors of 2^-1074
-    part = _Part(0, weights / total, MASS_ERROR + 2.0 * reach + 8.0, lost)
+    lost = max(_UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, with errors of 2^-1074
+    part = _Part(0, weights / total, _MASS_ERROR + 2.0 * reach + 8.0, lost)
     log_sum = log(total) + tilt * (top - 0.5 * lattice.span)
     return part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0
 
@@ -324,7 +337,7 @@ def _power(part: _Part, count: int, cut: float) -> _Part:
 
 def _sum(parts: list[_Part], cut: float) -> _Part:
     if not parts:
-        return _Part(0, np.ones(1), 0.0, UNDERFLOW)
+        return _Part(0, np.ones(1), 0.0, _UNDERFLOW)
     heapify(parts)
     while len(parts) > 1:
         heappush(parts, heappop(parts).plus(heappop(parts), cut))
@@ -340,7 +353,7 @@ class LaplaceSums:
     units: float
 
 
-def row_of(mantissa: FloatArray, exponent: IntArray, s: float) -> LaplaceSums:
+def laplace_sums(mantissa: FloatArray, exponent: IntArray, s: float) -> LaplaceSums:
     """Return the Laplace sums h of masses along the lattice."""
     size = len(mantissa)
     width = int(max(1.0, min(_BLOCK_REACH / max(s, 1e-300), max(64.0, 2.0 * sqrt(size)), size)))
@@ -370,8 +383,8 @@ def _in_blocks(
     """Return rows of masses as floats relative to a power of two for each row."""
     extra = n_blocks * width - len(mantissa)
     m = np.pad(mantissa, (0, extra)).reshape(n_blocks, width)
-    e = np.pad(exponent, (0, extra), constant_values=NOTHING).reshape(n_blocks, width)
-    e = np.where(m > 0.0, e + np.frexp(m)[1], NOTHING)
+    e = np.pad(exponent, (0, extra), constant_values=_NOTHING).reshape(n_blocks, width)
+    e = np.where(m > 0.0, e + np.frexp(m)[1], _NOTHING)
     tops = e.max(axis=1)
     shifts = np.where(m > 0.0, e - np.frexp(m)[1] - tops[:, None], 0)
     return np.ldexp(m, np.maximum(shifts, -2100).astype(np.int32)), tops
@@ -399,8 +412,8 @@ def _carried(
     ends: FloatArray, tops: IntArray, decay: float, power: int
 ) -> tuple[FloatArray, IntArray]:
     """Return what enters each block from those before it, as mantissas and exponents."""
-    mantissas, exponents = np.zeros(len(ends)), np.full(len(ends), NOTHING)
-    mantissa, exponent = 0.0, NOTHING
+    mantissas, exponents = np.zeros(len(ends)), np.full(len(ends), _NOTHING)
+    mantissa, exponent = 0.0, _NOTHING
     for k, (end, top) in enumerate(zip(ends.tolist(), tops.tolist(), strict=True)):
         mantissas[k], exponents[k] = mantissa, exponent
         if mantissa:
@@ -408,7 +421,7 @@ def _carried(
         high = max(exponent, top)
         mantissa = ldexp(mantissa * decay, max(exponent - high, -2100))
         mantissa, shift = frexp(mantissa + ldexp(end, max(top - high, -2100)))
-        exponent = high + shift if mantissa else NOTHING
+        exponent = high + shift if mantissa else _NOTHING
     return mantissas, exponents
 
 
@@ -421,3 +434,121 @@ def _arriving(
 
 def _power_of_two(exponents: IntArray) -> FloatArray:
     return np.ldexp(1.0, np.maximum(exponents, -2100).astype(np.int32))
+
+
+# ------------------------------------------------------------------------- the largest ratios
+
+
+@dataclass(frozen=True, eq=False)
+class PairMasses:
+    """The two distributions of one user, on one stretch of the lattice: masses * 2^exponents."""
+
+    masses: FloatArray  # shape (2, span + 1)
+    exponents: IntArray
+
+    @classmethod
+    def of(cls, priors: PriorPair, step: float) -> PairMasses:
+        p, q = (LatticeDistribution.of(prior, step) for prior in priors)
+        first = min(p.start, q.start)
+        size = max(p.start + p.span, q.start + q.span) - first + 1
+        masses, exponents = np.zeros((2, size)), np.zeros((2, size), np.int64)
+        for row, (lattice, prior) in enumerate(zip((p, q), priors, strict=True)):
+            indices = lattice.start - first + lattice.atoms
+            masses[row, indices], exponents[row, indices] = _exact_masses(prior)
+        return cls(masses, exponents)
+
+    @property
+    def span(self) -> int:
+        return len(self.masses[0]) - 1
+
+    @property
+    def n_atoms(self) -> int:
+        return int((self.masses > 0.0).sum(axis=1).max())
+
+
+def _exact_masses(distribution: Discrete) -> tuple[FloatArray, IntArray]:
+    """Return the masses of the atoms that have some, scaled up where floats cannot hold them."""
+    positive = distribution.counts > 0
+    masses: FloatArray = distribution.probabilities[positive]
+    exponents = np.zeros(len(masses), np.int64)
+    if masses.min() >= _SMALLEST_MASS:
+        return masses, exponents
+    for k, count in enumerate(distribution.counts[positive].tolist()):
+        shift = max(distribution.total.bit_length() - int(count).bit_length(), 0)
+        masses[k], exponents[k] = (int(count) << shift) / distribution.total, -shift
+    return masses, exponents
+
+
+def margin(
+    losses: FloatArray, worst: FloatArray, units: float, missed: float, row_units: float
+) -> FloatArray:
+    """Return how far the computed losses may be from the true ones.
+
+    ``units`` and ``missed`` are those of the masses of `SumDistribution`, ``row_units`` those of
+    their Laplace sums.
+    """
+    error = units * UNIT
+    largest = min(float(worst.max()), 300.0)
+    of_masses = min(2.0 * error, error * expm1(2.0 * largest))
+    of_rest = 2.0 * missed + UNIT * (2.0 * row_units + 10.0)
+    return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
+
+
+def suprema(row: LaplaceSums, pair: PairMasses, s: float) -> FloatArray:
+    """Return the largest log ratios, both ways, of the two densities along the lattice."""
+    width = min(max(pair.span, 32), 512)
+    if pair.exponents.any() or (width + pair.span) * s > _WIDEST:
+        logs = _wide_logs(row, pair)
+    else:
+        p, q = _window_sums(row, pair.masses, width)
+        logs = np.log(p / q)
+    largest: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
+    return largest
+
+
+def _window_sums(row: LaplaceSums, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """Return both densities along the lattice, in units that change from window to window."""
+    span = masses.shape[1] - 1
+    size = len(row.mantissa) - span
+    n_rows = -(-size // width)
+    extra = n_rows * width - size
+    mantissa = np.pad(row.mantissa, (0, extra), mode="edge")
+    exponent = np.pad(row.exponent, (0, extra), mode="edge")
+    mantissa = sliding_window_view(mantissa, width + span)[::width]
+    exponent = sliding_window_view(exponent, width + span)[::width]
+    shifts = exponent - exponent.max(axis=1, keepdims=True)
+    values = np.ldexp(mantissa, np.maximum(shifts, -2100).astype(np.int32))
+    kernels = np.zeros((2, width + span, width))
+    for k in range(width):
+        kernels[:, k : k + span + 1, k] = masses[:, ::-1]
+    p, q = values @ kernels[0], values @ kernels[1]
+    return p.ravel()[:size], q.ravel()[:size]
+
+
+def _wide_logs(row: LaplaceSums, pair: PairMasses) -> FloatArray:
+    """Return log p/q along the lattice, by sums of mantissas, each with its power of two."""
+    (p, p_top), (q, q_top) = map(_wide_sum, (row, row), pair.masses, pair.exponents)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(p / q) + (p_top - q_top) * LN2
+        logs[(p > 0.0) & (q == 0.0)] = inf
+        logs[(p == 0.0) & (q > 0.0)] = -inf
+    logs[(p == 0.0) & (q == 0.0)] = 0.0
+    return np.asarray(logs)
+
+
+def _wide_sum(
+    row: LaplaceSums, masses: FloatArray, exponents: IntArray
+) -> tuple[FloatArray, IntArray]:
+    span = len(masses) - 1
+    size = len(row.mantissa) - span
+    indices = np.flatnonzero(masses).tolist()
+    powers = np.where(row.mantissa > 0.0, row.exponent, _NOTHING)
+    top = np.full(size, _NOTHING)
+    for t in indices:
+        np.maximum(top, powers[span - t : span - t + size] + exponents[t], out=top)
+    total = np.zeros(size)
+    for t in indices:
+        here = slice(span - t, span - t + size)
+        shifts = np.clip(powers[here] + exponents[t] - top, -2100, 0).astype(np.int32)
+        total += masses[t] * np.ldexp(row.mantissa[here], shifts)
+    return total, top

@@ -1,0 +1,563 @@
+r"""Gaussian users: their reports, and the scales and losses of their sum (003, Cor. 1).
+
+A pair of secrets about a user k (or about all users of a class) changes the sum by a Gaussian with
+mean m and deviation s; s = 0 where values are the secrets. Let S be the deviation of all others. Up
+to a translation, the distributions of the sum are N(m, s^2 + S^2) and N(0, S^2). With Laplace noise
+of scale theta and G ~ N(m, s^2):
+
+- Pure loss of the first against the second: |m|/theta + s^2/(2 theta^2), whatever S is. It is the
+  limit far out, log E[e^(|m| / m G / theta)], and alone (S = 0) the ratio E[e^((|y| - |y - G|) /
+  theta)] grows to either side of y = 0; other users only mix ratios.
+- Backwards, alone: -log E[e^(-|G|/theta)], its value at y = 0; at most E|G|/theta, by Jensen. Other
+  users only lower it.
+- With a delta, the loss alone bounds the loss, for adding independent others is a post-processing.
+  A translation by m has a delta of 1 - e^((epsilon - |m|/theta)/2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, ndtr, ndtri_exp
+
+from sklearn_puffer._base import (
+    FloatArray,
+    check_same_index,
+    real_numbers,
+    rounded_up,
+    smallest_within,
+)
+from sklearn_puffer._sums.losses import Losses
+from sklearn_puffer._sums.reports import Reporters, SumSettings, check_no_table, labels_of
+from sklearn_puffer._sums.users import User, UserPair, check_users
+from sklearn_puffer.accounting import LossTable
+from sklearn_puffer.calibration import Calibration
+from sklearn_puffer.noise import Laplace
+from sklearn_puffer.notions import Pufferfish, check_pufferfish
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+
+_FAR = 64.0  # the grid has room for Gaussian sums within this many deviations of their mean
+_SECRETS = ("distribution-absence", "value", "value-absence")
+
+
+# ------------------------------------------------------------------------------ who reports
+
+
+def has_gaussians(X: Any) -> bool:
+    """Return whether any of these users has a Gaussian distribution."""
+    users = [user for user in X if isinstance(user, User)] if isinstance(X, Sequence) else []
+    return any(
+        isinstance(x, GaussianMixture) for user in users for x in (user.law, user.alternative)
+    )
+
+
+def read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianReporters:
+    """Return Gaussian users, of whom nothing is asked that is for tables or for steps."""
+    check_no_table(settings)
+    for k, user in enumerate(users):
+        if isinstance(user, User) and isinstance(user.law, Discrete):
+            raise ValueError(
+                f"users[{k}] has a discrete distribution, and other distributions are Gaussian: "
+                "their sums are not calibrated together; give all users discrete distributions, in "
+                "whole steps."
+            )
+    gaussian_classes(users)
+    if settings.secrets not in _SECRETS:
+        raise ValueError(
+            f"secrets={settings.secrets!r} is not for Gaussian users: 003, Corollary 1 is for "
+            f"{list(_SECRETS)}; round the reports to a step, and use discrete "
+            "distributions."
+        )
+    if settings.query == "count":
+        raise ValueError(
+            "query='count' adds up reports of 0 and 1, and Gaussian users report any numbers; use "
+            "query='sum'."
+        )
+    if settings.step is not None:
+        raise ValueError(
+            f"step={settings.step!r} is for discrete users; the sum of Gaussian users is rounded "
+            "to the grid of its noise: leave step out."
+        )
+    return GaussianReporters(tuple(users), labels_of(users), settings.secrets, 1.0)
+
+
+class GaussianReporters(Reporters):
+    """Users who report any numbers; their sum is exact, and rounded once, to the grid."""
+
+    def _in_steps(self, user: User) -> User:
+        return user
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 the grid has room for the sum."""
+        means, sds, counts = gaussian_classes(self.users)
+        return float(counts @ (np.abs(means) + _FAR * sds))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the sum."""
+        _, sds, counts = gaussian_classes(self.users)
+        return float(np.linalg.norm(np.sqrt(counts) * sds))
+
+    def total(self, reports: Any) -> Fraction:
+        """Return the exact sum of the reports; an absent user adds nothing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not one finite number for each user who is present.
+        """
+        values, classes = self.present(reports)
+        strange = ~np.isfinite(values)
+        if strange.any():
+            first = int(strange.argmax())
+            raise ValueError(
+                f"{self.called(classes, first)} reports {float(values[first])!r}, which is not "
+                "finite; correct the report."
+            )
+        return exact_sum(values)
+
+    def parts(self) -> Iterator[bytes]:
+        """Return what tells these reports from others, for a fingerprint."""
+        for label, *column in zip(self.labels, *gaussian_classes(self.users), strict=True):
+            yield repr([label, "gaussian", *map(float, column)]).encode()
+
+
+def exact_sum(values: FloatArray) -> Fraction:
+    """Return the sum of floats without rounding.
+
+    >>> exact_sum(np.array([1e300, 0.1, -1e300])) == Fraction(0.1)
+    True
+    """
+    mantissas, exponents = np.frexp(values)
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    total = Fraction(0)
+    for exponent in np.unique(exponents).tolist():
+        part = whole[exponents == exponent]
+        # halves of 26 bits: sums of up to 2^35 of them fit into 64 bits
+        units = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
+        total += units * Fraction(2) ** (exponent - 53)
+    return total
+
+
+def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, standard deviations and counts of users who are Gaussian, and refuse others."""
+    columns = []
+    for k, user in enumerate(check_users(users)):
+        prior = user.law
+        if not (isinstance(prior, GaussianMixture) and _is_gaussian(prior)):
+            raise ValueError(
+                f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the "
+                "central limit theorem is no proof of it: round the reports to a step, and use "
+                "Discrete distributions."
+            )
+        columns.append([float(prior.means[0]), float(prior.scales[0]), float(user.count)])
+    means, sds, counts = np.array(columns).T
+    return means, sds, counts
+
+
+def _is_gaussian(prior: GaussianMixture) -> bool:
+    """Return whether all components are the same."""
+    return len(set(zip(prior.means.tolist(), prior.scales.tolist(), strict=True))) == 1
+
+
+# --------------------------------------------------------------------- two secrets, and the scale
+
+
+# Where a distribution is needed, a point mass gets the width w of 1e-20 of the user's values. For
+# w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <= e^(2u) for
+# u <= 1 and E[e^(-u|Z|)] >= e^-u.
+
+
+_THIN = 1e-20
+_HAIR, _TOLERANCE = 1e-12, 1e-12
+_MANY = 64  # pairs up to which every loss is computed
+
+
+@dataclass(frozen=True)
+class GaussianPair:
+    """The Gaussian distributions of a sum under two secrets: m >= 0, s and S of the module."""
+
+    shift: float
+    spread: float
+    others: float
+
+    @property
+    def priors(self) -> PriorPair:
+        """The distributions of the sum under the two secrets; a point mass is thin."""
+        if max(self.spread, self.others) == 0.0:
+            return PriorPair(Discrete([self.shift], [1.0]), Discrete([0.0], [1.0]))
+        both, rest = math.hypot(self.spread, self.others), self.others or self.thin
+        return PriorPair(
+            GaussianMixture([1.0], [self.shift], [both]), GaussianMixture([1.0], [0.0], [rest])
+        )
+
+    @property
+    def thin(self) -> float:
+        """The width of a point mass."""
+        return _THIN * (self.shift + self.spread)
+
+    def given(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses for the given users, both directions."""
+        lowest, worst = self.alone(theta, notion)
+        if self.others == 0.0:
+            return lowest, worst
+        pure = notion.delta == 0.0 and theta > 0.0
+        if pure and self.spread == 0.0:
+            return lowest, worst
+        low, high = _ends(self.priors, theta, notion)
+        if not pure:
+            return np.minimum(low, worst), np.minimum(high, worst)
+        far = self._far_out(theta)  # forwards the others change nothing
+        low[0], high[0] = far * (1.0 - 2.0**-48), far * (1.0 + 2.0**-48)
+        high = np.minimum(high, worst)
+        return np.minimum(low, high), high
+
+    def alone(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses without other users, both directions."""
+        if self.shift == self.spread == 0.0:
+            return np.zeros(2), np.zeros(2)
+        if theta == 0.0:
+            largest = np.full(2, math.inf if notion.delta == 0.0 else 1.0)
+            return largest.copy(), largest
+        if self.spread == 0.0:
+            return self._translation(theta, notion)
+        return self._pure(theta) if notion.delta == 0.0 else self._with_delta(theta, notion)
+
+    def bound(self, theta: float, notion: Pufferfish) -> float:
+        """Return an upper end of the larger loss: the lowest one unless another decides."""
+        lowest, worst = self.alone(theta, notion)
+        if worst.max() <= notion.budget or self.others == 0.0:
+            return float(worst.max())
+        if notion.delta == 0.0 and lowest[0] > notion.budget:  # which others do not change
+            return float(worst.max())
+        return float(self.given(theta, notion)[1].max())
+
+    def scale(self, notion: Pufferfish) -> float:
+        """Return the smallest scale that keeps the guarantee, where noise is needed."""
+        m, s, epsilon = self.shift, self.spread, notion.epsilon
+        root = (m + math.hypot(m, math.sqrt(2.0 * epsilon) * s)) / (2.0 * epsilon)
+        if notion.delta == 0.0 and self.bound(root * (1.0 + 2.0**-46), notion) <= epsilon:
+            return root * (1.0 + 2.0**-46)
+        return smallest_within(
+            lambda theta: self.bound(theta, notion), notion.budget, root, _TOLERANCE
+        )
+
+    def _far_out(self, theta: float) -> float:
+        m, s = self.shift / theta, self.spread / theta
+        return m + 0.5 * s * s
+
+    def _translation(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+        shifts = np.full(2, self.shift / theta)
+        low, high = shifts * (1.0 - 2.0**-51), shifts * (1.0 + 2.0**-51)
+        if notion.delta == 0.0:
+            return low, high
+        low, high = (-np.expm1(np.minimum(0.5 * (notion.epsilon - x), 0.0)) for x in (low, high))
+        room = 2.0**-50 * (1.0 + notion.epsilon)  # of the difference in the exponent
+        return np.maximum(low - room, 0.0), np.where(high > 0.0, np.minimum(high + room, 1.0), 0.0)
+
+    def _pure(self, theta: float) -> tuple[FloatArray, FloatArray]:
+        m, s = self.shift / theta, self.spread / theta
+        far = self._far_out(theta)
+        log_mean = 0.5 * s * s + np.logaddexp(-m + log_ndtr(m / s - s), m + log_ndtr(-m / s - s))
+        room = _HAIR * (1.0 + m + s * s)
+        z = m / s
+        mean = s * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * z * z) + m * (1.0 - 2.0 * ndtr(-z))
+        centre = min(-float(log_mean) + room, mean * (1.0 + _HAIR))
+        low = np.array([far * (1.0 - 2.0**-48), max(-float(log_mean) - room, 0.0)])
+        return low, np.array([far * (1.0 + 2.0**-48), centre])
+
+    def _with_delta(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+        ratio = 2.0 * self.thin / theta * (1.0 + _HAIR)
+        if not ratio <= 1e-3 * min(notion.epsilon, 1.0):
+            return np.zeros(2), np.ones(2)
+        priors = GaussianPair(self.shift, self.spread, 0.0).priors
+        wider = Pufferfish(math.nextafter(notion.epsilon + ratio, math.inf), notion.delta)
+        low = _ends(priors, theta, wider)[0] * math.exp(-ratio) * (1.0 - _HAIR)
+        high = notion.of_samples(_ends(priors, theta, notion.for_distribution(ratio))[1], ratio)
+        return low, np.minimum(np.nextafter(high, np.inf), 1.0)
+
+
+def largest_scale(pairs: Sequence[GaussianPair], notion: Pufferfish) -> Calibration:
+    """Return the smallest scale that is enough for all pairs.
+
+    The pair that is likeliest to decide comes first; one evaluation settles most of the others.
+    """
+    best = Calibration(0.0, 0, 0.0)
+    sizes = [pair.shift + pair.spread**2 / (pair.spread + pair.others or 1.0) for pair in pairs]
+    for k in np.argsort(-np.array(sizes), kind="stable").tolist():
+        scale, loss = best.scale, pairs[k].bound(best.scale, notion)
+        if loss > notion.budget:
+            scale = pairs[k].scale(notion)
+            loss = pairs[k].bound(scale, notion)
+        if scale > best.scale or loss >= best.bound:
+            best = Calibration(scale, k, loss)
+    return best
+
+
+def _ends(priors: PriorPair, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+    """Return both ends of the losses of a pair of distributions, both directions."""
+    table = LossTable([priors], notion)
+    if theta == 0.0:
+        upper: FloatArray = table.without_noise()[0]
+        return upper.copy(), upper
+    lower, upper = table.intervals(Laplace(theta))
+    return lower[0].copy(), upper[0].copy()
+
+
+@dataclass(frozen=True)
+class GaussianUsers:
+    """Laplace scales for the presence of Gaussian users in a sum.
+
+    Parameters
+    ----------
+    corollary_1a : float
+        003, Corollary 1(a); infinite under a pure guarantee, unless no user has a spread.
+    equation_11 : float or None
+        The same by 003, Eq. (11), which is for identical users; None for other users, and where
+        ``others`` are given.
+    exact : Calibration
+        The smallest scale; ``worst_pair`` is the user (or class) that needs it.
+
+    Examples
+    --------
+    A hundred users whose reports vary hide each other up to this delta; twenty do not. The
+    published formula adds noise in either case.
+
+    >>> from sklearn_puffer.closed_forms import gaussian_users
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> for count in (50, 10):
+    ...     scales = gaussian_users(
+    ...         [1.0, 5.0], [1.0, 1.0], Pufferfish(1.0, 0.01), counts=[count, count]
+    ...     )
+    ...     print(round(scales.exact.scale, 3), round(scales.corollary_1a, 3))
+    0.0 5.129
+    4.582 5.292
+    """
+
+    corollary_1a: float
+    equation_11: float | None
+    exact: Calibration
+
+
+def gaussian_users(
+    means: ArrayLike,
+    sds: ArrayLike,
+    notion: Pufferfish,
+    *,
+    counts: ArrayLike | None = None,
+    others: ArrayLike | None = None,
+) -> GaussianUsers:
+    r"""Return Laplace scales that hide whether a Gaussian user takes part (003, Cor. 1(a)).
+
+    .. math:: \theta = \frac{1}{\varepsilon} \max_k \left(|\mu_k| + \Delta\sigma_k\,
+              Q^{-1}(\delta/2)\right), \qquad
+              \Delta\sigma_k = \sqrt{\textstyle\sum_l \sigma_l^2} -
+              \sqrt{\textstyle\sum_{l \ne k} \sigma_l^2}
+
+    Parameters
+    ----------
+    means, sds : array-like of shape (k,)
+        Of each user's report; a standard deviation of 0 is a known value.
+    notion : Pufferfish
+        The guarantee and its budget.
+    counts : array-like of shape (k,), optional
+        How many users each class has; one by default.
+    others : array-like of shape (k,), optional
+        Standard deviation of the sum of all other users who are always present, for a user of each
+        class; by default everybody else is.
+
+    Returns
+    -------
+    GaussianUsers
+        The published scales, and the smallest one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shapes disagree, a number is not finite, a deviation is negative, or a count is not a
+        positive whole number.
+
+    Notes
+    -----
+    *Formal guarantees.* ``exact`` is the smallest scale for the two Gaussian distributions of the
+    sum, with and without the user. Under a pure guarantee, unless epsilon is small against the
+    spread of the user's value, it is the root of |mu_k|/theta + sigma_k^2/(2 theta^2) = epsilon,
+    whoever the others are. Elsewhere the two standard deviations are the floats nearest to the
+    roots of the sums of variances, and the guarantee is for these distributions.
+
+    The formula is sound: the monotone coupling moves a mass of at most delta further than epsilon
+    theta. Where nobody else reports anything random, a point mass gets a width s of 1e-20 of the
+    user's values. That changes no density by more than a factor e^(2 s/theta), as E[e^(u|Z|)] <=
+    e^(2u) for u <= 1 and E[e^(-u|Z|)] >= e^-u; the budget is lowered by as much.
+
+    The central limit theorem does not extend the Corollary to users who are not Gaussian: for one
+    user who reports 1 with a chance of 1e-4, epsilon 1 and delta 1e-5, it gives scale 0.0443,
+    which has a delta of 9.98e-5. `PufferfishSum` computes the exact loss for such users.
+
+    References
+    ----------
+    003, Corollary 1(a) and Eq. (11).
+
+    Examples
+    --------
+    >>> from sklearn_puffer.closed_forms import gaussian_users
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> scales = gaussian_users([1.0], [1.0], Pufferfish(1.0, 0.3), counts=[10])
+    >>> round(scales.corollary_1a, 6), round(scales.equation_11, 6), scales.exact.scale
+    (1.16819, 1.16819, 0.0)
+    """
+    check_pufferfish(notion)
+    for name, values in (("sds", sds), ("counts", counts), ("others", others)):
+        check_same_index(values, name, means, "means")
+    centres, spreads, sizes = _check_gaussians(means, sds, counts)
+    rest = leave_one_out(spreads, sizes) if others is None else _check_others(others, spreads)
+    together = np.hypot(rest, spreads)
+    gaps = spreads / np.where(together > 0.0, together + rest, 1.0) * spreads
+    published = _corollary_1a(np.abs(centres), gaps, notion)
+    identical = len(set(zip(centres.tolist(), spreads.tolist(), strict=True))) == 1
+    identical = identical and others is None
+    eq11 = _equation_11(centres[0], spreads[0], int(sizes.sum()), notion) if identical else None
+    gaussians = [
+        GaussianPair(*row) for row in np.stack([np.abs(centres), spreads, rest], axis=1).tolist()
+    ]
+    return GaussianUsers(published, eq11, largest_scale(gaussians, notion))
+
+
+def _corollary_1a(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> float:
+    """Return the largest (|mu_k| + gap_k tau) / epsilon, rounded up."""
+    if notion.delta == 0.0:
+        return math.inf if gaps.any() else float(sizes.max()) / notion.epsilon * (1.0 + _HAIR)
+    tau = -float(ndtri_exp(math.log(notion.delta) - math.log(2.0)))
+    return float((sizes + gaps * tau).max()) / notion.epsilon * (1.0 + _HAIR)
+
+
+def _equation_11(mean: float, sd: float, n_users: int, notion: Pufferfish) -> float:
+    """Return 003, Eq. (11), rounded up; sqrt(K) - sqrt(K-1) without cancellation."""
+    gap = sd / (math.sqrt(n_users) + math.sqrt(n_users - 1))
+    return _corollary_1a(np.array([abs(mean)]), np.array([gap]), notion)
+
+
+def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return, for each class, the deviation of the sum of all but one of its users.
+
+    Nothing is subtracted. For a class with a count of 0 it is that of the sum of all.
+    """
+    unit = float(spreads.max()) or 1.0  # so that no square leaves the floats
+    squares = (spreads / unit) ** 2
+    totals = np.concatenate([[0.0], squares * counts, [0.0]])
+    before, after = np.cumsum(totals)[:-2], np.cumsum(totals[::-1])[::-1][2:]
+    rest: FloatArray = unit * np.sqrt(before + after + squares * np.maximum(counts - 1.0, 0.0))
+    return rest
+
+
+def _check_others(others: ArrayLike, spreads: FloatArray) -> FloatArray:
+    rest = np.atleast_1d(real_numbers(others, "others"))
+    if rest.shape != spreads.shape or not (np.isfinite(rest).all() and rest.min() >= 0.0):
+        raise ValueError(
+            f"others must be one standard deviation for each of means, got {others!r}; leave it "
+            "out where everybody is present."
+        )
+    return rest
+
+
+def _check_gaussians(
+    means: ArrayLike, sds: ArrayLike, counts: ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    centres = np.atleast_1d(real_numbers(means, "means"))
+    spreads = np.atleast_1d(real_numbers(sds, "sds"))
+    ones = np.ones(len(centres))
+    sizes = ones if counts is None else np.atleast_1d(real_numbers(counts, "counts"))
+    if centres.ndim != 1 or not centres.size or not (centres.shape == spreads.shape == sizes.shape):
+        raise ValueError(
+            "means, sds and counts must be lists of one length, got shapes "
+            f"{centres.shape}, {spreads.shape} and {sizes.shape}."
+        )
+    if not (np.isfinite(centres).all() and np.isfinite(spreads).all() and spreads.min() >= 0.0):
+        raise ValueError("means and sds must be finite, and sds not negative; drop other users.")
+    if not (np.isfinite(sizes).all() and (sizes == np.floor(sizes)).all() and sizes.min() >= 1.0):
+        raise ValueError(f"counts must be whole numbers of at least 1, got {sizes.tolist()}.")
+    return centres, spreads, sizes
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSum:
+    """All Gaussian users, and the pairs of secrets that are protected: see `DiscreteSum`."""
+
+    reports: Reporters
+    pairs: list[UserPair]
+    together: bool
+
+    whole = False  # sums are no whole numbers of steps
+
+    def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
+        """Return the smallest scale of every condition that applies, and the exact ones."""
+        if self.reports.secrets == "distribution-absence":
+            means, sds, groups, _ = self._groups
+            others = None if self.reports.there.all() else self._others
+            given = gaussian_users(means, sds, notion, counts=groups, others=others)
+            # the worst case is a user without others
+            rows = np.unique(np.stack([np.abs(means), sds], axis=1), axis=0).tolist()
+            worst = largest_scale([GaussianPair(mean, sd, 0.0) for mean, sd in rows], notion).scale
+            published = {"corollary_1a": given.corollary_1a}
+            return {"exact": min(given.exact.scale, worst), "worst_case": worst, **published}
+        gaussians, _ = self._gaussian_pairs
+        farthest = Fraction(max(pair.shift for pair in gaussians))
+        name = "corollary_1b" if self.reports.secrets == "value" else "theorem_2_of_001"
+        published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
+        if notion.delta == 0.0:  # a translation, whoever the others are
+            return {"exact": published[name], "worst_case": published[name], **published}
+        odds = notion.epsilon - 2.0 * math.log1p(-notion.delta)
+        worst = float(farthest) / odds * (1.0 + _HAIR)
+        smallest = largest_scale(gaussians, notion).scale
+        return {"exact": min(smallest, worst), "worst_case": worst, **published}
+
+    def losses(self, theta: float, notion: Pufferfish) -> Losses:
+        """Return the losses with noise of a scale.
+
+        Of very many pairs, those within the budget in the worst case keep that bound.
+        """
+        gaussians, of_pair = self._gaussian_pairs
+        worst = np.array([pair.alone(theta, notion)[1] for pair in gaussians])
+        lower, upper = np.zeros_like(worst), worst.copy()
+        computed = np.zeros(len(gaussians), dtype=bool)
+        for k, pair in enumerate(gaussians):
+            if len(gaussians) <= _MANY or worst[k].max() > notion.budget:
+                lower[k], upper[k] = pair.given(theta, notion)
+                computed[k] = True
+        return Losses(lower[of_pair], upper[of_pair], worst[of_pair], computed[of_pair])
+
+    @cached_property
+    def _groups(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Mean, deviation, number and size of the groups of users who change together."""
+        means, sds, counts = gaussian_classes(self.reports.users)
+        ones = np.ones_like(counts)
+        groups, members = (ones, counts) if self.together else (counts, ones)
+        return members * means, np.sqrt(members) * sds, groups, members
+
+    @cached_property
+    def _others(self) -> FloatArray:
+        """For each class, the deviation of the sum of all others who are never absent."""
+        _, sds, groups, _ = self._groups
+        return leave_one_out(sds, groups * self.reports.there)
+
+    @cached_property
+    def _gaussian_pairs(self) -> tuple[list[GaussianPair], NDArray[np.intp]]:
+        """The distinct pairs of distributions, and the index of that of each pair of secrets."""
+        means, sds, _, members = self._groups
+        users = np.array([pair.user for pair in self.pairs])
+        if self.reports.secrets == "distribution-absence":
+            shifts, spreads = means[users], sds[users]
+        else:
+            shifts = members[users] * np.array([pair.shift for pair in self.pairs], dtype=float)
+            spreads = np.zeros(len(users))
+        table = np.stack([np.abs(shifts), spreads, self._others[users]], axis=1)
+        rows, of_pair = np.unique(table, axis=0, return_inverse=True)
+        return [GaussianPair(*row) for row in rows.tolist()], of_pair.reshape(-1)
