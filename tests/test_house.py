@@ -25,7 +25,7 @@ README = PYPROJECT.with_name("README.md")
 
 # What a stranger has to read.
 MOST_MODULES = 150
-MOST_LINES_OF_A_MODULE = 1_184  # the longest of today
+MOST_LINES_OF_A_MODULE = 1_048  # the longest of today
 MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README
 
