@@ -211,12 +211,6 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings)
 
 
-# ---------------------------------------------------------------------------------- which rows
-
-
-# ---------------------------------------------------------------------------------- what is given
-
-
 def plan(
     table: Any,
     sensitive: Any = None,
@@ -438,9 +432,6 @@ def _ways_out(measurer: Measurer, rows: Sequence[Row], bare: Row) -> list[str]:
                 f"{way} ({row.label}: change {row.change:.3g}, constants {constants.change:.3g})"
             )
     return ways
-
-
-# --------------------------------------------------------------------------- what stewards ask for
 
 
 def _base(task: Any) -> float:

@@ -14,6 +14,8 @@ from sklearn.metrics import pairwise_distances
 
 from sklearn_puffer._base import (
     Array,
+    Bar,
+    Bars,
     Document,
     Page,
     Section,
@@ -274,6 +276,31 @@ class Audit(Document):
             "untested": list(self.untested),
             "notes": list(self.notes),
         }
+
+    def _surest(self) -> Attack | None:
+        """Return the surest finding, else the attack whose shift is proven to be largest."""
+        if self.findings:
+            return self.findings[0].attack
+        return max(self.attacks, key=lambda attack: attack.low, default=None)
+
+    def _picture(self) -> Bars:
+        """Return what the attack that tells best reaches, beside a guess and the rows as they are.
+
+        Where something was found, that is the surest finding.
+        """
+        best = max(self.attacks, key=lambda attack: attack.auc)
+        attack = self.findings[0].attack if self.findings else best
+        pair = (attack.secret, attack.against)
+        same = [other.auc for other in self.control if (other.secret, other.against) == pair]
+        rows = [("a guess", 0.5), ("the best attack on the release", attack.auc)]
+        rows += [("the best attack on the rows as they are", max(same))] if same else []
+        told = f"How well attackers tell {shown(attack.secret)} from {shown(attack.against)}"
+        told += ": area under the ROC curve"
+        limit = None  # where known columns tell by themselves
+        if not math.isnan(attack.auc_allowed):
+            limit = attack.auc_allowed
+            told += f"; the line is what the guarantee allows, {limit:.3f}"
+        return Bars(told, [Bar(name, area, f"{area:.3f}") for name, area in rows], limit)
 
     def _page(self) -> Page:
         return Page(self._headline(), self._lines(), self._sections())

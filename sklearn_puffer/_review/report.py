@@ -637,7 +637,7 @@ _SCORES = ("AUC on true rows", "R2 on true rows")
 
 def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tuple[str, ...]]:
     """Return the figures, with their picture, and the names of those that ask for attention."""
-    attack = None if audit is None else _surest(audit)
+    attack = None if audit is None else audit._surest()
     cells = [
         ["figure", "value", "beside it"],
         *_kept(certificate.utility),
@@ -646,22 +646,11 @@ def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tu
         _task(audit),
     ]
     calm = audit is not None and attack is not None and audit.caught and not audit.findings
-    section = Section("At a glance", cells=cells, picture=_picture(certificate, audit))
+    picture = _promise_picture(certificate.notion) if certificate.holds else None
+    if audit is not None and audit.attacks:
+        picture = audit._picture()
+    section = Section("At a glance", cells=cells, picture=picture)
     return section, () if calm else (_FIGURE,)
-
-
-def _surest(audit: Audit) -> Attack | None:
-    """Return the surest finding, else the attack whose shift is proven to be largest."""
-    if audit.findings:
-        return audit.findings[0].attack
-    return max(audit.attacks, key=lambda attack: attack.low, default=None)
-
-
-def _picture(certificate: Certificate, audit: Audit | None) -> Bars | None:
-    if audit is None or not audit.attacks:
-        return _promise_picture(certificate.notion) if certificate.holds else None
-    told_best = max(audit.attacks, key=lambda each: each.auc)
-    return _attack_picture(audit, audit.findings[0].attack if audit.findings else told_best)
 
 
 def _kept(utility: Sequence[Any]) -> list[list[str]]:
@@ -709,18 +698,3 @@ def _task(audit: Audit | None) -> list[str]:
             beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
             return ["Task", f"{figure.after:.3f} {score}", beside]
     return ["Task", "not measured", "audit(..., task=) measures one"]
-
-
-def _attack_picture(audit: Audit, attack: Attack) -> Bars:
-    """Return what an attack reaches, beside a guess and the rows as they are."""
-    pair = (attack.secret, attack.against)
-    same = [other.auc for other in audit.control if (other.secret, other.against) == pair]
-    rows = [("a guess", 0.5), ("the best attack on the release", attack.auc)]
-    rows += [("the best attack on the rows as they are", max(same))] if same else []
-    told = f"How well attackers tell {shown(attack.secret)} from {shown(attack.against)}"
-    told += ": area under the ROC curve"
-    limit = None  # where known columns tell by themselves
-    if not math.isnan(attack.auc_allowed):
-        limit = attack.auc_allowed
-        told += f"; the line is what the guarantee allows, {limit:.3f}"
-    return Bars(told, [Bar(name, area, f"{area:.3f}") for name, area in rows], limit)
