@@ -40,7 +40,7 @@ from sklearn_puffer._noiser.priors import (
     SetPart,
     given_adversary,
     make_groups,
-    on_steps,
+    set_parts,
 )
 from sklearn_puffer._noiser.problem import Bounds, Grids, Mixings, Problem, WorstPart, noise_of
 from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
@@ -55,10 +55,7 @@ from sklearn_puffer._release import (
     compared_rows,
 )
 from sklearn_puffer._sets import (
-    SimultaneousSet,
     computable,
-    error_share,
-    set_around,
     work,
 )
 from sklearn_puffer._tables import (
@@ -294,7 +291,8 @@ class FittedNoise:
         (0.827989, False)
         """
         further = with_known(self._checked(prior), self.known, self.groups)
-        secret_pairs, groups = make_groups([*map(self._on_grid, further)], self.pairs, self.groups)
+        secret_pairs, groups = make_groups(further, self.pairs, self.groups)
+        groups = [[part.rounded(self.grids) for part in group] for group in groups]
         lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
         # the worst over the prior alone, and with each value of the side information
         lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
@@ -466,28 +464,6 @@ class FittedNoise:
         rows = np.concatenate([prior.rows[:, bare][prior.counts > 0] for prior in discrete])
         return bool(np.ptp(rows, axis=0).any())
 
-    def _on_grid(self, adversary: Adversary) -> Adversary:
-        """Return the distributions of the values as they are rounded before the noise."""
-        return {
-            name: {
-                label: {
-                    members: self._rounded(distribution, members)
-                    for members, distribution in distributions.items()
-                }
-                for label, distributions in of_secrets.items()
-            }
-            for name, of_secrets in adversary.items()
-        }
-
-    def _rounded(self, distribution: Prior, members: Members) -> Prior:
-        steps = self.grids[list(members)]
-        noisy = steps > 0.0
-        if isinstance(distribution, GaussianMixture) or not noisy.any():
-            return distribution
-        rows = distribution.rows.copy()
-        rows[:, noisy] = on_steps(rows[:, noisy], steps[noisy])
-        return distribution if np.array_equal(rows, distribution.rows) else distribution.moved(rows)
-
 
 def _check_keys(prior: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
     for name in prior:
@@ -560,8 +536,7 @@ class CountedSets:
     @cached_property
     def parts(self) -> list[list[SetPart]]:
         """The sets of each group of columns."""
-        sets = _sets_of(self.counted, self.pairs, self.columns, self.level)
-        return [_parts(sets, self.pairs, set(group)) for group in self.partition]
+        return set_parts(self.counted, self.pairs, self.columns, self.level, self.partition)
 
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | DeferredLoss:
         """Return the loss over the sets, or an object that computes it later."""
@@ -668,52 +643,6 @@ def priors_around(
         return None, reason if wanted else None
     level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
     return CountedSets(level, wanted, counted, pairs, columns, groups), None
-
-
-Sets = dict[Name, dict[Any, dict[Members, SimultaneousSet]]]
-
-
-def _sets_of(
-    counted: Adversary,
-    pairs: Mapping[Name, Sequence[Pair]],
-    columns: Sequence[Column],
-    level: float,
-) -> Sets:
-    """Return the sets of the secrets in pairs, which hold all together at the level."""
-    distributions = [
-        distribution for of_secret in counted.values() for distribution in of_secret.values()
-    ]
-    cells = [prod(_shape(members, columns)) for of in distributions for members in of]
-    share = error_share(level, cells)
-    named = {name: {label for pair in of for label in pair} for name, of in pairs.items()}
-    return {
-        name: {
-            label: {
-                members: set_around(distribution, share, [columns[k].atoms for k in members])
-                for members, distribution in of.items()
-            }
-            for label, of in of_secret.items()
-            if label in named[name]
-        }
-        for name, of_secret in counted.items()
-    }
-
-
-def _parts(sets: Sets, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) -> list[SetPart]:
-    parts: dict[Members, SetPart] = {}
-    secret_pairs = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
-    secrets = {name: {label: (name, label) for label in of} for name, of in sets.items()}
-    for owner, (name, a, b) in enumerate(secret_pairs):
-        p, q = sets[name][a], sets[name][b]
-        first, second = secrets[name][a], secrets[name][b]
-        for members in p:
-            if members in q and group.issuperset(members):
-                part = parts.get(members) or parts.setdefault(members, SetPart(members, {}, [], []))
-                part.sets.setdefault(first, p[members])
-                part.sets.setdefault(second, q[members])
-                part.pairs.append((first, second))
-                part.owners.append(owner)
-    return [parts[members] for members in sorted(parts)]
 
 
 def _too_large(

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._base import Fields, shown
+from sklearn_puffer._base import FieldError, Fields, all_written, shown, stated, written
+from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Least,
@@ -16,11 +17,9 @@ from sklearn_puffer._noiser.release import (
     finer_steps,
     fingerprint,
     noisier,
-    read_noise,
     release_table,
     scale_of,
     types_of_columns,
-    written_noise,
 )
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
@@ -30,15 +29,18 @@ from sklearn_puffer._release import (
     Keying,
     Margin,
     Mechanism,
+    Output,
     Released,
     RowsTogether,
     TableRules,
     Terms,
     keyed_context,
+    read_column,
+    written_column,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Column, Name, Table, series
-from sklearn_puffer.noise import FAMILIES
+from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family
 from sklearn_puffer.priors import ConfidenceSet
 
 
@@ -277,3 +279,81 @@ def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name
                 held[column.missing_code] = -1
             rules[column.name] = column.levels[int(held.argmax())]
     return rules
+
+
+def _written_family(releases: Sequence[ColumnRelease]) -> dict[str, Any] | None:
+    noises = [release.noise for release in releases if release.noise is not None]
+    if not noises:
+        return None
+    noise = without_mixings(noises[0])
+    if (family := written_family(noise)) is None:
+        raise ValueError(
+            f"noise={noise.name} is a family of your own, which a release artifact does not hold: "
+            "its reader may lack it; use one of sklearn_puffer.noise, or save the noiser with "
+            "joblib."
+        )
+    name, parameters = family
+    return {"family": name} | {key: written(value) for key, value in parameters.items()}
+
+
+def written_noise(releases: Sequence[ColumnRelease], certified: Sequence[Least]) -> dict[str, Any]:
+    """Return noise as fields of a release artifact: that which is drawn, and that of the proof."""
+    records = [_written_release(release) for release in releases]
+    for record, release, least in zip(records, releases, certified, strict=True):
+        scale, grid = least
+        if least != (scale_of(release), release.grid):
+            record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)}
+    fields = {"output": releases[0].output, "columns": records}
+    return fields | stated({"noise": _written_family(releases)})
+
+
+def _written_release(release: ColumnRelease) -> dict[str, Any]:
+    mixing = release.mixing
+    return written_column(release.column) | stated(
+        {
+            "scale": None if release.noise is None else written(scale_of(release)),
+            "grid": written(release.grid) or None,
+            "drawn": None if mixing is None else all_written(np.array(mixing.values)),
+            "shares": None if mixing is None else mixing.shares,
+        }
+    )
+
+
+def read_noise(
+    record: Fields, columns: Sequence[Fields]
+) -> tuple[list[ColumnRelease], list[Least]]:
+    """Return the noise that is drawn, and that of the proof, as they were written."""
+    output, family = record.read("output", Output), record.inner("noise")
+    noise = None if family is None else _read_family(family)
+    releases = [_read_release(column, noise, output) for column in columns]
+    return releases, [_read_least(*pair) for pair in zip(columns, releases, strict=True)]
+
+
+def _read_family(record: Fields) -> Noise:
+    parameters = {"k": record.number("k")} if record.has("k") else {}
+    return family_of(record.read("family", str), parameters)
+
+
+def _read_release(record: Fields, family: Noise | None, output: Output) -> ColumnRelease:
+    column, noise = read_column(record), None
+    grid = record.number("grid") if record.has("grid") else 0.0
+    mixed = record.has("shares")
+    if record.has("scale"):
+        if family is None:
+            raise FieldError("field noise is missing")
+        noise = family.with_scale(record.number("scale"))
+        record.check(grid > 0.0 or mixed, "grid")
+        record.check(mixed or not column.unordered, "shares")
+    if mixed and noise is not None:
+        values, shares = record.numbers("drawn"), record.read("shares", tuple[int, ...])
+        record.check(len(values) == len(shares) == len(column.atoms), "drawn")
+        noise = MixedNoise(noise, (Mixing(tuple(values.tolist()), shares),))
+    return ColumnRelease(column, noise, grid, output)
+
+
+def _read_least(record: Fields, release: ColumnRelease) -> Least:
+    """Return the scale and grid that the certificate covers, where there is more noise."""
+    least = record.inner("certified")
+    if least is None:
+        return scale_of(release), release.grid
+    return least.number("scale"), least.number("grid")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._noise import to_indices
-from sklearn_puffer._sets import SetLosses, SimultaneousSet
+from sklearn_puffer._sets import SetLosses, SimultaneousSet, error_share, set_around
 from sklearn_puffer._tables import (
     CodeArray,
     Coded,
@@ -378,6 +379,58 @@ def _parts(
                 priors.append(PriorPair(p[members], q[members]))
                 owners.append(owner)
     return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(by_members.items())]
+
+
+def set_parts(
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    columns: Sequence[Column],
+    level: float,
+    groups: Sequence[Sequence[int]],
+) -> list[list[SetPart]]:
+    """Return for each group of columns the confidence sets of the secrets in pairs.
+
+    All of them hold together with the probability ``level``.
+    """
+    distributions = [
+        distribution for of_secret in counted.values() for distribution in of_secret.values()
+    ]
+    cells = [prod(len(columns[k].atoms) for k in members) for of in distributions for members in of]
+    share = error_share(level, cells)
+    named = {name: {label for pair in of for label in pair} for name, of in pairs.items()}
+    sets = {
+        name: {
+            label: {
+                members: set_around(distribution, share, [columns[k].atoms for k in members])
+                for members, distribution in of.items()
+            }
+            for label, of in of_secret.items()
+            if label in named[name]
+        }
+        for name, of_secret in counted.items()
+    }
+    return [_set_parts(sets, pairs, set(group)) for group in groups]
+
+
+def _set_parts(
+    sets: dict[Name, dict[Any, dict[Members, SimultaneousSet]]],
+    pairs: Mapping[Name, Sequence[Pair]],
+    group: set[int],
+) -> list[SetPart]:
+    parts: dict[Members, SetPart] = {}
+    secret_pairs = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
+    secrets = {name: {label: (name, label) for label in of} for name, of in sets.items()}
+    for owner, (name, a, b) in enumerate(secret_pairs):
+        p, q = sets[name][a], sets[name][b]
+        first, second = secrets[name][a], secrets[name][b]
+        for members in p:
+            if members in q and group.issuperset(members):
+                part = parts.get(members) or parts.setdefault(members, SetPart(members, {}, [], []))
+                part.sets.setdefault(first, p[members])
+                part.sets.setdefault(second, q[members])
+                part.pairs.append((first, second))
+                part.owners.append(owner)
+    return [parts[members] for members in sorted(parts)]
 
 
 class _Patterns:

@@ -51,8 +51,7 @@ from sklearn_puffer.noise import Noise
 _ADDED = 4096  # terms that are added one by one
 _WIDE = 80.0  # from so many steps on a density is wide
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
-_DISTINCT = 4096  # points that are treated one by one
-_GROUPS = 1 << 16  # values from which on a few neighbours count as one
+_DISTINCT = 4096  # values that are treated one by one; of more, neighbours count as one
 _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
 
 
@@ -93,12 +92,6 @@ class RawDistribution:
             values, counts = values[positive], counts[positive]
         return cls(values, counts / max(total, 1.0), total / n_rows, low, high)
 
-    def placed(self, column: Column) -> FloatArray:
-        """Return the shares of the atoms of a column."""
-        shares = np.zeros(len(column.atoms))
-        np.add.at(shares, column.codes_of_ascending(self.values), self.shares)
-        return shares
-
     def kept(self, column: Column) -> RawDistribution:
         """Return what a fitted noiser keeps of the distribution, for copies with more noise.
 
@@ -109,29 +102,35 @@ class RawDistribution:
             return replace(
                 self, values=np.zeros(1), shares=np.ones(1), low=-math.inf, high=math.inf
             )
-        if column.edges is None:
-            return self
-        starts = _group_starts(self.values, self.shares, column)
+        return self if column.edges is None else self.grouped(column, _KEPT)
+
+    def grouped(self, column: Column, n_groups: int) -> RawDistribution:
+        """Return the means of neighbours, in groups of about equal shares of each bin."""
+        starts = _group_starts(self.values, self.shares, column, n_groups)
         shares = np.add.reduceat(self.shares, starts)
         means = np.add.reduceat(self.shares * self.values, starts) / shares
         return replace(self, values=np.rint(means) if column.whole else means, shares=shares)
 
 
-def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Array:
+def _group_starts(values: FloatArray, shares: FloatArray, column: Column, n_groups: int) -> Array:
     """Return where groups of about equal shares begin, bin by bin."""
-    assert column.edges is not None
-    ends = np.searchsorted(values, column.edges, side="right")
+    edges = np.empty(0) if column.edges is None else column.edges
+    ends = np.searchsorted(values, edges, side="right")
     firsts = np.unique(np.append(0, ends[ends < len(values)]))  # of the bins that occur
     sums = np.add.reduceat(shares, firsts)
     middles, halves = np.cumsum(shares), 0.5 * shares
     middles -= halves
     before = middles[firsts] - halves[firsts]
-    cuts = before[:, None] + sums[:, None] * (np.arange(1, _KEPT) / _KEPT)
+    cuts = before[:, None] + sums[:, None] * (np.arange(1, n_groups) / n_groups)
     inner = np.clip(np.searchsorted(middles, cuts.T), firsts, np.append(firsts[1:], len(values)))
-    at = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
-    at = at[column.atoms[column.codes_of_ascending(values[at])] == values[at]]  # representatives
-    starts = np.unique(np.concatenate([firsts, inner.ravel(), at, at + 1]))
-    return starts[starts < len(values)]
+    starts = [firsts, inner.ravel()]
+    if column.edges is not None:
+        at = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
+        # representatives
+        at = at[column.atoms[column.codes_of_ascending(values[at])] == values[at]]
+        starts += [at, at + 1]
+    found = np.unique(np.concatenate(starts))
+    return found[found < len(values)]
 
 
 def utilities(
@@ -148,60 +147,38 @@ def utilities(
 
 def _utility(release: ColumnRelease, distribution: RawDistribution, spread: float) -> ColumnUtility:
     if release.column.unordered:
-        kept = 1.0 if release.mixing is None else _kept(release, release.mixing, distribution)
-        return utility_without_order(release.column.name, distribution, kept)
-    return utility_of(release.column.name, distribution, spread, *_changes(release, distribution))
+        return _without_order(release, distribution)
+    change, same, median = _changes(release, distribution)
+    errors = np.abs(
+        distribution.values - _median(distribution.values, np.cumsum(distribution.shares))
+    )
+    constant, alike, middle = _summary(errors, distribution.shares)
+    return ColumnUtility(
+        name=release.column.name,
+        change=change,
+        change_sd=_in_spreads(change, spread),
+        median_change=median,
+        unchanged=_among_all(same, distribution.present),
+        constant=constant,
+        constant_sd=_in_spreads(constant, spread),
+        constant_median=middle,
+        constant_unchanged=_among_all(alike, distribution.present),
+    )
 
 
-def changes_of(errors: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
+def _summary(errors: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
     """Return the mean, the share of none and the median of changes that occur in these shares."""
     order = np.argsort(errors, kind="stable")
     same = float(shares[errors == 0.0].sum())
     return float(shares @ errors), same, _median(errors[order], np.cumsum(shares[order]))
 
 
-def utility_of(
-    name: Name,
-    distribution: RawDistribution,
-    spread: float,
-    change: float,
-    same: float,
-    median: float,
-) -> ColumnUtility:
-    """Return what survives of a column, given its mean change, the chance of none, and the median.
-
-    Parameters
-    ----------
-    name : str or int
-    distribution : RawDistribution
-    spread : float
-        Its standard deviation.
-    change, same, median : float
-        Where the value is not missing.
-    """
-    errors = distribution.values - _median(distribution.values, np.cumsum(distribution.shares))
-    mean, alike, middle = changes_of(np.abs(errors, out=errors), distribution.shares)
-    return ColumnUtility(
-        name=name,
-        change=change,
-        change_sd=_in_spreads(change, spread),
-        median_change=median,
-        unchanged=_among_all(same, distribution.present),
-        constant=mean,
-        constant_sd=_in_spreads(mean, spread),
-        constant_median=middle,
-        constant_unchanged=_among_all(alike, distribution.present),
-    )
-
-
-def utility_without_order(name: Name, distribution: RawDistribution, kept: float) -> ColumnUtility:
-    """Return what survives where a value is another one or is not: by how much means nothing.
-
-    ``kept`` is the chance that it comes out as it was, where it is not missing.
-    """
+def _without_order(release: ColumnRelease, distribution: RawDistribution) -> ColumnUtility:
+    """Return what survives where a value is another one or is not: by how much means nothing."""
+    kept = 1.0 if release.mixing is None else _kept(release, release.mixing, distribution)
     change, mode = max(1.0 - kept, 0.0), float(distribution.shares.max(initial=0.0))
     return ColumnUtility(
-        name=name,
+        name=release.column.name,
         change=change,
         change_sd=change,
         median_change=float(kept < 0.5),
@@ -222,20 +199,20 @@ def _kept(release: ColumnRelease, mixing: Mixing, distribution: RawDistribution)
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
     """Return the mean change, the chance of none, and the median change, where not missing."""
-    column, raw = release.column, distribution.values
-    atoms, runs = raw, None
+    column = release.column
+    if release.noise is not None and len(distribution.values) > _DISTINCT:
+        n_bins = 1 if column.edges is None else len(column.atoms)
+        distribution = distribution.grouped(column, max(_DISTINCT // n_bins, _KEPT))
+    raw = distribution.values
+    atoms = raw
     if column.edges is not None:
-        atoms, runs = column.atoms, column.runs_of_ascending(raw)
+        atoms = np.repeat(column.atoms, column.runs_of_ascending(raw))
     if release.noise is None:
-        return changes_of(np.abs(_repeated(atoms, runs) - raw), distribution.shares)
-    on_grid: FloatArray = to_indices(atoms, release.grid) * np.float64(release.grid)
-    noisy = _Noisy(release, distribution, _repeated(on_grid, runs))
+        return _summary(np.abs(atoms - raw), distribution.shares)
+    noisy = _Noisy(
+        release, distribution, to_indices(atoms, release.grid) * np.float64(release.grid)
+    )
     return noisy.mean(), noisy.unchanged(), noisy.median()
-
-
-def _repeated(atoms: FloatArray, runs: Array | None) -> FloatArray:
-    """Return what ascending values lie on: the atom of each of its bin, or of its own."""
-    return atoms if runs is None else np.repeat(atoms, runs)
 
 
 class _Noisy:
@@ -261,9 +238,8 @@ class _Noisy:
         """Return the expected change."""
         mean = _PositiveMean(self.noise, self.step, self.whole)
         aside = np.abs(self.moved)
-        ends = self._to_end(mean, self.high) + self._to_end(mean, self.low)
-        moved, shares = self.neighbours
-        return float(self.shares @ aside) + (ends - 2.0 * _average(mean, np.abs(moved), shares))
+        ends = [mean(np.abs(end - self.atoms)) for end in (self.high, self.low)]
+        return float(self.shares @ (aside + sum(ends) - 2.0 * mean(aside)))
 
     def unchanged(self) -> float:
         """Return the chance that the raw value comes out again."""
@@ -275,53 +251,25 @@ class _Noisy:
         lowest, highest = raw <= self.low, raw >= self.high
         starts = raw - atoms - (0.5 * self.step if self.whole else 0.0)
         ends = lowest | highest
-        points, shares = _merged(starts[~ends], among[~ends])
-        same = float(shares @ self.noise.mass(points, points + self.step))
+        points = starts[~ends]
+        same = float(among[~ends] @ self.noise.mass(points, points + self.step))
         low = np.where(lowest, -np.inf, starts)[ends]
         high = np.where(highest, np.inf, starts + self.step)[ends]
         return same + float(among[ends] @ self.noise.mass(low, high))
 
     def median(self) -> float:
         """Return the smallest change that is exceeded with a chance of one half at most."""
-        if math.isfinite(self.low) or math.isfinite(self.high):
-            raw, moved, shares = _in_groups(self.raw, self.moved, self.shares)
-        else:
-            moved, shares = _merged(*self.neighbours)
-            raw = np.zeros(len(moved))
 
         def chance(most: float) -> float:
             reach = most + (0.5 * self.step if self.whole else 0.0)
             inside = self.noise.mass(
-                np.where(raw - most <= self.low, -np.inf, moved - reach),
-                np.where(raw + most >= self.high, np.inf, moved + reach),
+                np.where(self.raw - most <= self.low, -np.inf, self.moved - reach),
+                np.where(self.raw + most >= self.high, np.inf, self.moved + reach),
             )
-            return float(shares @ inside)
+            return float(self.shares @ inside)
 
-        return smallest_change(
-            chance, self.step, self.whole, near=0.5 / _density_at_zero(self.noise)
-        )
-
-    def _to_end(self, mean: _PositiveMean, end: float) -> float:
-        """Return the average over the values of the mean up to an end of the range."""
-        if math.isinf(end):
-            return float(mean(np.array([np.inf]))[0])
-        return _average(mean, np.abs(end - self.atoms), self.shares)
-
-    @cached_property
-    def neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Return how far values are moved, and their shares; of very many, the means of a few.
-
-        Only of those in one bin: across its edge values are moved in opposite directions.
-        """
-        n = len(self.moved)
-        if self.whole or n <= _GROUPS:
-            return self.moved, self.shares
-        begins = np.zeros(n, dtype=bool)
-        begins[:: n // _GROUPS] = True
-        begins[1:] |= self.atoms[1:] != self.atoms[:-1]
-        starts = np.flatnonzero(begins)
-        sums = np.add.reduceat(self.shares, starts)
-        return np.add.reduceat(self.moved * self.shares, starts) / sums, sums
+        near = 0.5 / _density_at_zero(self.noise)
+        return smallest_change(chance, self.step, self.whole, near)
 
 
 def smallest_change(
@@ -345,43 +293,6 @@ def smallest_change(
     while chance(steps * step) < half:
         steps += 1
     return steps * step
-
-
-def _merged(points: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return distinct points; of very many, the means of those in equal panels.
-
-    What is averaged over them bends on the scale of the noise: that loses some 1e-7 of it.
-    """
-    sample = points[:: max(len(points) // (4 * _DISTINCT), 1)]
-    if len(np.unique(sample)) <= _DISTINCT:  # all of them need a sort, which takes a while
-        points, codes = np.unique(points, return_inverse=True)
-        shares = np.bincount(codes, shares, len(points)).astype(np.float64)
-        if len(points) <= _DISTINCT:
-            return points, shares
-    low, high = points.min(), points.max()
-    panels = ((points - low) / (high - low) * (_DISTINCT - 1)).astype(np.intp)
-    sums = np.bincount(panels, shares)
-    held = sums > 0.0
-    means: FloatArray = np.bincount(panels, points * shares)[held] / sums[held]
-    return means, sums[held].astype(np.float64)
-
-
-def _in_groups(
-    raw: FloatArray, moved: FloatArray, shares: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return rows of many as the means of neighbours."""
-    if len(raw) <= _DISTINCT:
-        return raw, moved, shares
-    starts = np.arange(0, len(raw), len(raw) // _DISTINCT + 1)
-    sums = np.add.reduceat(shares, starts)
-    means = [np.add.reduceat(shares * axis, starts) / sums for axis in (raw, moved)]
-    return means[0], means[1], sums
-
-
-def _average(mean: _PositiveMean, points: FloatArray, shares: FloatArray) -> float:
-    if mean.added is None:
-        points, shares = _merged(points, shares)
-    return float(shares @ mean(points))
 
 
 class _PositiveMean:
@@ -496,22 +407,18 @@ class ValueGroups:
     @property
     def n_released(self) -> int:
         """How many groups released values have."""
-        return self.size if self.edges is None else self.size + 2
+        return len(self.cuts) + 1
 
     def before(self, values: FloatArray) -> Array:
         """Return the groups of raw values or codes."""
         first = 0 if self.edges is None else 1
-        groups: Array = np.clip(self.after(values) - first, 0, self.size - 1)
-        return groups
+        return np.asarray(np.clip(self.after(values) - first, 0, self.size - 1))
 
     def after(self, values: FloatArray) -> Array:
         """Return the groups of released values or codes."""
-        if self.edges is None:
-            return np.clip(values, 0, self.size - 1).astype(np.intp)
-        groups: Array = np.searchsorted(self.edges, values, side="right")
-        return groups
+        return np.asarray(np.searchsorted(self.cuts, values, side="right"))
 
-    @property
+    @cached_property
     def cuts(self) -> FloatArray:
         """Between which a released number is in one group."""
         return np.arange(0.5, self.size - 1.0) if self.edges is None else self.edges

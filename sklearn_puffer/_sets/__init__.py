@@ -3,8 +3,10 @@
 from sklearn_puffer._sets.laminar import ONE
 from sklearn_puffer._sets.simultaneous_sets import (
     SimultaneousSet,
+    computable,
     error_share,
     rows_needed,
     set_around,
+    work,
 )
-from sklearn_puffer._sets.worst_case import SetLosses, computable, work
+from sklearn_puffer._sets.worst_case import SetLosses

@@ -1,4 +1,4 @@
-r"""The largest and the smallest density over confidence sets, at points or vertices.
+r"""The largest and the smallest density over confidence sets, at points or vertices: envelopes.
 
 In one column they are taken at points, for any noise; in several, and for Laplace noise, at the
 vertices of the grid, around which the order of the cells is the same at any factor.
@@ -10,7 +10,7 @@ vertices of the grid, around which the order of the cells is the same at any fac
           \kappa_k(a) = \log\Bigl(1 + \frac{1 - \rho_k}{\rho_k q_k(a)}\Bigr)
 
 so that a category is as far from all others, as a distance is, by what keeping it tells. The
-extremes are again those of filling, the nearest cells first; only which cells are nearest now
+envelopes are again those of filling, the nearest cells first; only which cells are nearest now
 depends on the factor, so they are ordered anew for each. And vertices still suffice: for fixed
 distributions and categories the argument of the numbers holds, and categories are points.
 
@@ -83,7 +83,7 @@ class LineSets(ABC):
         return float(self.atoms[-1] - self.atoms[0])
 
     def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
-        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
+        """Return bounds on the log envelopes, shape (2, n_sets, n_points): above and below."""
         starts = counted(range(0, len(points), self.points_at_once), "points on a line")
         parts = [self._logs(points[k : k + self.points_at_once], noise) for k in starts]
         return np.concatenate(parts, axis=2)
@@ -113,7 +113,7 @@ class ColumnSets(LineSets):
         self.points_at_once = max(1, _NUMBERS_AT_ONCE // (2 * len(sets) * len(self.atoms)))
 
     def cell_logs(self) -> FloatArray:
-        """Return the log extremes of each atom's mass, shape (2, n_sets, n_atoms)."""
+        """Return the log envelopes of each atom's mass, shape (2, n_sets, n_atoms)."""
         cells = np.arange(len(self.atoms))
         with np.errstate(divide="ignore"):
             logs: FloatArray = np.log(self.masses[:, cells, cells] / ONE)
@@ -180,7 +180,7 @@ class DensityRanges:
         self._cells = cell_logs(sets)
 
     def ends(self, factor: float) -> FloatArray:
-        """Return bounds on the log extremes, above and below, shape (2, n_sets, n_vertices).
+        """Return bounds on the log envelopes, above and below, shape (2, n_sets, n_vertices).
 
         Up to the kernel's height; factor 0 stands for the masses of the cells themselves.
         """
@@ -205,7 +205,7 @@ def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
 
 
 def cell_logs(sets: Sequence[SimultaneousSet]) -> FloatArray:
-    """Return the log extremes of the masses of the cells, shape (2, n_sets, n_cells)."""
+    """Return the log envelopes of the masses of the cells, shape (2, n_sets, n_cells)."""
     bounds = [around.cell_bounds for around in sets]
     with np.errstate(divide="ignore"):
         logs: FloatArray = np.log([[upper for _, upper in bounds], [low for low, _ in bounds]])
@@ -213,7 +213,7 @@ def cell_logs(sets: Sequence[SimultaneousSet]) -> FloatArray:
 
 
 def outwards(logs: FloatArray, n_cells: int, units: float, moved: float) -> FloatArray:
-    """Move log extremes outwards by the rounding of sums over cells, and by that of distances."""
+    """Move log envelopes outwards by the rounding of sums over cells, and by that of distances."""
     size = np.where(np.isfinite(logs), np.abs(logs), 0.0)
     error = 1.01 * moved + 1.01 * UNIT * (n_cells + 16.0 + units * size)
     return np.stack([logs[0] + error[0], logs[1] - error[1]])
@@ -291,7 +291,7 @@ class MixedDensityRanges:
         self._cells = cell_logs(sets)
 
     def ends(self, factor: float) -> FloatArray:
-        """Return bounds on the log extremes, above and below, shape (2, n_sets, n_vertices).
+        """Return bounds on the log envelopes, above and below, shape (2, n_sets, n_vertices).
 
         Up to the kernel's height; factor 0, or one so small that distances are no floats, stands
         for the masses of the cells themselves.
@@ -470,7 +470,7 @@ class LayerSets(LineSets):
         return self._outwards(logs, float(noise.log_density(np.zeros(1))))
 
     def _sums(self, costs: FloatArray) -> FloatArray:
-        """Return log extremes of sum p e^-cost, shape (2, n_sets, n_points)."""
+        """Return log envelopes of sum p e^-cost, shape (2, n_sets, n_points)."""
         order, most, least = ordered_masses(self._tree, costs, *self._bounds)
         exponents = np.take_along_axis(costs, order, axis=1)
         top, masses = exponents[:, :1], steps(most, least)
@@ -489,3 +489,57 @@ class LayerSets(LineSets):
         error = error + 4.0 * UNIT * abs(self._height)
         raised = logs + self._height
         return np.stack([raised[0] + error[0], raised[1] - error[1]])
+
+
+def log_excess(above: list[FloatArray], below: list[FloatArray], epsilon: float) -> FloatArray:
+    r"""Return log int_0^1 (e^A - e^(epsilon + B))_+ for A and B that are linear, from above.
+
+    Where A - B - epsilon changes its sign, only the part of [0, 1] where it is positive counts.
+    """
+    over = [a - b - epsilon for a, b in zip(above, below, strict=True)]
+    most = np.maximum(*over)
+    size = np.abs(above[0]) + np.abs(above[1]) + np.abs(below[0]) + np.abs(below[1]) + epsilon
+    slack = 8.0 * UNIT * np.where(np.isfinite(size), size, 0.0)
+    most = np.where(most > -slack, np.maximum(most, 0.0) + slack, -np.inf)
+    rising = over[1] > over[0]
+    # from the end with the larger excess, down to the root or to the other end
+    share = np.where(
+        np.isfinite(most) & (np.minimum(*over) < 0.0), most / (most - np.minimum(*over)), 1.0
+    )
+    share = np.clip(share * (1.0 + 8.0 * UNIT), 0.0, 1.0)
+    start = np.where(rising, above[1], above[0])
+    other = np.where(rising, above[0], above[1])
+    stop = start + share * (other - start)
+    held = np.log(share) + log_mean_exp(start, stop)
+    # int e^A (1 - e^-excess): the excess is linear from `most` to its end, and 1 - e^-x concave,
+    # so by Chebyshev or simply by its largest value
+    largest = held + np.log(-np.expm1(-most))
+    rest = np.maximum(np.where(share < 1.0, 0.0, np.minimum(*over)), 0.0)
+    exact = _log_difference(start, stop, most, rest) + np.log(share)
+    excess = np.fmin(largest, np.where(np.isnan(exact), np.inf, exact))
+    return np.where(most > -np.inf, excess, -np.inf)
+
+
+def _log_difference(
+    start: FloatArray, stop: FloatArray, most: FloatArray, rest: FloatArray
+) -> FloatArray:
+    """Return log of int e^A - int e^(A - excess), rounded upwards."""
+    whole = log_mean_exp(start, stop)
+    taken = log_mean_exp(start - most, stop - rest)
+    ratio = np.exp(np.minimum(taken - whole, 0.0))
+    slack = 2.0**-44 + 2.0**-48 * (np.abs(whole) + np.abs(start) + np.abs(stop))
+    kept = np.maximum(1.0 - ratio, 0.0) + np.where(np.isfinite(slack), slack, 0.0)
+    return np.asarray(whole + np.log(kept))
+
+
+def log_mean_exp(start: FloatArray, stop: FloatArray) -> FloatArray:
+    """Return log int_0^1 e^(start + t (stop - start)) dt."""
+    top, gap = np.maximum(start, stop), np.abs(start - stop)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falls = np.where(gap > 1e-12, np.log(-np.expm1(-gap) / gap), 0.0)
+    return np.asarray(np.where(np.isfinite(gap), top + falls, top))
+
+
+def log_expm1(x: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.where(x > 30.0, x, np.log(np.expm1(np.minimum(x, 30.0))))

@@ -2,7 +2,7 @@ r"""How much mass a set of cells may hold when the masses of nested groups of ce
 
 The groups form a binary tree over the cells. A distribution p is allowed when its mass is one and
 every node A of the tree has :math:`l_A \le p(A) \le u_A`. Masses are integers in units of 2^-60, so
-that nothing here is rounded: the extremes are exact, and zero is zero.
+that nothing here is rounded: the envelopes are exact, and zero is zero.
 
 Distances along a column are whole numbers. Within a block of neighbouring values those from a
 released one, up to a constant, are those from a ``view``: there are few of them, and each block is

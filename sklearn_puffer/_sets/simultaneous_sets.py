@@ -14,6 +14,7 @@ tree gets the same part of it, and within a depth each group.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +24,26 @@ from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
 
 from sklearn_puffer._base import ULP, FloatArray, Integers, check_count, check_positive
 from sklearn_puffer._sets.laminar import ONE, Tree
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import ConfidenceSet, Discrete
 
 _OUTWARDS = 2.0**-40
+
+MAX_CELLS = 4096
+"""Most cells of a grid whose sets are looked through."""
+
+MAX_WORK = 2**26
+"""Most numbers held: twice the squared number of cells for every set."""
+
+MAX_MIXED_WORK = 2**24
+"""The same where columns are unordered, so that cells are ordered anew for each factor."""
+
+MAX_LINES_WORK = 2**12
+"""Most cells of all sets and lines, where one number with other noise is beside categories."""
+
+_LIKELY_PANELS = 4096  # for an integral over one column
+_ORDERING = 8  # what ordering cells takes, against looking at them once
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +263,85 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
         middle = (low + high) // 2
         low, high = (middle, high) if spread(middle) > epsilon else (low, middle)
     return high
+
+
+def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
+    """Return whether the worst case over sets on one grid can be computed.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Number of atoms of each column.
+    n_sets : int
+        Sets on the grid.
+    noise : Noise
+    notion : Notion
+
+    Returns
+    -------
+    bool
+        One column, unordered ones alone, and few of them beside one number: any noise and notion.
+        Other rows: Laplace noise and a pure guarantee. At most ``MAX_CELLS`` cells, and
+        ``MAX_WORK`` numbers to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0))
+    True
+    >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0, delta=1e-5))
+    False
+    """
+    n_cells = math.prod(shape)
+    most = MAX_MIXED_WORK if any(noise.mixings) else MAX_WORK
+    fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= most
+    known = len(shape) == 1 or is_exact(shape, noise, notion) or _are_points(shape, noise)
+    n_lines = _n_lines(shape, noise)
+    return fits and (known or 0 < n_lines * n_sets * n_cells <= MAX_LINES_WORK)
+
+
+def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int:
+    """Return about how many numbers the worst case over sets on one grid takes to compute.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> work((16, 20), 10, Laplace(), Pufferfish(1.0))
+    2048000
+    """
+    n_cells = math.prod(shape)
+    points = n_cells if is_exact(shape, noise, notion) else _LIKELY_PANELS
+    if _n_lines(shape, noise) and not is_exact(shape, noise, notion):
+        points *= _n_lines(shape, noise) * _ORDERING
+    elif any(noise.mixings):
+        points = n_cells * _ORDERING
+    return 2 * n_sets * n_cells * points
+
+
+def n_numbers(shape: Sequence[int], noise: Noise) -> int:
+    """Return how many numbers vary."""
+    mixings = noise.mixings or (None,) * len(shape)
+    return sum(size > 1 and mixing is None for size, mixing in zip(shape, mixings, strict=True))
+
+
+def _are_points(shape: Sequence[int], noise: Noise) -> bool:
+    """Return whether all columns that vary are unordered."""
+    return any(noise.mixings) and not n_numbers(shape, noise)
+
+
+def _n_lines(shape: Sequence[int], noise: Noise) -> int:
+    """Return for how many categories there is a line of a number, 0 unless just one varies."""
+    if not any(noise.mixings) or n_numbers(shape, noise) != 1:
+        return 0
+    pairs = zip(shape, noise.mixings, strict=True)
+    return math.prod(size for size, mixing in pairs if mixing is not None)
+
+
+def is_exact(shape: Sequence[int], noise: Noise, notion: Notion) -> bool:
+    """Return whether the worst case over sets on one grid is computed, and not bounded."""
+    return notion.is_pure and (noise.has_vertices or _are_points(shape, noise))
 
 
 def _errors(tree: Tree, share: float) -> FloatArray:

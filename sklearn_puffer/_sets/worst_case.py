@@ -5,22 +5,22 @@ The priors of the two secrets lie in their sets independently of each other, so
 .. math:: \sup_{p, q} \sup_y \log \frac{h_p(y)}{h_q(y)}
           = \sup_y \Bigl( \log \sup_p h_p(y) - \log \inf_q h_q(y) \Bigr)
 
-and both inner extremes are linear programs over a tree of bounds, which filling solves: for the
+and both envelopes are linear programs over a tree of bounds, which filling solves: for the
 largest density the atoms nearest to y first, for the smallest the farthest.
 
-*Between points* of one column, for any noise, the extremes are bounded by curvature. For fixed
+*Between points* of one column, for any noise, the envelopes are bounded by curvature. For fixed
 distributions, with z = y - x over all atoms,
 
 .. math:: c_- \le (\log h)'' = E[(\log K)''(z)] + \mathrm{Var}[(\log K)'(z)] \le c_+ + r^2/4,
 
 where c_-, c_+ bound the curvature of log K and r is the range of its slope over the z of a panel.
 A function with g'' >= -C lies below its chord plus C/2 times (y - a)(b - y), one with g'' <= C
-above its chord minus that. Both pass to the extremes over the distributions, since chords grow with
-the values at their ends. (A function of slope at most M is below its chord plus M h / 2 as well, h
-being the width: 2 M h t (1 - t) at the share t of the way.)
+above its chord minus that. Both pass to the envelopes, since chords grow with the values at their
+ends. (A function of slope at most M is below its chord plus M h / 2 as well, h being the width:
+2 M h t (1 - t) at the share t of the way.)
 """
 
-# Rounding. The extremes at points are right as `_sets.density_ranges` says. Curvatures and slopes
+# Rounding. The envelopes at points are right as `_sets.density_ranges` says. Curvatures and slopes
 # are right to `noise.ROUNDING`; they are raised by 1e-9 of themselves.
 
 from __future__ import annotations
@@ -43,8 +43,16 @@ from sklearn_puffer._sets.density_ranges import (
     MixedDensityRanges,
     SetLayers,
     cell_logs,
+    log_excess,
+    log_expm1,
+    log_mean_exp,
 )
-from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
+from sklearn_puffer._sets.simultaneous_sets import (
+    SimultaneousSet,
+    computable,
+    is_exact,
+    n_numbers,
+)
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer.priors import distinct, numbered
@@ -54,11 +62,12 @@ _SUPREMUM_TOLERANCE = 5e-7
 _INTEGRAL_TOLERANCE = 1e-4
 _MOST_PANELS = 2**14
 _ROUNDS = 64
+_MIXED_TOLERANCE = 1e-6
 _RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of what counts as near, in units of the scale
 
 
 class _Panels(NamedTuple):
-    """Panels of released values with the log extremes at their ends."""
+    """Panels of released values with the log envelopes at their ends."""
 
     low: FloatArray  # (n,)
     high: FloatArray
@@ -143,9 +152,9 @@ def log_integral(
 
     Notes
     -----
-    *Formal guarantees.* No distribution in the sets loses more, since the extremes bound each
+    *Formal guarantees.* No distribution in the sets loses more, since the envelopes bound each
     distribution at each point, both integrands grow with the first and fall with the second. It is
-    not the supremum: the extremes at different points belong to different distributions.
+    not the supremum: the envelopes at different points belong to different distributions.
     """
     edges, log_tail = _edges_for_integral(column, noise, notion)
     panels = _Panels.between(edges, column, noise)
@@ -381,67 +390,13 @@ def _log_terms(
         if isinstance(divergence, PowerMean):
             order = divergence.order
             powers = [a + order * (a - b) for a, b in zip(above, below, strict=True)]
-            terms = log_width + _log_mean_exp(*powers)
+            terms = log_width + log_mean_exp(*powers)
             blur = divergence.alpha * raised + order * lowered
-            return terms, terms - blur, terms - blur + _log_expm1(blur)
-        terms = log_width + _log_excess(above, below, divergence.epsilon)
+            return terms, terms - blur, terms - blur + log_expm1(blur)
+        terms = log_width + log_excess(above, below, divergence.epsilon)
         blur = raised + lowered
-        loose = log_width + _log_mean_exp(*above) - blur + _log_expm1(blur)
+        loose = log_width + log_mean_exp(*above) - blur + log_expm1(blur)
         return terms, terms - blur, np.where(np.isfinite(terms), loose, -np.inf)
-
-
-def _log_excess(above: list[FloatArray], below: list[FloatArray], epsilon: float) -> FloatArray:
-    r"""Return log int_0^1 (e^A - e^(epsilon + B))_+ for A and B that are linear, from above.
-
-    Where A - B - epsilon changes its sign, only the part of [0, 1] where it is positive counts.
-    """
-    over = [a - b - epsilon for a, b in zip(above, below, strict=True)]
-    most = np.maximum(*over)
-    size = np.abs(above[0]) + np.abs(above[1]) + np.abs(below[0]) + np.abs(below[1]) + epsilon
-    slack = 8.0 * UNIT * np.where(np.isfinite(size), size, 0.0)
-    most = np.where(most > -slack, np.maximum(most, 0.0) + slack, -np.inf)
-    rising = over[1] > over[0]
-    # from the end with the larger excess, down to the root or to the other end
-    share = np.where(
-        np.isfinite(most) & (np.minimum(*over) < 0.0), most / (most - np.minimum(*over)), 1.0
-    )
-    share = np.clip(share * (1.0 + 8.0 * UNIT), 0.0, 1.0)
-    start = np.where(rising, above[1], above[0])
-    other = np.where(rising, above[0], above[1])
-    stop = start + share * (other - start)
-    held = np.log(share) + _log_mean_exp(start, stop)
-    # int e^A (1 - e^-excess): the excess is linear from `most` to its end, and 1 - e^-x concave,
-    # so by Chebyshev or simply by its largest value
-    largest = held + np.log(-np.expm1(-most))
-    rest = np.maximum(np.where(share < 1.0, 0.0, np.minimum(*over)), 0.0)
-    exact = _log_difference(start, stop, most, rest) + np.log(share)
-    excess = np.fmin(largest, np.where(np.isnan(exact), np.inf, exact))
-    return np.where(most > -np.inf, excess, -np.inf)
-
-
-def _log_difference(
-    start: FloatArray, stop: FloatArray, most: FloatArray, rest: FloatArray
-) -> FloatArray:
-    """Return log of int e^A - int e^(A - excess), rounded upwards."""
-    whole = _log_mean_exp(start, stop)
-    taken = _log_mean_exp(start - most, stop - rest)
-    ratio = np.exp(np.minimum(taken - whole, 0.0))
-    slack = 2.0**-44 + 2.0**-48 * (np.abs(whole) + np.abs(start) + np.abs(stop))
-    kept = np.maximum(1.0 - ratio, 0.0) + np.where(np.isfinite(slack), slack, 0.0)
-    return np.asarray(whole + np.log(kept))
-
-
-def _log_mean_exp(start: FloatArray, stop: FloatArray) -> FloatArray:
-    """Return log int_0^1 e^(start + t (stop - start)) dt."""
-    top, gap = np.maximum(start, stop), np.abs(start - stop)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        falls = np.where(gap > 1e-12, np.log(-np.expm1(-gap) / gap), 0.0)
-    return np.asarray(np.where(np.isfinite(gap), top + falls, top))
-
-
-def _log_expm1(x: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore", divide="ignore"):
-        return np.where(x > 30.0, x, np.log(np.expm1(np.minimum(x, 30.0))))
 
 
 # Why, and how sharp it is. Order the atoms by their distance from y, and let W_k hold the first k
@@ -450,94 +405,24 @@ def _log_expm1(x: FloatArray) -> FloatArray:
 #   h_p(y) = sum_k (K_k - K_(k+1)) p(W_k),   with K_k - K_(k+1) >= 0 and K_(n+1) = 0,
 #
 # so that max p(W_k) and min p(W_k) in the place of p(W_k) give an upper and a lower bound, and one
-# distribution attains all of them at once (`_sets.laminar`): they are the extremes. As sums over k
+# distribution attains all of them at once (`_sets.laminar`): they are the envelopes. As sums over k
 # they read sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.
 #
 # Laplace noise. For fixed p and q the supremum over all real y is attained at a vertex of the grid
 # of atoms (header of `accounting`), so the supremum over p, q and y is the largest over the
-# vertices of the two extremes. And the order of the atoms does not depend on the factor: the masses
-# of the extreme distributions are computed once, and a factor costs one kernel and one row sum.
+# vertices of the two envelopes. And the order of the atoms does not depend on the factor: the
+# masses of the extreme distributions are computed once, and a factor costs one kernel and one row
+# sum.
 #
 # Unordered columns count as distances too, but those of the two kinds do not grow alike with the
 # factor: see `MixedDensityRanges`. Where no number varies, what is released has no density, and
-# sums of the extremes over all released cells stand in the place of integrals; where one does,
+# sums of the envelopes over all released cells stand in the place of integrals; where one does,
 # there is an integral for each combination of released categories (`SetLayers`), and these add up.
 #
-# That no bound grows with the factor is clear of suprema. An integral of extremes is that of f(s,
+# That no bound grows with the factor is clear of suprema. An integral of envelopes is that of f(s,
 # t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
 # More noise is a kernel R from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise
 # for t, and by Jensen f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
-
-MAX_CELLS = 4096
-"""Most cells of a grid whose sets are looked through."""
-
-MAX_WORK = 2**26
-"""Most numbers held: twice the squared number of cells for every set."""
-
-MAX_MIXED_WORK = 2**24
-"""The same where columns are unordered, so that cells are ordered anew for each factor."""
-
-MAX_LINES_WORK = 2**12
-"""Most cells of all sets and lines, where one number with other noise is beside categories."""
-
-_LIKELY_PANELS = 4096  # for an integral over one column
-_MIXED_TOLERANCE = 1e-6
-_ORDERING = 8  # what ordering cells takes, against looking at them once
-
-
-def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
-    """Return whether the worst case over sets on one grid can be computed.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Number of atoms of each column.
-    n_sets : int
-        Sets on the grid.
-    noise : Noise
-    notion : Notion
-
-    Returns
-    -------
-    bool
-        One column, unordered ones alone, and few of them beside one number: any noise and notion.
-        Other rows: Laplace noise and a pure guarantee. At most ``MAX_CELLS`` cells, and
-        ``MAX_WORK`` numbers to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0))
-    True
-    >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0, delta=1e-5))
-    False
-    """
-    n_cells = math.prod(shape)
-    most = MAX_MIXED_WORK if any(noise.mixings) else MAX_WORK
-    fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= most
-    known = len(shape) == 1 or _is_exact(shape, noise, notion) or _are_points(shape, noise)
-    n_lines = _n_lines(shape, noise)
-    return fits and (known or 0 < n_lines * n_sets * n_cells <= MAX_LINES_WORK)
-
-
-def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int:
-    """Return about how many numbers the worst case over sets on one grid takes to compute.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> work((16, 20), 10, Laplace(), Pufferfish(1.0))
-    2048000
-    """
-    n_cells = math.prod(shape)
-    points = n_cells if _is_exact(shape, noise, notion) else _LIKELY_PANELS
-    if _n_lines(shape, noise) and not _is_exact(shape, noise, notion):
-        points *= _n_lines(shape, noise) * _ORDERING
-    elif any(noise.mixings):
-        points = n_cells * _ORDERING
-    return 2 * n_sets * n_cells * points
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,8 +445,8 @@ class SetLosses:
     loss exceeds ``losses``. Pure guarantee: the supremum over the sets, up to rounding outwards for
     Laplace noise and unordered columns and within 1e-6 of itself for others (infinite for Gaussian
     noise, unless the outermost atoms have a least mass). With delta or alpha it is an upper bound
-    only: the integral (of unordered columns the sum) of the extremes at each point, which belong to
-    different distributions. Never above the loss of a shift across the grid.
+    only: the integral (of unordered columns the sum) of the envelopes, which at each point belong
+    to different distributions. Never above the loss of a shift across the grid.
 
     Raises
     ------
@@ -591,7 +476,7 @@ class SetLosses:
     def exact(self) -> bool:
         """Whether the bound is the supremum itself, up to rounding."""
         return all(
-            _is_exact([len(axis) for axis in around.axes], self.noise, self.notion)
+            is_exact([len(axis) for axis in around.axes], self.noise, self.notion)
             for around in distinct(self.pairs)
         )
 
@@ -680,10 +565,10 @@ class _PairsOnGrid(ABC):
 class _Vertices(_PairsOnGrid):
     """A pure guarantee where the worst is at a vertex of the grid."""
 
-    extremes: DensityRanges | MixedDensityRanges
+    envelopes: DensityRanges | MixedDensityRanges
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
-        most, least = self.extremes.ends(factor)
+        most, least = self.envelopes.ends(factor)
         return _largest(most[first] - least[second])
 
 
@@ -691,11 +576,11 @@ class _Vertices(_PairsOnGrid):
 class _CellsAlone(_PairsOnGrid):
     """Unordered columns alone: what is released is a cell, and all of them are looked at."""
 
-    extremes: MixedDensityRanges
+    envelopes: MixedDensityRanges
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
-        most, least = self.extremes.ends(factor)
-        heights, error = self.extremes.heights(factor)
+        most, least = self.envelopes.ends(factor)
+        heights, error = self.envelopes.heights(factor)
         logs = np.stack([most + (heights + error), least + (heights - error)])
         return _without_noise(logs, first, second, self.notion)
 
@@ -722,7 +607,7 @@ class _Layers(_PairsOnGrid):
 
 @dataclass(frozen=True, eq=False)
 class _Integrals(_PairsOnGrid):
-    """One column, any noise and notion: the extremes at every point, between which to bound."""
+    """One column, any noise and notion: bounds between the envelopes at points."""
 
     column: ColumnSets
     noise: Noise
@@ -736,29 +621,6 @@ class _Integrals(_PairsOnGrid):
         if self.column.span == 0.0:
             return np.zeros(len(first))
         return loss_of(log_integral(self.column, level, first, second, self.notion), self.notion)
-
-
-def _n_numbers(shape: Sequence[int], noise: Noise) -> int:
-    """Return how many numbers vary."""
-    mixings = noise.mixings or (None,) * len(shape)
-    return sum(size > 1 and mixing is None for size, mixing in zip(shape, mixings, strict=True))
-
-
-def _are_points(shape: Sequence[int], noise: Noise) -> bool:
-    """Return whether all columns that vary are unordered."""
-    return any(noise.mixings) and not _n_numbers(shape, noise)
-
-
-def _n_lines(shape: Sequence[int], noise: Noise) -> int:
-    """Return for how many categories there is a line of a number, 0 unless just one varies."""
-    if not any(noise.mixings) or _n_numbers(shape, noise) != 1:
-        return 0
-    pairs = zip(shape, noise.mixings, strict=True)
-    return math.prod(size for size, mixing in pairs if mixing is not None)
-
-
-def _is_exact(shape: Sequence[int], noise: Noise, notion: Notion) -> bool:
-    return notion.is_pure and (noise.has_vertices or _are_points(shape, noise))
 
 
 def _grouped(
@@ -794,12 +656,12 @@ def _group(
     p, q = np.ascontiguousarray(numbers.T)
     group = np.array(members), (p, q), notion
     if not any(noise.mixings):
-        if _is_exact(shape, noise, notion):
+        if is_exact(shape, noise, notion):
             return _Vertices(*group, DensityRanges(sets, noise.axis_scales(len(shape))))
         return _Integrals(*group, ColumnSets(sets), noise)
-    if _is_exact(shape, noise, notion):
+    if is_exact(shape, noise, notion):
         return _Vertices(*group, MixedDensityRanges(sets, noise))
-    if _n_numbers(shape, noise) == 0:
+    if n_numbers(shape, noise) == 0:
         return _CellsAlone(*group, MixedDensityRanges(sets, noise))
     return _Layers(*group, cell_logs(sets), SetLayers(sets, noise))
 
@@ -807,7 +669,7 @@ def _group(
 def _without_noise(
     logs: FloatArray, first: Integers, second: Integers, notion: Notion
 ) -> FloatArray:
-    """Return losses of the values themselves, from the log extremes (2, n_sets, n) of cells."""
+    """Return losses of the values themselves, from the log envelopes (2, n_sets, n) of cells."""
     most, least = logs[0, first], logs[1, second]
     sizes = [np.where(np.isfinite(part), np.abs(part), 0.0) for part in (most, least)]
     divergence = notion.divergence
