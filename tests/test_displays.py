@@ -365,7 +365,7 @@ def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
     rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
     rows.fit(TABLE)
-    given = *given, [rows], [rows]
+    given = *given, [rows]
     assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}

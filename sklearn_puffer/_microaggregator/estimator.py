@@ -289,6 +289,28 @@ class PufferfishMicroaggregator(TableRelease):
         assert isinstance(mechanism, TypicalRows)
         return mechanism
 
+    def _odds_told(self) -> Array:
+        """Return the largest log odds at each typical row, as counted, before and after moving."""
+        channels = self.channel_ if isinstance(self.channel_, dict) else {None: self.channel_}
+        n = len(self.prototypes_)
+        told = [
+            [_largest(tables, flows) for flows in (np.eye(n), channel.toarray())]
+            for k, channel in enumerate(channels.values())
+            for tables in [self._by_column(self.counts_.iloc[k * n : (k + 1) * n])]
+        ]
+        return np.asarray(np.max(told, axis=0))
+
+    def _by_column(self, stratum: Any) -> list[tuple[Array, list[tuple[int, int]]]]:
+        """Return the counts of each sensitive column and its protected pairs, as their places."""
+        tables = []
+        for name, pairs in self.secret_pairs_.items():
+            counts = stratum if stratum.columns.nlevels == 1 else stratum[name]
+            first: dict[Any, int] = {}
+            for k, secret in enumerate(counts.columns):  # those of joined labels come behind
+                first.setdefault(secret, k)
+            tables.append((counts.to_numpy(float), [(first[s], first[t]) for s, t in pairs]))
+        return tables
+
     def _checked_parameters(self) -> Settings:
         guarantee = Guarantee.of(self.get_params(deep=False))
         n_prototypes = self.n_prototypes
@@ -410,3 +432,18 @@ def _checked_weight(weight: Any) -> float:
     if weight == 0:
         return 0.0
     return check_positive(weight, "label_weight", "take 2.0, or 0 to leave y out")
+
+
+def _largest(tables: Any, flows: Array) -> Array:
+    """Return the largest log odds of any pair at each released prototype, as counted.
+
+    Of secrets that do not occur there are none.
+    """
+    worst = np.zeros(len(flows))
+    for counts, pairs in tables:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told = np.log((counts / counts.sum(axis=0)).T @ flows)
+            for s, t in pairs:
+                apart = np.abs(told[s] - told[t])
+                worst = np.maximum(worst, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
+    return worst

@@ -436,7 +436,7 @@ class Plan(Document):
             found = self.measurer.tried(row.candidate.at(**{name: value}))
             figures = (found.change, found.rows_equal, *found.ends, found.task)
             rounded = (round(figure, _DECIMALS) for figure in figures)
-            records.append((value, *rounded, found.loss, round(found.allowed, _DECIMALS)))
+            records.append((value, *rounded, found.loss, found.allowed))
         return records_frame(records, (name, *_CURVE))
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -357,16 +357,16 @@ class TradeoffDisplay(Display):
         check_axes(ax)
         named = _named(audits)
         what = _figure(named, utility)
-        points = [point for item in named.items() for point in _points(*item, what, len(named) > 1)]
-        best = [max(of, key=lambda point: point.auc) for _, of, _, _ in points]
+        names, of = zip(*_points(named), strict=True)
+        best = [max(each.attacks, key=lambda attack: attack.auc) for each in of]
         reached, low, high, allowed = (
             np.array([getattr(attack, f"auc{end}") for attack in best], dtype=float)
             for end in ("", "_low", "_high", "_allowed")
         )
-        peer = np.array([is_peer for _, _, _, is_peer in points])
+        peer = np.array([not isinstance(each, Audit) for each in of])
         return cls(
-            [name for name, _, _, _ in points],
-            np.array([kept for _, _, kept, _ in points], dtype=float),
+            list(names),
+            np.array([_kept(each, what, "after") for each in of], dtype=float),
             reached,
             low,
             high,
@@ -448,32 +448,24 @@ def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
     return utility
 
 
-_Point = tuple[str, Sequence[Any], float, bool]
+def _points(audits: Mapping[str, Audit]) -> Iterator[tuple[str, Any]]:
+    """Yield audits and their peers, with the names of their points."""
+    for name, audit in audits.items():
+        yield name, audit
+        beside = f", beside {name}" * (len(audits) > 1)
+        yield from ((peer.name + beside, peer) for peer in audit.peers)
 
 
-def _points(name: str, audit: Audit, what: str, several: bool) -> Iterator[_Point]:
-    yield name, audit.attacks, _kept(audit.survived, what), False
-    for peer in audit.peers:
-        yield (
-            peer.name + f", beside {name}" * several,
-            peer.attacks,
-            _kept(peer.survived, what),
-            True,
-        )
-
-
-def _kept(survived: Sequence[Any], what: str) -> float:
-    return _mean(figure.after for figure in survived if figure.what == what)
-
-
-def _mean(values: Iterable[float]) -> float:
+def _kept(of: Any, what: str, when: str) -> float:
+    """Return a figure of what survived, before or after: the mean over columns."""
+    values = [getattr(figure, when) for figure in of.survived if figure.what == what]
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
 
 
 def _as_they_are(audit: Audit, what: str) -> tuple[float, float]:
     reached = max((attack.auc for attack in audit.control), default=math.nan)
-    return _mean(s.before for s in audit.survived if s.what == what), reached
+    return _kept(audit, what, "before"), reached
 
 
 _MOST = 6  # lines
@@ -722,11 +714,7 @@ class PrototypeDisplay(Display):
         points = rows._mechanism().prototypes.coordinates.rows(rows._mechanism().prototypes.rows)
         places, explained = _principal(points.dense())
         sizes = np.bincount(rows.labels_, minlength=len(places)).astype(float)
-        told = [
-            [_largest(tables, flows) for flows in (np.eye(channel.shape[0]), channel.toarray())]
-            for channel, tables in _by_stratum(rows)
-        ]
-        before, after = np.max(told, axis=0)
+        before, after = rows._odds_told()
         budget = float(rows.certificate_.epsilon)
         return cls(places, explained, sizes, before, after, budget).plot(ax=ax, **kwargs)
 
@@ -766,36 +754,3 @@ def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
     total = max(float((spread**2).sum()), np.finfo(float).tiny)
     shares = np.append(spread**2, 0.0)[:2] / total
     return two, (float(shares[0]), float(shares[1]))
-
-
-def _by_stratum(rows: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Yield the channel of each stratum, and the counts of each sensitive column in it."""
-    channels = rows.channel_ if isinstance(rows.channel_, dict) else {None: rows.channel_}
-    n = len(rows.prototypes_)
-    for k, channel in enumerate(channels.values()):
-        yield channel, list(_by_column(rows, rows.counts_.iloc[k * n : (k + 1) * n]))
-
-
-def _by_column(rows: Any, table: Any) -> Iterator[tuple[FloatArray, list[tuple[int, int]]]]:
-    """Yield the counts of each sensitive column and its protected pairs, as their places."""
-    for name, pairs in rows.secret_pairs_.items():
-        counts = table if table.columns.nlevels == 1 else table[name]
-        first: dict[Any, int] = {}
-        for k, secret in enumerate(counts.columns):  # those of joined labels come behind
-            first.setdefault(secret, k)
-        yield counts.to_numpy(float), [(first[s], first[t]) for s, t in pairs]
-
-
-def _largest(tables: Any, flows: FloatArray) -> FloatArray:
-    """Return the largest log odds of any pair at each released prototype, as counted.
-
-    Of secrets that do not occur there are none.
-    """
-    worst = np.zeros(len(flows))
-    for counts, pairs in tables:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            told = np.log((counts / counts.sum(axis=0)).T @ flows)
-            for s, t in pairs:
-                apart = np.abs(told[s] - told[t])
-                worst = np.maximum(worst, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
-    return worst
