@@ -376,7 +376,7 @@ def test_the_area_of_a_task_is_the_mean_over_its_classes_each_against_the_rest(m
     train = np.flatnonzero(target != "only here")[:200]  # a class is met later that was not learnt
     parts = RowSplit(train, train[:0], np.arange(200, 400))
     task = Task("y", Pipeline([("model", model)]), target, by_column=False)
-    area, base = task_figures(task, rows, rows, ["x", "z"], parts)
+    area, base = task_figures(task, rows, rows, parts)
     test, learnt = rows[200:], clone(model).fit(rows.iloc[train], target[train])
     found = []
     for label in names:
@@ -405,7 +405,7 @@ def test_a_task_with_one_class_among_its_test_rows_has_no_area():
     rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
     task = Task("y", GaussianNB(), np.array(["a", "b", "a", "a"]), by_column=False)
     parts = RowSplit(np.array([0, 1]), np.zeros(0, dtype=int), np.array([2, 3]))
-    area, base = task_figures(task, rows, rows, ["x"], parts)
+    area, base = task_figures(task, rows, rows, parts)
     assert math.isnan(area.before)
     assert (base.what, base.before) == ("base rate of 'a'", 1.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,10 +27,7 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._release import (
-    TableRelease,
-    group_codes,
-)
+from sklearn_puffer._release import TableRelease, group_codes
 from sklearn_puffer._review.exact_tests import (
     TRAIN,
     Attack,
@@ -49,11 +46,8 @@ from sklearn_puffer._review.findings import (
     Audit,
     Peer,
     Survived,
-    correlations,
-    margins,
     pair_names,
-    reidentified,
-    task_figures,
+    survived,
 )
 from sklearn_puffer._review.given import (
     check_aligned,
@@ -77,12 +71,7 @@ from sklearn_puffer._review.readers import (
     joining,
     seen,
 )
-from sklearn_puffer._tables import (
-    Name,
-    as_pandas,
-    frame_table,
-    is_frame,
-)
+from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
 
 _MOST_ROWS = 20_000
 _ROUNDED = 2e-3
@@ -212,68 +201,36 @@ def audit(
     1           better model      4.0
     2  average of 5 releases      NaN
     """
-    _check_fitted(estimator)
-    chosen = attackers_of(attackers)
-    if check_above(level, 0.0, "level") >= 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {quoted(level)}; such as 0.05.")
-    seed = check_seed(random_state) or 0
-    frame = frame_of(table)
-    source = frame_table(frame, "table")
-    check_aligned(table, task, peers)
-    secrets = secrets_in(estimator, source, sensitive_features, frame)
-    rows, column, told = chosen_rows(estimator, source, secrets, groups, max_rows, seed)
-    work = task_of(task, source)
-    columns = list(estimator.utility_.index)
-    repeats = check_count(repeats, "repeats")
-    others = peers_of(peers, source.n_rows, columns)
+    asked = _Asked.of(
+        estimator, table, attackers, task, sensitive_features, level, repeats, peers, groups,
+        max_rows, random_state,
+    )  # fmt: skip
     stages = reported("stages of an audit", _STAGES)
     with listening(check_verbose(verbose), "audit"), stages as done:
-        beside = None if sensitive_features is None else _taken(sensitive_features, rows)
-        audited = _Audited.of(estimator, frame.iloc[rows], column, beside, columns, seed)
-        audited = replace(audited, task=None if work is None else work.of(rows))
-        hidden = [replace(secret, codes=secret.codes[rows]) for secret in secrets]
+        audited = _Audited.of(asked)
+        questions, few = audited.questions()
         done()
-        asked, few = _asked(audited, hidden)
-        readings = [_Reading.of(audited, secret, chosen) for secret in hidden]
-        fields = _fields(audited, readings, asked, float(level))
+        readers = [audited.readers(secret) for secret in audited.asked.secrets]
+        fields = audited.fields(readers, questions)
         done()
-        both = list(zip(readings, fields, strict=True))
-        attacks = _judged([(r.covered, field) for r, field in both])
-        control = _judged([([r.control(chosen)], field) for r, field in both])
+        attacks, control = _judged(_covered(readers), fields), audited.control(fields)
         done()
-        further = _judged([(r.further(chosen, repeats), field) for r, field in both])
-        done()
-        drift = None
-        if estimator.certificate_.fitted is not None:
-            drift = estimator.certificate_.check(frame)
-        survived = audited.survived(audited.release.before, audited.release.after)
-        beside_ours = [
-            _peer(audited, readings, fields, chosen, name, peer.iloc[rows])
-            for name, peer in counted(list(others.items()), "peers")
+        further = [
+            audited.further(secret, r) for secret, r in zip(asked.secrets, readers, strict=True)
         ]
+        others = _judged(further, fields)
         done()
-    parts = audited.rows_of_parts
-    return Audit(
+        figures, beside = audited.survived(audited.release.after), audited.peers(fields)
+        done()
+    knows = {reader.name: reader.knows for each in (*readers, *further) for reader in each}
+    return audited.found(
         attacks=tuple(attacks),
         control=tuple(control),
-        others=tuple(further),
-        level=float(level),
-        promise=estimator.certificate_.promise(),
-        n_rows=len(rows),
-        n_given=len(frame),
-        n_train=len(parts.train),
-        n_choose=len(parts.choose),
-        n_test=len(parts.test),
-        survived=tuple(survived),
-        peers=tuple(beside_ours),
-        drifted=drift is not None and drift.drifted,
-        fitted=_rows_of_fit(drift) if drift is not None else _counted_alike(estimator, frame),
+        others=tuple(others),
+        survived=tuple(figures),
+        peers=tuple(beside),
         untested=pair_names(few),
-        knows=tuple(dict(pair for reading in readings for pair in reading.names).items()),
-        released_by=estimator.certificate_.released_by,
-        notes=(*told, *_notes(audited, estimator)),
-        version=__version__,
-        date=utc_now(),
+        knows=tuple(knows.items()),
     )
 
 
@@ -282,45 +239,102 @@ _STAGES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class _Audited:
-    """The rows that are audited, released once.
+class _Asked:
+    """What an audit is asked, checked before any work.
 
-    ``rows_of_parts`` are rows that train, choose and test. Where groups of rows are attacked as a
-    whole, the parts of ``release`` are those of the groups.
+    ``frame`` has all rows that were given; ``rows`` are those that are audited, and ``secrets`` and
+    ``beside``, the secrets that were given beside the table, are of these.
     """
 
-    release: Release
-    rows_of_parts: RowSplit
-    columns: Sequence[Name]
-    beside: Any = None
-    groups: Groups | None = None
-    task: Task | None = None
+    estimator: TableRelease
+    frame: Any
+    rows: Array
+    column: Name | None
+    notes: tuple[str, ...]
+    secrets: list[Secrets]
+    beside: Any
+    attackers: dict[str, Any]
+    task: Task | None
+    peers: dict[str, Any]
+    level: float
+    repeats: int
+    seed: int
 
     @classmethod
     def of(
-        cls, estimator: Any, frame: Any, column: Name | None, beside: Any, columns: Any, seed: int
-    ) -> _Audited:
+        cls, estimator: Any, table: Any, attackers: Any, task: Any, secrets: Any, level: Any,
+        repeats: Any, peers: Any, groups: Any, max_rows: Any, seed: Any,
+    ) -> _Asked:  # fmt: skip
+        """Return it, or say what cannot be audited."""
+        _check_fitted(estimator)
+        chosen = attackers_of(attackers)
+        if check_above(level, 0.0, "level") >= 1.0:
+            raise ValueError(f"level must lie between 0 and 1, got {quoted(level)}; such as 0.05.")
+        seed = check_seed(seed) or 0
+        frame = frame_of(table)
+        source = frame_table(frame, "table")
+        check_aligned(table, task, peers)
+        every = secrets_in(estimator, source, secrets, frame)
+        rows, column, notes = chosen_rows(estimator, source, every, groups, max_rows, seed)
+        work = task_of(task, source)
+        others = peers_of(peers, source.n_rows, list(estimator.utility_.index))
+        return cls(
+            estimator,
+            frame,
+            rows,
+            column,
+            notes,
+            [replace(secret, codes=secret.codes[rows]) for secret in every],
+            None if secrets is None else _taken(secrets, rows),
+            chosen,
+            None if work is None else work.of(rows),
+            {name: rows_of.iloc[rows] for name, rows_of in others.items()},
+            float(level),
+            check_count(repeats, "repeats"),
+            seed,
+        )
+
+
+_Few = tuple[Name, Any, Any, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Audited:
+    """The rows that are audited, released once.
+
+    ``parts`` are rows that train, choose and test. Where groups of rows are attacked as a whole,
+    the parts of ``release`` are those of the groups.
+    """
+
+    asked: _Asked
+    release: Release
+    parts: RowSplit
+    groups: Groups | None = None
+
+    @classmethod
+    def of(cls, asked: _Asked) -> _Audited:
         """Return a release of rows in parts, whole groups of them where a column has these."""
-        groups, parts = None, RowSplit.of(len(frame), seed)
-        units = parts
-        if column is not None:
-            groups = Groups.of(group_codes(frame_table(frame), column))
-            units = RowSplit.of(len(groups), seed)
+        frame, groups = asked.frame.iloc[asked.rows], None
+        parts = units = RowSplit.of(len(frame), asked.seed)
+        if asked.column is not None:
+            groups = Groups.of(group_codes(frame_table(frame), asked.column))
+            units = RowSplit.of(len(groups), asked.seed)
             parts = RowSplit(*map(groups.rows, (units.train, units.choose, units.test)))
-        released, released_with = _release(estimator, frame, beside, parts)
+        released, drawn = _release(asked.estimator, frame, asked.beside, parts)
+        columns = asked.estimator.utility_.index
         names = [name for name in released.columns if name in columns]
-        certificate = estimator.certificate_
+        certificate = asked.estimator.certificate_
         release = Release(
-            estimator=released_with,
+            estimator=drawn,
             raw=frame,
             released=released,
             before=seen(frame, names),
             after=seen(released, names),
             parts=units,
             budget=Budget(certificate.epsilon, certificate.delta, certificate.alpha),
-            exchanged=not estimator._fitted.mechanism.by_row,
+            exchanged=not asked.estimator._fitted.mechanism.by_row,
         )
-        return cls(release, parts, columns, beside, groups)
+        return cls(asked, release, parts, groups)
 
     def view(self, rows: Any) -> Any:
         """Return what readers see of rows, or of groups of them."""
@@ -334,42 +348,156 @@ class _Audited:
 
     def codes(self, secret: Secrets) -> Array:
         """Return the secret of each row, or group of rows."""
-        return secret.codes if self.groups is None else secret.codes[self.groups.wide.first]
+        return secret.codes if self.groups is None else secret.codes[self.groups.first]
 
     def strata(self) -> Array | None:
         """Return what known columns say of each row; the tested rows of an exchange are apart."""
-        names = _strata_of(self.release)
-        if not (names or self.release.exchanged):
+        names, exchanged = _strata_of(self.release), self.release.exchanged
+        if not (names or exchanged):
             return None
         rows = np.zeros(len(self.release.after), dtype=np.intp)
         if names:
             rows = equal_rows(self.release.released[names])
         if self.groups is not None:
-            rows = rows[self.groups.wide.first]
-        if self.release.exchanged:
-            rows = 2 * rows
-            rows[self.release.parts.test] += 1
-        return rows
-
-    def again(self) -> Any:
-        """Return another release of the same rows, as readers see it."""
-        released, _ = _release(
-            self.release.estimator, self.release.raw, self.beside, self.rows_of_parts
+            rows = rows[self.groups.first]
+        return (
+            2 * rows + np.isin(np.arange(len(rows)), self.release.parts.test) if exchanged else rows
         )
-        return self.view(seen(released, list(self.release.after.columns)))
 
-    def survived(self, before: Any, after: Any) -> list[Survived]:
+    def questions(self) -> tuple[list[list[Question]], list[_Few]]:
+        """Return what is asked of each column, and the pairs with too few rows to ask."""
+        pairs, asked, few = pairs_of(self.asked.estimator), [], []
+        for secret in self.asked.secrets:
+            every = list(_questions(secret, pairs[secret.name]))
+            rows = [self._to_learn(secret, question) for question in every]
+            asked.append([q for q, n in zip(every, rows, strict=True) if n >= LEAST])
+            both = list(zip(every, rows, strict=True))[::2]  # each pair in one direction
+            few += [(q.sensitive, q.secret, q.against, n) for q, n in both if n < LEAST]
+        if not any(asked):
+            raise ValueError(_too_few(few))
+        return asked, few
+
+    def _to_learn(self, secret: Secrets, question: Question) -> int:
+        """Return how many rows of the rarer secret readers learn from, or choose events by."""
+        codes, parts = self.codes(secret), self.release.parts
+        return min(
+            int((codes[rows] == code).sum())
+            for rows in (parts.train, parts.choose)
+            for code in (question.i, question.j)
+        )
+
+    def fields(
+        self, readers: Sequence[Sequence[Reader]], questions: Sequence[Sequence[Question]]
+    ) -> list[Field]:
+        """Return what all attacks on each sensitive column share."""
+        release, certificate = self.release, self.asked.estimator.certificate_
+        tests = _n_tests(_covered(readers), questions)
+        pure = certificate.holds and release.budget.alpha is None and not release.budget.delta
+        return [
+            Field(
+                self.codes(secret),
+                release.parts,
+                asked,
+                _certified(certificate.pairs, secret.name),
+                self.asked.level,
+                tests,
+                self.strata(),
+                release.exchanged,
+                release.budget.epsilon if pure else math.inf,
+            )
+            for secret, asked in zip(self.asked.secrets, questions, strict=True)
+        ]
+
+    def readers(self, secret: Secrets) -> list[Reader]:
+        """Return the readers of a secret who learn nothing but what the guarantee speaks of."""
+        codes, release = self.codes(secret), self.seen
+        if self.groups is None:
+            every = covered(release, secret, codes, self.asked.attackers)
+        else:
+            every = [fresh(release, secret, codes, self.asked.attackers)]
+        label = self._label()
+        if label is not None and _covers(release, label[0]):
+            every += joining(release, secret, codes, label, release.budget)
+        return every
+
+    def further(self, secret: Secrets, readers: Sequence[Reader]) -> list[Reader]:
+        """Return the readers whom the guarantee does not cover."""
+        codes, release, label = self.codes(secret), self.seen, self._label()
+        every = [reader for reader in readers if reader.budget is None]
+        if label is not None and not _covers(release, label[0]):
+            every += joining(release, secret, codes, label, None)
+        if self.asked.repeats > 1 and not release.exchanged:
+            more = [self._again() for _ in counted(range(self.asked.repeats - 1), "releases")]
+            rows = averaged([release.after, *more])
+            every.append(averaging(release, secret, codes, rows, 1 + len(more), self._first()))
+        return every
+
+    def _label(self) -> tuple[Name, Array] | None:
+        """Return the label that a reader may join."""
+        task = self.asked.task
+        return None if task is None or self.groups is not None else (task.name, task.target)
+
+    def _first(self) -> dict[str, Any]:
+        """Return the first of the attackers."""
+        return dict(list(self.asked.attackers.items())[:1])
+
+    def _again(self) -> Any:
+        """Return another release of the same rows, as readers see it."""
+        rows, _ = _release(self.release.estimator, self.release.raw, self.asked.beside, self.parts)
+        return self.view(seen(rows, list(self.release.after.columns)))
+
+    def _fresh(self, fields: Sequence[Field], name: str, after: Any, models: Any) -> list[Attack]:
+        """Return what fresh models find out of other rows."""
+        release = self.seen
+        readers = [
+            [replace(fresh(release, secret, self.codes(secret), models, after), name=name)]
+            for secret in self.asked.secrets
+        ]
+        return _judged(readers, fields)
+
+    def control(self, fields: Sequence[Field]) -> list[Attack]:
+        """Return what fresh models find out of the rows as they are."""
+        models = self.asked.attackers if self.groups is None else self._first()
+        return self._fresh(fields, CONTROL, self.seen.before, models)
+
+    def survived(self, after: Any) -> list[Survived]:
         """Return what released rows are still good for, and which persons they point to."""
-        columns = list(after.columns)
-        before = before[columns]
-        figures = reidentified(before, after, self.rows_of_parts.test)
-        if self.task is not None:
-            figures = [
-                *task_figures(self.task, before, after, columns, self.rows_of_parts),
-                *figures,
-            ]
-        figures += correlations(before, after, columns)
-        return [*figures, *margins(before, after, columns)]
+        return survived(self.release.before, after, self.parts, self.asked.task)
+
+    def peers(self, fields: Sequence[Field]) -> list[Peer]:
+        """Return what the same models find out of rows that are hidden in another way."""
+        return [
+            self._peer(fields, name, rows)
+            for name, rows in counted(list(self.asked.peers.items()), "peers")
+        ]
+
+    def _peer(self, fields: Sequence[Field], name: str, rows: Any) -> Peer:
+        after = seen(rows, list(rows.columns))
+        every = self._fresh(fields, f"peer: {name}", self.view(after), self.asked.attackers)
+        none: dict[str, Any] = dict.fromkeys(("p", "p_all", "certified", "findable"), math.nan)
+        attacks = tuple(replace(attack, **none) for attack in every)
+        return Peer(name, attacks, tuple(self.survived(after)))
+
+    def found(self, **what: Any) -> Audit:
+        """Return the audit."""
+        asked, certificate, parts = self.asked, self.asked.estimator.certificate_, self.parts
+        drift = None if certificate.fitted is None else certificate.check(asked.frame)
+        return Audit(
+            **what,
+            level=asked.level,
+            promise=certificate.promise(),
+            n_rows=len(asked.rows),
+            n_given=len(asked.frame),
+            n_train=len(parts.train),
+            n_choose=len(parts.choose),
+            n_test=len(parts.test),
+            drifted=drift is not None and drift.drifted,
+            fitted=_counted_alike(asked) if drift is None else _rows_of_fit(drift),
+            released_by=certificate.released_by,
+            notes=(*asked.notes, *_notes(self.release, asked.estimator)),
+            version=__version__,
+            date=utc_now(),
+        )
 
 
 def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
@@ -378,24 +506,26 @@ def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[
     Where rows are exchanged as a whole, the tested ones are a table of their own, the last.
     """
     if estimator._fitted.mechanism.by_row:
-        own = copy.copy(estimator)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PufferfishWarning)
-            return own.transform(frame, on_drift="ignore"), own
+        return _drawn(estimator, frame, on_drift="ignore")
     pieces = []
     for rows in (parts.shown, np.sort(parts.test)):
-        own = copy.copy(estimator)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PufferfishWarning)
-            secrets = {} if beside is None else {"sensitive_features": _taken(beside, rows)}
-            pieces.append((rows, own.transform(frame.iloc[rows], **secrets)))
-    released = frame[list(pieces[0][1].columns)].copy()
+        secrets = {} if beside is None else {"sensitive_features": _taken(beside, rows)}
+        piece, own = _drawn(estimator, frame.iloc[rows], **secrets)
+        pieces.append((rows, piece))
+    released = frame[list(piece.columns)].copy()
     for name in released.columns:
         values = released[name].array.copy()
         for rows, piece in pieces:
             values[rows] = piece[name].array
         released[name] = values
     return released, own
+
+
+def _drawn(estimator: Any, frame: Any, **settings: Any) -> tuple[Any, Any]:
+    own = copy.copy(estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PufferfishWarning)
+        return own.transform(frame, **settings), own
 
 
 def _taken(beside: Any, rows: Array) -> Any:
@@ -412,84 +542,6 @@ def _strata_of(release: Release) -> list[Name]:
     return [name for name in release.released.columns if str(name) in known]
 
 
-# ------------------------------------------------------------------------------ what readers find
-
-
-@dataclass(frozen=True, eq=False)
-class _Reading:
-    """The readers of one sensitive column whom the guarantee covers."""
-
-    audited: _Audited
-    secret: Secrets
-    codes: Array
-    readers: Sequence[Reader]
-    names: list[tuple[str, str]]
-
-    @classmethod
-    def of(cls, audited: _Audited, secret: Secrets, attackers: Mapping[str, Any]) -> _Reading:
-        codes, release = audited.codes(secret), audited.seen
-        if audited.groups is None:
-            every = covered(release, secret, codes, attackers)
-        else:
-            more = audited.groups.attackers(attackers, list(audited.release.after.columns))
-            every = [fresh(release, secret, codes, more)]
-        label = _label_of(audited)
-        if label is not None and _covers(release, label[0]):
-            every += list(joining(release, secret, codes, label, release.budget))
-        return cls(audited, secret, codes, every, [(r.name, r.knows) for r in every])
-
-    @property
-    def covered(self) -> list[Reader]:
-        """The readers whom the guarantee covers."""
-        return [reader for reader in self.readers if reader.budget is not None]
-
-    def control(self, attackers: Mapping[str, Any]) -> Reader:
-        """Return fresh models of the rows as they are."""
-        release = self.audited.seen
-        if self.audited.groups is not None:
-            attackers = dict(list(attackers.items())[:1])
-        reader = fresh(release, self.secret, self.codes, attackers, release.before)
-        return replace(reader, name=CONTROL)
-
-    def further(self, attackers: Mapping[str, Any], repeats: int) -> list[Reader]:
-        """Return the readers whom the guarantee does not cover."""
-        release, secret, codes = self.audited.seen, self.secret, self.codes
-        every = [reader for reader in self.readers if reader.budget is None]
-        label = _label_of(self.audited)
-        if label is not None and not _covers(release, label[0]):
-            every += list(joining(release, secret, codes, label, None))
-        if repeats > 1 and not release.exchanged:
-            more = [self.audited.again() for _ in counted(range(repeats - 1), "releases")]
-            seen_rows = averaged([release.after, *more])
-            every.append(averaging(release, secret, codes, seen_rows, repeats, attackers))
-        self.names.extend((reader.name, reader.knows) for reader in every)
-        return every
-
-
-def _judged(asked: Sequence[tuple[Sequence[Reader], Field]]) -> list[Attack]:
-    """Return what readers find out, by the field of each, with p-values over all of it."""
-    tests = sum(len(r.claims) * len(field.questions) for readers, field in asked for r in readers)
-    names = {reader.name for readers, _ in asked for reader in readers}
-    claims = [
-        (claim, field)
-        for readers, field in asked
-        for reader in readers
-        for claim in claims_of(reader, field)
-    ]
-    weights = shares([claim for claim, _ in claims], tests, len(names))
-    attacks = [
-        judged(claim, field, share) for (claim, field), share in zip(claims, weights, strict=True)
-    ]
-    return corrected(attacks, weights)
-
-
-def _label_of(audited: _Audited) -> tuple[Name, Array] | None:
-    """Return the label that a reader may join."""
-    if audited.task is None or audited.groups is not None:
-        return None
-    return audited.task.name, audited.task.target
-
-
 def _covers(release: Release, label: Name) -> bool:
     """Return whether the guarantee covers readers who join this label."""
     facts = getattr(release.estimator.certificate_, "facts", None)
@@ -497,89 +549,36 @@ def _covers(release: Release, label: Name) -> bool:
     return str(label) in {*map(str, _strata_of(release)), *joined}
 
 
-def _peer(
-    audited: _Audited,
-    readings: Sequence[_Reading],
-    fields: Sequence[Field],
-    attackers: Mapping[str, Any],
-    name: str,
-    rows: Any,
-) -> Peer:
-    """Return what the same fresh models find out of rows that are hidden in another way."""
-    after, attacks, none = seen(rows, list(rows.columns)), [], math.nan
-    for reading, asked in zip(readings, fields, strict=True):
-        release = replace(audited.seen, after=audited.view(after))
-        reader = fresh(release, reading.secret, reading.codes, attackers)
-        reader = replace(reader, name=f"peer: {name}")
-        attacks += [
-            replace(attack, p=none, p_all=none, certified=none, findable=none)
-            for attack in _judged([([reader], asked)])
-        ]
-    survived = audited.survived(audited.release.before, after)
-    return Peer(name, tuple(attacks), tuple(survived))
+# ------------------------------------------------------------------------------ what readers find
 
 
-_Few = tuple[Name, Any, Any, int]
+def _covered(readers: Sequence[Sequence[Reader]]) -> list[list[Reader]]:
+    """Return the readers whom the guarantee covers, of each sensitive column."""
+    return [[reader for reader in each if reader.budget is not None] for each in readers]
 
 
-def _asked(
-    audited: _Audited, secrets: Sequence[Secrets]
-) -> tuple[list[list[Question]], list[_Few]]:
-    """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
-    pairs, asked, few = pairs_of(audited.release.estimator), [], []
-    for secret in secrets:
-        every = list(_questions(secret, pairs[secret.name]))
-        rows = [_rows_to_learn(audited, secret, question) for question in every]
-        asked.append([q for q, n in zip(every, rows, strict=True) if n >= LEAST])
-        few += [
-            (q.sensitive, q.secret, q.against, n)
-            for q, n in list(zip(every, rows, strict=True))[::2]
-            if n < LEAST
-        ]
-    if not any(asked):
-        raise ValueError(_too_few(few))
-    return asked, few
+def _n_tests(readers: Sequence[Sequence[Reader]], questions: Sequence[Sequence[Question]]) -> int:
+    both = zip(readers, questions, strict=True)
+    return sum(len(reader.claims) * len(asked) for each, asked in both for reader in each)
 
 
-def _fields(
-    audited: _Audited,
-    readings: Sequence[_Reading],
-    asked: Sequence[Sequence[Question]],
-    level: float,
-) -> list[Field]:
-    """Return what all attacks on each sensitive column share."""
-    release, certificate = audited.release, audited.release.estimator.certificate_
-    ways = [sum(len(reader.claims) for reader in reading.covered) for reading in readings]
-    tests = sum(n * len(questions) for n, questions in zip(ways, asked, strict=True))
-    pure = certificate.holds and release.budget.alpha is None and not release.budget.delta
-    return [
-        Field(
-            reading.codes,
-            release.parts,
-            questions,
-            _certified(certificate.pairs, reading.secret.name),
-            level,
-            tests,
-            audited.strata(),
-            release.exchanged,
-            release.budget.epsilon if pure else math.inf,
-        )
-        for reading, questions in zip(readings, asked, strict=True)
+def _judged(readers: Sequence[Sequence[Reader]], fields: Sequence[Field]) -> list[Attack]:
+    """Return what readers find out, by the field of each column, with p-values over all of it."""
+    claims = [
+        (claim, field)
+        for each, field in zip(readers, fields, strict=True)
+        for reader in each
+        for claim in claims_of(reader, field)
     ]
+    names = {reader.name for each in readers for reader in each}
+    tests = _n_tests(readers, [field.questions for field in fields])
+    weights = shares([claim for claim, _ in claims], tests, len(names))
+    attacks = [judged(*both, share) for both, share in zip(claims, weights, strict=True)]
+    return corrected(attacks, weights)
 
 
 LEAST = 5
 """Rows of a secret to learn from, and to choose events by, below which it is not told."""
-
-
-def _rows_to_learn(audited: _Audited, secret: Secrets, question: Question) -> int:
-    """Return how many rows of the rarer secret readers learn from, or choose events by."""
-    codes, parts = audited.codes(secret), audited.release.parts
-    return min(
-        int((codes[rows] == code).sum())
-        for rows in (parts.train, parts.choose)
-        for code in (question.i, question.j)
-    )
 
 
 def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
@@ -614,20 +613,22 @@ def _rows_of_fit(drift: Any) -> bool:
     return bool(same and drift.n_rows == drift.n_fitted)
 
 
-def _counted_alike(estimator: Any, frame: Any) -> bool:
+def _counted_alike(asked: _Asked) -> bool:
     """Return whether each typical row is nearest to as many rows as in `fit`, where that is had."""
-    counts, assign = (getattr(estimator, name, None) for name in ("counts_", "assign"))
+    counts, assign = (getattr(asked.estimator, name, None) for name in ("counts_", "assign"))
     if counts is None or assign is None:
         return False
     if counts.columns.nlevels > 1:
         counts = counts[counts.columns[0][0]]
     of_fit = counts.sum(axis=1).groupby(level=-1).sum()
-    return bool((np.bincount(assign(frame), minlength=len(of_fit)) == of_fit.to_numpy()).all())
+    return bool(
+        (np.bincount(assign(asked.frame), minlength=len(of_fit)) == of_fit.to_numpy()).all()
+    )
 
 
-def _notes(audited: _Audited, estimator: Any) -> list[str]:
-    release = audited.release
-    passed = [name for name in release.released.columns if name not in audited.columns]
+def _notes(release: Release, estimator: TableRelease) -> list[str]:
+    columns = estimator.utility_.index
+    passed = [name for name in release.released.columns if name not in columns]
     strata = _strata_of(release)
     notes = []
     if unprotected := [name for name in passed if name not in strata]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -23,6 +23,7 @@ from sklearn_puffer._base import (
     listed,
     quoted,
     shown,
+    times,
 )
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import POWER, Attack, RowSplit
@@ -410,7 +411,7 @@ class Audit(Document):
         )
         head = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
         cells = [
-            [reader, knows, times(a.log_odds), _ends(a), *_allowed(a)]
+            [reader, knows, _shift(a), _ends(a), *_allowed(a)]
             for reader, knows, a in self._by_reader()
         ]
         return Section("Readers", note, [head, *cells])
@@ -442,23 +443,16 @@ class Audit(Document):
         return Section(title, note, [head, *map(_cells, worst)])
 
 
-def times(log_odds: float) -> str:
-    """Return a shift of log odds in words.
-
-    >>> times(1.0), times(0.0), times(math.inf)
-    ('2.72 times', '1 times', 'infinitely')
-    """
-    return f"{math.exp(log_odds):.3g} times" if log_odds < _HUGE else "infinitely"
-
-
-_HUGE = 100.0
+def _shift(attack: Attack) -> str:
+    """Return how far odds are from the base odds; where all rows have the secret, in words."""
+    return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
 
 
 def _about(attack: Attack) -> str:
     """Return what a reader claims, and how far odds are from the base odds."""
     return (
         f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
-        f"shifted {times(attack.log_odds)}"
+        f"shifted {_shift(attack)}"
     )
 
 
@@ -469,7 +463,7 @@ def _cells(attack: Attack) -> list[str]:
         f"{attack.n} + {attack.n_against}",
         f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})",
         area,
-        times(attack.log_odds),
+        _shift(attack),
         _ends(attack),
         *_allowed(attack),
     ]
@@ -489,7 +483,7 @@ def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) ->
         shown(best.secret),
         shown(best.against),
         f"{best.auc:.3f} ({best.auc_low:.2f} to {best.auc_high:.2f})",
-        times(best.log_odds),
+        _shift(best),
         _ends(best),
     ]
 
@@ -522,9 +516,11 @@ def _allowed(attack: Attack) -> list[str]:
 
 
 def _ends(attack: Attack) -> str:
-    """Return the ends of the interval of a shift."""
-    low = f"{math.exp(attack.low):.2g}"
-    return f"{low} or more" if attack.high >= _HUGE else f"{low} to {math.exp(attack.high):.2g}"
+    """Return the ends of the interval of a shift, if any row was claimed."""
+    if not attack.share:
+        return "no row"
+    low = times(attack.low, at_least=True).removesuffix(" times")
+    return f"{low} or more" if attack.high == math.inf else f"{low} to {times(attack.high)}"
 
 
 def _frame(attacks: Iterable[Attack]) -> Any:
@@ -573,28 +569,33 @@ class Survived:
     after: float
 
 
-def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
-    """Return for each column how many values stay, and what its values are on average."""
-    figures = []
-    for name in columns:
-        before, after = raw[name], released[name]
-        if is_words(before) != is_words(after):
-            continue  # codes of words, where they come out as numbers
-        figures.append(Survived("unchanged share", name, 1.0, float(equal(before, after).mean())))
-        if not is_words(before):
-            a, b = before.astype(float), after.astype(float)
-            figures.append(Survived("median", name, float(a.median()), float(b.median())))
-            figures.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
-            continue
+def survived(raw: Any, released: Any, parts: RowSplit, task: Task | None) -> list[Survived]:
+    """Return what released rows are still good for, and which persons they point to."""
+    raw = raw[list(released.columns)]
+    of_task = [] if task is None else task_figures(task, raw, released, parts)
+    figures = [*of_task, *reidentified(raw, released, parts.test), *correlations(raw, released)]
+    return [*figures, *(figure for name in raw for figure in _margins(raw[name], released[name]))]
+
+
+def _margins(before: Any, after: Any) -> Iterator[Survived]:
+    """Yield how many values of a column stay, and what its values are on average."""
+    if is_words(before) != is_words(after):
+        return  # codes of words, where they come out as numbers
+    name = before.name
+    yield Survived("unchanged share", name, 1.0, float(equal(before, after).mean()))
+    if is_words(before):
         top = before.value_counts().index[0] if before.notna().any() else None
         shares = [float((column.astype(object) == top).mean()) for column in (before, after)]
-        figures.append(Survived(f"share of {quoted(top)}", name, *shares))
-    return figures
+        yield Survived(f"share of {quoted(top)}", name, *shares)
+        return
+    numbers = [column.astype(float) for column in (before, after)]
+    yield Survived("median", name, *(float(column.median()) for column in numbers))
+    yield Survived("standard deviation", name, *(float(column.std()) for column in numbers))
 
 
-def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
+def correlations(raw: Any, released: Any) -> list[Survived]:
     """Return the rank correlation of each pair of numbers that changes most, three at most."""
-    numbers = [n for n in columns if not is_words(raw[n]) and not is_words(released[n])]
+    numbers = [n for n in raw if not is_words(raw[n]) and not is_words(released[n])]
     a, b = (frame[numbers].astype(float).corr("spearman") for frame in (raw, released))
     figures = [
         Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
@@ -604,21 +605,19 @@ def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survi
     return sorted(figures, key=lambda figure: -abs(figure.before - figure.after))[:3]
 
 
-def task_figures(
-    task: Task, raw: Any, released: Any, columns: Sequence[Name], parts: RowSplit
-) -> list[Survived]:
+def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[Survived]:
     """Return how well a model does on true rows that learnt from true, or from released rows.
 
     A target that is a released column is learnt from as it is released. Beside an AUC stands the
     share of the most frequent class, which who knows nothing gets right.
     """
-    features = [name for name in columns if not (task.by_column and name == task.name)]
+    features = [name for name in raw if not (task.by_column and name == task.name)]
     features = [name for name in features if is_words(raw[name]) == is_words(released[name])]
     if not features:
         return []
     learnt = parts.shown
     test = np.intersect1d(parts.test, known_rows(task.target))
-    noisy = _target(task, released, columns)
+    noisy = _target(task, released)
     scores = [
         score_of(
             task, rows[features], target, raw[features], np.intersect1d(learnt, rows_known), test
@@ -634,8 +633,8 @@ def task_figures(
     return [Survived("AUC on true rows", task.name, *scores), Survived(base, task.name, rate, rate)]
 
 
-def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
-    if not task.by_column or task.name not in columns:
+def _target(task: Task, released: Any) -> Array:
+    if not task.by_column or task.name not in released:
         return task.target
     if is_words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
         return np.asarray(released[task.name]).astype(task.target.dtype)

@@ -611,7 +611,7 @@ def chosen_rows(
 
 def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
     """Return the rows of groups, all of one size where no guarantee hides their sizes."""
-    sizes, which = units.wide.sizes, ""
+    sizes, which = units.sizes, ""
     kept = np.arange(len(units))
     if len(np.unique(sizes)) > 1:
         size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))

@@ -418,7 +418,7 @@ class Parts:
             return self
         units = _groups_of(len(self.fitted), self.fitted_groups)
         order = shuffle(np.arange(len(units)), random_state=seed)
-        few = int((np.cumsum(units.wide.sizes[order]) <= max_rows).sum())
+        few = int((np.cumsum(units.sizes[order]) <= max_rows).sum())
         rows = units.rows(order[: max(few, 1)])
         codes = None if self.fitted_groups is None else self.fitted_groups[rows]
         return replace(self, fitted=self.fitted.iloc[rows], fitted_groups=codes)
@@ -488,7 +488,7 @@ class Measurer:
         chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
         sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
         halves = groups.rows(sides[0]), groups.rows(sides[1])
-        judged = _of_rows(secrets, groups.wide.first) if whole else secrets
+        judged = _of_rows(secrets, groups.first) if whole else secrets
         pairs = [pairs_to_attack(e, sides if whole else halves) for e in judged]
         secrets = [
             replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
@@ -595,9 +595,8 @@ class Measurer:
             codes = None if groups is None else groups.codes
             return attacked(rows, secrets, self.rounds, attackers, copies=copies, groups=codes)
         rounds = [(groups.among(learn), groups.among(judge)) for learn, judge in self.rounds]
-        more = groups.attackers(attackers, list(rows.columns))
-        of_groups = _of_rows(secrets, groups.wide.first)
-        return attacked(groups.seen(rows), of_groups, rounds, more, copies=copies)
+        of_groups = _of_rows(secrets, groups.first)
+        return attacked(groups.seen(rows), of_groups, rounds, attackers, copies=copies)
 
     def local(self, part: Array) -> Measurer:
         """Return the same with rows numbered within the part that is measured."""
@@ -629,9 +628,9 @@ def _of_rows(secrets: Sequence[Secrets], rows: Array) -> list[Secrets]:
 
 def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
     """Return groups of rows to measure: those of some thousand rows, and more of rare secrets."""
-    chosen = order[: _MEASURED * len(order) // int(groups.wide.sizes.sum())]
+    chosen = order[: _MEASURED * len(order) // int(groups.sizes.sum())]
     for secret in secrets:
-        codes = secret.codes[groups.wide.first]
+        codes = secret.codes[groups.first]
         for code in range(len(secret.labels)):
             rare = order[codes[order] == code][:_RARE]
             chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
@@ -126,20 +126,11 @@ class _AsTheyCome(Pipeline):
 
 
 def boosted(max_iter: int) -> Any:
-    """Return boosted trees that take columns as they are."""
+    """Return boosted trees that take columns as they are, words as ``category``."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
 
-    model = HistGradientBoostingClassifier(
-        max_iter=max_iter,
-        max_leaf_nodes=15,
-        early_stopping=False,
-        categorical_features="from_dtype",
-    )
-    return as_they_come(model)
-
-
-def as_they_come(model: Any) -> Any:
-    """Return a model that is given columns as they are, words as ``category``."""
+    modest = {"max_iter": max_iter, "max_leaf_nodes": 15, "early_stopping": False}
+    model = HistGradientBoostingClassifier(categorical_features="from_dtype", **modest)
     return _AsTheyCome([("model", model)])
 
 
@@ -195,12 +186,11 @@ def looks(model: Any, rows: Any) -> FloatArray:
 
 
 SIZE = "rows of the group"
-ROW_BY_ROW = "row by row"
 
 
 @dataclass(frozen=True, eq=False)
-class WideRows:
-    """The rows of each group, side by side.
+class Groups:
+    """The groups of some rows.
 
     Attributes
     ----------
@@ -211,12 +201,13 @@ class WideRows:
     places: IntArray
 
     @classmethod
-    def of(cls, codes: Array) -> WideRows:
-        """Return the rows of groups by their codes.
+    def of(cls, codes: Array) -> Groups:
+        """Return those of a number for each row, the same for the rows of one group.
 
-        >>> WideRows.of(np.array([1, 0, 1])).places.tolist()
+        >>> Groups.of(np.array([7, 3, 7])).places.tolist()
         [[1, -1], [0, 2]]
         """
+        codes = np.unique(codes, return_inverse=True)[1].ravel()
         order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
         within = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         places = np.full((len(sizes), int(sizes.max())), -1, dtype=np.int64)
@@ -225,11 +216,6 @@ class WideRows:
 
     def __len__(self) -> int:
         return len(self.places)
-
-    @property
-    def width(self) -> int:
-        """How many rows stand side by side."""
-        return int(self.places.shape[1])
 
     @property
     def first(self) -> Array:
@@ -241,142 +227,39 @@ class WideRows:
         """How many rows each group has."""
         return np.asarray((self.places >= 0).sum(axis=1))
 
-
-def of_place(name: Name, k: int) -> str:
-    """Return the name of a column of the k-th row of a group.
-
-    >>> of_place("age", 0)
-    'age #1'
-    """
-    return f"{name} #{k + 1}"
-
-
-class RowByRow(ClassifierMixin, BaseEstimator):
-    r"""A classifier of groups by their rows, as if these were independent given the secret.
-
-    .. math:: \log P(s \mid x_1, \ldots, x_g) = \sum_k \log \frac{P(s \mid x_k)}{P(s)} + \log P(s)
-
-    up to a constant, with each P(s | x) of a classifier of single rows.
-
-    Parameters
-    ----------
-    estimator : classifier
-    columns : list of names
-        Of single rows; those of the k-th row of a group are named as `of_place` does.
-    size : str
-        The column of group sizes.
-    """
-
-    def __init__(self, estimator: Any, columns: Sequence[Name], size: str) -> None:
-        self.estimator = estimator
-        self.columns = columns
-        self.size = size
-
-    def fit(self, X: Any, y: Array) -> RowByRow:
-        """Learn from all rows of all groups."""
-        rows, groups = self._single(X)
-        labels = np.asarray(y)
-        self.classes_, counts = np.unique(labels, return_counts=True)
-        self.prior_ = np.log(counts / counts.sum())
-        self.single_ = np.log(np.maximum(_shares(labels[groups], self.classes_), _LEAST))
-        self.model_ = clone(self.estimator).fit(rows, labels[groups])
-        return self
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the chance of each secret for each group."""
-        rows, groups = self._single(X)
-        logs = np.log(np.maximum(self.model_.predict_proba(rows), _LEAST)) - self.single_
-        total = np.tile(self.prior_, (len(X), 1))
-        np.add.at(total, groups, logs)
-        odds = np.exp(total - total.max(axis=1, keepdims=True))
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
-
-    def predict(self, X: Any) -> Array:
-        """Return the most probable secret of each group."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-    def _single(self, X: Any) -> tuple[Any, Array]:
-        """Return the rows of groups one below the other, and the group of each."""
-        sizes = X[self.size].to_numpy()
-        there = [np.flatnonzero(sizes > k) for k in range(int(sizes.max()))]
-        rows = {
-            name: _below([X[of_place(name, k)].iloc[group] for k, group in enumerate(there)])
-            for name in self.columns
-        }
-        return type(X)(rows), np.concatenate(there)
-
-
-def _below(columns: Sequence[Any]) -> Any:
-    """Return columns of one type, one below the other."""
-    first = columns[0]
-    if str(first.dtype) != "category":
-        return np.concatenate([np.asarray(column, dtype=float) for column in columns])
-    codes = np.concatenate([np.asarray(column.cat.codes) for column in columns])
-    return type(first.array).from_codes(codes, dtype=first.dtype)
-
-
-def _shares(labels: Array, classes: Array) -> FloatArray:
-    return np.asarray([(labels == label).mean() for label in classes])
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups of some rows.
-
-    Attributes
-    ----------
-    wide : WideRows
-    """
-
-    wide: WideRows
-
-    @classmethod
-    def of(cls, codes: Array) -> Groups:
-        """Return those of a number for each row, the same for the rows of one group."""
-        return cls(WideRows.of(np.unique(codes, return_inverse=True)[1].ravel()))
-
     @property
     def codes(self) -> Array:
         """The number of the group of each row."""
-        there = self.wide.places >= 0
+        there = self.places >= 0
         codes = np.empty(int(there.sum()), dtype=np.intp)
-        codes[self.wide.places[there]] = np.nonzero(there)[0]
+        codes[self.places[there]] = np.nonzero(there)[0]
         return codes
 
     def of_rows(self, rows: Array) -> Groups:
         """Return those of some rows, which are numbered anew."""
         return Groups.of(self.codes[rows])
 
-    def __len__(self) -> int:
-        return len(self.wide)
-
     def among(self, rows: Array) -> Array:
         """Return the groups whose rows are among these, which have all rows of a group or none."""
-        return np.flatnonzero(np.isin(self.wide.first, rows))
+        return np.flatnonzero(np.isin(self.first, rows))
 
     def rows(self, groups: Array) -> Array:
         """Return the rows of some groups, ascending."""
-        places = self.wide.places[groups]
+        places = self.places[groups]
         return np.sort(places[places >= 0])
 
     def seen(self, frame: Any) -> Any:
         """Return what attackers see of groups: their rows side by side, and how many they are."""
         wide = type(frame)(
             {
-                of_place(name, k): _taken(frame[name], rows)
+                f"{name} #{k + 1}": _taken(frame[name], rows)
                 for name in frame.columns
-                for k, rows in enumerate(self.wide.places.T)
+                for k, rows in enumerate(self.places.T)
             }
         )
-        if self.wide.width > 1:
-            wide[SIZE] = self.wide.sizes
+        if self.places.shape[1] > 1:
+            wide[SIZE] = self.sizes
         return wide
-
-    def attackers(self, attackers: Mapping[str, Any], columns: Sequence[Name]) -> dict[str, Any]:
-        """Return attackers of groups: those given, and one that adds up what single rows tell."""
-        if self.wide.width == 1:
-            return dict(attackers)
-        return {**attackers, ROW_BY_ROW: as_they_come(RowByRow(boosted(60), list(columns), SIZE))}
 
 
 def _taken(column: Any, rows: Array) -> Any:
@@ -387,7 +270,6 @@ def _taken(column: Any, rows: Array) -> Any:
     return (values if str(values.dtype) == "category" else values.astype(float)).where(rows >= 0)
 
 
-_LEAST = 1e-12
 _FEW = 0.9  # released rows that are typical rows, below which what is published is no use
 _MOST_LABELS, _BINS = 4, 4
 
@@ -676,8 +558,7 @@ def averaging(
     attackers: Mapping[str, Any],
 ) -> Reader:
     """Return who sees the average of several fresh releases of the same rows."""
-    first = dict(list(attackers.items())[:1])
-    reader = fresh(release, secrets, codes, first, averages)
+    reader = fresh(release, secrets, codes, attackers, averages)
     return Reader(f"average of {repeats} releases", "further releases of each row", reader.claims)
 
 
