@@ -273,6 +273,8 @@ def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
     assert found.findings[0].attack.low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
     assert "tests. Either the release loses more" in str(found.findings[0])
+    assert repr(found).startswith("<Audit: ")
+    assert len(repr(found)) < 100
 
 
 def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():

@@ -95,7 +95,7 @@ class Peer:
     survived: tuple[Survived, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit(Document):
     """What `audit` found.
 
@@ -168,6 +168,10 @@ class Audit(Document):
     version: str = ""
     date: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        """Return the first line: the fields are long."""
+        return f"<{self._headline()} print() shows all of it>"
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -352,7 +356,7 @@ class Audit(Document):
             if f.what == DISTINCT
         ] or [f"Released: {self.n_rows:,} rows{part}."]
         folds = self.n_train + self.n_choose + self.n_test > self.n_rows
-        chose = "the same ones, by models of others of them," if folds else f"{self.n_choose:,}"
+        chose = f"{self.n_choose:,}" + ", the same, by models of other rows," * folds
         return [
             f"{lines[0]} Readers learnt from {self.n_train:,}, chose what to claim on {chose} and "
             f"were judged on {self.n_test:,}: {len(self.attacks)} tests, with a chance of "
@@ -371,7 +375,10 @@ class Audit(Document):
                 f"{POWER:.0%}, of a reader who claims a secret as often as it occurs; smaller ones "
                 "may be there."
             )
-        control = "Control: on the rows as they are fresh models tell more than was guaranteed."
+        control = (
+            "Control: from the rows AS THEY ARE, not released, fresh models tell more than is "
+            "allowed, so that they can see a breach."
+        )
         if not self.caught:
             control = (
                 "Control: fresh models tell no more than was guaranteed from the rows AS THEY ARE, "
