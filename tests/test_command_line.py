@@ -31,8 +31,7 @@ from sklearn_puffer import (
     audit,
     plan,
 )
-from sklearn_puffer._base import progress, templates
-from sklearn_puffer._release import store
+from sklearn_puffer._base import progress, records, templates
 from sklearn_puffer._tables import TableFile, TableStream, TableWriter, engine, files
 from sklearn_puffer.cli import main
 
@@ -896,10 +895,10 @@ def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeyp
         return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path().iterdir()}
 
     asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars"]
-    named, before = store._put, rights()
+    named, before = records._put, rights()
     seen = []
     monkeypatch.setattr(
-        store, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
+        records, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
     )
     mask = os.umask(0)
     try:

@@ -597,8 +597,8 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, kind, noiser, monke
 # ------------------------------------------------------------------------------------- interrupts
 
 TRACED = {
-    importlib.import_module(f"sklearn_puffer._release.{name}").__file__
-    for name in ("store", "ledger", "person_ledger")
+    importlib.import_module(f"sklearn_puffer.{name}").__file__
+    for name in ("_base.records", "_release.store", "_release.ledger", "_release.person_ledger")
 } | {contextlib.__file__}
 
 

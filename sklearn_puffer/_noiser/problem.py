@@ -39,7 +39,7 @@ from sklearn_puffer._noise import (
     sampler_loss,
 )
 from sklearn_puffer._noiser.priors import Group, Part, SecretPair, SetPart
-from sklearn_puffer._release import RowGroups, drawn_scales, factor_below
+from sklearn_puffer._release import RowGroups, factor_below, mixing_scale, scale_for_releases
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
 from sklearn_puffer._tables import Column, Name
 from sklearn_puffer.accounting import MAX_CELLS, is_computable
@@ -615,3 +615,44 @@ def _ends(prior: Prior) -> tuple[FloatArray, FloatArray]:
         return prior.rows.min(axis=0), prior.rows.max(axis=0)
     spread = _STEEP_SCALES * np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2))
     return (prior.rows - spread).min(axis=0), (prior.rows + spread).max(axis=0)
+
+
+def drawn_scales(
+    noise: Noise, scales: FloatArray, releases: int, mixings: Mixings = ()
+) -> FloatArray:
+    r"""Return the scales that each of several releases is drawn at, shape of ``scales``.
+
+    Parameters
+    ----------
+    noise : Noise
+        A family whose releases add up, unless there is one release only.
+    scales : ndarray of shape (n_columns,)
+        At which all releases together are as one.
+    releases : int
+    mixings : sequence of Mixing or None, optional
+        One a column where some are unordered; their scales are -log(1 - rho).
+
+    Notes
+    -----
+    *Formal guarantees.* :math:`k/\theta \le 1/s`, for Gaussian noise
+    :math:`k/\theta^2 \le 1/s^2`, holds exactly between the floats.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Gaussian, Laplace
+    >>> drawn_scales(Laplace(), np.array([2.0]), 3).tolist()
+    [6.0]
+    >>> drawn_scales(Gaussian(), np.array([1.0]), 4).tolist()
+    [2.0]
+    """
+    if releases == 1:
+        return scales
+    power = cast(int, noise.precision_power)
+    return np.array(
+        [
+            mixing_scale(mixing.least, scale, releases)
+            if mixing is not None
+            else scale_for_releases(scale, releases, power)
+            for scale, mixing in zip(scales.tolist(), mixings or [None] * len(scales), strict=True)
+        ]
+    )

@@ -25,8 +25,8 @@ from sklearn_puffer._release.composition import (
     Refused,
     Rule,
     composition_rule,
-    drawn_scales,
     factor_below,
+    mixing_scale,
     scale_for_releases,
 )
 from sklearn_puffer._release.drift import (
@@ -40,7 +40,7 @@ from sklearn_puffer._release.keyed_rows import (
     Keying,
     check_keying,
 )
-from sklearn_puffer._release.ledger import Entry, Ledger, OverspentError
+from sklearn_puffer._release.ledger import Entry, Ledger
 from sklearn_puffer._release.mechanism import (
     Draw,
     FittedMechanism,
@@ -106,10 +106,5 @@ from sklearn_puffer._release.rows import (
     refuse_lazy,
     rows_of,
 )
-from sklearn_puffer._release.store import (
-    LedgerError,
-    check_free,
-    growing_file,
-    write_new,
-)
+from sklearn_puffer._release.store import LedgerError, OverspentError
 from sklearn_puffer._release.table_release import TableRelease

@@ -64,12 +64,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, cast
-
-import numpy as np
+from typing import Any, ClassVar
 
 from sklearn_puffer._base import (
-    FloatArray,
     check_choice,
     check_count,
     check_positive,
@@ -543,47 +540,6 @@ class MixedPrecisions(Rule):
 Mixings = Sequence[Mixing | None]
 
 
-def drawn_scales(
-    noise: Noise, scales: FloatArray, releases: int, mixings: Mixings = ()
-) -> FloatArray:
-    r"""Return the scales that each of several releases is drawn at, shape of ``scales``.
-
-    Parameters
-    ----------
-    noise : Noise
-        A family whose releases add up, unless there is one release only.
-    scales : ndarray of shape (n_columns,)
-        At which all releases together are as one.
-    releases : int
-    mixings : sequence of Mixing or None, optional
-        One a column where some are unordered; their scales are -log(1 - rho).
-
-    Notes
-    -----
-    *Formal guarantees.* :math:`k/\theta \le 1/s`, for Gaussian noise
-    :math:`k/\theta^2 \le 1/s^2`, holds exactly between the floats.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Gaussian, Laplace
-    >>> drawn_scales(Laplace(), np.array([2.0]), 3).tolist()
-    [6.0]
-    >>> drawn_scales(Gaussian(), np.array([1.0]), 4).tolist()
-    [2.0]
-    """
-    if releases == 1:
-        return scales
-    power = cast(int, noise.precision_power)
-    return np.array(
-        [
-            mixing_scale(mixing.least, scale, releases)
-            if mixing is not None
-            else scale_for_releases(scale, releases, power)
-            for scale, mixing in zip(scales.tolist(), mixings or [None] * len(scales), strict=True)
-        ]
-    )
-
-
 def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
     """Return by how much one release has more noise if it is to tell no more than all of them.
 
@@ -698,3 +654,20 @@ def _read(budget: Any) -> float | Fraction:
     if isinstance(budget, str) and budget != "infinity" and not _FRACTION.fullmatch(budget):
         raise ValueError(f"a budget is no fraction: {budget[:20]!r}")
     return math.inf if budget == "infinity" else Fraction(budget)
+
+
+def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
+    """Return scales as plain values for JSON."""
+    return [[axis, scale] for axis, scale in scales.items()]
+
+
+def scales_from(pairs: Any) -> dict[Axis, float]:
+    """Return scales as `scales_to` wrote them."""
+    return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
+
+
+def scales_of(certificate: Any) -> dict[Axis, float]:
+    """Return the scales of one release, by axis of its rule."""
+    if isinstance(certificate.rule, Draws):
+        return dict(certificate.rule.scales)
+    return {plain(column.name): float(column.theta) for column in certificate.columns}

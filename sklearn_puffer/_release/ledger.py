@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral, Number, Real
-from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from numbers import Integral, Number
+from typing import Any, Self
 
 from sklearn_puffer._base import (
     Page,
@@ -22,52 +19,26 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._release.certificate import CertifiedEstimator
 from sklearn_puffer._release.composition import (
     Axis,
-    Draws,
     Meter,
-    Rule,
     Spent,
-    check_scale,
-    rule_from_dict,
+    scales_from,
+    scales_of,
+    scales_to,
 )
 from sklearn_puffer._release.store import (
     NONSENSE,
     SCHEMAS,
+    Account,
     DamagedError,
     LedgerError,
+    LedgerTerms,
+    OverspentError,
     Sheet,
-    Store,
-    located,
+    certificate_for,
+    foreign,
 )
-
-
-class OverspentError(ValueError):
-    """Raised where a release would overspend; nothing is spent.
-
-    Examples
-    --------
-    The second of two releases, where one was planned:
-
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
-    ...     released = ledger.transform(noiser, table)
-    ...     try:
-    ...         ledger.transform(noiser, table)
-    ...     except OverspentError as error:
-    ...         print(str(error).partition(";")[0])
-    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
-spent
-    """
-
-    __module__ = "sklearn_puffer"
 
 
 @dataclass(frozen=True)
@@ -105,35 +76,7 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """Whose releases a ledger counts, by which rule, and at which scales they are planned."""
-
-    fingerprint: str
-    rule: Rule
-    scales: Mapping[Axis, float]
-
-    @classmethod
-    def of(cls, certificate: Any, *further: Any) -> Self:
-        """Return the terms of a certificate, with the further fields of a class."""
-        return cls(certificate.fingerprint, certificate.rule, scales_of(certificate), *further)
-
-    @classmethod
-    def read(cls, record: Mapping[str, Any], *further: Any) -> Self:
-        """Return the terms that `to_record` wrote; any error is that of another record."""
-        rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
-        return cls(record["fingerprint"], rule, scales, *further)
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the terms as plain values."""
-        return {
-            "fingerprint": self.fingerprint,
-            "rule": self.rule.to_dict(),
-            "scales": scales_to(self.scales),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class State(Terms):
+class State(LedgerTerms):
     """What a ledger holds at one moment."""
 
     datasets: tuple[str, ...]
@@ -265,16 +208,6 @@ def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
     return Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
 
 
-def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
-    """Return scales as plain values for JSON."""
-    return [[axis, scale] for axis, scale in scales.items()]
-
-
-def scales_from(pairs: Any) -> dict[Axis, float]:
-    """Return scales as `scales_to` wrote them."""
-    return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
-
-
 def _short(numbers: Mapping[Axis, float]) -> str:
     """Return numbers by axis, to six digits: a message is no place for sixteen."""
     return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
@@ -285,53 +218,6 @@ _SHOWN = 10  # entries on a page
 
 Look = tuple[bytes, tuple[int, ...]]
 """The start of a file, with what the system says of it."""
-
-Held = TypeVar("Held", bound=Terms)
-
-
-class Account(ABC, Generic[Held]):
-    """What both ledgers are: a file of one noiser, and what is shown of it."""
-
-    _kind: ClassVar[str]  # the name of the class, by which files are told apart
-
-    def __init__(self, path: str | os.PathLike[str], fingerprint: str, timeout: float) -> None:
-        self.path = located(path)
-        self.fingerprint = fingerprint
-        self.timeout = check_timeout(timeout)
-
-    @abstractmethod
-    def _held(self) -> Held:
-        """Return what the ledger is about, as it is now."""
-
-    @abstractmethod
-    def _page(self) -> Page:
-        """Return what is on record, for people."""
-
-    @property
-    def rule(self) -> Rule:
-        """How releases add up, and the budget of each data set, or person."""
-        return self._held().rule
-
-    def __repr__(self) -> str:
-        return f"{self._kind}({str(self.path)!r})"
-
-    def __str__(self) -> str:
-        return self._page().text()
-
-    def _repr_html_(self) -> str:
-        return self._page().notebook()
-
-    @property
-    def _store(self) -> Store:
-        return Store(self.path, self._kind)
-
-    def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
-        """Return what the ledger is about, if the certificate is that of its noiser."""
-        held = self._held() if held is None else held
-        ledger = held.fingerprint, held.scales, held.rule
-        if ledger != (certificate.fingerprint, scales_of(certificate), certificate.rule):
-            raise LedgerError(foreign(self.path))
-        return held
 
 
 class Ledger(Account[State]):
@@ -755,31 +641,6 @@ class Ledger(Account[State]):
         return state
 
 
-def certificate_for(noiser: Any) -> Any:
-    """Return the certificate of a noiser, or the certificate itself, by which one may spend."""
-    if isinstance(noiser, CertifiedEstimator) and hasattr(noiser, "certificate_"):
-        noiser._check_as_certified()
-    certificate = getattr(noiser, "certificate_", noiser)
-    if not getattr(certificate, "fingerprint", "") or getattr(certificate, "rule", None) is None:
-        raise ValueError(
-            f"noiser must be a fitted noiser, or its certificate, with a rule for repeated "
-            f"releases, got {type(noiser).__name__}; call fit first."
-        )
-    if not certificate.holds:
-        raise ValueError(
-            "the certificate of the noiser does not hold, so there is nothing to spend; print it "
-            "to see the remedy."
-        )
-    return certificate
-
-
-def scales_of(certificate: Any) -> dict[Axis, float]:
-    """Return the scales of one release, by axis of its rule."""
-    if isinstance(certificate.rule, Draws):
-        return dict(certificate.rule.scales)
-    return {plain(column.name): float(column.theta) for column in certificate.columns}
-
-
 def _numbers(scales: Any) -> dict[Axis, float] | None:
     if scales is None:
         return None
@@ -805,22 +666,6 @@ def _check_releases(releases: Any) -> int:
     return check_count(releases, "releases")
 
 
-def check_timeout(timeout: Any) -> float:
-    """Return a number of seconds to wait."""
-    if isinstance(timeout, bool) or not isinstance(timeout, Real):
-        raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
-    try:
-        seconds = float(timeout)
-    except OverflowError:
-        seconds = math.nan
-    if not seconds >= 0.0:
-        raise ValueError(
-            f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; math.inf "
-            "waits for ever."
-        )
-    return seconds
-
-
 def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:
     try:
         every = () if isinstance(names, str) else tuple(names)
@@ -833,11 +678,3 @@ def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:
     if len(set(every)) < len(every):
         raise ValueError(f"datasets must have different names, got {listed(every)}.")
     return every
-
-
-def foreign(path: Path) -> str:
-    """Return what is said of the ledger of another noiser."""
-    return (
-        f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
-        "created for, or create a ledger for data that were never released."
-    )

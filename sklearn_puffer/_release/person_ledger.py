@@ -38,27 +38,24 @@ from sklearn_puffer._base import (
     way_to_table,
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
-from sklearn_puffer._release.composition import Axis, Meter
+from sklearn_puffer._release.composition import Axis, Meter, scales_from, scales_of, scales_to
 from sklearn_puffer._release.ledger import (
     MOST_AT_ONCE,
-    Account,
     Entry,
     Ledger,
-    OverspentError,
-    Terms,
-    certificate_for,
     counts_of,
-    foreign,
-    scales_from,
-    scales_of,
-    scales_to,
 )
 from sklearn_puffer._release.store import (
     NONSENSE,
     SCHEMAS,
+    Account,
     DamagedError,
     LedgerError,
+    LedgerTerms,
+    OverspentError,
     Sheet,
+    certificate_for,
+    foreign,
     put_away,
 )
 from sklearn_puffer._tables import is_lazy, plans, taken_rows
@@ -122,7 +119,7 @@ _OF_PERSONS = ("changes", "salt", "check", "ids")
 
 
 @dataclass(frozen=True)
-class About(Terms):
+class About(LedgerTerms):
     """What a ledger of persons is about: the same from its first day on, but for the kind of ids.
 
     Attributes

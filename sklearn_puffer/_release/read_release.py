@@ -7,11 +7,11 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FieldError, RetiredError, check_verbose, quoted
+from sklearn_puffer._base import FieldError, RetiredError, check_verbose, explained, located, quoted
 from sklearn_puffer._release.artifact import MOST_CHARACTERS, read_artifact
 from sklearn_puffer._release.keyed_rows import check_keying
 from sklearn_puffer._release.mechanism import FittedMechanism
-from sklearn_puffer._release.store import NONSENSE, explained, located
+from sklearn_puffer._release.store import NONSENSE
 from sklearn_puffer._release.table_release import TableRelease
 
 _MOST_BYTES = 4 * MOST_CHARACTERS

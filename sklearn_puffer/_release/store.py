@@ -1,4 +1,6 @@
-"""The file of a ledger: a database (SQLite), changed whole or not at all, that notices damage.
+"""What both ledgers share: whose they are, and a file that is changed whole or not at all.
+
+The file is a database (SQLite) that notices damage.
 
 What is on record never falls short of what was released, whatever happens to the processes:
 
@@ -17,195 +19,46 @@ What is on record never falls short of what was released, whatever happens to th
 
 No clock, no process number and no randomness decides anything, but for how long a change waits.
 The marks find accidents, not forgers.
-
-A file that appears whole or not at all, and never in the place of another unless it is told.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import sqlite3
 import stat
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from numbers import Real
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from sklearn_puffer._base import quoted
+from sklearn_puffer._base import (
+    Page,
+    explained,
+    located,
+    quoted,
+    sync_folder,
+    told,
+    write_new,
+)
 from sklearn_puffer._noise import fresh_salt
-
-_FAILED = "the file cannot be written, and there is none now; choose another path"
-
-
-def located(path: str | os.PathLike[str]) -> Path:
-    """Return where a file is or will be, with symbolic links followed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If that is no path, or leads to what cannot be a file.
-    """
-    try:
-        place = Path(path).resolve()
-    except TypeError as fault:
-        raise TypeError(f"path must be a str or a Path, got {quoted(path)}.") from fault
-    except (RuntimeError, ValueError) as fault:  # until Python 3.12 a loop is a RuntimeError
-        raise ValueError(_nowhere(path)) from fault
-    try:
-        mode = os.stat(place).st_mode
-    except OSError as fault:
-        if fault.errno == errno.ELOOP:
-            raise ValueError(_nowhere(path)) from fault
-        return place  # there is no such file yet, or who opens it says what is wrong
-    if not stat.S_ISREG(mode):
-        raise ValueError(
-            f"path must be that of a file, got {str(path)!r}, a folder, a pipe or a device; choose "
-            "another name."
-        )
-    return place
-
-
-def _nowhere(path: str | os.PathLike[str]) -> str:
-    return (
-        f"path must lead to a file, got {os.fspath(path)!r}, a loop of symbolic links or no path "
-        "at all; choose another name."
-    )
-
-
-@contextmanager
-def explained(path: Path, sentence: str) -> Iterator[None]:
-    """Tell in every error of the operating system what it means for the file."""
-    try:
-        yield
-    except OSError as fault:
-        raise told(fault, path, sentence) from fault
-
-
-def told(fault: OSError, path: Path, sentence: str) -> OSError:
-    """Return an error of the same kind that says so."""
-    code = fault.errno or errno.EIO
-    return OSError(code, f"{sentence} ({fault.strerror or fault})", str(path))
-
-
-def write_new(path: str | os.PathLike[str], data: bytes, *, private: bool = False) -> None:
-    """Write a file that does not exist yet.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a file.
-    TypeError, ValueError, OSError
-        If that is no path, or the file cannot be written.
-    """
-    check_free(located(path), way="remove it, or choose another name")
-    with growing_file(path, private=private) as file, explained(Path(path), _FAILED):
-        file.write(data)
-
-
-@contextmanager
-def growing_file(
-    path: str | os.PathLike[str], *, force: bool = False, private: bool = False
-) -> Iterator[BinaryIO]:
-    """Open a file to be written bit by bit; it gets its name when all of it is on the disk.
-
-    Until then it lies in the same folder as ``.puffer-*.partial``, for its owner alone. An error
-    removes it; only a killed process leaves it behind.
-
-    Parameters
-    ----------
-    path : str or Path
-    force : bool, default=False
-        Whether it may take the place of another file.
-    private : bool, default=False
-        Whether it stays for its owner alone (0600), as key material does.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a file, and no ``force``, before anything is written or at the end.
-    TypeError, ValueError, OSError
-        If that is no path, or the file cannot be written.
-    """
-    place = located(path)
-    check_free(place, force=force)
-    with explained(place, _FAILED):
-        handle, name = tempfile.mkstemp(prefix=".puffer-", suffix=".partial", dir=place.parent)
-    fresh = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            with explained(place, _FAILED):
-                file.flush()
-                os.fsync(file.fileno())
-        with explained(place, _FAILED):
-            if not private:
-                with suppress(OSError):  # a file system without rights
-                    fresh.chmod(0o666 & ~_umask())
-            if force:
-                os.replace(fresh, place)
-            else:
-                _put(fresh, place)
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-    sync_folder(place.parent)
-
-
-_TYPED = "choose another name, or pass --force to replace it"
-
-
-def check_free(place: Path, *, force: bool = False, way: str = _TYPED) -> None:
-    """Refuse a path where there is anything but a file that may be replaced.
-
-    Raises
-    ------
-    FileExistsError
-        Saying so.
-    """
-    if place.exists() and not (force and place.is_file()):
-        raise FileExistsError(errno.EEXIST, f"there is a file already; {way}", str(place))
-
-
-def _umask() -> int:
-    """Return which rights new files do not get; to read it, it must be set."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _put(fresh: Path, place: Path) -> None:
-    """Give a file its name, and replace none that somebody wrote in between."""
-    if os.name == "nt":
-        os.rename(fresh, place)  # which replaces nothing there
-        return
-    try:
-        os.link(fresh, place)
-    except PermissionError:  # a file system without hard links
-        if place.exists():
-            raise
-        os.replace(fresh, place)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system knows how to."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as fault:
-        if fault.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
-
+from sklearn_puffer._release.certificate import CertifiedEstimator
+from sklearn_puffer._release.composition import (
+    Axis,
+    Rule,
+    rule_from_dict,
+    scales_from,
+    scales_of,
+    scales_to,
+)
 
 Answer = TypeVar("Answer")
 NONSENSE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -263,6 +116,33 @@ class LedgerError(ValueError):
     """
 
     __module__ = "sklearn_puffer"  # where users find it
+
+
+class OverspentError(ValueError):
+    """Raised where a release would overspend; nothing is spent.
+
+    Examples
+    --------
+    The second of two releases, where one was planned:
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
+    ...     released = ledger.transform(noiser, table)
+    ...     try:
+    ...         ledger.transform(noiser, table)
+    ...     except OverspentError as error:
+    ...         print(str(error).partition(";")[0])
+    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
+spent
+    """
+
+    __module__ = "sklearn_puffer"
 
 
 SCHEMAS = {"Ledger": "sklearn_puffer.ledger/2", "PersonLedger": "sklearn_puffer.persons/2"}
@@ -590,3 +470,121 @@ def put_away(path: Path) -> Iterator[None]:
     except BaseException:
         os.rename(away, path)
         raise
+
+
+@dataclass(frozen=True, eq=False)
+class LedgerTerms:
+    """Whose releases a ledger counts, by which rule, and at which scales they are planned."""
+
+    fingerprint: str
+    rule: Rule
+    scales: Mapping[Axis, float]
+
+    @classmethod
+    def of(cls, certificate: Any, *further: Any) -> Self:
+        """Return the terms of a certificate, with the further fields of a class."""
+        return cls(certificate.fingerprint, certificate.rule, scales_of(certificate), *further)
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any], *further: Any) -> Self:
+        """Return the terms that `to_record` wrote; any error is that of another record."""
+        rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
+        return cls(record["fingerprint"], rule, scales, *further)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the terms as plain values."""
+        return {
+            "fingerprint": self.fingerprint,
+            "rule": self.rule.to_dict(),
+            "scales": scales_to(self.scales),
+        }
+
+
+Held = TypeVar("Held", bound=LedgerTerms)
+
+
+class Account(ABC, Generic[Held]):
+    """What both ledgers are: a file of one noiser, and what is shown of it."""
+
+    _kind: ClassVar[str]  # the name of the class, by which files are told apart
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str, timeout: float) -> None:
+        self.path = located(path)
+        self.fingerprint = fingerprint
+        self.timeout = check_timeout(timeout)
+
+    @abstractmethod
+    def _held(self) -> Held:
+        """Return what the ledger is about, as it is now."""
+
+    @abstractmethod
+    def _page(self) -> Page:
+        """Return what is on record, for people."""
+
+    @property
+    def rule(self) -> Rule:
+        """How releases add up, and the budget of each data set, or person."""
+        return self._held().rule
+
+    def __repr__(self) -> str:
+        return f"{self._kind}({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().notebook()
+
+    @property
+    def _store(self) -> Store:
+        return Store(self.path, self._kind)
+
+    def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
+        """Return what the ledger is about, if the certificate is that of its noiser."""
+        held = self._held() if held is None else held
+        ledger = held.fingerprint, held.scales, held.rule
+        if ledger != (certificate.fingerprint, scales_of(certificate), certificate.rule):
+            raise LedgerError(foreign(self.path))
+        return held
+
+
+def certificate_for(noiser: Any) -> Any:
+    """Return the certificate of a noiser, or the certificate itself, by which one may spend."""
+    if isinstance(noiser, CertifiedEstimator) and hasattr(noiser, "certificate_"):
+        noiser._check_as_certified()
+    certificate = getattr(noiser, "certificate_", noiser)
+    if not getattr(certificate, "fingerprint", "") or getattr(certificate, "rule", None) is None:
+        raise ValueError(
+            f"noiser must be a fitted noiser, or its certificate, with a rule for repeated "
+            f"releases, got {type(noiser).__name__}; call fit first."
+        )
+    if not certificate.holds:
+        raise ValueError(
+            "the certificate of the noiser does not hold, so there is nothing to spend; print it "
+            "to see the remedy."
+        )
+    return certificate
+
+
+def check_timeout(timeout: Any) -> float:
+    """Return a number of seconds to wait."""
+    if isinstance(timeout, bool) or not isinstance(timeout, Real):
+        raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
+    try:
+        seconds = float(timeout)
+    except OverflowError:
+        seconds = math.nan
+    if not seconds >= 0.0:
+        raise ValueError(
+            f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; math.inf "
+            "waits for ever."
+        )
+    return seconds
+
+
+def foreign(path: Path) -> str:
+    """Return what is said of the ledger of another noiser."""
+    return (
+        f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
+        "created for, or create a ledger for data that were never released."
+    )

@@ -30,6 +30,7 @@ from sklearn_puffer._base import (
     check_verbose,
     listed,
     listening,
+    write_new,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
@@ -42,7 +43,6 @@ from sklearn_puffer._release.certificate_figures import (
 )
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
 from sklearn_puffer._release.keyed_rows import Keying, Noted, Noting, check_keying
-from sklearn_puffer._release.ledger import OverspentError
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released
 from sklearn_puffer._release.out_of_memory import (
     StreamRelease,
@@ -52,7 +52,7 @@ from sklearn_puffer._release.out_of_memory import (
 )
 from sklearn_puffer._release.parameters import about_bins, check_groups, check_unknown, refuse_parts
 from sklearn_puffer._release.rows import FitRows, check_beside, first_table, next_table
-from sklearn_puffer._release.store import write_new
+from sklearn_puffer._release.store import OverspentError
 from sklearn_puffer._tables import (
     Name,
     Table,

@@ -30,6 +30,7 @@ from sklearn_puffer._base import (
     shown,
     times,
     utc_now,
+    write_new,
 )
 from sklearn_puffer._release import (
     Certificate,
@@ -40,7 +41,6 @@ from sklearn_puffer._release import (
     UncertifiedError,
     left_open,
     not_promised,
-    write_new,
 )
 from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT

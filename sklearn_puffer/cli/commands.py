@@ -27,12 +27,18 @@ from sklearn_puffer import (
     PufferfishWarning,
     UncertifiedError,
 )
-from sklearn_puffer._base import WAYS, __version__, listening, task, templates
+from sklearn_puffer._base import (
+    WAYS,
+    __version__,
+    check_free,
+    growing_file,
+    listening,
+    task,
+    templates,
+)
 from sklearn_puffer._release import (
     TableRelease,
-    check_free,
     check_stream,
-    growing_file,
     keyed_mark,
     rows_of_stream,
     types_of,
