@@ -83,17 +83,11 @@ class Settings:
     guarantee: Guarantee
     columns: Columns
     ids: Any
-    insiders: float | None
+    budget: Budget
     secret_groups: Any
     metric: Any
     matching: str
     weights: Mapping[Any, float]
-
-    @property
-    def budget(self) -> Budget:
-        """What outsiders and insiders may learn."""
-        notion = self.guarantee.notion
-        return Budget(float(notion.epsilon), float(notion.delta), self.insiders)
 
 
 class PufferfishSwap(TableRelease):
@@ -428,11 +422,12 @@ class PufferfishSwap(TableRelease):
         check_choice(self.missing, "missing", ["error", "category"])
         check_jobs(self.n_jobs)
         guarantee = Guarantee.of(params)
+        epsilon, delta = float(guarantee.notion.epsilon), float(guarantee.notion.delta)
         return Settings(
             guarantee=guarantee,
             columns=Columns.of(params),
             ids=self.ids,
-            insiders=_checked_insiders(self.insiders, float(guarantee.notion.epsilon)),
+            budget=Budget(epsilon, delta, _checked_insiders(self.insiders, epsilon)),
             secret_groups=self.secret_groups,
             metric=self.metric,
             matching=check_choice(self.matching, "matching", ["nearest", "parts", "random"]),
@@ -588,7 +583,7 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
         figures = Figures.merged(mechanism, rows.people, rows.figures())
         told = rows.told()
     else:
-        found = mechanism.read_columns(columns, table, secret.codes(table.n_rows))
+        found = mechanism.read(table, given.secrets)
         mechanism.check_alone(len(np.unique(found.marks)), table.n_rows)
         figures, told = Figures.of(mechanism, found, mechanism.solved(found)), []
         order = order_told(rows_of(table, None), [secret])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from itertools import compress, product
 from typing import Any, ClassVar
 
@@ -278,12 +278,6 @@ class RowExchange(Mechanism):
         """
         codes = self.secret.codes(self.secret.columns(table, beside))
         columns = {column.name: first_values(table, column.name) for column in self.columns}
-        return self.read_columns(columns, table, codes)
-
-    def read_columns(
-        self, columns: Mapping[Name, Values], table: Table, codes: IntArray
-    ) -> SwapRows:
-        """Return the rows of a table, whose columns and secrets were read before."""
         known = {name: self.coarse.of(name, first_values(table, name)) for name in self.strata}
         digests = row_digests(columns)
         of_known = np.broadcast_to(row_digests(known), table.n_rows)
@@ -429,8 +423,29 @@ class RowExchange(Mechanism):
         return received
 
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
-        """Return the figures of some rows as a text; see `Figures.merged`."""
-        return figures_of(self, rows, solved)
+        """Return the figures of some rows as JSON; see `Figures.merged`."""
+        k = len(self.secret.labels)
+        flows, others = np.zeros((k, k)), np.zeros(k)
+        for each in solved:
+            secrets = each.stratum.secrets
+            flows[np.ix_(secrets, secrets)] += each.exchange.flows / ROW
+            others[secrets] += each.exchange.others / ROW
+        inside = (
+            insider_loss(exchange, [(s, t)]) / d
+            for each in solved
+            for problem, exchange, _ in each.pieces
+            for s, t, d in problem.apart()
+        )
+        told = {
+            "n_rows": len(rows.marks),
+            "flows": flows.tolist(),
+            "others": others.tolist(),
+            "losses": [_loss(self, solved, pair) for pair in range(len(self.pairs))],
+            "insiders": max(inside, default=0.0),
+            "changes": any(_changes(rows, each) for each in solved),
+            "utility": [astuple(each)[1:] for each in _utilities(self, rows, solved)],
+        }
+        return json.dumps(told)
 
     def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
         """Return the release of a lazy table as a lazy table."""
@@ -481,15 +496,13 @@ class RowExchange(Mechanism):
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""
-        secret, measure, coarse = self.secret, self.measure, self.coarse
         told = {
             **{name: getattr(self, name) for name in _PLAIN},
+            **vars(self.secret),
+            **vars(self.measure),
             "budget": tuple(self.budget),
-            "bins": coarse.bins,
-            "known": coarse.merged,
-            **{name: getattr(secret, name) for name in ("names", "edges", "labels", "merged")},
-            "missing": secret.missing,
-            **{name: getattr(measure, name) for name in ("centres", "spreads", "given")},
+            "bins": self.coarse.bins,
+            "known": self.coarse.merged,
         }
         columns = [written_column(column) for column in self.columns]
         return {"columns": columns, "exchange": plain_tree(told)}
@@ -499,12 +512,11 @@ class RowExchange(Mechanism):
         """Return the mechanism whose fields were written."""
         told = Fields(record.read("exchange", dict), record.named("exchange"))
         read = {name: read_tree(value) for name, value in told.rest().items()}
-        parts = (read.pop(name) for name in ("names", "edges", "missing", "labels", "merged"))
         return cls(
             columns=[read_column(column) for column in columns],
             coarse=Coarse(read.pop("bins"), read.pop("known")),
-            secret=SecretRule(*parts),
-            measure=Units(*(read.pop(name) for name in ("centres", "spreads", "given"))),
+            secret=SecretRule(**{each.name: read.pop(each.name) for each in fields(SecretRule)}),
+            measure=Units(**{each.name: read.pop(each.name) for each in fields(Units)}),
             budget=Budget(*read.pop("budget")),
             **read,
         )
@@ -560,7 +572,7 @@ class Figures:
         """Return the figures of rows whose flows are solved."""
         people = np.zeros((rows.strata.max() + 1, len(mechanism.secret.labels)), dtype=np.int64)
         np.add.at(people, (rows.strata, rows.codes), 1)
-        return cls.merged(mechanism, people, [figures_of(mechanism, rows, solved)])
+        return cls.merged(mechanism, people, [mechanism.figures(rows, solved)])
 
     @classmethod
     def merged(cls, mechanism: RowExchange, people: IntArray, texts: Sequence[str]) -> Figures:
@@ -587,16 +599,16 @@ class Figures:
         self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
     ) -> ExchangeCertificate:
         """Return the certificate, without a fingerprint yet."""
-        budget = self.mechanism.budget
-        pairs, distances = self._pairs(sensitive), np.repeat(self._distances(), 2).tolist()
-        units = distances if not budget.delta else [1.0] * len(pairs)
+        secret, budget = self.mechanism.secret, self.mechanism.budget
+        units = np.ones(len(self.losses)) if budget.delta else np.array(self._distances())
+        inside = [INSIDE] if secret.edges or secret.merged else []
         return ExchangeCertificate(
             epsilon=budget.epsilon,
             delta=budget.delta,
-            loss=max((pair.upper / d for pair, d in zip(pairs, units, strict=True)), default=0.0),
-            pairs=tuple(pairs),
+            loss=float((self.losses / units).max(initial=0.0)),
+            pairs=tuple(self._pairs(sensitive)),
             columns=(),
-            assumptions=[*TAKEN, *self._about(groups), *told],
+            assumptions=[*TAKEN, ALONE if groups is None else TOGETHER, *inside, *told],
             strategy="least change",
             noise="exchange",
             dependence="joint",
@@ -608,14 +620,8 @@ class Figures:
             version=__version__,
             date=utc_now(),
             utility=tuple(self.utility),
-            exchange=self.facts(sensitive, distances if self.mechanism.distances else []),
+            exchange=self.facts(sensitive),
         )
-
-    def _about(self, groups: RowGroups | None) -> list[str]:
-        """Return what is said of groups, and of secrets in bins, or that were merged."""
-        secret = self.mechanism.secret
-        inside = [INSIDE] if secret.edges or secret.merged else []
-        return [ALONE if groups is None else TOGETHER, *inside]
 
     def _pairs(self, sensitive: Name) -> list[PairLoss]:
         """Return the loss of each pair, both ways: the larger one stands for each."""
@@ -640,7 +646,7 @@ class Figures:
         """Return the share of people of each secret who keep their own row, on average."""
         return np.asarray((np.diag(self.flows) - self.others) / np.maximum(self.sizes(), 1))
 
-    def facts(self, sensitive: Name, distances: Sequence[float]) -> ExchangeFacts:
+    def facts(self, sensitive: Name) -> ExchangeFacts:
         """Return what the swap does to rows."""
         mechanism, stays, people = self.mechanism, self.stays(), self.people
         insiders, labels = mechanism.budget.insiders, mechanism.secret.labels
@@ -667,7 +673,7 @@ class Figures:
             travelling=tuple(
                 str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
             ),
-            distances=tuple(distances),
+            distances=tuple(np.repeat(mechanism.distances, 2).tolist()),
             merged=bool(mechanism.secret.merged),
         )
 
@@ -679,32 +685,6 @@ class Figures:
             one, two = self.people[:, s] * table[t], self.people[:, t] * table[s]
             beyond |= np.asarray((one > factor * two) | (two > factor * one))
         return beyond
-
-
-def figures_of(mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]) -> str:
-    """Return the figures of a part of a table as JSON; see `Figures.merged`."""
-    k = len(mechanism.secret.labels)
-    flows, others = np.zeros((k, k)), np.zeros(k)
-    for each in solved:
-        secrets = each.stratum.secrets
-        flows[np.ix_(secrets, secrets)] += each.exchange.flows / ROW
-        others[secrets] += each.exchange.others / ROW
-    inside = (
-        insider_loss(exchange, [(s, t)]) / d
-        for each in solved
-        for problem, exchange, _ in each.pieces
-        for s, t, d in problem.apart()
-    )
-    told = {
-        "n_rows": len(rows.marks),
-        "flows": flows.tolist(),
-        "others": others.tolist(),
-        "losses": [_loss(mechanism, solved, pair) for pair in range(len(mechanism.pairs))],
-        "insiders": max(inside, default=0.0),
-        "changes": any(_changes(rows, each) for each in solved),
-        "utility": [astuple(each)[1:] for each in _utilities(mechanism, rows, solved)],
-    }
-    return json.dumps(told)
 
 
 def _loss(mechanism: RowExchange, solved: Sequence[Solved], pair: int) -> float:
