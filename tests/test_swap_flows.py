@@ -393,6 +393,83 @@ class Unshuffled:
         return np.arange(count)
 
 
+def movers(keeping, size, own, kept):
+    """Return how many of those who keep their secret may move, and the chances."""
+    mean = keeping * own / kept
+    if keeping == size and mean < 3:
+        return {3: mean / 3, 0: 1 - mean / 3}
+    half, part = int(mean // 2), mean / 2 % 1
+    if keeping < size and 2 * half + 2 <= keeping:
+        return {2 * half + k: math.comb(2, k) * part**k * (1 - part) ** (2 - k) for k in range(3)}
+    return {math.floor(mean): 1 - mean % 1, math.floor(mean) + 1: mean % 1}
+
+
+def going(moved, leaving):
+    """Return how many hold and are held, by secret: of two halves, which cross."""
+    both = np.zeros((2, 2))
+    count, halves = moved + leaving, (moved - moved // 2, moved // 2)
+    for half, holds, held in zip(
+        (count - count // 2, count // 2), halves, halves[::-1], strict=True
+    ):
+        if moved == count:
+            held = holds = half
+        both += np.outer([holds, half - holds], [held, half - held]) / max(half, 1)
+    return both
+
+
+def told_by_own_row(sizes, epsilon):
+    """Return the most that insiders of two secrets learn, by what they hold of which secret."""
+    problem = ExchangeProblem(
+        np.array(sizes), 1 - np.eye(2), np.ones(2), [(0, 1)], Budget(epsilon, 0.0, 2 * epsilon)
+    )
+    exchange = least_exchange(problem)
+    flows, own = exchange.flows / ROW, exchange.others / ROW
+    start, parts = response(*sizes, float(flows[0, 1]))
+    most = 0.0
+    for b, size in enumerate(sizes):
+        chances = np.zeros((2, 2))  # by the secret of the row he holds, and of who holds his own
+        for x, chance in enumerate((parts / parts.sum()).tolist(), start):
+            for moved, share in movers(size - x, size, own[b], flows[b, b]).items():
+                told = going(moved, x)
+                chances += chance * share * (told if b == 0 else told[::-1, ::-1])
+        left = np.array(sizes) - (np.arange(2) == b)
+        if left[b] > 1:
+            odds = chances[:, 0] / left[0], chances[:, 1] / left[1]
+            most = max(most, np.abs(np.log(odds[0] / odds[1])).max())
+    return most
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilon", "told"),
+    [((30, 30), 1.0, 2.03), ((10, 10), 1.0, 2.2), ((3, 1), 1.0, 2.79), ((30, 3000), 0.1, 0.365)],
+)
+def test_insiders_who_go_by_the_row_they_hold_learn_more_where_few_have_a_secret(
+    sizes, epsilon, told
+):
+    """The certificate leaves it out by name, and docs/swap.md has these figures."""
+    assert told_by_own_row(sizes, epsilon) == pytest.approx(told, abs=0.01)
+
+
+def test_movers_within_a_secret_are_as_many_as_the_oracle_says():
+    exchange = Exchange(np.array([9, 4]), np.array([[17, 1], [1, 7]]), np.array([6, 0]), 2)
+    flows = np.array([[8, 1], [1, 3]])
+    drawn = [
+        exchange_module._movers(exchange, 0, flows, Choices(seeded_entropy(s, 0)))
+        for s in range(2000)
+    ]
+    for moved, chance in movers(8, 9, 3.0, 8.5).items():
+        assert np.mean(np.array(drawn) == moved) == pytest.approx(chance, abs=0.045)
+
+
+def test_one_person_who_moves_within_a_secret_would_know_who_holds_his_row(monkeypatch):
+    def rounded_at_once(keeping, size, own, kept):
+        mean = keeping * own / kept
+        return {math.floor(mean): 1 - mean % 1, math.floor(mean) + 1: mean % 1}
+
+    monkeypatch.setitem(globals(), "movers", rounded_at_once)
+    assert told_by_own_row((30, 30), 1.0) > 3.0
+
+
 def test_leavers_who_are_not_drawn_uniformly_would_be_told():
     people = [np.arange(2), np.arange(2, 5)]
     received = exchanged(people, *BROKEN, None, Unshuffled())

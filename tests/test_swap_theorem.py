@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from test_swap_flows import ROWS, Enumerated, draws_of, every, exchanged, n_paths, shares_of
 
 from sklearn_puffer import PufferfishSwap
-from sklearn_puffer._losses.swap_odds import Exchange
+from sklearn_puffer._losses.swap_odds import Exchange, insider_loss, outsider_loss
 from sklearn_puffer._swap import exchange as exchange_module
 from sklearn_puffer._swap import exchange as whole_flows
 from sklearn_puffer._swap import release as release_module
@@ -152,16 +152,22 @@ def test_leavers_whom_the_assignment_chose_would_be_told_by_its_ties(monkeypatch
 # ------------------------------------------------------------------------------------ whole tables
 
 STAY, CROSS = [[1, 0], [0, 1]], [[0, 1], [1, 0]]
-# flows, each as probable, by how many have which secret
+NOBODY = [0, 0]
+# flows, each as probable, by how many have which secret, and who moves within a secret
 WHOLE = {
-    (1, 1): [STAY, CROSS],
-    (2, 1): [[[2, 0], [0, 1]], [[1, 1], [1, 0]]],
-    (3, 2): [[[2, 1], [1, 1]]],
+    (1, 1): [(STAY, NOBODY), (CROSS, NOBODY)],
+    (2, 1): [([[2, 0], [0, 1]], NOBODY), ([[1, 1], [1, 0]], NOBODY)],
+    (3, 1): [([[3, 0], [0, 1]], NOBODY), *(([[2, 1], [1, 0]], [own, 0]) for own in (0, 2))],
+    (3, 2): [([[2, 1], [1, 1]], NOBODY)],
+    (4, 2): [([[3, 1], [1, 1]], NOBODY)],
 }
 
 
 class TableDraws(Enumerated):
     """Draws along one path, whatever they are about."""
+
+    def shuffled(self, count):
+        return np.arange(count) if count < 2 else super().shuffled(count)
 
     def of(self, rows, *about):
         return self
@@ -176,8 +182,10 @@ def solved_as(groups, flows, sizes, parts):
     people = np.sum(sizes, axis=0)
     stratum = StratumProblem([*groups], people, [], [], 1, parts)
     solved = Solved(stratum, 0, [*groups.values()], {}, [])
-    none = np.zeros(len(people), int)
-    of = [Exchange(np.array(n), np.array(f), none, 1) for n, f in zip(sizes, flows, strict=True)]
+    of = [
+        Exchange(np.array(size), np.array(each), np.array(own), 1, people)
+        for size, (each, own) in zip(sizes, flows, strict=True)
+    ]
     solved.__dict__.update(flows=of, moves=True)
     return solved
 
@@ -307,7 +315,7 @@ def told_of_parts(row, *, in_random_order):
     def run(rows, draws):
         order = draws.shuffled(4) if in_random_order else np.arange(4)
         ((_, groups),) = rows.grouped(order).items()
-        solved = solved_as(groups, [CROSS, STAY], [(1, 1), (1, 1)], 2)
+        solved = solved_as(groups, [(CROSS, NOBODY), (STAY, NOBODY)], [(1, 1), (1, 1)], 2)
         return mechanism.permutation(rows, [solved], draws)
 
     for owned in itertools.permutations(range(4)):
@@ -338,6 +346,180 @@ def test_equal_rows_that_were_cut_in_the_order_of_the_file_would_be_told(whole):
 
 
 # ------------------------------------------------------------- who finds his own row elsewhere
+
+
+def told_to_insiders(mechanism, table, owners, releases, members=1):
+    """Return chances of the holder's secret, by who finds his own row, which one, and where.
+
+    A release is a procedure of draws, from some rows as they were read to the rows that all hold.
+    """
+    told = defaultdict(lambda: [Fraction(0)] * 2)
+    for owned in owners:
+        public = table.loc[[*owned], ["row", "secret"]].reset_index(drop=True)
+        rows = mechanism.read(frame_table(table.assign(**public)))
+        for run in releases(rows):
+            for received, chance in views(run):
+                view = [owned[row] for row in received]
+                for insider, row in enumerate(owned):
+                    holder = view.index(row)
+                    if holder // members != insider // members:
+                        told[insider, row, holder][rows.seen[-1][holder]] += chance
+    return told
+
+
+def most_told(told, secrets, strata, members=1):
+    """Return how far an insider's row moves the odds of its holder, at most.
+
+    He is of a secret that two others of his stratum have, and knows that he is not the holder.
+    """
+    most = Fraction(1)
+    for (insider, row, holder), (a, b) in told.items():
+        own = secrets[row]
+        left = [s for s, of in zip(secrets, strata, strict=True) if of == strata[holder]]
+        if strata[insider] == strata[holder]:
+            for _ in range(members):
+                left.remove(own)
+        if left.count(own) > members:
+            odds = [a * left.count("b"), b * left.count("a")]
+            most = max(most, max(odds) / min(odds) if all(odds) else math.inf)
+    return most
+
+
+def losses_of(sizes):
+    """Return e to what the checker finds of the mean of some whole flows: outsiders, insiders."""
+    flows, own = (
+        np.sum([np.array(x) for x in each], axis=0) for each in zip(*WHOLE[sizes], strict=True)
+    )
+    mean = Exchange(np.array(sizes), flows, own, len(WHOLE[sizes]))
+    return [math.exp(loss(mean, [(0, 1)])) for loss in (outsider_loss, insider_loss)]
+
+
+def fitted_mechanism(table, **params):
+    params = {"sensitive": "secret", "public": ["row", "secret"], **params}
+    return PufferfishSwap(1.0, **params).fit(table)._fitted.mechanism
+
+
+def told_to_insiders_of_strata(strata, secrets, read):
+    """Return how far the first person's row moves the odds of its holder, if it is his own one."""
+    n = len(strata)
+    table = pd.DataFrame({"known": [*strata], "secret": [*secrets], "row": np.arange(n) * 1.0})
+    mechanism = fitted_mechanism(table, known="known")
+    owners = (
+        owned
+        for owned in itertools.permutations(range(n))
+        if not owned[0] and all(strata[own] == strata[at] for at, own in enumerate(owned))
+    )
+
+    def releases(rows):
+        rows = read(rows)
+        return [partial(mechanism.permutation, rows, solved) for solved in solved_all(rows)]
+
+    told = told_to_insiders(mechanism, table, owners, releases)
+    return most_told({key: told[key] for key in told if not key[0]}, secrets, strata)
+
+
+STRATA_OF_THREE = "AAABBA", "aaaabb"
+
+
+@pytest.mark.slow
+def test_insiders_learn_twice_the_budget_at_most_and_what_the_checker_finds(whole):
+    outside, inside = losses_of((3, 1))
+    assert inside <= outside**2
+    most = told_to_insiders_of_strata(*STRATA_OF_THREE, lambda rows: rows)
+    assert most == 2 == pytest.approx(inside)
+
+
+@pytest.mark.slow
+def test_insiders_of_strata_that_are_exchanged_in_one_would_learn_more(whole):
+    """The flows of all six, whose members are not as probable as in the stratum of either."""
+
+    def together(rows):
+        return replace(rows, strata=np.zeros_like(rows.strata))
+
+    outside, _ = losses_of((3, 1))
+    assert told_to_insiders_of_strata(*STRATA_OF_THREE, together) > outside**2
+
+
+@pytest.fixture
+def whole_without_insiders(monkeypatch):
+    """Whole flows of which nobody moves within a secret."""
+    monkeypatch.setattr(
+        release_module, "drawn_flows", lambda each, _: (each.flows, 0 * each.others)
+    )
+
+
+@pytest.mark.slow
+def test_without_moves_within_a_secret_insiders_would_find_the_other_one_out(
+    whole_without_insiders,
+):
+    assert told_to_insiders_of_strata(*STRATA_OF_THREE, lambda rows: rows) == math.inf
+
+
+def told_to_insiders_of_homes():
+    """Return how far the odds of a home move for one that finds a row of its own with it.
+
+    They know in which order the members of all homes stand.
+    """
+    secrets, home = "aaaaaabb", np.repeat(range(4), 2)
+    table = pd.DataFrame({"home": home, "secret": [*secrets], "row": np.arange(8.0)})
+    mechanism = fitted_mechanism(table, groups="home")
+    owners = ((2 * np.array(o)[:, None] + [0, 1]).ravel() for o in itertools.permutations(range(4)))
+
+    def releases(rows):
+        def run(draws, solved):
+            return rows.rows_of(mechanism.permutation(rows, solved, draws), solved, draws)
+
+        return [partial(run, solved=solved) for solved in solved_all(rows)]
+
+    told = told_to_insiders(mechanism, table, map(np.ndarray.tolist, owners), releases, 2)
+    return most_told(told, secrets, [0] * 8, 2)
+
+
+@pytest.fixture
+def members_in_order(monkeypatch):
+    monkeypatch.setattr(TableDraws, "ranks", lambda draws, n_rows: np.arange(n_rows))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("members_in_order")
+def test_homes_that_find_their_rows_elsewhere_learn_what_the_checker_finds(whole):
+    assert told_to_insiders_of_homes() == 2 == pytest.approx(losses_of((3, 1))[1])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("members_in_order")
+def test_homes_none_of_which_move_within_a_secret_would_be_found_out(whole_without_insiders):
+    assert told_to_insiders_of_homes() == math.inf
+
+
+def told_to_insiders_of_parts(row):
+    """Return how far the first person's row moves the odds of its holder, if it is his own one."""
+    table = pd.DataFrame({"id": np.arange(6), "secret": [*"aaaabb"], "row": row})
+    mechanism = fitted_mechanism(table, ids="id", matching="parts")
+    flows = [([[1, 1], [1, 0]], [1, 0])] * 2
+
+    def releases(rows):
+        ((_, groups),) = rows.grouped(np.arange(6)).items()
+        solved = solved_as(groups, flows, [(2, 1), (2, 1)], 2)
+        return [partial(mechanism.permutation, rows, [solved])]
+
+    owners = ((0, *others) for others in itertools.permutations(range(1, 6)))
+    told = told_to_insiders(mechanism, table, owners, releases)
+    return most_told({key: told[key] for key in told if not key[0]}, "aaaabb", [0] * 6)
+
+
+@pytest.mark.slow
+def test_insiders_of_parts_learn_the_flows_of_their_part_against_the_shares_of_the_stratum(whole):
+    flows, own = np.array([[1, 1], [1, 0]]), np.array([1, 0])
+    part = Exchange(np.array([2, 1]), flows, own, 1, np.array([4, 2]))
+    most = told_to_insiders_of_parts([0.0, 1.0, 2.0, 3.0, 0.0, 3.0])
+    assert most == Fraction(3, 2) == pytest.approx(math.exp(insider_loss(part, [(0, 1)])))
+
+
+@pytest.mark.slow
+def test_insiders_of_parts_that_were_cut_in_the_order_of_the_file_would_learn_more(whole):
+    assert told_to_insiders_of_parts([0.0] * 6) == math.inf
+
 
 AROUND = (2, 2, 2), 1 - np.eye(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
 

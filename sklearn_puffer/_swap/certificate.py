@@ -218,9 +218,9 @@ def about_insiders(budget: float | None) -> str:
             "holder's secret; insiders= bounds that."
         )
     return (
-        "An insider who finds the own row with somebody, and knows nothing else, shifts the odds "
-        f"about the holder by at most e^{budget:g}. Those whose secret just one other person of "
-        "their stratum has learn that it is not he."
+        "An insider who finds the own row with somebody, and goes by nothing else (not even by the "
+        f"row he holds himself), shifts the odds about the holder by at most e^{budget:g}. Those "
+        "whose secret just one other person of their stratum has learn that it is not he."
     )
 
 

@@ -124,8 +124,9 @@ class PufferfishSwap(TableRelease):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; of several columns they are pairs of tuples.
     insiders : "double", float or None, default="double"
-        The budget of people in the table who find their own row with somebody: twice epsilon, or a
-        number. None leaves them out.
+        The budget of people in the table who find their own row with somebody, and go by nothing
+        else: twice epsilon, or a number. The row that they hold themselves is not counted in; it
+        tells more where few people have a secret. None leaves insiders out.
     matching : {"nearest", "parts", "random"}, default="nearest"
         "nearest" matches at the least total distance in random parts of 500. "parts" cuts the rows
         of each secret at their own medians into parts of about 50 rows of all secrets (of ten of

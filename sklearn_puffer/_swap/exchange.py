@@ -318,7 +318,9 @@ def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Draws) -> i
     """Return how many of those who keep their secret receive the row of another person.
 
     The mean is S in the mean of all flows: of those who keep their secret the same share moves.
-    Where nobody leaves, fewer than three would have to exchange their rows in pairs, or could not.
+    Each half is rounded by itself: if one person alone moved, whoever holds another row of his own
+    secret would know that his own row is held by the other one. Where nobody leaves, fewer than
+    three would have to exchange their rows in pairs, or could not.
     """
     keeping, kept = int(flows[secret, secret]), int(exchange.flows[secret, secret])
     wanted = keeping * int(exchange.others[secret])
@@ -327,6 +329,9 @@ def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Draws) -> i
     nobody_leaves = keeping == int(exchange.sizes[secret])
     if nobody_leaves and wanted < 3 * kept:
         return 3 if draws.below(3 * kept) < wanted else 0
+    half, part = divmod(wanted, 2 * kept)
+    if not nobody_leaves and 2 * half + 2 <= keeping:
+        return 2 * half + sum(draws.below(2 * kept) < part for _ in range(2))
     whole, rest = divmod(wanted, kept)
     return whole + (draws.below(kept) < rest)
 
