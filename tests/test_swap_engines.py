@@ -190,6 +190,16 @@ def test_any_columns_and_parts_are_swapped_on_an_engine_as_in_memory(polars):
     assert keyed(written, shuffled).collect().equals(found)
 
 
+@pytest.mark.parametrize("kind", ["bool", "int64", "float64"])
+@pytest.mark.parametrize("lazy", ["polars", "duckdb"], indirect=True)
+def test_secrets_of_any_type_are_swapped_where_a_part_has_no_rows(lazy, kind):
+    table = TABLE.assign(ill=(TABLE["ill"] == "yes").astype(kind))
+    for known in (None, "town"):
+        expected = swap_of(known=known).fit_transform(in_polars(table), row_id="client", key=KEY)
+        found = swap_of(known=known).fit_transform(lazy(table), row_id="client", key=KEY)
+        assert computed(found).sort("client").equals(expected.sort("client"))
+
+
 @pytest.mark.usefixtures("small_shards")
 def test_parts_of_dask_hold_rows_of_all_shards(dask):
     swap = swap_of().fit(TABLE)

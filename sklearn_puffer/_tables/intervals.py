@@ -303,7 +303,10 @@ class SecretRule:
 
     def codes(self, columns: Mapping[Name, Values]) -> IntArray:
         """Return the number of the secret of each row among those of `fit`."""
-        secret, n_rows = self.read(columns), len(next(iter(columns.values())))
+        n_rows = len(next(iter(columns.values())))
+        if not n_rows:  # a part of a lazy table may have none
+            return np.zeros(0, dtype=np.int64)
+        secret = self.read(columns)
         code_of = {label: code for code, label in enumerate(self.labels)}
         strange = [label for label in secret.labels if label not in code_of]
         if strange:
