@@ -446,6 +446,27 @@ def is_fitted_by_an_engine(monkeypatch, source, absent, options):
     assert form_of(source, *options) == expected
 
 
+@pytest.mark.parametrize("mechanism", ["noise", "typical-rows"])
+@pytest.mark.parametrize(("source", "absent"), READERS)
+def test_a_file_whose_order_tells_the_secret_is_named_whatever_reads_it(
+    folder, monkeypatch, capsys, source, absent, mechanism
+):
+    ordered = make_table().sort_values("loan")
+    ordered.to_csv("in.csv", index=False)
+    ordered.to_parquet("in.parquet", index=False)
+    find = files.find_spec
+    monkeypatch.setattr(files, "find_spec", lambda name: None if name == absent else find(name))
+    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    asked = ["--sensitive", "loan", "--public", "cars", "--mechanism", mechanism]
+    assert main(["fit", source, "r.json", *asked]) == 0
+    told = capsys.readouterr()
+    assert "the order of the rows tells 'loan' and is released; shuffle the rows" in told.err
+    assert "The order of the rows tells 'loan'" in told.out
+    kept = PufferfishRelease.from_json("r.json").certificate_.assumptions
+    assert [said for said in kept if "order of the rows" in said and "NOT cover" in said]
+    assert not [said for said in kept if "look at no lazy table" in said]
+
+
 @pytest.mark.parametrize("source", ["in.csv", "in.parquet"])
 def test_what_no_engine_can_do_or_none_is_there_for_is_fitted_in_memory(
     folder, monkeypatch, source

@@ -474,11 +474,12 @@ def not_promised(release: Any) -> list[str]:
     """Return what no settings guarantee, first of the mechanism."""
     certificate = release.certificate_
     grouped = getattr(certificate, "groups", None) is not None
+    protected = "row" if release._fitted.mechanism.by_row else "person"
     combined = any(isinstance(pair.secret, tuple) for pair in certificate.pairs)
     each = "Combinations of several sensitive columns are not secrets; each is protected by itself."
     return [
         *release._fitted.mechanism.terms(release).left_out,
-        f"The guarantee is about one {'group of rows' if grouped else 'row'}.",
+        f"The guarantee is about one {'group of rows' if grouped else protected}.",
         "What the released columns tell of the population is not covered: that people who work "
         "long hours are often of one department can still be learnt.",
         "Other columns are not covered, nor whether a person is in the table at all.",

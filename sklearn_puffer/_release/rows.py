@@ -17,7 +17,7 @@ that alternate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from sklearn_puffer._tables import (
     Table,
     Values,
     array_table,
+    arrow,
     check_whole,
     first_values,
     frame_table,
@@ -49,6 +50,7 @@ from sklearn_puffer._tables import (
     label_ranks,
     lazy_table,
     no_rows,
+    read_secret,
     readable,
     resolve,
     tally,
@@ -368,6 +370,10 @@ class RowOrder:
             f"million tables, and is released. {UNCOVERED}: {ways}."
         ]
 
+    def noted(self, sentences: Sequence[str]) -> list[str]:
+        """Return the sentences of a certificate with these in the place of those of any order."""
+        return [*(said for said in sentences if said != _RELEASED), *self.sentences()]
+
     def _words(self) -> tuple[str, str]:
         if self.positions and self.index:
             return "order (and the index)", "shuffle the rows and reset the index"
@@ -408,6 +414,36 @@ def _codes(secret: Secret, parts: Sequence[slice]) -> Array:
     for part, out in zip(parts, codes, strict=True):
         secret.source.codes(part, out)
     return np.concatenate(codes)
+
+
+def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
+    """Return what the order of the rows of a file tells about their secrets.
+
+    Of many rows it looks at blocks of them, evenly spaced, of which few are kept at a time.
+
+    Parameters
+    ----------
+    tables : iterable of pyarrow.Table
+        The sensitive columns, one piece after the other.
+    names : sequence of names
+        The sensitive columns.
+    """
+    kept, step = [], 1
+    for k, block in enumerate(_blocks(tables)):
+        if k % step == 0:
+            kept.append(block)
+        if len(kept) > 2 * _N_BLOCKS:
+            kept, step = kept[::2], 2 * step
+    if not kept:
+        return RowOrder()
+    rows = rows_of(frame_table(arrow("a file").concat_tables(kept)), None)
+    return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
+
+
+def _blocks(tables: Iterable[Any]) -> Iterator[Any]:
+    for table in tables:
+        for start in range(0, table.num_rows, _BLOCK):
+            yield table.slice(start, _BLOCK)
 
 
 def order_of(

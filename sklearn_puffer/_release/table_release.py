@@ -51,7 +51,13 @@ from sklearn_puffer._release.out_of_memory import (
     plan_release,
 )
 from sklearn_puffer._release.parameters import about_bins, check_groups, check_unknown, refuse_parts
-from sklearn_puffer._release.rows import FitRows, check_beside, first_table, next_table
+from sklearn_puffer._release.rows import (
+    FitRows,
+    check_beside,
+    first_table,
+    next_table,
+    order_of_stream,
+)
 from sklearn_puffer._release.store import OverspentError
 from sklearn_puffer._tables import (
     Name,
@@ -162,6 +168,20 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         self._warn(learnt.warnings(), "fit", stacklevel=4)
         self._warn(learnt.order.warnings(), "order", stacklevel=4)
         self._warn(learnt.useless(), "utility", UtilityWarning, stacklevel=4)
+
+    def _note_order(self, stream: Any) -> None:
+        """Say what the order of the rows of a file tells, if an engine fitted it without seeing it.
+
+        Rows that are exchanged with all of a table come out in an order of their own.
+        """
+        fitted, names = self._fitted, [*self._fitted.rules.sensitive]
+        if not fitted.mechanism.by_row or not names:
+            return
+        order = order_of_stream(stream.tables(names), names)
+        assumptions = order.noted(fitted.certificate.assumptions)
+        certificate = replace(fitted.certificate, assumptions=assumptions)
+        self._fitted = replace(fitted, certificate=certificate)
+        self._warn(order.warnings(), "order", stacklevel=2)
 
     def transform(
         self,

@@ -118,6 +118,8 @@ def _learn(noiser: TableRelease, file: TableFile) -> None:
             rows = None
     if rows is None:
         noiser.fit(file.stream(types).whole())
+    else:
+        noiser._note_order(file.stream(types))
 
 
 def _places(args: Any) -> list[Path]:
