@@ -23,6 +23,7 @@ from sklearn_puffer._losses import (
     LossTable,
     all_computable,
     bare_losses,
+    in_windows,
     plane_divergences,
     row_interval,
 )
@@ -496,7 +497,7 @@ def _rounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[B
         return []
     if notion.is_pure and (noise.has_vertices or not has_pure_loss(noise, 2)):
         return []  # the first has a grid of its own, and the second no loss at all
-    return [RoundedPlanes(pairs, noise, notion, _upper_ends, MOST_VALUES)]
+    return [RoundedPlanes(pairs, noise, notion, _upper_ends, in_windows, MOST_VALUES)]
 
 
 def _upper_ends(pair: PriorPair, noise: Noise, notion: Notion) -> FloatArray:

@@ -17,7 +17,7 @@ from sklearn_puffer._losses.joint_grids import (
 )
 from sklearn_puffer._losses.loss_table import LossTable
 from sklearn_puffer._losses.mixed_planes import plane_divergences
-from sklearn_puffer._losses.pair_losses import bare_losses, bare_ratios
+from sklearn_puffer._losses.pair_losses import bare_losses, bare_ratios, in_windows
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
 from sklearn_puffer._losses.swap_odds import (
     Exchange,

@@ -19,28 +19,40 @@ equal.
 
 *Rows with columns that are kept as they are:* the values v of these columns have the shares p_v and
 q_v, and the other columns have distributions given v. These are layers, too.
+
+*Windows.* Boxes of a plane with very many values are too few under narrow noise. Whole numbers
+w_k(x) that add up to W at every value x cut both distributions into the same parts,
+:math:`P = \sum_k P_k` with :math:`P_k = \sum_x p(x) w_k(x) / W \cdot K(\cdot - x)`. Integrals of
+convex functions that are homogeneous of degree 1 are subadditive, so what the parts lose as layers,
+each told apart from the others, is an upper bound. Windows overlap by half, and their weights
+change slowly: where the noise is narrow against them a released value tells x well enough that to
+be told k as well adds next to nothing. Weights fall so fast towards the ends of a window that its
+outermost values, which tails of Gaussian noise are left with, count for little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import exp, expm1
-from typing import NamedTuple, Protocol, assert_never
+from typing import NamedTuple, Protocol, assert_never, cast
 
 import numpy as np
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray
-from sklearn_puffer._losses.boxes import box_panels, boxes_computable
+from sklearn_puffer._losses.boxes import MOST_VALUES, box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import LaplacePair, PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import Ends, Panels, both_intervals
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.joint_grids import (
+    Window,
     given_kept,
     kept_axes,
     layout_of,
     on_others,
+    window_steps,
+    windows,
     with_mass,
 )
 from sklearn_puffer._losses.line import LinePair, fine_panels, loss_interval
@@ -63,6 +75,7 @@ Mixings = tuple[Mixing | None, ...]
 _MIXTURE_WEIGHT = 2**8
 _CAUCHY_WEIGHT = 2**4
 _PART_WEIGHT = 2**6  # one with noise of any family, for each of its atoms
+_LOOSE = 5e-2  # losses of boxes farther apart than this are bounded in windows, too
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.
 _SHORTEST = 2.0**-400
 _LONGEST_SCALE = 1e280
@@ -217,6 +230,10 @@ class DiscreteBoxes(_DiscreteRows):
         """
         lower, upper = both_intervals(self.panels(noise, notion, budget), notion)
         upper = np.minimum(upper, self.without_noise(notion))  # less noise loses more
+        for bounded in (self._in_windows, self._where_ratios_are_largest):
+            if not _is_loose(lower, upper, notion, budget):
+                break
+            upper = np.minimum(upper, bounded(noise, notion))
         return np.minimum(lower, upper), upper
 
     def panels(self, noise: Noise, notion: Notion, budget: float | None = None) -> Panels:
@@ -228,6 +245,49 @@ class DiscreteBoxes(_DiscreteRows):
                 "use fewer bins, groups of columns, or independence."
             )
         return box_panels(self._p, self._q, noise, notion, budget)
+
+    def _in_windows(self, noise: Noise, notion: Notion) -> FloatArray:
+        return in_windows(PriorPair(self._p, self._q), noise, notion, MOST_VALUES)[0]
+
+    def _where_ratios_are_largest(self, noise: Noise, notion: Notion) -> FloatArray:
+        """Return the upper ends from boxes that are cut for the pure loss.
+
+        No box has a ratio beyond it, so a delta or an order asks for no more noise.
+        """
+        pure = Pufferfish(notion.epsilon)
+        if not boxes_computable([self._p, self._q], noise, pure):
+            return np.full(2, np.inf)
+        return both_intervals(box_panels(self._p, self._q, noise, pure), notion)[1]
+
+
+def _is_loose(lower: FloatArray, upper: FloatArray, notion: Notion, budget: float | None) -> bool:
+    """Return whether boxes were too few: they are tight to a part in a thousand elsewhere."""
+    if budget is not None and not lower.max() <= budget < upper.max():
+        return False
+    return bool((upper - lower > _LOOSE * np.maximum(upper, 1e-2 * notion.budget)).any())
+
+
+def in_windows(pair: PriorPair, noise: Noise, notion: Notion, most: int) -> tuple[FloatArray, bool]:
+    """Return upper ends of the losses of two columns, from windows of at most so many values.
+
+    Shape (2,): everything where windows would be too many, or there is none. And whether there are
+    windows, and the noise is narrow against them.
+    """
+    steps = window_steps(pair, noise, most)
+    parts = windows(pair, steps.of_axes) if steps.are_few else []
+    return _of_windows(parts, noise, notion), steps.are_few and steps.is_narrow
+
+
+def _of_windows(parts: Sequence[Window], noise: Noise, notion: Notion) -> FloatArray:
+    if not parts or min(min(part.masses) for part in parts) < _LEAST_SHARE:
+        return np.full(2, 1.0 if notion.is_chance else np.inf)
+    layers = [Layer(*part.masses, _of_window(part.pair)) for part in parts]
+    return of_layers(layers, noise, notion, _ERROR)[1]
+
+
+def _of_window(pair: PriorPair) -> PairLoss:
+    p, q = cast(tuple[Discrete, Discrete], pair)
+    return SameDistributions() if p == q else DiscreteBoxes(p, q)
 
 
 class GaussianRows:
@@ -319,9 +379,9 @@ def of_layers(layers: Sequence[Layer], noise: Noise, notion: Notion, error: floa
     if isinstance(divergence, Supremum):
         return _suprema(layers, noise, notion, off)
     if isinstance(divergence, HockeyStick):
-        return _deltas(layers, noise, divergence.epsilon, off)
+        return _deltas(layers, noise, cast(Pufferfish, notion), off)
     if isinstance(divergence, PowerMean):
-        return _power_means(layers, noise, divergence.alpha, off)
+        return _power_means(layers, noise, RenyiPufferfish(notion.epsilon, divergence.alpha), off)
     assert_never(divergence)
 
 
@@ -351,11 +411,13 @@ def _suprema(layers: Sequence[Layer], noise: Noise, notion: Notion, off: float) 
     return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
 
 
-def _deltas(layers: Sequence[Layer], noise: Noise, epsilon: float, off: float) -> Ends:
+def _deltas(layers: Sequence[Layer], noise: Noise, notion: Pufferfish, off: float) -> Ends:
+    epsilon = notion.epsilon
     lower, upper = np.zeros(2), np.zeros(2)
     for layer in layers:
         for way, (mass, ratio) in enumerate(((layer.p, layer.ratio), (layer.q, -layer.ratio))):
-            low, high = _hockey_stick(layer.line, noise, epsilon - ratio - off, way)
+            at = epsilon - ratio - off
+            low, high = _hockey_stick(layer.line, noise, at, notion.delta, way)
             # at an epsilon larger by 2 off it is less, by no more than e^epsilon grows
             low = max(low - 2.5 * off * exp(min(epsilon - ratio + off, 700.0)), 0.0)
             lower[way] += mass * low
@@ -364,10 +426,12 @@ def _deltas(layers: Sequence[Layer], noise: Noise, epsilon: float, off: float) -
     return lower * (1.0 - margin), np.minimum(upper * (1.0 + margin), 1.0)
 
 
-def _hockey_stick(line: PairLoss, noise: Noise, epsilon: float, way: int) -> tuple[float, float]:
+def _hockey_stick(
+    line: PairLoss, noise: Noise, epsilon: float, delta: float, way: int
+) -> tuple[float, float]:
     """Return the ends of the hockey stick of a line at any epsilon, from p to q or back."""
     epsilon = epsilon or -1e-300
-    lower, upper = line.interval(noise, Pufferfish(abs(epsilon), 0.5))
+    lower, upper = line.interval(noise, Pufferfish(abs(epsilon), delta))
     if epsilon > 0.0:
         return float(lower[way]), float(upper[way])
     other, gone = 1 - way, -expm1(epsilon)
@@ -375,8 +439,10 @@ def _hockey_stick(line: PairLoss, noise: Noise, epsilon: float, way: int) -> tup
     return low * (1.0 - 8.0 * UNIT), high * (1.0 + 8.0 * UNIT)
 
 
-def _power_means(layers: Sequence[Layer], noise: Noise, alpha: float, off: float) -> Ends:
-    notion, order = RenyiPufferfish(1.0, alpha), alpha - 1.0
+def _power_means(
+    layers: Sequence[Layer], noise: Noise, notion: RenyiPufferfish, off: float
+) -> Ends:
+    alpha, order = notion.alpha, notion.alpha - 1.0
     ends = np.array([layer.line.interval(noise, notion) for layer in layers])
     logs = np.log(np.array([[layer.p, layer.q] for layer in layers]))
     weights = alpha * logs - order * logs[:, ::-1]

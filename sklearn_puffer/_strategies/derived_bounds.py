@@ -31,21 +31,7 @@ For an order, Hoelder's inequality with exponents u and v, 1/u + 1/v = 1, applie
 
 It is used with R = P', where u is large, and then of order beta with R = Q', where u is near 1.
 
-*Windows*, in which nothing moves. Whole numbers w_k(x) that add up to W at every value x cut both
-distributions into the same parts, :math:`P = \sum_k P_k` with
-:math:`P_k = \sum_x p(x) w_k(x) / W \cdot K(\cdot - x)`, of masses m_k and, of Q, n_k. Integrals
-of convex functions that are homogeneous of degree 1 are subadditive, so that
-
-.. math:: e^{(\alpha - 1) D_\alpha(P \| Q)} \le
-          \sum_k m_k^\alpha n_k^{1 - \alpha} e^{(\alpha - 1) D_\alpha(\hat P_k \| \hat Q_k)},
-          \quad \delta_\varepsilon(P \| Q) \le
-          \sum_k m_k \delta_{\varepsilon + \log(n_k / m_k)}(\hat P_k \| \hat Q_k), \quad
-          D_\infty \le \max_k \log \frac{m_k}{n_k} + D_\infty(\hat P_k \| \hat Q_k) .
-
-Windows overlap by half, and their weights change slowly: where the noise is narrow against them a
-released value tells x well enough that to be told k as well adds next to nothing. So they serve
-where moves do not. Weights fall so fast towards the ends of a window that its outermost values,
-which tails of Gaussian noise are left with, count for little.
+*Windows*, in which nothing moves, serve where the noise is narrow: `_losses.pair_losses`.
 """
 
 from __future__ import annotations
@@ -58,7 +44,6 @@ from itertools import product
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.special import betainc
 
 from sklearn_puffer._base import ULP, UNIT, FloatArray
 from sklearn_puffer._strategies.bound_types import Bound
@@ -70,13 +55,6 @@ _ROOM = 1e-13
 _UP = 1.0 + 1e-9  # more than the roundings of a sum of a few terms
 _ROOMS = (0.01, 0.03, 0.1, 0.3)  # by how much Hoelder's inequality may raise the order, each time
 _SHARE = 0.1  # of a delta that may be spent on moves
-
-# Of windows: how many scales of the noise weights rise over, and over how many values at least;
-# how smoothly; what weights add up to; how many there may be.
-_SCALES, _LEAST_STEP, _SMOOTH = 32.0, 64, 8
-_BITS = 120
-_WHOLE = 2**_BITS
-_MOST_WINDOWS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +158,8 @@ def _log_mean_of_small(high: FloatArray, low: FloatArray, alpha: float) -> Float
 UpperEnds = Callable[[PriorPair, Noise, Notion], FloatArray]
 """Returns upper ends of the losses of a pair under a notion, p to q and back."""
 
+WindowedEnds = Callable[[PriorPair, Noise, Notion, int], tuple[FloatArray, bool]]
+
 
 class Rounded(NamedTuple):
     """A pair over fewer points, and by how much its values moved at most, shape (2,)."""
@@ -251,6 +231,9 @@ class RoundedPlanes:
         Without events that are left out.
     upper : callable
         Gives the exact loss of a pair over so few points.
+    windowed : callable
+        Gives upper ends from windows of at most so many values, and whether the noise is narrow
+        against them.
     most : int
     guess : float
     """
@@ -259,6 +242,7 @@ class RoundedPlanes:
     noise: Noise
     notion: Notion
     upper: UpperEnds
+    windowed: WindowedEnds
     most: int
     guess: float = 1.0
     tolerance: float = 1e-5
@@ -274,21 +258,13 @@ class RoundedPlanes:
     def _rounded(self) -> list[Rounded]:
         return [rounded(pair, self.most) for pair in self.pairs]
 
-    @cached_property
-    def _windows(self) -> dict[tuple[int, tuple[int, int]], list[Window]]:
-        return {}
-
     def _of_pair(self, k: int, noise: Noise) -> FloatArray:
         if not self._rounded[k].moves.any():
             return self.upper(self._rounded[k].pair, noise, self.notion)
-        axes = [_values(self.pairs[k], axis) for axis in (0, 1)]
-        steps, are_narrow = _steps(axes, noise, self.most)
-        if steps is None:
-            return self._moved(self._rounded[k], noise)
-        if (k, steps) not in self._windows:
-            self._windows[k, steps] = windows(self.pairs[k], steps)
-        within = _of_windows(self._windows[k, steps], noise, self.notion, self.upper)
-        return within if are_narrow else np.minimum(within, self._moved(self._rounded[k], noise))
+        within, is_narrow = self.windowed(self.pairs[k], noise, self.notion, self.most)
+        if is_narrow:
+            return within
+        return np.asarray(np.minimum(within, self._moved(self._rounded[k], noise)))
 
     def _moved(self, given: Rounded, noise: Noise) -> FloatArray:
         if noise.is_normal:
@@ -303,129 +279,6 @@ class RoundedPlanes:
         if isinstance(divergence, PowerMean):
             return _by_order(given, noise, self.notion, self.upper)
         return np.full(2, math.inf)
-
-
-class Window(NamedTuple):
-    """Parts of two distributions, made to distributions, and their masses (2,)."""
-
-    pair: PriorPair
-    masses: FloatArray
-
-
-def windows(pair: PriorPair, steps: tuple[int, int]) -> list[Window]:
-    """Return the parts of two discrete priors, from so many values to as many on each axis.
-
-    >>> pair = PriorPair(Discrete([[0, 0], [1, 0], [2, 0]], [0.5, 0.25, 0.25]),
-    ...     Discrete([[0, 0], [2, 0]], [0.5, 0.5]))
-    >>> [(each.pair.p.rows[:, 0].tolist(), each.masses.tolist()) for each in windows(pair, (2, 1))]
-    [([0.0, 1.0], [0.625, 0.5]), ([1.0, 2.0], [0.375, 0.5])]
-    """
-    axes = [_values(pair, axis) for axis in (0, 1)]
-    rows, counts = zip(*map(_with_mass, pair), strict=True)
-    places = [
-        [np.searchsorted(values, each[:, k]) for k, values in enumerate(axes)] for each in rows
-    ]
-    wholes = [sum(each) * _WHOLE**2 for each in counts]
-    found = []
-    for one, two in product(*(_weights(v.size, step) for v, step in zip(axes, steps, strict=True))):
-        parts = [n * one[i] * two[j] for n, (i, j) in zip(counts, places, strict=True)]
-        masses = [sum(each) / whole for each, whole in zip(parts, wholes, strict=True)]
-        if all(masses):
-            made = [Discrete.from_counts(*each) for each in map(_positive, rows, parts)]
-            found.append(Window(PriorPair(*made), np.array(masses)))
-        elif any(masses):  # what one of the two never is tells them apart
-            return []
-    return found
-
-
-def _with_mass(prior: Any) -> tuple[FloatArray, Any]:
-    kept = prior.counts > 0
-    return prior.rows[kept], prior.counts[kept].astype(object)
-
-
-def _positive(rows: FloatArray, counts: Any) -> tuple[FloatArray, list[int]]:
-    kept = counts > 0
-    return rows[kept], counts[kept].tolist()
-
-
-def _values(pair: PriorPair, axis: int) -> FloatArray:
-    return np.unique(np.concatenate([_with_mass(prior)[0][:, axis] for prior in pair]))
-
-
-def _steps(axes: list[FloatArray], noise: Noise, most: int) -> tuple[tuple[int, int] | None, bool]:
-    """Return how many values apart windows are on each axis, and whether the noise is narrow.
-
-    None where windows would be too many.
-    """
-    steps, narrow = [], True
-    for values, scale in zip(axes, noise.axis_scales(2), strict=True):
-        largest = (most + 1) // 2
-        wanted = _SCALES * values.size * float(scale) / max(float(np.ptp(values)), 1e-300)
-        step = int(2.0 ** math.ceil(math.log2(min(max(wanted, _LEAST_STEP), largest))))
-        steps.append(min(step, largest) if values.size > min(2 * step, most) else values.size)
-        narrow &= wanted <= largest or values.size <= most
-    count = math.prod(-(-v.size // step) + 1 for v, step in zip(axes, steps, strict=True))
-    return (None if count > _MOST_WINDOWS else (steps[0], steps[1])), narrow
-
-
-def _weights(size: int, step: int) -> list[Any]:
-    """Return whole numbers for so many values, by window; they add up to `_WHOLE`."""
-    if step >= size:
-        return [np.full(size, _WHOLE, dtype=object)]
-    numerators = (float(betainc(_SMOOTH, _SMOOTH, d / step)) for d in range(step // 2 + 1))
-    low = [int(math.ldexp(part, _BITS)) for part in numerators]
-    rise = [
-        low[d] if 2 * d < step else _WHOLE // 2 if 2 * d == step else _WHOLE - low[step - d]
-        for d in range(step + 1)
-    ]
-    hat = np.array(rise + rise[-2::-1], dtype=object)
-    found = []
-    for centre in range(0, size - 1 + step, step):
-        weights = np.zeros(size, dtype=object)
-        start, stop = max(centre - step, 0), min(centre + step + 1, size)
-        weights[start:stop] = hat[start - centre + step : stop - centre + step]
-        found.append(weights)
-    return found
-
-
-def _of_windows(
-    parts: Sequence[Window], noise: Noise, notion: Notion, upper: UpperEnds
-) -> FloatArray:
-    """Return what the losses within windows bound those of the whole by, shape (2,)."""
-    if not parts:
-        return np.full(2, 1.0 if notion.is_chance else math.inf)
-    divergence = notion.divergence
-    if isinstance(divergence, HockeyStick):
-        deltas = [_delta_of(each, noise, cast(Pufferfish, notion), upper) for each in parts]
-        return np.asarray(np.minimum(np.sum(deltas, axis=0) * _UP, 1.0))
-    ends = np.array([upper(each.pair, noise, notion) for each in parts])
-    logs = np.log(np.array([each.masses for each in parts]))
-    moved = logs - logs[:, ::-1]
-    if not isinstance(divergence, PowerMean):
-        return np.asarray(np.maximum((ends + moved).max(axis=0) * _UP, 0.0) + _ROOM)
-    order = divergence.alpha - 1.0
-    terms = logs + order * (moved + ends)
-    slack = _ROOM * (1.0 + divergence.alpha * np.abs(logs).max() + order * ends.max())
-    total = np.logaddexp.reduce(terms, axis=0) + slack
-    return np.asarray(np.maximum(total, 0.0) / order * _UP)
-
-
-def _delta_of(window: Window, noise: Noise, notion: Pufferfish, upper: UpperEnds) -> FloatArray:
-    r"""Return the hockey-stick divergences of the parts at epsilon, as they are, shape (2,).
-
-    .. math:: \int (\hat p - \gamma \hat q)_+ = 1 - \gamma + \gamma \int (\hat q - \hat p/\gamma)_+
-    """
-    found = np.empty(2)
-    for way in (0, 1):
-        mass, other = float(window.masses[way]), float(window.masses[1 - way])
-        epsilon = notion.epsilon + math.log(other) - math.log(mass)
-        epsilon -= _ROOM * (1.0 + abs(math.log(other)) + abs(math.log(mass)) + notion.epsilon)
-        ends = upper(window.pair, noise, replace(notion, epsilon=abs(epsilon)))
-        if epsilon >= 0.0:
-            found[way] = mass * ends[way]
-        else:
-            found[way] = mass * (-math.expm1(epsilon) + math.exp(epsilon) * ends[1 - way])
-    return found
 
 
 def _by_factor(
