@@ -28,6 +28,7 @@ from sklearn_puffer.displays import (
     LossDisplay,
     MovesDisplay,
     PrototypeDisplay,
+    PrototypesTriedDisplay,
     ReleaseDisplay,
     SpendDisplay,
     TradeoffDisplay,
@@ -354,6 +355,7 @@ MAKERS = {
     TradeoffDisplay: ("from_audits", 1),
     SpendDisplay: ("from_ledger", 1),
     PrototypeDisplay: ("from_microaggregator", 1),
+    PrototypesTriedDisplay: ("from_microaggregator", 1),
 }
 
 
@@ -365,7 +367,7 @@ def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
     rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
     rows.fit(TABLE)
-    given = *given, [rows]
+    given = *given, [rows], [rows]
     assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}

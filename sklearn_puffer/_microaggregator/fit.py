@@ -164,6 +164,29 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Anew:
+    """The program between the prototypes that were taken, to be solved for other budgets.
+
+    Attributes
+    ----------
+    problem : ChannelProblem
+    moves : ndarray of shape (n, n)
+        The change of all columns, in standard deviations, where rows of a are released as b.
+    n_columns : int
+    """
+
+    problem: ChannelProblem
+    moves: FloatArray
+    n_columns: int
+
+    def change(self, epsilon: float) -> float:
+        """Return the change a column under the channel of least change within a budget."""
+        problem = replace(self.problem, epsilon=epsilon)
+        channel = as_matrix(least_change(problem)).toarray()
+        return replace(problem, distances=self.moves).cost(channel) / self.n_columns
+
+
+@dataclass(frozen=True, eq=False)
 class Tried:
     """Prototypes, and the channels of least change between them, one a stratum.
 
@@ -179,6 +202,8 @@ class Tried:
         The change a column, in standard deviations; and if every row became its own typical row.
     objective : float
         What is minimised: the change, and where there are labels that of their scores as well.
+    anew : Anew or None
+        The program, to be solved for other budgets; None with known columns, where there are many.
     """
 
     candidate: Candidate
@@ -188,6 +213,7 @@ class Tried:
     change: float
     grouping: float
     objective: float
+    anew: Anew | None
 
     @property
     def prototypes(self) -> Prototypes:
@@ -326,8 +352,17 @@ class _Posed:
             change += weight * float((flows * distances).sum())
             objective += weight * float((flows * (distances + scores)).sum())
             grouping += weight * float(part.shares @ np.diag(distances))
-        told = (change, grouping, objective)
+        told = (change, grouping, objective, self._anew(parts))
         return Tried(self.candidate, parts, self.sample_codes, self.error, *told)
+
+    def _anew(self, parts: Sequence[Part]) -> Anew | None:
+        part, read = parts[0], self.candidate.read
+        if read.strata is not None or part.problem is None:
+            return None
+        moves = self.distances[0][np.ix_(part.there, part.there)]
+        if not self.scores[0].any():
+            moves = part.problem.distances  # the same, kept once
+        return Anew(part.problem, moves, len(read.public))
 
 
 def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
@@ -520,6 +555,7 @@ class LearntRows(LearntMechanism):
             "channel_": channels[0]
             if strata is None
             else dict(zip(strata.labels, channels, strict=True)),
+            "_anew": best.anew,
             # groups of the rows of a lazy table have no place among them
             **({} if self.read.is_lazy else {"labels_": best.candidate.codes}),
         }

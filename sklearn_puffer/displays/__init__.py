@@ -7,6 +7,7 @@ from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDi
 from sklearn_puffer.displays.reviews import (
     AuditDisplay,
     PrototypeDisplay,
+    PrototypesTriedDisplay,
     SpendDisplay,
     TradeoffDisplay,
     UtilityDisplay,
@@ -17,6 +18,7 @@ __all__ = [
     "LossDisplay",
     "MovesDisplay",
     "PrototypeDisplay",
+    "PrototypesTriedDisplay",
     "ReleaseDisplay",
     "SpendDisplay",
     "TradeoffDisplay",
