@@ -95,7 +95,8 @@ def test_a_first_release_compares_three_ways_and_writes_the_recommended_one(run,
     released = pd.read_csv(folder / "released.csv")
     assert "sex" not in released
     assert len(released) == len(table)
-    assert 0.1 < (released["bmi"] != table["bmi"]).mean() < 0.9
+    assert (released["bmi"] != table["bmi"]).mean() > 0.1
+    assert set(released["bmi"]) <= set(table["bmi"])  # of swaps and of typical rows
     certificate = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
     assert certificate["holds"] is True
     saved = joblib.load(folder / "estimator.joblib")
