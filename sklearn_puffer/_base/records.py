@@ -282,7 +282,6 @@ Number = int | str
 """A number as it is written: floats in hexadecimal, so that they are read back exactly."""
 
 _LARGEST_WHOLE = 2**53
-_PLAIN_KINDS = tuple(_SCALARS)
 
 
 def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,7 +296,7 @@ def jsonable(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "infinity"
     if isinstance(value, tuple):
         return [jsonable(item) for item in value]
-    return value if isinstance(value, _PLAIN_KINDS) else str(value)
+    return value if isinstance(value, tuple(_SCALARS)) else str(value)
 
 
 def stated(record: dict[str, Any]) -> dict[str, Any]:

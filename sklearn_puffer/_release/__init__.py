@@ -101,7 +101,7 @@ from sklearn_puffer._release.rows import (
     check_size,
     distinct_rows,
     next_table,
-    order_of,
+    order_of_table,
     order_told,
     refuse_lazy,
     rows_of,

@@ -416,6 +416,15 @@ def _codes(secret: Secret, parts: Sequence[slice]) -> Array:
     return np.concatenate(codes)
 
 
+def order_of_table(table: Table, names: Sequence[Name]) -> RowOrder:
+    """Return what the order of the rows of a table, and their index, tell about these secrets.
+
+    A missing secret is one of its own.
+    """
+    rows = rows_of(table, None)
+    return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
+
+
 def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
     """Return what the order of the rows of a file tells about their secrets.
 
@@ -436,8 +445,7 @@ def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
             kept, step = kept[::2], 2 * step
     if not kept:
         return RowOrder()
-    rows = rows_of(frame_table(arrow("a file").concat_tables(kept)), None)
-    return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
+    return order_of_table(frame_table(arrow("a file").concat_tables(kept)), names)
 
 
 def _blocks(tables: Iterable[Any]) -> Iterator[Any]:

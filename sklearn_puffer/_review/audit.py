@@ -202,9 +202,18 @@ def audit(
     2  average of 5 releases      NaN
     """
     asked = _Asked.of(
-        estimator, table, attackers, task, sensitive_features, level, repeats, peers, groups,
-        max_rows, random_state,
-    )  # fmt: skip
+        estimator,
+        table,
+        attackers,
+        task,
+        sensitive_features,
+        level,
+        repeats,
+        peers,
+        groups,
+        max_rows,
+        random_state,
+    )
     stages = reported("stages of an audit", _STAGES)
     with listening(check_verbose(verbose), "audit"), stages as done:
         audited = _Audited.of(asked)
@@ -262,9 +271,19 @@ class _Asked:
 
     @classmethod
     def of(
-        cls, estimator: Any, table: Any, attackers: Any, task: Any, secrets: Any, level: Any,
-        repeats: Any, peers: Any, groups: Any, max_rows: Any, seed: Any,
-    ) -> _Asked:  # fmt: skip
+        cls,
+        estimator: Any,
+        table: Any,
+        attackers: Any,
+        task: Any,
+        secrets: Any,
+        level: Any,
+        repeats: Any,
+        peers: Any,
+        groups: Any,
+        max_rows: Any,
+        seed: Any,
+    ) -> _Asked:
         """Return it, or say what cannot be audited."""
         _check_fitted(estimator)
         chosen = attackers_of(attackers)

@@ -24,7 +24,7 @@ from sklearn_puffer._release import (
     TableRelease,
     check_one_secret,
     group_codes,
-    order_of,
+    order_of_table,
 )
 from sklearn_puffer._review.readers import (
     Groups,
@@ -48,7 +48,6 @@ from sklearn_puffer._tables import (
     in_intervals_of,
     is_frame,
     is_lazy,
-    label_ranks,
     present,
     public_columns,
     read_secret,
@@ -349,12 +348,6 @@ class Named:
 _STAYS = "stays with people"
 
 
-def _order_of(marked: Any, hidden: Sequence[Name]) -> RowOrder:
-    """Return what the order of rows tells of their secrets, missing ones among them."""
-    codes = {name: secrets_of(marked, name).codes + 1 for name in hidden}
-    return order_of(codes, label_ranks(frame_table(marked), np.arange(len(marked))))
-
-
 def _twice(role: str, name: Name, other: str) -> str:
     if role == "public" and other == "task":
         role, other = other, "released"
@@ -426,7 +419,7 @@ class Given:
         kept = rows_without(marked, rare)
         codes = None if groups is None else _groups_in(frame, groups)[kept]
         given = _as_given(frame, sensitive, units)
-        order = _order_of(marked, hidden)
+        order = order_of_table(frame_table(marked), hidden)
         frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
         return cls(frame, marked, codes, hidden, units, given, labelled, rare, order)
 
