@@ -29,8 +29,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
 from sklearn_puffer._release import person_ledger
-from sklearn_puffer._release.keyed_rows import Noted
-from sklearn_puffer._release.person_ledger import matched
+from sklearn_puffer._release.keyed_rows import PERSON, Noted, PersonRecords
 
 KEY = b"blake2b:" + bytes(range(32))
 N = 12
@@ -231,8 +230,11 @@ def follow_an_oracle(tmp_path_factory, noiser, table, changes, plan):
 )
 def test_marks_that_share_a_half_are_told_apart(known, asked):
     rows, wanted = sorted(known), list(asked)
-    marks = np.array(rows, dtype=np.uint64).reshape(-1, 2)
-    places = matched(np.array(wanted, dtype=np.uint64), marks)
+    persons = np.zeros(len(rows), dtype=PERSON)
+    persons["pseudonym"] = np.array(rows, dtype=np.uint64).reshape(-1, 2)
+    places = PersonRecords(persons, np.zeros(0, np.uint64)).places(
+        np.array(wanted, dtype=np.uint64)
+    )
     assert [rows[k] if k >= 0 else None for k in places] == [
         each if each in known else None for each in wanted
     ]

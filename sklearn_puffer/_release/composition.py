@@ -357,49 +357,6 @@ class Refused(Rule):
         return {"rule": "refused", "reason": self.reason, "scales": scales}
 
 
-@dataclass(frozen=True)
-class Draws(Rule):
-    """Draws of whole rows: so many, and no more.
-
-    Parameters
-    ----------
-    most : int
-        How many draws the guarantee is for.
-    reason : str
-        Why not more, as a sentence.
-
-    Notes
-    -----
-    *Formal guarantees.* Those of the certificate, which is about ``most`` draws together. There is
-    one axis, "row", and its scale is 1: there is no noise that could be more or less.
-
-    Examples
-    --------
-    >>> rule = Draws(1, "A second draw may tell everything.")
-    >>> rule.allows({"row": {1.0: 1}}), rule.allows({"row": {1.0: 2}}), rule.scales
-    (True, False, {'row': 1.0})
-    """
-
-    most: int
-    reason: str
-    scales: Mapping[Axis, float] = field(init=False, repr=False, compare=False)
-    budgets: Mapping[Axis, Amount] = field(init=False, repr=False, compare=False)
-    draws: int | None = field(init=False, repr=False, compare=False, default=None)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "most", check_count(self.most, "most"))
-        object.__setattr__(self, "scales", {"row": 1.0})
-        object.__setattr__(self, "budgets", {"row": self.most})
-
-    def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
-        """Return the number of draws; infinite where a scale is not 1."""
-        return _count_of(scales) if set(scales) <= {1.0} else math.inf
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rule as plain values for JSON."""
-        return {"rule": "draws", "most": self.most, "reason": self.reason}
-
-
 def check_scale(scale: Any, axis: Axis, free: bool) -> float:
     """Return a scale as a positive finite float, or as 0 where no noise is needed."""
     if free and not isinstance(scale, bool) and scale == 0.0:
@@ -624,10 +581,8 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
     True
     """
     kind = record.get("rule") if isinstance(record, Mapping) else None
-    check_choice(kind, "rule", ["precisions", "refused", "mixed", "draws"])
+    check_choice(kind, "rule", ["precisions", "refused", "mixed"])
     try:
-        if kind == "draws":
-            return Draws(record["most"], record["reason"])
         if kind == "refused":
             return Refused(record["reason"], dict(record["scales"]))
         if kind == "mixed":
@@ -668,6 +623,4 @@ def scales_from(pairs: Any) -> dict[Axis, float]:
 
 def scales_of(certificate: Any) -> dict[Axis, float]:
     """Return the scales of one release, by axis of its rule."""
-    if isinstance(certificate.rule, Draws):
-        return dict(certificate.rule.scales)
     return {plain(column.name): float(column.theta) for column in certificate.columns}

@@ -39,6 +39,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._release.composition import Axis, Meter, scales_from, scales_of, scales_to
+from sklearn_puffer._release.keyed_rows import PERSON, PersonRecords, Pseudonyms
 from sklearn_puffer._release.ledger import (
     MOST_AT_ONCE,
     Entry,
@@ -167,53 +168,10 @@ def followed(counts: Counts, kind: int) -> Counts:
     return tuple(sorted(further.items()))
 
 
-Pseudonyms = NDArray[np.uint64]
-
 BASE = 0
-"""The history of persons that are not on record yet."""
+"""The history of persons that are not on record yet, as it is of nobody in an array of zeros."""
 
 _MOST = 1024  # persons in a part, on average
-_PERSON = np.dtype(
-    [("pseudonym", "<u8", 2), ("form", "<u8"), ("history", "<u4"), ("releases", "<u4")]
-)
-_DRAW = np.dtype("<u8")
-
-
-@dataclass(frozen=True)
-class PersonRecords:
-    """Persons on record: who they are, in ascending order, and all draws of one after the other."""
-
-    persons: NDArray[np.void]
-    draws: Pseudonyms
-
-    @property
-    def owners(self) -> IntArray:
-        """Whose each draw is, as an index of the persons."""
-        owners: IntArray = np.repeat(np.arange(len(self.persons)), self.persons["releases"])
-        return owners
-
-    def has(self, indices: IntArray, draws: Pseudonyms) -> BoolArray:
-        """Return whether each draw is on record for the person at its index; -1 is nobody."""
-        asks = np.full(len(self.persons) + 1, -1)
-        asks[indices] = np.arange(len(indices))  # the last one is of persons with index -1
-        is_known = np.zeros(len(indices), dtype=bool)
-        asking = asks[self.owners]
-        is_known[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
-        return is_known
-
-    def and_more(self, rows: NDArray[np.void], draws: Pseudonyms) -> PersonRecords:
-        """Return what is known when each of these persons has had one more draw."""
-        indices = matched(rows["pseudonym"], self.persons["pseudonym"])
-        is_old, n = indices >= 0, len(self.persons)
-        persons = np.concatenate([self.persons, rows[~is_old]])
-        for field in ("form", "history"):
-            persons[field][indices[is_old]] = rows[field][is_old]
-        persons["releases"][indices[is_old]] += 1
-        owners = np.where(is_old, indices, n - 1 + np.cumsum(~is_old))
-        order = in_order(persons["pseudonym"])
-        rank = np.argsort(order)  # the inverse
-        by_owner = np.argsort(rank[np.concatenate([self.owners, owners])], kind="stable")
-        return PersonRecords(persons[order], np.concatenate([self.draws, draws])[by_owner])
 
 
 @dataclass(frozen=True)
@@ -230,7 +188,7 @@ class Verdict:
         The person has had all releases.
     known : PersonRecords
         Who is on record in the parts of these persons.
-    places, histories : ndarray of int
+    places, histories : ndarrays of int
         The index of each person among them, -1 of a new one, and the history of each.
     """
 
@@ -239,7 +197,7 @@ class Verdict:
     overspent: BoolArray
     known: PersonRecords
     places: IntArray
-    histories: IntArray
+    histories: NDArray[np.uint32]
 
     @property
     def withheld(self) -> BoolArray:
@@ -283,9 +241,9 @@ class Book:
 
     def left(self, person: Pseudonyms) -> PersonLeft:
         """Return what the person with a pseudonym, of shape (1, 2), may still be released."""
-        persons = self._found(person).persons
-        place = int(matched(person, persons["pseudonym"])[0])
-        return self._left(self.histories[BASE if place < 0 else persons["history"][place]])
+        known = self._found(person)
+        [place] = known.places(person).tolist()
+        return self._left(self.histories[BASE if place < 0 else known.persons["history"][place]])
 
     def tally(self) -> list[tuple[int, PersonLeft]]:
         """Return how many of the persons on record have how much left."""
@@ -305,23 +263,19 @@ class Book:
     def judged(self, batch: Any, kind: int) -> Verdict:
         """Return what becomes of each row of a batch (`Noted`)."""
         known = self._found(batch.persons)
-        indices = matched(batch.persons, known.persons["pseudonym"])
-        where = np.flatnonzero(indices >= 0)
-        persons = known.persons[indices[where]]
-        histories, changed = np.full(len(indices), BASE), np.zeros(len(indices), dtype=bool)
-        histories[where], changed[where] = persons["history"], persons["form"] != batch.forms[where]
-        repeated = known.has(indices, batch.draws)
-        full, once = np.zeros(len(self.histories), dtype=bool), counts_of([(self.kinds[kind], 1)])
-        for history in np.flatnonzero(np.bincount(histories)).tolist():
-            full[history] = not self._meter(self.histories[history]).allows(once)
-        overspent = full[histories] & ~repeated
-        changed &= ~repeated & ~overspent
-        return Verdict(repeated, changed, overspent, known, indices, histories)
+        places = known.places(batch.persons)
+        rows = np.append(known.persons, np.zeros(1, PERSON))[places]  # the last one is nobody
+        once = counts_of([(self.kinds[kind], 1)])
+        is_full = [not self._meter(counts).allows(once) for counts in self.histories]
+        repeated = known.has(places, batch.draws)
+        overspent = np.array(is_full)[rows["history"]] & ~repeated
+        changed = (places >= 0) & (rows["form"] != batch.forms) & ~repeated & ~overspent
+        return Verdict(repeated, changed, overspent, known, places, rows["history"])
 
     def put(self, batch: Any, verdict: Verdict, kind: int) -> None:
         """Put one more release of each of the new rows on record."""
         new, sheet, known = verdict.new, self._sheet, verdict.known
-        rows = np.zeros(int(new.sum()), _PERSON)
+        rows = np.zeros(int(new.sum()), PERSON)
         rows["pseudonym"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
         rows["history"] = self._followed(verdict, kind)
         touched = np.unique(_parts_of(rows["pseudonym"], sheet.n_parts))
@@ -330,19 +284,17 @@ class Book:
             known = self._read(np.arange(sheet.n_parts))
             sheet.divide(n_parts)
             touched = np.arange(n_parts)
-        self.lay(known.and_more(rows, batch.draws[new]), touched)
+        self._lay(known.and_more(rows, batch.draws[new]), touched)
 
-    def _followed(self, verdict: Verdict, kind: int) -> IntArray:
+    def _followed(self, verdict: Verdict, kind: int) -> NDArray[np.uint32]:
         """Return the histories that rows come to by one more release, and count them there."""
-        n, before = len(self.histories), verdict.histories[verdict.new]
-        from_where = np.bincount(before, minlength=n).tolist()
-        known = np.bincount(before[verdict.places[verdict.new] >= 0], minlength=n).tolist()
-        next_of = np.zeros(n, dtype=np.int64)
-        for history in np.flatnonzero(from_where).tolist():
-            number = next_of[history] = self.history(followed(self.histories[history], kind))
-            self._sizes[number] += from_where[history]
-            self._sizes[history] -= known[history]
-        after: IntArray = next_of[before]
+        before, is_old = verdict.histories[verdict.new], verdict.places[verdict.new] >= 0
+        after = np.empty_like(before)
+        for history in np.unique(before).tolist():
+            theirs = before == history
+            after[theirs] = number = self.history(followed(self.histories[history], kind))
+            self._sizes[number] += int(theirs.sum())
+            self._sizes[history] -= int((theirs & is_old).sum())
         return after
 
     def _found(self, persons: Pseudonyms) -> PersonRecords:
@@ -350,22 +302,17 @@ class Book:
         return self._read(np.unique(_parts_of(persons, self._sheet.n_parts)))
 
     def _read(self, parts: IntArray) -> PersonRecords:
-        pairs = [
-            self._sheet.part(part) for part in counted(parts.tolist(), "parts of the ledger read")
-        ]
+        parts_read = counted(parts.tolist(), "parts of the ledger read")
         try:
-            persons = np.frombuffer(b"".join(data for data, _ in pairs), dtype=_PERSON)
-            draws = np.frombuffer(b"".join(more for _, more in pairs), dtype=_DRAW)
-            if persons["releases"].sum() != len(draws):
-                raise ValueError("a release without a person")
-            self.histories[int(persons["history"].max(initial=0))]
+            known = PersonRecords.of([self._sheet.part(part) for part in parts_read])
+            self.histories[int(known.persons["history"].max(initial=BASE))]
         except NONSENSE as fault:
             raise DamagedError("its persons cannot be read") from fault
-        return PersonRecords(persons, draws)
+        return known
 
-    def lay(self, known: PersonRecords, parts: IntArray) -> None:
+    def _lay(self, known: PersonRecords, parts: IntArray) -> None:
         """Write some parts, of which all persons are known."""
-        ends = np.concatenate([[0], np.cumsum(known.persons["releases"], dtype=np.int64)])
+        ends = known.ends
         where = _parts_of(known.persons["pseudonym"], self._sheet.n_parts)
         bounds = (np.searchsorted(where, parts, side).tolist() for side in ("left", "right"))
         with task("persons put on record", len(known.persons)) as done:  # Ctrl-C is heard between
@@ -394,21 +341,6 @@ class Book:
             raise DamagedError("its calls cannot be read") from fault
 
 
-def start(
-    sheet: Sheet,
-    about: About,
-    kinds: Sequence[Mapping[Axis, float]],
-    histories: Sequence[tuple[Counts, int]],
-    known: PersonRecords | None = None,
-) -> None:
-    """Begin a ledger in which these persons are known, and everybody has had some releases."""
-    known = known or PersonRecords(np.zeros(0, _PERSON), np.zeros(0, _DRAW))
-    sheet.divide(_enough(1, len(known.persons)))
-    sheet.record = _record(about, kinds, histories)
-    Book(sheet).lay(known, np.arange(sheet.n_parts))
-    sheet.write(sheet.record)
-
-
 def _record(
     about: About, kinds: Sequence[Mapping[Axis, float]], histories: Sequence[tuple[Counts, int]]
 ) -> dict[str, Any]:
@@ -430,32 +362,6 @@ def _enough(n_parts: int, n_persons: int) -> int:
     while 4 * n_persons > _MOST * n_parts:
         n_parts *= 2
     return n_parts
-
-
-def matched(persons: Pseudonyms, known: Pseudonyms) -> IntArray:
-    """Return the index of each person among known ones, which ascend; -1 of a new one.
-
-    >>> known = np.array([[1, 2], [1, 3], [4, 0]], dtype=np.uint64)
-    >>> matched(np.array([[4, 0], [1, 3], [1, 4]], dtype=np.uint64), known).tolist()
-    [2, 1, -1]
-    """
-    indices = np.full(len(persons), -1, dtype=np.int64)
-    left = np.arange(len(persons))
-    at = np.searchsorted(known[:, 0], persons[:, 0])
-    while left.size:  # once, but for pseudonyms that share a half
-        inside = at[left] < len(known)
-        left = left[inside]
-        left = left[known[at[left], 0] == persons[left, 0]]
-        hit = known[at[left], 1] == persons[left, 1]
-        indices[left[hit]] = at[left[hit]]
-        left = left[~hit]
-        at[left] += 1
-    return indices
-
-
-def in_order(persons: Pseudonyms) -> NDArray[np.intp]:
-    """Return the order of pseudonyms as it is on record."""
-    return np.lexsort((persons[:, 1], persons[:, 0]))
 
 
 def _counts(pairs: Any, n_kinds: int) -> Counts:
@@ -986,7 +892,7 @@ def _check_kind(about: About, kind: str, what: str) -> None:
 
 
 def _fill(about: About, base: Sequence[Entry], sheet: Sheet) -> None:
-    """Write the first state: what it is about, and what everybody has had."""
+    """Write the first state: what it is about, what everybody has had, and no persons."""
     kinds: list[Mapping[Axis, float]] = []
     counts: dict[int, int] = {}
     for entry in base:
@@ -994,7 +900,9 @@ def _fill(about: About, base: Sequence[Entry], sheet: Sheet) -> None:
             kinds.append(entry.scales)
         kind = kinds.index(entry.scales)
         counts[kind] = counts.get(kind, 0) + entry.releases
-    start(sheet, about, kinds, [(tuple(sorted(counts.items())), 0)])
+    sheet.divide(1)
+    sheet.put(0, b"", b"")
+    sheet.write(_record(about, kinds, [(tuple(sorted(counts.items())), 0)]))
 
 
 def _overspent(verdict: Verdict, about: About, together: bool) -> str:
