@@ -25,7 +25,7 @@ from sklearn_puffer._losses.swap_odds import (
 )
 from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer._swap import exchange as exchange_module
-from sklearn_puffer._swap.exchange import cut, drawn_flows, exchanged, response
+from sklearn_puffer._swap.exchange import Points, cut, drawn_flows, exchanged, response
 from sklearn_puffer._swap.program import (
     ROW,
     Budget,
@@ -490,11 +490,11 @@ def test_places_that_are_not_dealt_uniformly_would_be_told(monkeypatch, dealt):
 
 def secrets_of_holders_in_pieces(height, groups, tables):
     """Return P(holder of row k has secret s) over all orders of the rows and all draws."""
-    axes = [(height, None)]
+    points = Points(height[:, None], [], [])
     held = np.full((len(height), len(groups)), Fraction(0))
     orders = list(itertools.product(*(itertools.permutations(group) for group in groups)))
     for order in orders:
-        for piece, flows in zip(cut([np.array(o) for o in order], axes, 2), tables, strict=True):
+        for piece, flows in zip(cut([np.array(o) for o in order], points, 2), tables, strict=True):
             people, sizes = np.concatenate(piece), [len(group) for group in piece]
             chances = shares_of(sizes, flows, np.zeros(len(sizes), dtype=int), None)[0]
             # of the rows of a piece by their places in it
@@ -572,8 +572,8 @@ def test_a_cut_has_the_sizes_that_are_solved_for_and_sees_nothing_but_values(see
     rng = np.random.default_rng(seed)
     people = rng.integers(2**levels, 30, 2)
     groups = np.split(rng.permutation(people.sum()), [people[0]])
-    axes = [(rng.normal(size=people.sum()), None), (rng.integers(0, 3, people.sum()), 0.5)]
-    pieces = cut(groups, axes, 2**levels)
+    numbers, code = rng.normal(size=people.sum()), rng.integers(0, 3, people.sum())
+    pieces = cut(groups, Points(numbers[:, None], [code], [0.5]), 2**levels)
     sizes = [[len(group) for group in piece] for piece in pieces]
     assert sizes == [sizes_of_piece(people, 2**levels, q).tolist() for q in range(2**levels)]
     for secret, group in enumerate(groups):

@@ -49,7 +49,8 @@ from sklearn_puffer._tables import LazyTable, Name, Values, present, row_hashes,
 PART = 500
 """Leavers and places that are matched at once; more are cut into random parts."""
 
-_SEEN = 1_000  # rows of each secret by which an axis is chosen
+_STEPS = 4  # towards the axis along which rows are cut
+_DIGITS = 9  # of rows' places along it
 _MANY = 8  # secrets, of which not all rectangles are taken
 _BITS = 62  # of the chance of each number of exchanged rows
 
@@ -155,54 +156,58 @@ def _matched(who: Array, what: Array, costs: Costs | None) -> Array:
     return matched
 
 
-def cut(
-    groups: Sequence[Array], axes: Sequence[tuple[Array, float | None]], n_pieces: int
-) -> list[list[Array]]:
+def cut(groups: Sequence[Array], points: Points, n_pieces: int) -> list[list[Array]]:
     """Cut the rows of each secret at their own medians, along axes that all of them share.
 
-    Each cut halves all pieces, along the axis on which it brings random rows of one secret nearest
-    to each other. Equal values are cut in the order of the rows, which has to be random. Piece
-    q has the sizes of `sizes_of_piece`.
+    Each cut halves all pieces, along the axis on which rows of one secret lie farthest apart. Equal
+    rows are cut in the order that they come in, which has to be random. Piece q has the sizes of
+    `sizes_of_piece`.
 
     Parameters
     ----------
     groups : sequence of ndarray of int
         The rows of each secret, in random order.
-    axes : sequence of (ndarray of shape (n_rows,), float or None)
-        The coordinates of all rows; where there is a unit, only whether they are equal counts.
+    points : Points
     n_pieces : int
         A power of two.
 
     Examples
     --------
-    >>> height = np.array([1.0, 5.0, 4.0, 2.0, 9.0])
-    >>> [[x.tolist() for x in piece] for piece in cut([np.arange(5)], [(height, None)], 2)]
+    >>> height = Points(np.array([[1.0], [5.0], [4.0], [2.0], [9.0]]), [], [])
+    >>> [[x.tolist() for x in piece] for piece in cut([np.arange(5)], height, 2)]
     [[[0, 2, 3]], [[1, 4]]]
     """
     if n_pieces == 1:
         return [list(groups)]
-    some = [group[:_SEEN] for group in groups]
-    values = max(axes, key=lambda axis: _gain(some, *axis))[0]
-    halves = zip(*(_halves(group, values) for group in groups), strict=True)
-    lower, upper = (cut(half, axes, n_pieces // 2) for half in halves)
+    sizes = [*map(len, groups)]
+    along = _longest_axis(points.taken(np.concatenate(groups)), np.repeat(range(len(sizes)), sizes))
+    values = np.split(along, np.cumsum(sizes)[:-1])
+    halves = zip(*map(_halves, groups, values), strict=True)
+    lower, upper = (cut(half, points, n_pieces // 2) for half in halves)
     return [piece for both in zip(lower, upper, strict=True) for piece in both]
 
 
-def _halves(group: Array, values: Array) -> list[Array]:
+def _halves(group: Array, values: FloatArray) -> list[Array]:
     """Return the rows of lower and of higher values, both in the order that they came in."""
-    order = np.argsort(values[group], kind="stable")
+    order = np.argsort(values, kind="stable")
     return [group[np.sort(half)] for half in np.split(order, [-(-len(order) // 2)])]
 
 
-def _gain(groups: Sequence[Array], values: Array, unit: float | None) -> float:
-    """Return by how much a cut along an axis shortens the distances along it, in all."""
+def _longest_axis(points: Points, secrets: IntArray) -> FloatArray:
+    """Return rows' places along the principal axis within secrets, nearly: by power iteration.
 
-    def apart(rows: Array) -> float:
-        here = values[rows]
-        steps = here[1:] - here[:-1]  # of rows in random order
-        return float(np.abs(steps).sum() if unit is None else unit * (steps != 0).sum())
-
-    return sum(apart(group) - sum(map(apart, _halves(group, values))) for group in groups)
+    Numbers and, for each value of another column, whether a row has it, are the coordinates.
+    """
+    codes = [np.unique(each, return_inverse=True)[1] for each in points.codes]
+    numbers = points.numbers.astype(np.float64)
+    along: FloatArray = sum(k * column for k, column in enumerate([*numbers.T, *codes], 1))
+    for _ in range(_STEPS):
+        along = along - (np.bincount(secrets, along) / np.bincount(secrets))[secrets]
+        moved = numbers @ (numbers.T @ along)
+        for of_row, unit in zip(codes, points.units, strict=True):
+            moved += unit**2 * np.bincount(of_row, along)[of_row]
+        along = moved / (np.abs(moved).max() or 1.0)
+    return np.round(along, _DIGITS)  # so that equal rows are equal, whatever is added first
 
 
 # ----------------------------------------------------------------------------------- whole flows
@@ -569,13 +574,6 @@ class Points:
         for codes, unit in zip(self.codes, self.units, strict=True):
             total += unit * (codes[some] != codes[others])
         return float(total.mean()) if len(total) else 0.0
-
-    def axes(self) -> list[tuple[Array, float | None]]:
-        """Return what rows may be cut along; see `cut`."""
-        return [
-            *((axis, None) for axis in self.numbers.T),
-            *zip(self.codes, self.units, strict=True),
-        ]
 
 
 def joined(values: Array, places: Array) -> Array:

@@ -378,7 +378,7 @@ class RowExchange(Mechanism):
         if parts == 1:
             return [[rows.some(group, PART) for group in groups]]
         whole = [rows.some(group, len(group)) for group in groups]
-        return cut(whole, rows.points.axes(), parts)[:: parts // _PIECES | 1]  # of all halves
+        return cut(whole, rows.points, parts)[:: parts // _PIECES | 1]  # of all halves
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table in the caller's own type; its secrets are columns of it, or beside it."""
@@ -411,7 +411,7 @@ class RowExchange(Mechanism):
         """Return whose row each person receives; the people of a shard are in random order."""
         received = np.arange(len(rows.codes))
         for each in counted([each for each in solved if each.moves], "strata exchanged"):
-            parts = cut(each.groups, rows.points.axes(), len(each.flows))
+            parts = cut(each.groups, rows.points, len(each.flows))
             told = [(flow.sizes, flow.flows, flow.others) for flow in each.flows]
             draws = lots.of(np.concatenate(each.groups), each.stratum.people, told)
             for flow, part in zip(each.flows, parts, strict=True):
