@@ -94,6 +94,7 @@ from sklearn_puffer._release.parameters import (
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
 from sklearn_puffer._release.read_release import PufferfishRelease
 from sklearn_puffer._release.rows import (
+    UNCOVERED,
     CountedTable,
     FitRows,
     LazyRows,

@@ -33,6 +33,7 @@ from sklearn_puffer._base import (
     write_new,
 )
 from sklearn_puffer._release import (
+    UNCOVERED,
     Certificate,
     Ledger,
     PersonLedger,
@@ -508,12 +509,14 @@ def _internal(
     found = [] if audit is None else [audit._page().headline]  # above what is only guaranteed
     terms, promise = noiser._fitted.mechanism.terms(noiser), certificate.promise()
     simple = certificate.holds and not _has_distances(noiser)
+    order = _of_order(certificate, plan)
     return Report(
         kind="internal",
         holds=certificate.holds,
         verdict=_verdict(noiser, certificate, audit),
         lines=(
             *found,
+            *order,
             promise,
             *([terms.whole] if certificate.holds else []),
             *([certificate.notion.example()] if simple else []),
@@ -550,6 +553,15 @@ def _internal(
     )
 
 
+def _of_order(certificate: Certificate, plan: Plan | None = None) -> list[str]:
+    """Return what the order of the fitted rows tells, or of those that were planned on."""
+    own, others = (
+        [said for said in told if UNCOVERED in said]
+        for told in (certificate.assumptions, () if plan is None else plan.notes)
+    )
+    return own or [f"In the table of the plan: {said}" for said in others]
+
+
 def _verdict(noiser: TableRelease, certificate: Certificate, audit: Audit | None) -> str:
     test = noiser.random_state is not None or seeded(certificate)
     told = certificate._verdict()
@@ -559,6 +571,7 @@ def _verdict(noiser: TableRelease, certificate: Certificate, audit: Audit | None
     return (
         f"{f'{_TESTS_ONLY}; ' if test else ''}"
         f"{'AN AUDIT FOUND MORE THAN WAS GUARANTEED; ' if found else ''}the certificate {told}"
+        f"{'; BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET' if _of_order(certificate) else ''}"
     )
 
 
@@ -572,7 +585,7 @@ def _conditions(noiser: TableRelease, certificate: Certificate) -> list[Section]
         return [Section("Conditions", sentences=[sentence])]
     terms = noiser._fitted.mechanism.terms(noiser)
     taken = Section("Conditions", sentences=_granted(noiser, terms))
-    left = left_open(noiser)
+    left = [said for said in left_open(noiser) if UNCOVERED not in said]  # which stands above
     open_ones = [Section("What these settings leave open", sentences=left)] if left else []
     return [taken, *open_ones, _decide(noiser, terms)]
 
