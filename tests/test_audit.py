@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -34,7 +35,7 @@ from sklearn_puffer._review.exact_tests import (
     shares,
     upper,
 )
-from sklearn_puffer._review.findings import reidentified, task_figures
+from sklearn_puffer._review.findings import Audit, reidentified, task_figures
 from sklearn_puffer._review.measured import Task
 from sklearn_puffer._review.readers import averaged, with_copies
 
@@ -289,6 +290,58 @@ def test_rows_that_tell_nothing_are_said_to_leave_nothing_to_find():
     assert not found.findings
     assert "COULD NOT HAVE FOUND IT" in str(found)
     assert "too weak" in str(found)
+
+
+def made(*attacks, caught=True):
+    """Return an audit of these attacks, each given by what differs from one that reached little."""
+    usual = {"log_odds": 0.5, "low": 0.1, "high": 0.9, "allowed": 1.0, "findable": 2.0}
+    usual |= {"p": 1.0, "p_all": 1.0, "share": 0.5, "auc": 0.6, "auc_allowed": 0.73}
+    one = Attack(*"vasij", *[0.0] * 12, p=1.0, findable=0.0)
+    control = replace(one, p_all=0.01 if caught else 1.0)
+    attacks = [replace(one, **usual | each) for each in attacks]
+    return Audit(tuple(attacks), (control,), 0.05, "", 9, 9, 3, 3, 3)
+
+
+def test_the_first_line_says_which_leak_would_have_been_found_and_it_is_the_power_everywhere():
+    found = made({"findable": 3.0}, {"findable": 2.0}, {"view": "w", "findable": math.inf})
+    first, *lines = str(found).partition("Attacks on")[0].splitlines()
+    told = "a leak of 7.39 times or more would have been found"
+    assert first.endswith(f"{told}, and less may be there.")
+    assert [line.startswith(f"Power: {told}") for line in lines if "would have" in line] == [True]
+    assert found.readers["findable"].tolist() == [2.0, math.inf]
+    assert sum("7.39 times" in line for line in lines) == 2  # the power, and the line of its reader
+
+
+def test_an_audit_that_could_not_find_any_leak_says_so_in_its_first_line():
+    blind = made({"findable": math.inf})
+    weak = made({"findable": 2.0}, caught=False)
+    for found, why in ((blind, "no leak, however large,"), (weak, "not even the rows as they are")):
+        first = str(found).partition("\n")[0]
+        assert first.endswith(f"COULD NOT HAVE FOUND IT: {why} would have been found.")
+        assert why in str(found).partition("Power: ")[2].partition("\n")[0]
+        assert "or more would have been found" not in str(found)
+
+
+def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_chance():
+    for p, count in ((1.0, 3), (0.01, 0)):  # nearest to its limit, its reader, and the attack
+        found = made({"log_odds": 1.4, "low": 0.2, "high": 2.0, "p_all": p, "auc": 0.8})
+        assert (
+            str(found).count("4.06 times, within chance")
+            + str(found).count("4.06 times (1.22 to 7.39 times), within chance")
+            == count
+        )
+        assert ("beyond it is within chance" in found._picture().title) == bool(count)
+    assert "times, within chance" not in str(made({}))
+
+
+def test_a_limit_that_is_larger_than_those_of_others_says_why():
+    insider = {"view": "insider", "low": 1.3, "high": 3.0, "log_odds": 1.4, "allowed": 2.0}
+    found = made(insider, {"low": -3.0})
+    assert "allowed are 7.39 times (and not 2.72 times: set by insiders=" in str(found)
+    found = made({"low": 1.9, "log_odds": 1.95, "allowed": 2.0}, {"low": -3.0})
+    assert "(and not 2.72 times: these secrets are further apart)" in str(found)
+    nearer = made(insider, {"low": 0.9, "log_odds": 0.95})  # .1 below its limit, and the other .7
+    assert "Nearest to its limit: v (a)" in str(nearer)
 
 
 def test_rows_of_fit_are_recognised_and_said_to_hide_differences():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -28,11 +28,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
-from sklearn_puffer._review.readers import (
-    encoder,
-    equal_rows,
-    is_words,
-)
+from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import (
     Name,
     records_frame,
@@ -202,8 +198,9 @@ class Audit(Document):
     def readers(self) -> Any:
         """A row for each reader: what he reached (in nats), what is allowed, power, what he knows.
 
-        Of each the attack with the smallest p-value, or where nothing is guaranteed to him the one
-        whose shift of the odds is proven to be largest; ``allowed`` is NaN then.
+        Of each the attack with the smallest p-value, of several the one that is proven to come
+        nearest to what is allowed; where nothing is guaranteed to him ``allowed`` is NaN.
+        ``findable`` is the smallest shift that any of his attacks would have found.
         """
         names = ["reader", "log_odds", "low", "high", "allowed", "findable", "p_all"]
         names += ["attacker", "secret", "against", "auc", "knows"]
@@ -217,7 +214,10 @@ class Audit(Document):
         of: dict[str, list[Attack]] = {}
         for attack in (*self.attacks, *self.others):
             of.setdefault(attack.view, []).append(attack)
-        best = {view: min(attacks, key=_order) for view, attacks in of.items()}
+        best = {
+            view: replace(min(attacks, key=_order), findable=min(a.findable for a in attacks))
+            for view, attacks in of.items()
+        }
         knows = dict(self.knows)
         return [(view, knows.get(view, ""), attack) for view, attack in best.items()]
 
@@ -283,10 +283,32 @@ class Audit(Document):
         }
 
     def _surest(self) -> Attack | None:
-        """Return the surest finding, else the attack whose shift is proven to be largest."""
-        if self.findings:
-            return self.findings[0].attack
-        return max(self.attacks, key=lambda attack: attack.low, default=None)
+        """Return the surest finding, else the attack that is nearest to its limit."""
+        return min(self.attacks, key=_order, default=None)
+
+    def _limit(self, attack: Attack) -> str:
+        """Return what is allowed, and why where that is more than to others."""
+        least = min(each.allowed for each in self.attacks)
+        if attack.allowed <= least:
+            return times(attack.allowed)
+        why = "these secrets are further apart"
+        if attack.view == INSIDER:
+            why = "set by insiders=, since he knows who has his own row"
+        return f"{times(attack.allowed)} (and not {times(least)}: {why})"
+
+    def _chance(self, attack: Attack) -> str:
+        """Return that an attack is beyond what is allowed by chance, where it is."""
+        beyond = attack.log_odds > attack.allowed and attack.p_all > self.level
+        return ", within chance" * beyond
+
+    def _findable(self) -> str:
+        """Return the power of the audit: the smallest shift that any attack would have found."""
+        if not self.caught:
+            return "not even the rows as they are would have been found"
+        least = min((attack.findable for attack in self.attacks), default=math.inf)
+        if math.isinf(least):
+            return "no leak, however large, would have been found"
+        return f"a leak of {times(least)} or more would have been found"
 
     def _picture(self) -> Bars:
         """Return what the attack that tells best reaches, beside a guess and the rows as they are.
@@ -305,6 +327,7 @@ class Audit(Document):
         if not math.isnan(attack.auc_allowed):
             limit = attack.auc_allowed
             told += f"; the line is what the guarantee allows, {limit:.3f}"
+            told += ", and beyond it is within chance" * (attack.auc > limit and not self.findings)
         return Bars(told, [Bar(name, area, f"{area:.3f}") for name, area in rows], limit)
 
     def _page(self) -> Page:
@@ -316,9 +339,15 @@ class Audit(Document):
         if count:
             subject = "one attack tells" if count == 1 else f"{count} attacks tell"
             return f"Audit{about}: {subject} MORE THAN WAS PROMISED."
-        if not self.caught:
-            return f"Audit{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT."
-        return f"Audit{about}: no attack tells more than was guaranteed, as far as it can see."
+        if self.caught and self._sees():
+            said = "no attack tells more than was guaranteed"
+            return f"Audit{about}: {said}; {self._findable()}, and less may be there."
+        why = f"BUT THESE ATTACKERS COULD NOT HAVE FOUND IT: {self._findable()}"
+        return f"Audit{about}: nothing found, {why}."
+
+    def _sees(self) -> bool:
+        """Return whether some leak, however large, would have been found."""
+        return any(math.isfinite(attack.findable) for attack in self.attacks)
 
     def _lines(self) -> list[str]:
         return [
@@ -332,18 +361,13 @@ class Audit(Document):
         ]
 
     def _most(self) -> list[str]:
-        """Return what the reader reached most surely whom the guarantee covers."""
+        """Return the attack that came nearest to what is allowed, and what that is."""
         if not self.attacks:
             return []
         best = min(self.attacks, key=_order)
-        power = "no shift, however large, would have been found"
-        if math.isfinite(best.findable):
-            power = f"a shift of {times(best.findable)} would have been found"
-        chance = best.log_odds > best.allowed and not self.findings
         return [
-            f"Most surely reached: {best.view} ({best.attacker}) claims {_about(best)} "
-            f"({_ends(best)}{', which chance explains' * chance}); allowed are "
-            f"{times(best.allowed)}; {power}."
+            f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)} "
+            f"({_ends(best)}){self._chance(best)}; allowed are {self._limit(best)}."
         ]
 
     def _released(self) -> list[str]:
@@ -365,15 +389,11 @@ class Audit(Document):
         ]
 
     def _power_lines(self) -> list[str]:
-        least = min((a.findable for a in self.attacks), default=math.inf)
-        power = (
-            "Power: no shift of the odds, however large, would have been found: audit more rows."
-        )
-        if math.isfinite(least):
+        power = f"Power: {self._findable()}: audit more rows."
+        if self.caught and self._sees():
             power = (
-                f"Power: a shift of {times(least)} would have been found with a chance of "
-                f"{POWER:.0%}, of a reader who claims a secret as often as it occurs; smaller ones "
-                "may be there."
+                f"Power: {self._findable()} with a chance of {POWER:.0%}, of the reader who finds "
+                "most easily, if he claims a secret as often as it occurs; less may be there."
             )
         control = (
             "Control: from the rows AS THEY ARE, not released, fresh models tell more than is "
@@ -412,13 +432,13 @@ class Audit(Document):
     def _readers_section(self) -> Section:
         note = (
             "odds shifted: how many times the base odds of two secrets are where the reader claims "
-            f"one, with the {1.0 - self.level:.0%} interval, and what is allowed; found from: the "
-            f"shift that is found with a chance of {POWER:.0%}, of who claims a secret as often as "
-            "it occurs"
+            f"one, with the {1.0 - self.level:.0%} interval, and what is allowed; within chance: "
+            "beyond that, as an honest release may be; found from: the smallest shift that is "
+            f"found with a chance of {POWER:.0%}, if he claims a secret as often as it occurs"
         )
         head = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
         cells = [
-            [reader, knows, _shift(a), _ends(a), *_allowed(a)]
+            [reader, knows, _shift(a) + self._chance(a), _ends(a), *_allowed(a)]
             for reader, knows, a in self._by_reader()
         ]
         return Section("Readers", note, [head, *cells])
@@ -447,7 +467,7 @@ class Audit(Document):
         worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
         head = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed AUC"]
         head += ["odds shifted", "interval", "allowed shift", "found from", "p"]
-        return Section(title, note, [head, *map(_cells, worst)])
+        return Section(title, note, [head, *(_cells(a, self._chance(a)) for a in worst)])
 
 
 def _shift(attack: Attack) -> str:
@@ -463,22 +483,24 @@ def _about(attack: Attack) -> str:
     )
 
 
-def _cells(attack: Attack) -> list[str]:
+def _cells(attack: Attack, chance: str) -> list[str]:
     area = "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}"
     return [
         *(shown(what) for what in (attack.view, attack.attacker, attack.secret, attack.against)),
         f"{attack.n} + {attack.n_against}",
         f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})",
         area,
-        _shift(attack),
+        _shift(attack) + chance,
         _ends(attack),
         *_allowed(attack),
     ]
 
 
 def _order(attack: Attack) -> tuple[float, float]:
-    """Return what is small for what an attack that was found says most."""
-    return (1.0 if math.isnan(attack.p_all) else attack.p_all, -attack.low)
+    """Return what is small for the surest finding, and for what came nearest to its limit."""
+    if math.isnan(attack.p_all):
+        return 1.0, -attack.low
+    return attack.p_all, attack.allowed - attack.low
 
 
 def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) -> list[str]:

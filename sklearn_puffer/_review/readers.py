@@ -418,7 +418,7 @@ def _of_exchanged(
     facts = getattr(release.estimator.certificate_, "facts", None)
     insiders = getattr(facts, "insiders", None)
     among = alone & ~own & (cells >= 0)
-    knows = "his own row, which he finds with somebody else, and the shares of secrets"
+    knows = "his own row, found with somebody else, and the shares of secrets: insiders= limits him"
     budget = None if insiders is None else Budget(insiders)
     claims = {"own row": np.log(owners + _LEAST)}
     return [listed, *better, Reader(INSIDER, knows, claims, budget, cells, among, cells)]

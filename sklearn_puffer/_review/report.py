@@ -43,7 +43,6 @@ from sklearn_puffer._release import (
     left_open,
     not_promised,
 )
-from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
@@ -650,15 +649,14 @@ _SCORES = ("AUC on true rows", "R2 on true rows")
 
 def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tuple[str, ...]]:
     """Return the figures, with their picture, and the names of those that ask for attention."""
-    attack = None if audit is None else audit._surest()
     cells = [
         ["figure", "value", "beside it"],
         *_kept(certificate.utility),
         *_distinct(certificate),
-        _attack(attack, certificate),
+        _attack(audit, certificate),
         _task(audit),
     ]
-    calm = audit is not None and attack is not None and audit.caught and not audit.findings
+    calm = audit is not None and audit.attacks and audit.caught and not audit.findings
     picture = _promise_picture(certificate.notion) if certificate.holds else None
     if audit is not None and audit.attacks:
         picture = audit._picture()
@@ -689,16 +687,15 @@ def _distinct(certificate: Any) -> list[list[str]]:
     return [["Different rows", f"{typical.n_prototypes}", beside]]
 
 
-def _attack(attack: Attack | None, certificate: Certificate) -> list[str]:
-    if attack is None:
+def _attack(audit: Audit | None, certificate: Certificate) -> list[str]:
+    attack = None if audit is None else audit._surest()
+    if audit is None or attack is None:
         return [_FIGURE, "none tried", "pass audit= to measure it"]
-    power = ""
-    if math.isfinite(attack.findable):
-        power = f"; {times(attack.findable)} would have been found"
-    allowed = f"{times(attack.allowed)} allowed"
+    allowed = f"{audit._limit(attack)} allowed"
     if not _bounds_odds(certificate):
         allowed = f"allowed: {certificate.notion.budget_name()}"
-    beside = f"{attack.view}: a sure shift of odds; {allowed}{power}"
+    chance = ", beyond it within chance" * (attack.low > attack.allowed and not audit.findings)
+    beside = f"{attack.view}: a sure shift of odds; {allowed}{chance}; {audit._findable()}"
     return [_FIGURE, times(attack.low, at_least=True) if attack.low > 0.0 else "no shift", beside]
 
 
