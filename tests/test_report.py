@@ -32,7 +32,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._base import render, templates
-from sklearn_puffer._review.report import _brief
+from sklearn_puffer._review.report import _brief, _whole
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -650,6 +650,22 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     assert page.count(estimator.certificate_.promise()) == 1
     assert WHOLE[how] in page.partition("At a glance")[0]
     assert "would have been found" in str(sections["At a glance"]["table"]["rows"])
+
+
+def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_insiders(noiser):
+    table = make_table(0, 600)
+    rows, told = OTHERS["typical row"](table), {}
+    for budget in (1e-3, 50.0):
+        certificate = replace(rows.certificate_, epsilon=budget)
+        told[budget] = _whole(certificate)[0]
+    figure = math.exp(rows.certificate_.prototypes.table)
+    assert float(told[50.0][1].removesuffix(" times")) == pytest.approx(figure, abs=0.011)
+    assert "MORE THAN OF ONE ROW" in told[1e-3][2]
+    assert "MORE THAN OF ONE ROW" not in told[50.0][2]
+    first, _, appendix = str(report(rows)).partition("Signature")
+    assert "Whole file" in first
+    assert f"moved odds up to {told[50.0][1]} in simulated releases" in appendix
+    assert "Whole file" not in str(report(noiser))
 
 
 def decisions(release):

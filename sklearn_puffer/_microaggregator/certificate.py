@@ -25,8 +25,8 @@ from sklearn_puffer._base import (
     Section,
     listed,
     plain_record,
-    short_number,
     shown,
+    times,
 )
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.coordinates import Axis, NumberAxis, Sample
@@ -223,8 +223,10 @@ class PrototypeCertificate(Certificate):
             f"{facts.n_prototypes} typical rows, each of at least {facts.smallest} fitted rows; a "
             f"column changes by {facts.grouping + facts.moving:.3g} standard deviations on "
             f"average, {facts.moving:.3g} of it by the channel.",
-            f"Loss as counted {short_number(facts.counted)}{_joint(facts)}; at whole released "
-            f"tables up to {short_number(facts.table)} (simulated, not proven).",
+            f"As counted, odds shift by at most {times(facts.counted)}.{_joint(facts)}",
+            "Whole file: who holds the list of all fitted people and reads the rows of all of "
+            f"them moved odds up to {times(facts.table)} in simulated releases, which proves "
+            "nothing.",
             _further(facts),
             *([] if facts.strata is None else [_about_strata(facts.strata)]),
         ]
@@ -268,9 +270,13 @@ def _about_strata(strata: StrataFacts) -> str:
 
 
 def _joint(facts: PrototypeFacts) -> str:
+    """Return what is left of the guarantee where prototypes do not occur as in fit."""
     if facts.joint is None:
         return ""
-    return f"; with prototypes' shares drawn as well {short_number(facts.joint)}"
+    return (
+        " If typical rows occur more or less often among new people than in fit, as chance has "
+        f"it, they may shift {times(facts.joint)}."
+    )
 
 
 def _further(facts: PrototypeFacts) -> str:
@@ -289,7 +295,8 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     return [
         "Not covered: readers who know the rows of all other fitted people and the channel or the "
         "counts (keep counts_, channel_ and saved files where the table is).",
-        "Not covered: the list of the rows of one call.",
+        "Not covered: readers who hold the list of the people in a released file and read all its "
+        "rows together; who holds the list of fitted people is covered for one released row.",
         f"Not covered: {labels}.",
         *(
             []
@@ -318,8 +325,10 @@ TERMS = Terms(
         "Each row is released once, or alike each time by row_id= and a key.",
     ),
     left_out=(
-        "Readers who know the rows of all other fitted people and the channel or the counts, and "
-        "readers who know the list of the rows of one call, are not covered.",
+        "Readers who know the rows of all other fitted people and the channel or the counts are "
+        "not covered. Nor are readers who hold the list of the people in a released file and read "
+        "all its rows together; who holds the list of fitted people is covered for one released "
+        "row.",
         "Further facts of a person, and labels that are joined later, are not covered unless "
         "known= or joined= names them.",
         "A second independent release of a row tells far more.",

@@ -653,6 +653,7 @@ def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tu
         ["figure", "value", "beside it"],
         *_kept(certificate.utility),
         *_distinct(certificate),
+        *_whole(certificate),
         _attack(audit, certificate),
         _task(audit),
     ]
@@ -685,6 +686,17 @@ def _distinct(certificate: Any) -> list[list[str]]:
     if typical.strata is not None:
         beside += "; beside known columns"
     return [["Different rows", f"{typical.n_prototypes}", beside]]
+
+
+def _whole(certificate: Any) -> list[list[str]]:
+    """Return what the whole file of fitted people told who holds their list, if simulated."""
+    typical = getattr(certificate, "prototypes", None)
+    if typical is None:
+        return []
+    beside = "simulated, not proven: shift of odds for who holds the list of the fitted people"
+    if typical.table > certificate.epsilon:
+        beside += "; MORE THAN OF ONE ROW: keep it from such readers"
+    return [["Whole file", times(typical.table), beside]]
 
 
 def _attack(audit: Audit | None, certificate: Certificate) -> list[str]:
