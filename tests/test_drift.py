@@ -18,7 +18,7 @@ import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._release import drift
-from sklearn_puffer._release.drift import Watch, margin_of, picked_rows, too_many
+from sklearn_puffer._release.drift import Margin, Watch, picked_rows, too_many
 from sklearn_puffer._tables import Column, Values, column_reader, engine, learn_column, rule_of
 from sklearn_puffer.priors import GaussianMixture
 
@@ -99,7 +99,7 @@ def column_of(values, **how):
 def verdict(column, fitted, new):
     """Return whether new values of a column drift from those that it was learnt of."""
     atoms, counts = column.raw or np.unique(fitted.data, return_counts=True)
-    return drift_of(margin_of(column, atoms, counts, len(fitted)), column, new, "nearest").drifted
+    return drift_of(Margin.of(column, atoms, counts, len(fitted)), column, new, "nearest").drifted
 
 
 def drift_of(margin, column, new, unknown, block=1 << 15, **how):
@@ -121,7 +121,7 @@ def test_a_binned_column_keeps_the_share_of_rows_in_each_bin(digits, n_bins):
     held = np.bincount(np.searchsorted(column.edges, values), minlength=n_bins)
     shares = np.diff(1000 * np.append(0, np.cumsum(held)) // 5000)
     for atoms, counts in (column.raw, np.unique(values, return_counts=True)):
-        margin = margin_of(column, atoms, counts, 5100)
+        margin = Margin.of(column, atoms, counts, 5100)
         assert margin.parts.tolist() == shares.tolist()
         assert (margin.present, margin.total) == (5000, 5100)
 
@@ -260,7 +260,7 @@ def test_many_rows_are_compared_as_a_table_of_those_that_are_counted(
     if kind == "category":
         new = replace(new, levels=("a", "new", "b"))
     atoms, counts = column.raw or np.unique(fitted.data.astype(float), return_counts=True)
-    margin = margin_of(column, atoms, counts, len(fitted))
+    margin = Margin.of(column, atoms, counts, len(fitted))
     unknown = rule_of({"x": "other"}, "x", kind) if kind == "category" else "nearest"
     found = drift_of(margin, column, new, unknown, block)
     some = replace(new, data=new.data[picked_rows(n)])
@@ -277,7 +277,7 @@ def test_missing_values_are_counted_in_all_rows(few_are_counted):
     new = replace(values_of("float", 1000, 0), missing=gone)
     column = column_of(fitted)
     atoms, counts = np.unique(fitted.data, return_counts=True)
-    margin = margin_of(column, atoms, counts, 500)
+    margin = Margin.of(column, atoms, counts, 500)
     found = drift_of(margin, column, new, "error", 64, missing="propagate")
     [own] = found.columns
     assert own.missing == gone.mean()

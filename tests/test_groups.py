@@ -30,10 +30,7 @@ from sklearn_puffer._release.artifact import signed_text
 from sklearn_puffer._release.mechanism import FittedMechanism, certificate_from_dict
 from sklearn_puffer._release.parameters import (
     RowGroups,
-    check_groups,
     check_one_secret,
-    check_sizes,
-    fitted_groups,
     group_codes,
 )
 from sklearn_puffer._strategies import dependent_rows
@@ -79,18 +76,17 @@ def test_a_missing_id_is_refused_with_the_number_of_its_rows(ids):
 
 def test_a_group_larger_than_guaranteed_is_refused_and_one_as_large_is_not():
     codes, three = np.array([0, 1, 0, 0, 1]), RowGroups("home", 3, "independent")
-    assert check_sizes(codes, three) == 3
+    assert three.check_sizes(codes) == 3
     with pytest.raises(ValueError, match=r"1 group\(s\) of more than max_group=2 .* largest of 3"):
-        check_sizes(codes, RowGroups("home", 2, "independent"))
+        RowGroups("home", 2, "independent").check_sizes(codes)
     with pytest.raises(ValueError, match="max_group=2"):
-        check_groups(RowGroups("home", 2, "any"), frame_table(pd.DataFrame({"home": list("aaab")})))
+        RowGroups("home", 2, "any").check(frame_table(pd.DataFrame({"home": list("aaab")})))
 
 
 def test_a_size_that_is_public_is_counted():
     table = frame_table(TABLE)
-    found, codes = fitted_groups(RowGroups(0, None, "any"), table, "home", {})
+    found = RowGroups(0, None, "any").fitted(table, "home", {})
     assert found == RowGroups("home", 2, "any")
-    assert codes.tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
 
 
 def test_a_group_of_two_secrets_is_refused():

@@ -33,10 +33,8 @@ from sklearn_puffer._release import (
     check_size,
     distinct_rows,
     order_told,
-    refuse_bins,
     refuse_twice,
     rows_of,
-    secret_of,
 )
 from sklearn_puffer._tables import (
     CHANGED,
@@ -398,7 +396,7 @@ def sensitive_sets(given: FitRows) -> list[list[Name]]:
 
 def _secret(given: FitRows, rows: CountedTable, columns: Sequence[Name]) -> Secret:
     """Return a sensitive column, or the combination of several."""
-    secrets = [secret_of(given, rows, name, "category") for name in columns]
+    secrets = [given.secret(rows, name, "category") for name in columns]
     return combined([(secret, rows.n_rows) for secret in secrets])
 
 
@@ -488,7 +486,7 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
 
 
 def _refuse_rest(settings: Settings, given: FitRows) -> None:
-    refuse_bins(given)
+    given.refuse_bins()
     if given.y is not None and settings.label_weight > 0.0:
         raise TypeError(
             "y is aligned by position, and the rows of a lazy table have no order; leave it out, "

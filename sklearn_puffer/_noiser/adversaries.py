@@ -45,7 +45,6 @@ from sklearn_puffer._release import (
     LazyRows,
     Margin,
     ModelFacts,
-    margin_of,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
@@ -382,7 +381,7 @@ def table_priors(read: TableRead) -> TablePriors:
             counted, settings.knowledge.fit, spreads, columns
         )
     mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
-    margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
+    margins = [Margin.of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
     adversaries = list(distributions_of.values())
     return TablePriors(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
 

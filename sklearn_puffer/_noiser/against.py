@@ -47,12 +47,10 @@ from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
 from sklearn_puffer._release import (
-    Drift,
     Margin,
     RowGroups,
     RowsTogether,
     SetLoss,
-    compared_rows,
 )
 from sklearn_puffer._sets import (
     computable,
@@ -250,10 +248,6 @@ class FittedNoise:
         nothing, known = np.zeros(1), np.ones(1, dtype=bool)
         columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
         object.__setattr__(self, "columns", columns)
-
-    def check(self, X: Any) -> Drift:
-        """Return whether rows still look like those of `fit`: see `Certificate`."""
-        return compared_rows(self, X)
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still guaranteed against another prior.

@@ -26,7 +26,6 @@ from sklearn_puffer._release import (
     Certificate,
     Draw,
     FittedMechanism,
-    Keying,
     Margin,
     Mechanism,
     Output,
@@ -34,7 +33,6 @@ from sklearn_puffer._release import (
     RowsTogether,
     TableRules,
     Terms,
-    keyed_context,
     read_column,
     written_column,
 )
@@ -78,13 +76,13 @@ class NoiseOfColumns(Mechanism):
         pairs = zip(self.columns, self.least, strict=True)
         return fingerprint([as_certified(release, *least) for release, least in pairs], *about)
 
-    def context(self, fingerprint: str, keying: Keying) -> str:
-        """Return the digest of the noise that is really drawn.
+    def really_drawn(self) -> Any:
+        """Return the columns with their noise.
 
         The fingerprint alone is also that of `noisier` copies, and the same bits at two scales undo
         the noise.
         """
-        return keyed_context(fingerprint, self.columns, keying)
+        return self.columns
 
     def attributes(self) -> dict[str, Any]:
         """Return the scales."""

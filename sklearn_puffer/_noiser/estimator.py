@@ -14,10 +14,9 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._release import (
     FitRows,
     LearntMechanism,
+    RowGroups,
     TableRelease,
     refuse_lazy,
-    refuse_weights,
-    row_groups,
 )
 
 
@@ -332,7 +331,8 @@ class PufferfishNoiser(TableRelease):
         return Settings.of(self.get_params(deep=False))
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
-        refuse_weights(row_groups(self.get_params(deep=False)), sample_weight)
+        if (groups := RowGroups.of(self.get_params(deep=False))) is not None:
+            groups.refuse_weights(sample_weight)
         return super()._rows_to_fit(X, y, sensitive_features, sample_weight)
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:

@@ -19,17 +19,10 @@ from sklearn_puffer._release import (
     LazyRows,
     RowGroups,
     RowOrder,
-    check_one_column,
     check_size,
-    column_specs,
     distinct_rows,
-    fitted_groups,
-    group_names,
-    known_columns,
     order_told,
-    refuse_bins,
     rows_of,
-    secret_of,
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
@@ -151,22 +144,22 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     """Return the secrets and public columns of a table, with all that is wrong in one error."""
     asked, knowledge, table = settings.columns, settings.knowledge, given.table
     rows, hidden = rows_of(table, given.sample_weight), given.hidden()
-    grouping = group_names(asked.grouped, table, hidden)
+    grouping = asked.grouping(table, hidden)
     public = public_columns(asked.public, table.names, hidden, grouping)
     groups = column_groups(knowledge.dependence, public, table.names)
-    specs = column_specs(asked, public)
+    specs = asked.specs(public)
     settings.check_fitted_rows(max(map(len, groups)))
     continuous = _is_continuous(knowledge)
     faults = Faults()
     if isinstance(rows, LazyRows):
-        refuse_bins(given)
+        given.refuse_bins()
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
         rows = _count_first(
             settings, rows, hidden, [[public[k] for k in group] for group in groups]
         )
     secrets = faults.of(
-        lambda name: secret_of(given, rows, name, asked.missing),
+        lambda name: given.secret(rows, name, asked.missing),
         list(given.secrets) if given.secrets is not None else hidden,
     )
     learnt = faults.of(
@@ -174,7 +167,8 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         counted(range(len(public)), "columns read"),
     )
     faults.refuse()
-    grouped = _groups_of(asked.grouped, rows, grouping, secrets)
+    codes = {secret.name: secret.codes(rows.n_rows) for secret in secrets} if grouping else {}
+    grouped = asked.grouped and asked.grouped.fitted(table, grouping[0], codes)
     pairs, n_adversaries = settings.guarantee.pairs, 1 + len(knowledge.adversaries)
     return TableRead(
         settings=settings,
@@ -189,23 +183,9 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         passed=asked.passed(table.names, {*hidden, *public}, grouping),
         n_columns=len({*table.names, *(given.secrets or ())}),
         grouped=grouped,
-        known=known_columns(asked.known, table.names, public),
+        known=asked.known_together(table.names, public),
         order=order_told(rows, secrets),
     )
-
-
-def _groups_of(
-    groups: RowGroups | None,
-    rows: CountedTable,
-    grouping: Sequence[Name],
-    secrets: Sequence[Secret],
-) -> RowGroups | None:
-    """Return the groups of rows, whose rows must share their secret."""
-    if groups is None:
-        return None
-    check_one_column(groups, [secret.name for secret in secrets])
-    codes = {secret.name: secret.codes(rows.n_rows) for secret in secrets}
-    return fitted_groups(groups, rows.table, grouping[0], codes)[0]
 
 
 def _count_first(

@@ -30,10 +30,7 @@ from sklearn_puffer._release.composition import (
     scale_for_releases,
 )
 from sklearn_puffer._release.drift import (
-    Drift,
     Margin,
-    compared_rows,
-    margin_of,
 )
 from sklearn_puffer._release.keyed_rows import (
     KeyedRows,
@@ -53,7 +50,6 @@ from sklearn_puffer._release.mechanism import (
     TableRules,
     Terms,
     certificate_from_dict,
-    keyed_context,
     left_open,
     not_promised,
 )
@@ -74,22 +70,12 @@ from sklearn_puffer._release.parameters import (
     Output,
     RowGroups,
     about_bins,
-    check_one_column,
     check_one_secret,
     check_releases,
     check_units,
     column_of,
-    column_specs,
-    fitted_groups,
     group_codes,
-    group_names,
-    known_columns,
-    refuse_bins,
-    refuse_parts,
     refuse_twice,
-    refuse_weights,
-    row_groups,
-    secret_of,
 )
 from sklearn_puffer._release.person_ledger import Call, PersonLedger
 from sklearn_puffer._release.read_release import PufferfishRelease

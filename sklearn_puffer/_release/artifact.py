@@ -31,7 +31,7 @@ from sklearn_puffer._base import (
     written,
 )
 from sklearn_puffer._release.certificate import NO_PRIOR
-from sklearn_puffer._release.drift import PARTS, Drift, Margin, compared_rows, margin_over, n_cells
+from sklearn_puffer._release.drift import PARTS, Margin, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
@@ -315,10 +315,6 @@ class FittedMargins:
     columns: Sequence[Column]
     margins: Sequence[Margin]
 
-    def check(self, X: Any) -> Drift:
-        """Return whether rows still look like those of `fit`."""
-        return compared_rows(self, X)
-
     def against(self, prior: Any) -> NoReturn:
         """Refuse, with the sentence of a certificate without its noiser."""
         raise ValueError(NO_PRIOR)
@@ -348,4 +344,4 @@ def _read_margin(record: Fields, column: Column, total: int) -> Margin:
     if column.free:
         low, factor = record.read("place", tuple[Number, Number])
         location = number(low, record.named("place")), number(factor, record.named("place"))
-    return margin_over(column, parts, present, total, location)
+    return Margin.over(column, parts, present, total, location)

@@ -49,6 +49,7 @@ from sklearn_puffer._release.certificate_figures import (
     utility_section,
 )
 from sklearn_puffer._release.composition import Rule
+from sklearn_puffer._release.drift import compared_rows
 from sklearn_puffer._tables import records_frame
 from sklearn_puffer.notions import Notion, promised
 
@@ -311,7 +312,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 "of a fitted PufferfishNoiser, or fit again."
             )
         with listening(check_verbose(verbose), "check"):
-            drift = self.fitted.check(table)
+            drift = compared_rows(self.fitted, table)
         return drift if self.groups is None else replace(drift, together=True)
 
     def about_count(self, m: int) -> AboutCount:

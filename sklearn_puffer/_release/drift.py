@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -278,6 +278,46 @@ class Margin:
     levels: bool = False
     place: Place | None = None
 
+    @classmethod
+    def of(cls, column: Column, values: FloatArray, counts: Array, total: int) -> Self:
+        """Return the margin of a column.
+
+        Parameters
+        ----------
+        column : Column
+        values : ndarray of shape (n,)
+            The values of the rows before binning, in any order.
+        counts : ndarray of shape (n,)
+            How often each of them counts.
+        total : int
+            Rows of the table, those in which it is missing included.
+        """
+        whole = counts if counts.dtype == np.int64 else np.rint(counts).astype(np.int64)
+        place = None
+        if column.free:
+            place = _placed(values, whole) if len(values) else (0.0, 0.0)
+        empty = cls.over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
+        cells = None if place is None else empty.cells(values)
+        held = _held(column, values, whole) if cells is None else _in(column, cells, whole)
+        shares = PARTS * np.cumsum(held) // max(empty.present, 1)  # of 2^53 rows at most
+        return replace(empty, parts=np.diff(np.append(0, shares)))
+
+    @classmethod
+    def over(
+        cls, column: Column, parts: IntArray, present: int, total: int, place: Place | None
+    ) -> Self:
+        """Return the margin of a column that has these cells."""
+        return cls(
+            column.name,
+            parts,
+            present,
+            total,
+            ordered=not column.unordered,
+            single=column.edges is None and not column.free,
+            levels=column.kind == "category",
+            place=place,
+        )
+
     def cells(self, numbers: Array) -> Array:
         """Return the cells of numbers, where any may occur."""
         assert self.place is not None
@@ -287,31 +327,6 @@ class Margin:
             scaled += 1.0 - low * factor
         np.clip(scaled, 0.0, _CELLS + 1.0, out=scaled)
         return scaled.astype(np.intp)
-
-
-def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> Margin:
-    """Return the margin of a column.
-
-    Parameters
-    ----------
-    column : Column
-    values : ndarray of shape (n,)
-        The values of the rows before binning, in any order.
-    counts : ndarray of shape (n,)
-        How often each of them counts.
-    total : int
-        Rows of the table, those in which it is missing included.
-    """
-    whole = counts if counts.dtype == np.int64 else np.rint(counts).astype(np.int64)
-    place = None
-    if column.free:
-        place = _placed(values, whole) if len(values) else (0.0, 0.0)
-    empty = margin_over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
-    held = (
-        _held(column, values, whole) if place is None else _in(column, empty.cells(values), whole)
-    )
-    shares = PARTS * np.cumsum(held) // max(empty.present, 1)  # of 2^53 rows at most: no overflow
-    return replace(empty, parts=np.diff(np.append(0, shares)))
 
 
 def _held(column: Column, values: FloatArray, counts: IntArray) -> IntArray:
@@ -329,22 +344,6 @@ def _held(column: Column, values: FloatArray, counts: IntArray) -> IntArray:
 
 def _in(column: Column, cells: IntArray, counts: IntArray) -> IntArray:
     return np.bincount(cells, counts, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
-
-
-def margin_over(
-    column: Column, parts: IntArray, present: int, total: int, place: Place | None
-) -> Margin:
-    """Return the margin of a column that has these cells."""
-    return Margin(
-        column.name,
-        parts,
-        present,
-        total,
-        ordered=not column.unordered,
-        single=column.edges is None and not column.free,
-        levels=column.kind == "category",
-        place=place,
-    )
 
 
 def n_cells(column: Column) -> int:
@@ -437,7 +436,7 @@ class Watch:
     --------
     >>> from sklearn_puffer._tables import Values, column_reader
     >>> age = Column("age", "float", np.array([20.0, 90.0]), np.ones(2, dtype=bool))
-    >>> watch = Watch([margin_of(age, age.atoms, np.array([90, 10]), 100)])
+    >>> watch = Watch([Margin.of(age, age.atoms, np.array([90, 10]), 100)])
     >>> reader = column_reader(age, Values("float", np.full(40, 90.0)))
     >>> watch.open([reader])
     >>> reader.codes(slice(0, 40), np.empty(40, dtype=np.intp))

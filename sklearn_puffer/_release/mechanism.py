@@ -273,9 +273,14 @@ class Mechanism(ABC):
         """Return what a release read from JSON shows of it, such as `theta_`."""
         return {}
 
+    def really_drawn(self) -> Any:
+        """Return what is really drawn, where the fingerprint does not say it."""
+        return []
+
     def context(self, fingerprint: str, keying: Keying) -> str:
-        """Return the digest of all that shapes keyed bits: of what is really drawn."""
-        return keyed_context(fingerprint, [], keying)
+        """Return the digest of all that shapes keyed bits: what is drawn, for which release."""
+        drawn = fingerprint, self.really_drawn()
+        return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
 
     def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
         """Return the release of a lazy table, where rows are not released one by one.
@@ -297,11 +302,6 @@ class Mechanism(ABC):
     def types(self, table: Table, schema: Any) -> dict[Name, Any]:
         """Return the Arrow type of each public column of a release of an empty table."""
         return {column.name: schema.field(column.name).type for column in self.released_columns}
-
-
-def keyed_context(fingerprint: str, drawn: Any, keying: Keying) -> str:
-    """Return the digest of a fingerprint, of what is drawn, and of the name of the release."""
-    return digest("sklearn_puffer.keyed/1", (fingerprint, drawn), keying.dataset, keying.release)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

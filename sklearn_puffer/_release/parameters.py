@@ -25,10 +25,6 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._release.certificate_figures import RowsTogether
-from sklearn_puffer._release.rows import (
-    CountedTable,
-    FitRows,
-)
 from sklearn_puffer._tables import (
     AnyTable,
     Column,
@@ -37,15 +33,10 @@ from sklearn_puffer._tables import (
     Missing,
     Name,
     Reader,
-    Secret,
     Unknown,
     Values,
-    bins_of,
     column_reader,
-    edges_of,
-    in_intervals,
     learn_column,
-    learn_secret,
     ranks_of,
     resolve,
     rule_of,
@@ -145,7 +136,7 @@ class Columns:
         }
         checked = {name: check(params[name]) for name, check in checks.items() if name in params}
         named = {name: params[name] for name in ("public", "known") if name in params}
-        grouped = row_groups(params) if "groups" in params else None
+        grouped = RowGroups.of(params) if "groups" in params else None
         return cls(**named, **checked, grouped=grouped)
 
     @property
@@ -159,6 +150,50 @@ class Columns:
         """Return the columns of a table that are handed through, but for those in use."""
         passing = self.remainder == "passthrough"
         return [n for n in names if n not in used and (passing or n in grouping)]
+
+    def grouping(self, table: AnyTable, sensitive: Sequence[Name]) -> list[Name]:
+        """Return the column of group ids in a list, which is empty where there is none."""
+        return [] if self.grouped is None else [self.grouped.name_in(table, sensitive)]
+
+    def specs(self, public: Sequence[Name]) -> list[ColumnSpec]:
+        """Return the settings of each public column, and refuse those of other columns."""
+        for argument in ("categories", "n_bins", "unknown"):
+            value = getattr(self, argument)
+            for name in value if isinstance(value, Mapping) else ():
+                if name not in public:
+                    raise ValueError(
+                        f"{argument} names column {name!r}, which is not public; "
+                        f"the public columns are {listed(list(public), 10)}."
+                    )
+        named = isinstance(self.n_bins, Mapping)
+        bins = self.n_bins if named else dict.fromkeys(public, self.n_bins)
+        return [
+            ColumnSpec(
+                name,
+                self.categories.get(name),
+                bins.get(name),
+                named and name in bins,
+                self.unknown,
+                self.missing,
+            )
+            for name in public
+        ]
+
+    def known_together(self, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
+        """Return the public positions of side information, those known together in one list."""
+        if self.known is None:
+            return []
+        items = list(self.known) if isinstance(self.known, list) else [self.known]
+        sets = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
+        if not sets:
+            raise ValueError("known is empty; name the columns that may be known, or leave it out.")
+        strange = [name for columns in sets for name in columns if name not in public]
+        if strange:
+            raise ValueError(
+                f"known names column {strange[0]!r}, which is not public; the public columns are "
+                f"{listed(public, 10)}."
+            )
+        return [[public.index(name) for name in columns] for columns in sets]
 
 
 @dataclass(frozen=True)
@@ -209,67 +244,6 @@ class ColumnSpec:
     def reader(self, column: Column, values: Values) -> Reader:
         """Return how values of the column are read."""
         return column_reader(column, values, self.unknown_rule(values.kind), self.missing)
-
-
-def column_specs(columns: Columns, public: Sequence[Name]) -> list[ColumnSpec]:
-    """Return the settings of each public column, and refuse those of other columns."""
-    for argument in ("categories", "n_bins", "unknown"):
-        value = getattr(columns, argument)
-        for name in value if isinstance(value, Mapping) else ():
-            if name not in public:
-                raise ValueError(
-                    f"{argument} names column {name!r}, which is not public; "
-                    f"the public columns are {listed(list(public), 10)}."
-                )
-    named = isinstance(columns.n_bins, Mapping)
-    bins = columns.n_bins if named else dict.fromkeys(public, columns.n_bins)
-    return [
-        ColumnSpec(
-            name,
-            columns.categories.get(name),
-            bins.get(name),
-            named and name in bins,
-            columns.unknown,
-            columns.missing,
-        )
-        for name in public
-    ]
-
-
-def known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
-    """Return the positions of columns of side information, those known together in one list."""
-    if known is None:
-        return []
-    items = list(known) if isinstance(known, list) else [known]
-    sets = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
-    if not sets:
-        raise ValueError("known is empty; name the columns that may be known, or leave it out.")
-    strange = [name for columns in sets for name in columns if name not in public]
-    if strange:
-        raise ValueError(
-            f"known names column {strange[0]!r}, which is not public; the public columns are "
-            f"{listed(public, 10)}."
-        )
-    return [[public.index(name) for name in columns] for columns in sets]
-
-
-def secret_of(rows: FitRows, counted: CountedTable, name: Name, missing: Missing) -> Secret:
-    """Return a sensitive column of the rows that count, in its bins if it has any."""
-    values = counted.values(name) if rows.secrets is None else counted.kept(rows.secrets[name])
-    bins = bins_of(rows.sensitive, counted.table.names).get(name)
-    if bins is None:
-        return learn_secret(name, values, missing)
-    edges = edges_of(name, values, bins, counted.weights)
-    return learn_secret(name, in_intervals(name, values, edges), missing)
-
-
-def refuse_bins(rows: FitRows) -> None:
-    """Refuse a lazy table whose secrets are to be read in bins."""
-    for name in bins_of(rows.sensitive, rows.table.names):
-        raise ValueError(
-            f"sensitive[{name!r}] asks for bins, and X is a lazy table; add a column of the bins "
-            "in the engine, and name that one."
-        )
 
 
 def check_unknown(unknown: Any) -> Any:
@@ -413,39 +387,133 @@ class RowGroups:
     most: int | None
     within: Within
 
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> RowGroups | None:
+        """Return the groups that the parameters ask for, checked as far as that needs no data.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        column, most = plain(params["groups"]), params["max_group"]
+        within = check_choice(params["within_group"], "within_group", [*WITHIN])
+        if column is None:
+            _refuse_rest(most, within)
+            return None
+        if isinstance(column, bool) or not isinstance(column, str | int):
+            raise TypeError(
+                "groups must be the name (str) or position (int) of the column of group ids, got "
+                f"{quoted(column)}."
+            )
+        if most is None:
+            raise ValueError(
+                f"groups={quoted(column)} needs max_group, the most rows of a group that the "
+                "guarantee is for; give a number, such as max_group=5, or "
+                f"max_group={COUNT!r} where the sizes of groups are public."
+            )
+        if isinstance(most, str):
+            check_choice(most, "max_group", [COUNT])
+            return cls(column, None, within)
+        return cls(column, checked_most(check_count(most, "max_group")), within)
+
     def for_certificate(self) -> RowsTogether | None:
         """Return what a certificate says of fitted groups."""
         return None if self.most is None else RowsTogether(self.column, self.most, self.within)
 
+    def name_in(self, table: AnyTable, sensitive: Sequence[Name]) -> Name:
+        """Return the name of the column of group ids.
 
-def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
-    """Return the groups that the parameters ask for, checked as far as that needs no data.
+        Raises
+        ------
+        TypeError, ValueError
+            If X has no such column, it is sensitive, or X is lazy.
+        """
+        if isinstance(table, LazyTable):
+            raise ValueError(
+                f"groups={quoted(self.column)} looks at the rows of each group, and X is a lazy "
+                "table; read it into memory (collect it), or leave groups out."
+            )
+        [name] = resolve(self.column, table.names, "groups")
+        if name in sensitive:
+            raise ValueError(
+                f"groups names column {quoted(name)}, which is sensitive, and ids of groups are "
+                "handed through as they are; give ids in a column of their own."
+            )
+        return name
 
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the parameter, its value and the way out.
-    """
-    column, most = plain(params["groups"]), params["max_group"]
-    within = check_choice(params["within_group"], "within_group", [*WITHIN])
-    if column is None:
-        _refuse_rest(most, within)
-        return None
-    if isinstance(column, bool) or not isinstance(column, str | int):
-        raise TypeError(
-            "groups must be the name (str) or position (int) of the column of group ids, got "
-            f"{quoted(column)}."
-        )
-    if most is None:
+    def fitted(self, table: AnyTable, name: Name, secrets: Mapping[Name, Array]) -> RowGroups:
+        """Return the groups with the name of their column, and the rows of the largest.
+
+        Parameters
+        ----------
+        table : AnyTable
+        name : str or int
+            As `name_in` returns it.
+        secrets : dict of ndarray of shape (n_rows,)
+            The codes of each sensitive column.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ids are missing, a group is too large or has two secrets, or there are several
+            sensitive columns, and rows are taken as independent: given one of them, the rows of a
+            group still share the others.
+        """
+        if self.within == "independent" and len(secrets) > 1:
+            raise ValueError(
+                f"groups={quoted(self.column)} shares all of the sensitive columns "
+                f"{listed(list(secrets))}, so that rows are not independent given one of them; "
+                "make one column of their combinations, or pass within_group='any'."
+            )
+        named, codes = replace(self, column=name), group_codes(table, name)
+        largest = named.check_sizes(codes)
+        check_one_secret(codes, name, secrets)
+        return named if named.most else replace(named, most=checked_most(largest))
+
+    def check(self, table: AnyTable) -> None:
+        """Refuse rows that the guarantee does not cover, before any is released.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ids are missing, or a group is too large.
+        """
+        self.check_sizes(group_codes(table, self.column))
+
+    def check_sizes(self, codes: Array) -> int:
+        """Return the rows of the largest group, and refuse groups that are larger than guaranteed.
+
+        Raises
+        ------
+        ValueError
+            If a group has more rows than ``most``; sizes are public, or tell nothing.
+        """
+        sizes = np.bincount(codes)
+        largest = int(sizes.max(initial=0))
+        if self.most is not None and largest > self.most:
+            raise ValueError(
+                f"column {quoted(self.column)} has {int((sizes > self.most).sum())} group(s) of "
+                f"more than max_group={self.most} rows, the largest of {largest}; leave rows of "
+                f"them out, or fit with max_group={largest}."
+            )
+        return largest
+
+    def refuse_parts(self, why: str) -> None:
+        """Refuse a table that is seen in parts only, where a group may lie in several of them."""
         raise ValueError(
-            f"groups={quoted(column)} needs max_group, the most rows of a group that the guarantee "
-            f"is for; give a number, such as max_group=5, or max_group={COUNT!r} where the sizes "
-            "of groups are public."
+            f"{why}, and groups={quoted(self.column)} counts the rows of each group in all of X "
+            "before any is released; read X into memory, and call transform."
         )
-    if isinstance(most, str):
-        check_choice(most, "max_group", [COUNT])
-        return RowGroups(column, None, within)
-    return RowGroups(column, checked_most(check_count(most, "max_group")), within)
+
+    def refuse_weights(self, sample_weight: Any) -> None:
+        """Refuse rows that stand for several: the groups of these are not known."""
+        if sample_weight is not None:
+            raise ValueError(
+                f"sample_weight counts a row as several, and groups={quoted(self.column)} counts "
+                "the rows of each group as they stand; give each row as often as it counts, or "
+                "leave one of the two out."
+            )
 
 
 def checked_most(most: int) -> int:
@@ -468,30 +536,6 @@ def _refuse_rest(most: Any, within: Within) -> None:
             )
 
 
-def group_names(groups: RowGroups | None, table: AnyTable, sensitive: Sequence[Name]) -> list[Name]:
-    """Return the column of group ids in a list, which is empty where there is none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X has no such column, it is sensitive, or X is lazy.
-    """
-    if groups is None:
-        return []
-    if isinstance(table, LazyTable):
-        raise ValueError(
-            f"groups={quoted(groups.column)} looks at the rows of each group, and X is a lazy "
-            "table; read it into memory (collect it), or leave groups out."
-        )
-    [name] = resolve(groups.column, table.names, "groups")
-    if name in sensitive:
-        raise ValueError(
-            f"groups names column {quoted(name)}, which is sensitive, and ids of groups are handed "
-            "through as they are; give ids in a column of their own."
-        )
-    return [name]
-
-
 def group_codes(table: AnyTable, name: Name) -> Array:
     """Return a whole number for each row, from 0, the same for the rows of one group.
 
@@ -510,54 +554,6 @@ def group_codes(table: AnyTable, name: Name) -> Array:
     return codes
 
 
-def check_sizes(codes: Array, groups: RowGroups) -> int:
-    """Return the rows of the largest group, and refuse groups that are larger than guaranteed.
-
-    Raises
-    ------
-    ValueError
-        If a group has more rows than ``groups.most``; sizes are public, or tell nothing.
-    """
-    sizes = np.bincount(codes)
-    largest = int(sizes.max(initial=0))
-    if groups.most is not None and largest > groups.most:
-        raise ValueError(
-            f"column {quoted(groups.column)} has {int((sizes > groups.most).sum())} group(s) of "
-            f"more than max_group={groups.most} rows, the largest of {largest}; leave rows of "
-            f"them out, or fit with max_group={largest}."
-        )
-    return largest
-
-
-def fitted_groups(
-    groups: RowGroups, table: AnyTable, name: Name, secrets: Mapping[Name, Array]
-) -> tuple[RowGroups, Array]:
-    """Return groups with the name of their column and the rows of the largest, and rows' codes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ids are missing, a group is too large, or has two secrets.
-    """
-    codes = group_codes(table, name)
-    named = replace(groups, column=name)
-    largest = check_sizes(codes, named)
-    check_one_secret(codes, name, secrets)
-    return (named if named.most else replace(named, most=checked_most(largest))), codes
-
-
-def check_groups(groups: RowGroups | None, table: AnyTable) -> None:
-    """Refuse rows that the guarantee for groups does not cover, before any is released.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ids are missing, or a group is too large.
-    """
-    if groups is not None:
-        check_sizes(group_codes(table, groups.column), groups)
-
-
 def refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
     """Refuse a column that two arguments name, each in another place of a release."""
     seen: dict[Name, str] = {}
@@ -568,43 +564,6 @@ def refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
                     f"column {name!r} is named in {seen[name]}= and in {argument}=; name it in one."
                 )
             seen[name] = argument
-
-
-def refuse_parts(groups: RowGroups | None, why: str) -> None:
-    """Refuse a table that is seen in parts only, where a group may lie in several of them."""
-    if groups is not None:
-        raise ValueError(
-            f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
-            "before any is released; read X into memory, and call transform."
-        )
-
-
-def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
-    """Refuse rows that stand for several: the groups of these are not known."""
-    if groups is not None and sample_weight is not None:
-        raise ValueError(
-            f"sample_weight counts a row as several, and groups={quoted(groups.column)} counts "
-            "the rows of each group as they stand; give each row as often as it counts, or leave "
-            "one of the two out."
-        )
-
-
-def check_one_column(groups: RowGroups, sensitive: Sequence[Name]) -> None:
-    """Refuse several sensitive columns of rows that are independent given one of them.
-
-    Given one of them, the rows of a group still share the others, and so are dependent.
-
-    Raises
-    ------
-    ValueError
-        If there are several, and rows are taken as independent.
-    """
-    if groups.within == "independent" and len(sensitive) > 1:
-        raise ValueError(
-            f"groups={quoted(groups.column)} shares all of the sensitive columns "
-            f"{listed(list(sensitive))}, so that rows are not independent given one of them; make "
-            "one column of their combinations, or pass within_group='any'."
-        )
 
 
 def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) -> None:

@@ -36,19 +36,24 @@ from sklearn_puffer._base import (
 from sklearn_puffer._tables import (
     AnyTable,
     LazyTable,
+    Missing,
     Name,
     Secret,
     Table,
     Values,
     array_table,
     arrow,
+    bins_of,
     check_whole,
+    edges_of,
     first_values,
     frame_table,
+    in_intervals,
     is_frame,
     is_lazy,
     label_ranks,
     lazy_table,
+    learn_secret,
     no_rows,
     read_secret,
     readable,
@@ -560,3 +565,20 @@ class FitRows:
             return resolve(self.sensitive, self.table.names, "sensitive")
         given = self.secrets or ()
         return [name for name in given if isinstance(name, str) and name in self.table.names]
+
+    def refuse_bins(self) -> None:
+        """Refuse a lazy table whose secrets are to be read in bins."""
+        for name in bins_of(self.sensitive, self.table.names):
+            raise ValueError(
+                f"sensitive[{name!r}] asks for bins, and X is a lazy table; add a column of the "
+                "bins in the engine, and name that one."
+            )
+
+    def secret(self, counted: CountedTable, name: Name, missing: Missing) -> Secret:
+        """Return a sensitive column of the rows that count, in its bins if it has any."""
+        values = counted.values(name) if self.secrets is None else counted.kept(self.secrets[name])
+        bins = bins_of(self.sensitive, counted.table.names).get(name)
+        if bins is None:
+            return learn_secret(name, values, missing)
+        edges = edges_of(name, values, bins, counted.weights)
+        return learn_secret(name, in_intervals(name, values, edges), missing)

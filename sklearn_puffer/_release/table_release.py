@@ -50,7 +50,7 @@ from sklearn_puffer._release.out_of_memory import (
     keying_of_stream,
     plan_release,
 )
-from sklearn_puffer._release.parameters import about_bins, check_groups, check_unknown, refuse_parts
+from sklearn_puffer._release.parameters import about_bins, check_unknown
 from sklearn_puffer._release.rows import (
     FitRows,
     check_beside,
@@ -364,7 +364,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
         self._check_by_row()
-        refuse_parts(self._fitted.rules.groups, "batches are released as they come")
+        if (groups := self._fitted.rules.groups) is not None:
+            groups.refuse_parts("batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
         stream_release = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
@@ -570,13 +571,15 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
             self._check_named(X, sensitive_features)
-            refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
+            if groups is not None:
+                groups.refuse_parts("X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
             with listening(loud, "release"):
                 return self._planned(X, keying)
         with listening(loud, "release"):
             table = next_table(self, X)
-            check_groups(groups, table)
+            if groups is not None:
+                groups.check(table)
             watch = watch_of(margins, on_drift, table.n_rows)
             secrets = self._secrets_of(table, X, sensitive_features)
             draw = replace(self._draw(), watch=watch, secrets=secrets)

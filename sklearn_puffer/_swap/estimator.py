@@ -30,11 +30,7 @@ from sklearn_puffer._release import (
     check_keying,
     check_units,
     column_of,
-    fitted_groups,
-    group_names,
     order_told,
-    refuse_bins,
-    refuse_parts,
     refuse_twice,
     rows_of,
     sentences,
@@ -546,10 +542,9 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
     """
     table: Any = given.table
     engine = isinstance(table, LazyTable)
-    if engine:
-        refuse_parts(
-            settings.columns.grouped, "X is lazy, and each of its parts is read where it is"
-        )
+    grouped, name = settings.columns.grouped, None
+    if engine and grouped is not None:
+        grouped.refuse_parts("X is lazy, and each of its parts is read where it is")
     rule, secret = _secret_of(settings, given)
     read = _columns_of(settings, given, secret)
     faults = Faults()
@@ -560,11 +555,9 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
     weights = {
         resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
     }
-    grouped, name = settings.columns.grouped, None
     if grouped is not None:
-        [name] = group_names(grouped, table, read.hidden)
-        codes = {secret.name: secret.codes(table.n_rows)}
-        grouped, _ = fitted_groups(grouped, table, name, codes)
+        name = grouped.name_in(table, read.hidden)
+        grouped = grouped.fitted(table, name, {secret.name: secret.codes(table.n_rows)})
     find, pairs = secret.find, read.pairs[secret.name]
     known = {name: first_values(table, name) for name in read.strata}
     mechanism = RowExchange(
@@ -599,7 +592,7 @@ def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
         names = resolve(given.sensitive, table.names, "sensitive")
         columns = {name: table.values(name) for name in names}
     if isinstance(table, LazyTable):
-        refuse_bins(given)
+        given.refuse_bins()
         table.count(names)
         columns = table.rows(names)[0]
     bins = bins_of(given.sensitive, table.names)
@@ -628,7 +621,7 @@ def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead
     names = given.table.names
     hidden = list(resolve(given.sensitive, names, "sensitive") if given.secrets is None else [])
     ids = [] if settings.ids is None else resolve(settings.ids, names, "ids")
-    ids = [*dict.fromkeys([*ids, *group_names(settings.columns.grouped, given.table, hidden)])]
+    ids = [*dict.fromkeys([*ids, *settings.columns.grouping(given.table, hidden)])]
     known = settings.columns.known
     known = (
         []
