@@ -195,6 +195,22 @@ def form_of_typical_rows(tmp_path_factory):
     return source.with_name("rows.json").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ([], True),
+        (["--public", "cars"], False),
+        (["--public", "cars", "--mechanism", "typical-rows"], False),
+        (["--mechanism", "noise"], False),
+    ],
+)
+def test_noise_that_nobody_asked_for_on_many_columns_comes_with_the_name_of_typical_rows(
+    folder, capsys, more, named
+):
+    main(["fit", "in.csv", "n.json", "--sensitive", "loan", "--epsilon", "1", *more])
+    assert ("--mechanism typical-rows" in capsys.readouterr().err) == named
+
+
 def test_another_draw_of_typical_rows_is_warned_of_unless_it_is_keyed(
     folder, capsys, form_of_typical_rows
 ):

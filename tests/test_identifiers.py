@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sklearn_puffer import PufferfishNoiser, plan
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
 from sklearn_puffer._tables import Values, identifier_kind
 from sklearn_puffer.cli import main
 
@@ -57,6 +57,45 @@ def lazy(frame):
 ENGINES = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "lazy": lazy}
 MECHANISMS = {"noise": {}, "mixture": {"prior": "gaussian"}}
 TOLD = r"column 'column' looks like an identifier: .* are different; leave it out of X"
+
+
+DAYS = pd.date_range("1950-01-01", periods=N).astype(str)
+WAYS = {
+    "dates as text": (DAYS, "parse it with pd.to_datetime and name it in public="),
+    "times as text": (DAYS + "T08:15:00", "parse it with pd.to_datetime"),
+    "dates as they are written": ([f"{k % 28 + 1}.3.{k + 1700}" for k in ROWS], "parse it with"),
+    "mails": (
+        TEXTS["mails"],
+        "leave it out of X or of public=, as mail addresses say who",
+    ),
+    "other text": ([f"name {k}" for k in ROWS], "or merge its values"),
+}
+READERS = {
+    "noise": lambda: PufferfishNoiser(sensitive="secret"),
+    "typical rows": lambda: PufferfishMicroaggregator(sensitive="secret"),
+    "a swap": lambda: PufferfishSwap(sensitive="secret"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", WAYS)
+def test_text_that_is_refused_comes_with_the_way_out_of_its_kind_whatever_releases_it(kind, reader):
+    column, way = WAYS[kind]
+    with pytest.raises(ValueError, match="'column' looks like an identifier") as caught:
+        READERS[reader]().fit(table(column))
+    said = str(caught.value)
+    assert way in said
+    # ids are released as they are, so that leaving out comes first
+    if reader == "a swap":
+        assert 0 < said.index("leave it out") < said.index("ids='column' would release it as it is")
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_a_plan_names_the_way_out_of_text_that_it_leaves_out(kind):
+    column, way = WAYS[kind]
+    told = plan(table(column).head(120), "secret", n_prototypes=2, n_bins=2).columns
+    assert way in told.loc["column", "remark"]
+    assert told.loc["column", "use"] == "leave out"
 
 
 def fit(frame, engine="pandas", **params):

@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from sklearn_puffer import PufferfishMicroaggregator, PufferfishWarning
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishWarning, UtilityWarning
 from sklearn_puffer._microaggregator import coordinates
 
 KEY = b"blake2b:" + bytes(range(24))
@@ -206,3 +206,32 @@ def test_what_a_lazy_table_cannot_have_is_refused_by_name(options, y, message):
     options = {"sensitive": "ill", "public": ["score"], **options}
     with pytest.raises((TypeError, ValueError), match=message):
         PufferfishMicroaggregator(**options).fit(lazy, y)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ("typical", "1 of 3 columns change more than a constant in their place would"),
+        ("drawn", None),
+    ],
+)
+def test_a_column_that_changes_more_than_a_constant_is_warned_of_as_of_little_use(values, told):
+    rng = np.random.default_rng(0)
+    secret, group = rng.random(800) < 0.2, rng.integers(0, 4, 800)
+    told_by = np.where(rng.random(800) < 0.9, secret, ~secret)  # which only moved rows hide
+    table = pd.DataFrame({"a": group + rng.random(800), "b": group, "told_by": told_by})
+    rows = PufferfishMicroaggregator(0.3, n_prototypes=6, values=values)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows.fit(table, sensitive_features=secret)
+    useless = [str(each.message) for each in caught if each.category is UtilityWarning]
+    assert [said.partition(", most")[0] for said in useless] == ([told] if told else [])
+
+
+def test_typical_rows_that_tell_no_more_than_constants_are_warned_of_as_of_little_use():
+    table = pd.DataFrame({"a": np.tile(np.arange(8.0), 20), "b": np.tile(np.arange(5.0), 32)})
+    secret = np.arange(160) % 2
+    rows = PufferfishMicroaggregator(0.01, n_prototypes=6)
+    with pytest.warns(UtilityWarning, match="hardly nearer than a constant") as caught:
+        rows.fit(table, sensitive_features=secret)
+    assert sum(each.category is UtilityWarning for each in caught) == 1

@@ -373,8 +373,8 @@ def test_one_warning_counts_the_columns_that_tell_nothing_and_names_the_worst_an
     [said] = [str(w.message) for w in caught if w.category is UtilityWarning]
     worst = noiser.utility_["change_sd"].idxmax()
     assert "2 of 2 columns change more than a constant" in said
-    assert f"most in '{worst}' (by {noiser.utility_.loc[worst, 'change_sd']:.3g} standard" in said
-    assert said.endswith("; release fewer columns.")
+    assert f"most '{worst}' (by {noiser.utility_.loc[worst, 'change_sd']:.3g} sd" in said
+    assert said.endswith("; release fewer columns, or take PufferfishMicroaggregator.")
     assert noiser.certificate_.holds
     text, told = noiser.certificate_.details(), json.loads(noiser.certificate_.to_json())
     worse = "In 2 of 2 columns a constant would change values less; they change most in"

@@ -613,12 +613,16 @@ class LearntRows(LearntMechanism):
         typical, constant = np.mean(changes, axis=0)
         return self.settings.values == "typical" and bool(typical > constant * (1.0 + 1e-9))
 
-    def warnings(self) -> list[str]:
-        """Return that a constant would do as well: with what costs most, or in which strata."""
+    def useless(self) -> list[str]:
+        """Return that a constant would do as well: of all columns or in which strata, or of some.
+
+        Drawn values spread as the table does, and may change more.
+        """
         best, strata = self.best, self.read.strata
         flat = [k for k, part in enumerate(best.parts) if part.tells_nothing]
         if not flat and not (strata is None and self._changes_more_than_a_constant()):
-            return []
+            drawn = self.settings.values == "drawn"
+            return [] if drawn else sentences.worthless(self._utilities, noisy=False)
         if strata is not None:
             share = sum(best.parts[k].total for k in flat) / self.read.total
             most = max(flat, key=lambda k: best.parts[k].total)

@@ -243,25 +243,24 @@ def _quiet(facts: Facts, names: str, way: str) -> str:
     )
 
 
-def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
+def worthless_sentence(utility: Sequence[ColumnUtility], *, noisy: bool = True) -> str:
     """Return the warning about columns that tell less than a constant would."""
     worse = [column for column in utility if column.worse]
     worst = max(worse, key=lambda column: (column.change_sd, column.median_change))
-    figures = (
-        f" (by {worst.change_sd:.3g} standard deviations; a constant: {worst.constant_sd:.3g})"
-    )
-    way = "release fewer columns" if len(utility) > 1 else "take a larger epsilon"
+    figures = f" (by {worst.change_sd:.3g} sd; a constant: {worst.constant_sd:.3g})"
+    way = "release fewer columns, or take PufferfishMicroaggregator" if noisy else "leave them out"
+    if len(utility) == 1:
+        way = "take a larger epsilon"
     return (
-        f"the values of {len(worse)} of {len(utility)} columns change more than a constant in "
-        f"their place would, most in {brief(worst.name)}"
-        f"{figures if math.isfinite(worst.change_sd) else ''}; {way}."
+        f"{len(worse)} of {len(utility)} columns change more than a constant in their place would, "
+        f"most {brief(worst.name)}{figures if math.isfinite(worst.change_sd) else ''}; {way}."
     )
 
 
-def worthless(utility: Sequence[ColumnUtility]) -> list[str]:
+def worthless(utility: Sequence[ColumnUtility], *, noisy: bool = True) -> list[str]:
     """Return the warning about columns that change more than a constant, if there are any."""
     worse = any(column.worse for column in utility)
-    return [worthless_sentence(utility)] if worse else []
+    return [worthless_sentence(utility, noisy=noisy)] if worse else []
 
 
 def _and_more(count: int, what: str) -> str:

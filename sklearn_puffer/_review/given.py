@@ -54,6 +54,7 @@ from sklearn_puffer._tables import (
     readable,
     resolve,
     secret_columns,
+    way_of_text,
 )
 
 
@@ -269,7 +270,7 @@ def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
     if what == "text" or (what and not ordered):
         remark = f"{n} different values in {len(data)} rows look like an identifier"
         if what == "text":
-            return "text", remark, False
+            return "text", f"{remark}; {way_of_text(values)}", False
         return "identifier", f"{remark}; name it in public= if it is to be released", False
     if n == 1 and values.missing is None:
         return "constant", "it has one value only, and tells nothing", True

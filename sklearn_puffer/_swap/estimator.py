@@ -69,6 +69,7 @@ from sklearn_puffer._tables import (
     resolve,
     secret_pairs_of,
     series,
+    way_of_text,
 )
 
 
@@ -659,9 +660,16 @@ def _moving(table: Any, name: Name, named: bool) -> Values:
     values = first_values(table, name)
     with np.errstate(invalid="ignore"):  # infinite numbers are no identifiers
         kind = identifier_kind(values)
-    if kind == "text" or (kind and not named):
-        way = "" if kind == "text" else ", or in public= if it is none"
+    if kind == "text":
+        raise ValueError(
+            f"column {name!r} looks like an identifier, as nearly every value is different; "
+            f"{way_of_text(values)}; ids={name!r} would release it as it is."
+        )
+    if kind and not named:
         what = "looks like an identifier, as nearly every value is different"
         what = "holds dates, by which others may know people" if kind == "date" else what
-        raise ValueError(f"column {name!r} {what}; name it in ids=, or leave it out{way}.")
+        raise ValueError(
+            f"column {name!r} {what}; leave it out of X, name it in public= if it is to be "
+            "exchanged, or in ids=, which releases it as it is."
+        )
     return values

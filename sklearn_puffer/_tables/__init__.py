@@ -100,6 +100,7 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
     standard_deviation,
+    way_of_text,
 )
 from sklearn_puffer._tables.times import UNITS, in_days
 from sklearn_puffer._tables.values import (

@@ -41,6 +41,7 @@ from sklearn_puffer._tables.values import (
     check_missing,
     present,
     used_levels,
+    written_as,
 )
 
 Pair = tuple[Any, Any]
@@ -611,7 +612,7 @@ def check_no_identifier(
     if what == "text":
         raise ValueError(
             f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
-            "different; leave it out of X or of public=, or merge its values."
+            f"different; {way_of_text(values)}."
         )
     if what == "number" and not named:
         raise ValueError(
@@ -623,6 +624,17 @@ def check_no_identifier(
             f"column {name!r} holds dates, by which others may know people; leave it out of X, or "
             "name it in public= if it is to be released."
         )
+
+
+_WAYS = {
+    "dates": "leave it out of X, or parse it with pd.to_datetime and name it in public=",
+    "mail addresses": "leave it out of X or of public=, as mail addresses say who somebody is",
+}
+
+
+def way_of_text(values: Values) -> str:
+    """Return what to do with text that hardly repeats."""
+    return _WAYS.get(written_as(values), "leave it out of X or of public=, or merge its values")
 
 
 def identifier_kind(values: Values, weights: Array | None = None) -> str:

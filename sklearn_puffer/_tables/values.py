@@ -8,6 +8,7 @@ change: the rows of a sample must not depend on a library's version.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -414,6 +415,26 @@ def without_unused(values: Values) -> Values:
     seen = np.unique(present(values))
     codes = np.where(values.data < 0, -1, np.searchsorted(seen, values.data))
     return replace(values, data=codes, levels=tuple(used_levels(values)))
+
+
+_WRITTEN = {
+    "dates": re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}"),
+    "mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
+}
+_LOOKED_AT = 50
+
+
+def written_as(values: Values) -> str:
+    """Return whether text is "dates" or "mail addresses", by its first levels, or an empty text.
+
+    >>> written_as(Values("category", np.array([0]), None, None, ("2024-02-29", "2024-03-01")))
+    'dates'
+    """
+    texts = [level for level in (values.levels or ())[:_LOOKED_AT] if level]
+    for what, pattern in _WRITTEN.items():
+        if texts and all(isinstance(text, str) and pattern.fullmatch(text) for text in texts):
+            return what
+    return ""
 
 
 def present(values: Values) -> Array:

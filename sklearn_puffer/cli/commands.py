@@ -63,6 +63,12 @@ from sklearn_puffer.cli.settings import (
     without_none,
 )
 
+_FEW_COLUMNS = 5
+_NOISE_BY_DEFAULT = (
+    "noise is fitted, as no --mechanism is given; a table of many columns mostly keeps more with "
+    "--mechanism typical-rows, and puffer plan measures both."
+)
+
 
 def fit(args: Any) -> None:
     """Fit on a table, write the release artifact, and say what is guaranteed."""
@@ -72,6 +78,9 @@ def fit(args: Any) -> None:
     noiser = getattr(sklearn_puffer, name)(**_parameters(settings[section], args, mechanism))
     paths = _places(args)
     file = TableFile(args.table, layout_of(settings["table"], args))
+    few = noiser.public is not None or len(file.names) <= _FEW_COLUMNS
+    if mechanism == "noise" and not (args.mechanism or few):
+        tell(_NOISE_BY_DEFAULT)
     _learn(noiser, file)
     say(str(noiser.certificate_))
     check_holds(noiser)
