@@ -427,7 +427,7 @@ _LOOKED_AT = 50
 def written_as(values: Values) -> str:
     """Return whether text is "dates" or "mail addresses", by its first levels, or an empty text.
 
-    >>> written_as(Values("category", np.array([0]), None, None, ("2024-02-29", "2024-03-01")))
+    >>> written_as(Values("category", np.array([0]), levels=("2024-02-29", "2024-03-01")))
     'dates'
     """
     texts = [level for level in (values.levels or ())[:_LOOKED_AT] if level]
