@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from prototype_oracle import counted, worst
 from prototype_readers import fitted
@@ -62,6 +64,21 @@ def test_known_columns_are_released_as_they_are_behind_the_public_ones(rows):
     assert rows.certificate_.holds
     with pytest.raises(ValueError, match="lacks column 'town'"):
         rows.transform(TABLE[["place"]])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_of_equal_known_values_nothing_tells_which_have_a_secret(frame):
+    """The signs of zeros and the bits of missing values are in no stratum, and so in no count."""
+    ill = np.arange(200) % 3 == 0
+    gone = np.array([0x7FF8000000000000, 0x7FF8000000000001], dtype=np.uint64).view(float)
+    dose = np.where(np.arange(200) < 100, np.where(ill, -0.0, 0.0), gone[ill.astype(int)])
+    table = frame({"ill": ill, "place": np.arange(200) % 5, "dose": dose})
+    model = PufferfishMicroaggregator(sensitive="ill", public="place", known="dose")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PufferfishWarning)
+        released = model.fit(table).transform(table)["dose"]
+    bits = np.asarray(released).astype(float).view(np.int64)
+    assert len(set(bits[:100])) == len(set(bits[100:])) == 1
 
 
 def test_each_stratum_counts_its_own_rows(rows):

@@ -136,7 +136,7 @@ class TypicalRows(Mechanism):
         if self.known is not None:
             strata = self.known.strata.read(table)
             codes = self.cells(strata, codes)
-            finished = {column.name: column.finished(table) for column in self.known.binned}
+            finished = {c.name: c.finished(table) for c in self.known.strata.columns}
             unseen |= self.known.unseen(strata)
         finished |= self._finished(table, codes, draw)
         passed = {

@@ -25,6 +25,7 @@ from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
+    alike,
     check_finite,
     learn_column,
     present,
@@ -155,9 +156,13 @@ class KnownColumn:
         return column_of(self.name, Values(self.axis.kind, codes, levels=levels))
 
     def finished(self, table: Table) -> Finished:
-        """Return the column as it is released, to be built: as it is, or its bins."""
+        """Return the column as it is released, to be built: as it is, or its bins.
+
+        Values that are one for the strata are written alike: what told them apart, such as the
+        sign of a zero, is in no count.
+        """
         if self.edges is None:
-            return Finished(table.original(self.name), passed=True)
+            return Finished(alike(table.original(self.name)), passed=True)
         assert self.numbers is not None
         values = self.read(table)
         bins = np.minimum(self.codes(values), len(self.numbers) - 1)
