@@ -29,13 +29,15 @@ from sklearn_puffer._base import (
     times,
 )
 from sklearn_puffer._losses import MassBoxes, prototype_losses
-from sklearn_puffer._microaggregator.coordinates import Axis, NumberAxis, Sample
+from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
     Terms,
+    changes_of,
+    measured_utility,
     pair_cells,
     utility_section,
 )
@@ -518,39 +520,19 @@ def utilities(sample: Sample, best: Any, mechanism: Any) -> list[PrototypeUtilit
     grouped = _released(sample, best, mechanism, moves=False)
     found = []
     for axis in axes:
-        name, spread = axis.name, _spread(axis)
+        name, unit = axis.name, axis.scale if isinstance(axis, NumberAxis) else 1.0
         fitted = axis.fitted(sample.columns[name])
-        changes = _apart(axis, fitted, released[name])
-        change, typical, unchanged = moved[name], alone[name], same[name]
-        if mechanism.drawn is not None:
-            change = _mean(changes, weights) / spread
-            typical = _mean(_apart(axis, fitted, grouped[name]), weights) / spread
-            unchanged = _mean(changes == 0.0, weights)
-        constant = _apart(axis, fitted, _constant(fitted, weights))
-        found.append(
-            PrototypeUtility(
-                name=name,
-                change=change * spread,
-                change_sd=change,
-                median_change=_median(changes, weights),
-                unchanged=unchanged,
-                constant=_mean(constant, weights),
-                constant_sd=_mean(constant, weights) / spread,
-                constant_median=_median(constant, weights),
-                constant_unchanged=_mean(constant == 0.0, weights),
-                grouping=typical,
-                moving=change - typical,
-            )
-        )
+        changes = changes_of(fitted, released[name], unit)
+        figures = asdict(measured_utility(name, unit, changes, weights, fitted, weights))
+        if mechanism.drawn is None:
+            typical, change = alone[name], moved[name]
+            figures |= {"change": change * unit, "change_sd": change, "unchanged": same[name]}
+        else:
+            changes = changes_of(fitted, grouped[name], unit)
+            typical = float(np.average(changes, weights=weights)) / unit
+        moving = figures["change_sd"] - typical
+        found.append(PrototypeUtility(**figures, grouping=typical, moving=moving))
     return found
-
-
-def _mean(values: Array, weights: Array) -> float:
-    return float(np.average(values, weights=weights))
-
-
-def _spread(axis: Axis) -> float:
-    return axis.scale if isinstance(axis, NumberAxis) else 1.0
 
 
 def _released(sample: Sample, best: Any, mechanism: Any, *, moves: bool) -> dict[Name, Values]:
@@ -563,46 +545,3 @@ def _released(sample: Sample, best: Any, mechanism: Any, *, moves: bool) -> dict
         return {name: values.taken(codes) for name, values in best.prototypes.rows.items()}
     bins = mechanism.drawn.draw(codes, seeded_entropy(0, 2))
     return {name: mechanism.drawn.values[name].taken(which) for name, which in bins.items()}
-
-
-def _apart(axis: Axis, originals: Values, released: Values) -> FloatArray:
-    """Return how far values are from others; without an order, or if one is missing, one unit."""
-    if isinstance(axis, NumberAxis):
-        gone, other = _gone(originals), _gone(released)
-        with np.errstate(invalid="ignore"):
-            apart = np.abs(originals.data.astype(float) - released.data.astype(float))
-        return np.where(gone | other, np.where(gone == other, 0.0, axis.scale), apart)
-    return np.asarray(_levels(originals) != _levels(released), dtype=float)
-
-
-def _gone(values: Values) -> Array:
-    return np.zeros(len(values), dtype=bool) if values.missing is None else values.missing
-
-
-def _levels(values: Values) -> Array:
-    """Return values as objects, None where they are missing."""
-    known: Sequence[Any] = (False, True) if values.levels is None else values.levels
-    table = np.array([*known, None], dtype=object)
-    return table[values.filled(-1).astype(np.intp)]
-
-
-def _constant(values: Values, weights: Array) -> Values:
-    """Return the best constant in the place of each value: the median, or most frequent one."""
-    if values.kind in ("float", "integer"):
-        there = np.flatnonzero(~_gone(values))
-        order = there[np.argsort(values.data[there], kind="stable")]
-        counts = weights[order]
-        at = np.searchsorted(np.cumsum(counts), counts.sum() / 2.0) if len(order) else 0
-        best = order[at] if len(order) else 0
-    else:
-        codes = values.filled(-1).astype(np.intp) + 1
-        counts = np.bincount(codes, weights)
-        best = np.flatnonzero(codes == counts.argmax())[0]
-    return values.taken(np.full(len(values), best))
-
-
-def _median(changes: FloatArray, weights: Array) -> float:
-    order = np.argsort(changes, kind="stable")
-    counts = weights[order].astype(float)
-    at = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2.0))
-    return float(changes[order[min(at, len(order) - 1)]])

@@ -17,6 +17,8 @@ from sklearn_puffer._release.certificate_figures import (
     SetLoss,
     UncertifiedError,
     UtilityWarning,
+    changes_of,
+    measured_utility,
     pair_cells,
     utility_section,
 )

@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from sklearn_puffer._base import (
+    Array,
+    FloatArray,
     PufferfishWarning,
     Section,
     brief,
     short_number,
     shown,
 )
-from sklearn_puffer._tables import Name, named_frame
+from sklearn_puffer._tables import Name, Values, named_frame
 from sklearn_puffer.notions import Notion
 
 LossOrigin = Literal["recomputed", "theorem"]
@@ -318,6 +322,75 @@ class ColumnUtility:
         if math.isinf(self.change):
             return self.median_change > self.constant_median
         return self.change > self.constant * (1.0 + 1e-9)
+
+
+def measured_utility(
+    name: Name, unit: float, changes: FloatArray, weights: Array, values: Values, counts: Array
+) -> ColumnUtility:
+    """Return what survives of a column, by measured changes.
+
+    Parameters
+    ----------
+    name : str or int
+    unit : float
+        Its standard deviation; 1 without an order.
+    changes, weights : ndarray of shape (n,)
+        Changes, and how often each counts.
+    values : Values
+        What a constant would stand for.
+    counts : ndarray of shape (n_values,)
+        How often each of these counts.
+    """
+    constant = changes_of(values, _constant(values, counts), unit)
+    change, median, same = _summary(changes, weights)
+    error, middle, alike = _summary(constant, counts)
+    return ColumnUtility(
+        name, change, change / unit, median, same, error, error / unit, middle, alike
+    )
+
+
+def _summary(changes: FloatArray, weights: Array) -> tuple[float, float, float]:
+    """Return the mean of changes, their median, and the share of none."""
+    order = np.argsort(changes, kind="stable")
+    below = np.cumsum(weights[order].astype(float))
+    at = min(int(np.searchsorted(below, weights.sum() / 2.0)), len(order) - 1)
+    same = np.average(changes == 0.0, weights=weights)
+    return float(np.average(changes, weights=weights)), float(changes[order[at]]), float(same)
+
+
+def changes_of(values: Values, others: Values, unit: float) -> FloatArray:
+    """Return how far values are from others; without an order, or to what is no number, a unit."""
+    if values.kind not in ("float", "integer"):
+        return np.asarray(_labels(values) != _labels(others), dtype=float)
+    gone, other = _no_numbers(values), _no_numbers(others)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(values.data.astype(float) - others.data.astype(float))
+    return np.where(gone | other, np.where(gone == other, 0.0, unit), apart)
+
+
+def _no_numbers(values: Values) -> Array:
+    gone: Array = ~np.isfinite(values.data)
+    return gone if values.missing is None else gone | values.missing
+
+
+def _labels(values: Values) -> Array:
+    """Return values as objects, None where they are missing."""
+    known: Sequence[Any] = (False, True) if values.levels is None else values.levels
+    table = np.array([*known, None], dtype=object)
+    return table[values.filled(-1).astype(np.intp)]
+
+
+def _constant(values: Values, counts: Array) -> Values:
+    """Return the best constant in the place of each value: the median, or most frequent one."""
+    if values.kind in ("float", "integer"):
+        there = np.flatnonzero(~_no_numbers(values))
+        order = there[np.argsort(values.data[there], kind="stable")]
+        below = np.cumsum(counts[order])
+        best = order[np.searchsorted(below, below[-1] / 2.0)] if len(order) else 0
+    else:
+        codes = values.filled(-1).astype(np.intp) + 1
+        best = np.flatnonzero(codes == np.bincount(codes, counts).argmax())[0]
+    return values.taken(np.full(len(values), best))
 
 
 def utility_frame(utility: Sequence[ColumnUtility]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,10 +21,12 @@ from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
     Terms,
+    changes_of,
+    measured_utility,
     pair_cells,
     utility_section,
 )
-from sklearn_puffer._tables import Name, Values
+from sklearn_puffer._tables import Name, Values, present
 
 _MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells
 
@@ -299,40 +300,6 @@ def label_of(label: Any) -> str:
     return " and ".join(map(quoted, label)) if isinstance(label, tuple) else quoted(label)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scale:
-    """A column as numbers, or as codes without an order; NaN where a number is missing."""
-
-    numbers: FloatArray
-    unit: float
-    ordered: bool
-
-    @classmethod
-    def of(cls, values: Values) -> _Scale:
-        """Return a column: of what is no number, or infinite, each change counts one unit."""
-        numbers = values.filled(-1 if values.levels is not None else 0).astype(np.float64)
-        ordered = values.kind in ("float", "integer")
-        if values.missing is not None:
-            numbers[values.missing] = np.nan if ordered else -1.0
-        numbers[np.isinf(numbers)] = np.nan
-        there = numbers[~np.isnan(numbers)]
-        return cls(numbers, (float(there.std()) if ordered and len(there) else 1.0) or 1.0, ordered)
-
-    def constant(self) -> float:
-        """Return the median of numbers, or the most frequent code."""
-        there = np.sort(self.numbers[~np.isnan(self.numbers)])
-        if self.ordered:
-            return float(there[len(there) // 2]) if len(there) else math.nan
-        kinds, counts = np.unique(there, return_counts=True)
-        return float(kinds[counts.argmax()])
-
-    def apart(self, some: Any, others: Any) -> FloatArray:
-        """Return how far values are from others."""
-        gone, other = np.isnan(some), np.isnan(others)
-        changes = np.abs(some - others) if self.ordered else (some != others).astype(float)
-        return np.where(gone | other, np.where(gone == other, 0.0, self.unit), changes)
-
-
 def moved_utility(
     name: Name, values: Values, who: Array, what: Array, weight: FloatArray
 ) -> ColumnUtility:
@@ -347,20 +314,11 @@ def moved_utility(
     weight : ndarray of shape (n_pairs,)
         The share of all people for whom each pair stands.
     """
-    scale = _Scale.of(values)
-    changes = scale.apart(scale.numbers[who], scale.numbers[what])
-    constant = scale.apart(scale.numbers, scale.constant())
-    order = np.argsort(changes, kind="stable")
-    at_most = 1.0 - weight.sum() + np.cumsum(weight[order])  # after those who keep their own
-    half = order[np.searchsorted(at_most[:-1], 0.5)] if weight.sum() > 0.5 else None
-    return ColumnUtility(
-        name=name,
-        change=float(changes @ weight),
-        change_sd=float(changes @ weight) / scale.unit,
-        median_change=0.0 if half is None else float(changes[half]),
-        unchanged=1.0 - float(weight[changes > 0.0].sum()),
-        constant=float(constant.mean()),
-        constant_sd=float(constant.mean()) / scale.unit,
-        constant_median=float(np.median(constant)),
-        constant_unchanged=float((constant == 0.0).mean()),
-    )
+    unit = 1.0
+    if values.kind in ("float", "integer"):
+        numbers = present(values).astype(np.float64)
+        unit = float(numbers[np.isfinite(numbers)].std()) if len(numbers) else 1.0
+    changes = changes_of(values.taken(who), values.taken(what), unit or 1.0)
+    changes, weights = np.append(changes, 0.0), np.append(weight, 1.0 - weight.sum())
+    ones = np.ones(len(values))
+    return measured_utility(name, unit or 1.0, changes, weights, values, ones)
