@@ -121,6 +121,9 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         """
         raise NotImplementedError
 
+    def _tell(self, figures: Callable[[], Any], told: Sequence[str]) -> None:
+        """Show what is said of the rows that were released last, if it is anything."""
+
     def _taken(self, learnt: LearntMechanism) -> None:
         """Do what is due when a fit has succeeded, which a failed one cannot undo: nothing here."""
 

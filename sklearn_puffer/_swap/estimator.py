@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,12 +17,9 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._release import (
     Columns,
-    Draw,
     FitRows,
     Guarantee,
-    Keying,
     LearntMechanism,
-    Released,
     RowGroups,
     RowOrder,
     TableRelease,
@@ -54,22 +51,19 @@ from sklearn_puffer._tables import (
     Pair,
     Secret,
     SecretRule,
-    Table,
     Values,
     bins_of,
     check_merged,
+    check_no_identifier,
     distances_of,
     edges_of,
     first_values,
     has_row_labels,
-    identifier_kind,
     is_lazy,
     merges_of,
-    named_frame,
+    public_columns,
     resolve,
     secret_pairs_of,
-    series,
-    way_of_text,
 )
 
 
@@ -379,37 +373,19 @@ class PufferfishSwap(TableRelease):
         self._check_ready(keying)
         return self._transformed(X, keying, on_drift, sensitive_features)
 
-    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
-        mechanism: Any = self._fitted.mechanism
-        keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
-        draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
-        whole, rows, solved = mechanism.exchanged(table, self._fitted.rules, draw)
-        told = _told(self.sensitive, order_told(rows_of(table, None), [mechanism.secret_of(rows)]))
-        if self.random_state is not None:
-            told.append(sentences.about_seed(self.random_state, "swap", "undo it"))
-        self._show(Figures.of(mechanism, rows, solved), told)
-        return whole, None
-
-    def _planned(self, X: Any, keying: Keying) -> Any:
-        rows = EngineRows.keyed(self._fitted, X, keying)
-        mechanism: Any = self._fitted.mechanism
-        figures = Figures.merged(mechanism, rows.people, rows.figures())
-        self._show(figures, [*_told(self.sensitive, RowOrder()), *rows.told()])
-        return rows.plan(self)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _show(self, figures: Figures, told: Sequence[str]) -> None:
-        """Set what is said of the rows that were exchanged last."""
-        before = self._fitted.certificate
-        name = next(iter(self.secret_pairs_))
-        certificate = figures.certificate(name, before.n_columns, told, self._fitted.rules.groups)
-        self._fitted = replace(self._fitted, certificate=certificate)
+    def _tell(self, figures: Callable[[], Figures], told: Sequence[str]) -> None:
+        said, before, found = [*about_bins(self.sensitive), *told], self._fitted, figures()
+        if self.random_state is not None:
+            said.append(sentences.about_seed(self.random_state, "swap", "undo it"))
+        certificate = found.certificate(before.certificate.n_columns, said, before.rules.groups)
+        self._fitted = replace(before, certificate=certificate)
         self.certificate_ = replace(certificate, fingerprint=self._fitted.fingerprint())
-        for attribute, value in _shown(figures).items():
+        for attribute, value in found.attributes().items():
             setattr(self, attribute, value)
 
     def _checked_parameters(self) -> Settings:
@@ -502,35 +478,21 @@ class LearntSwap(LearntMechanism):
 
     def certificate(self) -> ExchangeCertificate:
         """Return the certificate of the fitted rows, without a fingerprint yet."""
-        name = next(iter(self.read.pairs))
-        return self.figures.certificate(name, self.n_columns, self.told, self.together)
+        return self.figures.certificate(self.n_columns, self.told, self.together)
 
     def attributes(self) -> dict[str, Any]:
         """Return the mean flows."""
-        return _shown(self.figures)
+        return self.figures.attributes()
 
     def warnings(self) -> list[str]:
         """Return that nothing says whose row is whose, where nothing does."""
         if self.read.passed or self.labelled:
             return []
-        name = str(next(iter(self.read.pairs)))[:40]
+        name = str(self.figures.mechanism.secret.name)[:40]
         return [
             f"nothing here says whose row is whose: leaving {name!r} out and shuffling is the same "
             "release; name ids= or known=, or take PufferfishMicroaggregator."
         ]
-
-
-def _shown(figures: Figures) -> dict[str, Any]:
-    labels = figures.mechanism.secret.labels
-    shares = figures.flows / np.maximum(figures.sizes(), 1)[:, None]
-    rows = (dict(zip(labels, row, strict=True)) for row in shares)
-    flows = dict(zip(labels, rows, strict=True))
-    stays = dict(zip(labels, figures.stays(), strict=True))
-    return {"flows_": named_frame(flows, labels), "stays_": series(stays, "stays")}
-
-
-def _told(sensitive: Any, order: RowOrder) -> list[str]:
-    return [*about_bins(sensitive), *order.sentences()]
 
 
 def learn(settings: Settings, given: FitRows) -> LearntSwap:
@@ -619,34 +581,22 @@ def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
 
 def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead:
     """Return which columns are exchanged, which stay with people, and the protected pairs."""
-    names = given.table.names
-    hidden = list(resolve(given.sensitive, names, "sensitive") if given.secrets is None else [])
-    ids = [] if settings.ids is None else resolve(settings.ids, names, "ids")
-    ids = [*dict.fromkeys([*ids, *settings.columns.grouping(given.table, hidden)])]
-    known = settings.columns.known
-    known = (
-        []
-        if known is None
-        else resolve([*known] if isinstance(known, Mapping) else known, names, "known")
+    names, columns = given.table.names, settings.columns
+    hidden = resolve(given.sensitive, names, "sensitive") if given.secrets is None else []
+    asked = {"ids": settings.ids, "known": columns.known, "public": columns.public}
+    ids, known, public = (
+        [] if each is None else resolve(each, names, argument) for argument, each in asked.items()
     )
-    public = settings.columns.public
-    if public is None:
-        moving = [name for name in names if name not in {*hidden, *ids, *known}]
-    else:
-        moving = resolve(public, names, "public")
-    refuse_twice({"public": moving, "ids": ids, "known": known})
-    refuse_twice({"sensitive": hidden, "ids": ids, "known": known})
-    if not moving:
-        raise ValueError(
-            f"no public column is left to exchange: X has {len(names)} feature(s), a minimum of "
-            f"{len({*hidden, *ids, *known}) + 1} is required; add a column to X."
-        )
-    passed = settings.columns.passed(names, {*hidden, *ids, *known, *moving})
+    ids = [*dict.fromkeys([*ids, *columns.grouping(given.table, hidden)])]
+    for argument, those in (("public", public), ("sensitive", hidden)):
+        refuse_twice({argument: those, "ids": ids, "known": known})
+    staying = {*hidden, *ids, *known}
+    moving = public or public_columns(None, names, [*staying])
     return TableRead(
         hidden=hidden,
         public=[name for name in names if name in moving],
         ids=ids,
-        strata=[*known, *passed],
+        strata=[*known, *columns.passed(names, {*staying, *moving})],
         pairs=secret_pairs_of(settings.guarantee.pairs, [secret]),
     )
 
@@ -658,18 +608,5 @@ def _moving(table: Any, name: Name, named: bool) -> Values:
         if table.types[str(name)].is_float():  # measured numbers are no identifiers
             return Values("float", np.zeros(0))
     values = first_values(table, name)
-    with np.errstate(invalid="ignore"):  # infinite numbers are no identifiers
-        kind = identifier_kind(values)
-    if kind == "text":
-        raise ValueError(
-            f"column {name!r} looks like an identifier, as nearly every value is different; "
-            f"{way_of_text(values)}; ids={name!r} would release it as it is."
-        )
-    if kind and not named:
-        what = "looks like an identifier, as nearly every value is different"
-        what = "holds dates, by which others may know people" if kind == "date" else what
-        raise ValueError(
-            f"column {name!r} {what}; leave it out of X, name it in public= if it is to be "
-            "exchanged, or in ids=, which releases it as it is."
-        )
+    check_no_identifier(name, values, named=named, ids=True)
     return values

@@ -96,17 +96,24 @@ class ExchangeProblem:
             for (s, t), d in zip(self.pairs, self.distances or [1.0] * len(self.pairs), strict=True)
         ]
 
+    def told(self, exchange: Exchange) -> FloatArray:
+        """Return what the checker finds of each pair: for outsiders, or delta, and for insiders."""
+        epsilon, delta, _ = self.budget
+        outside = [
+            outsider_delta(exchange, [(s, t)], epsilon * d)
+            if delta
+            else outsider_loss(exchange, [(s, t)])
+            for s, t, d in self.apart()
+        ]
+        return np.array([outside, [insider_loss(exchange, [pair]) for pair in self.pairs]])
+
     def holds(self, exchange: Exchange) -> bool:
         """Return whether the checker finds flows within the budget of each pair."""
         epsilon, delta, insiders = self.budget
-        for s, t, d in self.apart():
-            if delta and outsider_delta(exchange, [(s, t)], epsilon * d) > delta:
-                return False
-            if not delta and outsider_loss(exchange, [(s, t)]) > epsilon * d:
-                return False
-        return insiders is None or all(
-            insider_loss(exchange, [(s, t)]) <= insiders * d for s, t, d in self.apart()
-        )
+        outside, inside = self.told(exchange)
+        units = np.array([d for *_, d in self.apart()])
+        within = bool((outside <= (delta or epsilon * units)).all())
+        return within and (insiders is None or bool((inside <= insiders * units).all()))
 
 
 def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) -> int:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from functools import partial
 from itertools import compress, product
 from typing import Any, ClassVar
 
@@ -29,7 +30,6 @@ from sklearn_puffer._base import (
     read_tree,
     utc_now,
 )
-from sklearn_puffer._losses import insider_loss, outsider_delta, outsider_loss
 from sklearn_puffer._release import (
     ColumnUtility,
     Draw,
@@ -40,13 +40,16 @@ from sklearn_puffer._release import (
     Refused,
     Released,
     RowGroups,
+    RowOrder,
     TableRules,
     Terms,
     UncertifiedError,
     certificate_from_dict,
     check_one_secret,
     group_codes,
+    order_told,
     read_column,
+    rows_of,
     written_column,
 )
 from sklearn_puffer._swap.certificate import (
@@ -102,8 +105,10 @@ from sklearn_puffer._tables import (
     alike,
     first_values,
     id_values,
+    named_frame,
     row_digests,
     row_hashes,
+    series,
     strata_of,
 )
 
@@ -264,6 +269,11 @@ class RowExchange(Mechanism):
     untested: ClassVar[str] = "rows are exchanged as they are, whatever their distribution."
 
     @property
+    def factors(self) -> FloatArray:
+        """By what the budget of each pair is multiplied."""
+        return np.array(self.distances or [1.0] * len(self.pairs))
+
+    @property
     def released_columns(self) -> Sequence[Column]:
         """The columns that are exchanged."""
         return self.columns
@@ -286,7 +296,7 @@ class RowExchange(Mechanism):
             marks = row_digests({name: id_values(table, name) for name in self.ids})
         if self.group is not None:
             group = group_codes(table, self.group)
-            check_one_secret(group, self.group, {" and ".join(map(str, self.secret.names)): codes})
+            check_one_secret(group, self.group, {self.secret.name: codes})
         strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
         return SwapRows.of(points, (columns, [digests, of_known, codes], strata, marks, group))
 
@@ -298,12 +308,6 @@ class RowExchange(Mechanism):
                 f"({listed(list(self.ids))}) of another one, and rows of one person tell more "
                 "together; exchange them together (groups=), or name ids that tell people apart."
             )
-
-    def secret_of(self, rows: SwapRows) -> Secret:
-        """Return the secret of each row."""
-        return Secret(
-            " and ".join(map(str, self.secret.names)), self.secret.labels, CodeArray(rows.seen[-1])
-        )
 
     def solved(
         self, rows: SwapRows, order: Any = None, cuts: Any = None, shards: Any = None
@@ -381,13 +385,7 @@ class RowExchange(Mechanism):
         return cut(whole, rows.points, parts)[:: parts // _PIECES | 1]  # of all halves
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
-        """Return a table in the caller's own type; its secrets are columns of it, or beside it."""
-        return self.exchanged(table, rules, draw)[0], None
-
-    def exchanged(
-        self, table: Table, rules: TableRules, draw: Draw
-    ) -> tuple[Any, SwapRows, list[Solved]]:
-        """Return the released table, its rows as they were read, and the mean flows.
+        """Return a table in the caller's own type; its secrets are columns of it, or beside it.
 
         Raises
         ------
@@ -401,11 +399,13 @@ class RowExchange(Mechanism):
         lots = Lots(rows.seen, rows.places, draw.keyed, draw.entropy)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
         solved = self.solved(rows, lots.order)
-        whole = self.written(
-            table, rules, rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
-        )
+        received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
+        whole = self.written(table, rules, received)
         note(draw.by, rows.marks, lots.mark)
-        return whole, rows, solved
+        secrets = Secret(self.secret.name, self.secret.labels, CodeArray(rows.seen[-1]))
+        order = order_told(rows_of(table, None), [secrets])
+        draw.by._tell(partial(Figures.of, self, rows, solved), order.sentences())
+        return whole, None
 
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
         """Return whose row each person receives; the people of a shard are in random order."""
@@ -430,18 +430,13 @@ class RowExchange(Mechanism):
             secrets = each.stratum.secrets
             flows[np.ix_(secrets, secrets)] += each.exchange.flows / ROW
             others[secrets] += each.exchange.others / ROW
-        inside = (
-            insider_loss(exchange, [(s, t)]) / d
-            for each in solved
-            for problem, exchange, _ in each.pieces
-            for s, t, d in problem.apart()
-        )
+        outside, inside = _losses(self, solved)
         told = {
             "n_rows": len(rows.marks),
             "flows": flows.tolist(),
             "others": others.tolist(),
-            "losses": [_loss(self, solved, pair) for pair in range(len(self.pairs))],
-            "insiders": max(inside, default=0.0),
+            "losses": outside.tolist(),
+            "insiders": float((inside / self.factors).max(initial=0.0)),
             "changes": any(_changes(rows, each) for each in solved),
             "utility": [astuple(each)[1:] for each in _utilities(self, rows, solved)],
         }
@@ -449,7 +444,11 @@ class RowExchange(Mechanism):
 
     def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
         """Return the release of a lazy table as a lazy table."""
-        return EngineRows.keyed(fitted, X, keying).plan(by)
+        rows = EngineRows.keyed(fitted, X, keying)
+        plan = rows.plan(by)
+        told = [*RowOrder().sentences(), *rows.told()]
+        by._tell(lambda: Figures.merged(self, rows.people, rows.figures()), told)
+        return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
         """Return a table with its rows exchanged, and equal values written alike."""
@@ -595,18 +594,27 @@ class Figures:
             [ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)],
         )
 
+    def attributes(self) -> dict[str, Any]:
+        """Return the mean flows as an estimator shows them."""
+        labels = self.mechanism.secret.labels
+        shares = self.flows / np.maximum(self.sizes(), 1)[:, None]
+        rows = (dict(zip(labels, row, strict=True)) for row in shares)
+        flows = dict(zip(labels, rows, strict=True))
+        stays = dict(zip(labels, self.stays(), strict=True))
+        return {"flows_": named_frame(flows, labels), "stays_": series(stays, "stays")}
+
     def certificate(
-        self, sensitive: Name, n_columns: int, told: Sequence[str], groups: RowGroups | None
+        self, n_columns: int, told: Sequence[str], groups: RowGroups | None
     ) -> ExchangeCertificate:
         """Return the certificate, without a fingerprint yet."""
         secret, budget = self.mechanism.secret, self.mechanism.budget
-        units = np.ones(len(self.losses)) if budget.delta else np.array(self._distances())
+        units = np.ones(len(self.losses)) if budget.delta else self.mechanism.factors
         inside = [INSIDE] if secret.edges or secret.merged else []
         return ExchangeCertificate(
             epsilon=budget.epsilon,
             delta=budget.delta,
             loss=float((self.losses / units).max(initial=0.0)),
-            pairs=tuple(self._pairs(sensitive)),
+            pairs=tuple(self._pairs()),
             columns=(),
             assumptions=[*TAKEN, ALONE if groups is None else TOGETHER, *inside, *told],
             strategy="least change",
@@ -620,23 +628,20 @@ class Figures:
             version=__version__,
             date=utc_now(),
             utility=tuple(self.utility),
-            exchange=self.facts(sensitive),
+            exchange=self.facts(),
         )
 
-    def _pairs(self, sensitive: Name) -> list[PairLoss]:
+    def _pairs(self) -> list[PairLoss]:
         """Return the loss of each pair, both ways: the larger one stands for each."""
         mechanism, losses = self.mechanism, []
         labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
-        each = zip(mechanism.pairs, self._distances(), self.losses.tolist(), strict=True)
+        each = zip(mechanism.pairs, mechanism.factors.tolist(), self.losses.tolist(), strict=True)
         for (s, t), d, upper in each:
             ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-23), 0.0), upper
             for first, second in ((s, t), (t, s)):
-                of = sensitive, labels[first], labels[second], 0
+                of = mechanism.secret.name, labels[first], labels[second], 0
                 losses.append(PairLoss(*of, *ends, "recomputed"))
         return losses
-
-    def _distances(self) -> Sequence[float]:
-        return self.mechanism.distances or [1.0] * len(self.mechanism.pairs)
 
     def sizes(self) -> Array:
         """Return how many people have each secret."""
@@ -646,7 +651,7 @@ class Figures:
         """Return the share of people of each secret who keep their own row, on average."""
         return np.asarray((np.diag(self.flows) - self.others) / np.maximum(self.sizes(), 1))
 
-    def facts(self, sensitive: Name) -> ExchangeFacts:
+    def facts(self) -> ExchangeFacts:
         """Return what the swap does to rows."""
         mechanism, stays, people = self.mechanism, self.stays(), self.people
         insiders, labels = mechanism.budget.insiders, mechanism.secret.labels
@@ -658,7 +663,7 @@ class Figures:
 
         return ExchangeFacts(
             stay=float(stays @ self.sizes() / people.sum()),
-            kept=tuple(Kept(sensitive, *each) for each in zip(labels, stays.tolist(), strict=True)),
+            kept=tuple(map(partial(Kept, mechanism.secret.name), labels, stays.tolist())),
             unchanged=not self.changes,
             insiders=insiders,
             insider_loss=None if insiders is None else self.insider_loss,
@@ -687,24 +692,26 @@ class Figures:
         return beyond
 
 
-def _loss(mechanism: RowExchange, solved: Sequence[Solved], pair: int) -> float:
-    """Return the loss of a pair: that of its worst part, or all delta of its worst stratum."""
-    (s, t), (epsilon, delta, _) = mechanism.pairs[pair], mechanism.budget
-    distance, loss = mechanism.distances[pair] if mechanism.distances else 1.0, 0.0
+def _losses(mechanism: RowExchange, solved: Sequence[Solved]) -> tuple[FloatArray, FloatArray]:
+    """Return what outsiders learn of each pair, and insiders.
+
+    That is the loss in the worst part, or all delta of the worst stratum.
+    """
+    epsilon, delta, _ = mechanism.budget
+    outside, inside = np.zeros((2, len(mechanism.pairs)))
+    pairs = np.array(mechanism.pairs).reshape(-1, 2)
     for each in solved:
-        secrets = each.stratum.secrets
-        if s in secrets and t in secrets:
-            both = [(secrets.index(s), secrets.index(t))]
-            if delta:  # of a shard as often as there are shards
-                beyond = (
-                    n * outsider_delta(e, both, epsilon * distance) for _, e, n in each.pieces
-                )
-                loss = max(loss, each.stratum.shards * math.fsum(beyond) * (1.0 + 2.0**-45))
-            else:
-                loss = max(loss, *(outsider_loss(e, both) for _, e, _ in each.pieces))
+        there = np.isin(pairs, each.stratum.secrets).all(axis=1)
+        told = np.array([problem.told(exchange) for problem, exchange, _ in each.pieces])
+        beyond = told[:, 0].max(axis=0)
+        if delta:  # of a shard as often as there are shards
+            counts = [each.stratum.shards * n for *_, n in each.pieces]
+            beyond = (told[:, 0] * np.array(counts)[:, None]).sum(axis=0) * (1.0 + 2.0**-45)
+        outside[there] = np.maximum(outside[there], beyond)
+        inside[there] = np.maximum(inside[there], told[:, 1].max(axis=0))
     # in whole parts of the budget, so that no cut and no solver changes the fingerprint
-    parts = (delta or epsilon * distance) * 2.0**-24
-    return max(math.ceil(loss / parts) * parts, loss)
+    parts = (delta or epsilon * mechanism.factors) * 2.0**-24
+    return np.maximum(np.ceil(outside / parts) * parts, outside), inside
 
 
 def _changes(rows: SwapRows, solved: Solved) -> bool:

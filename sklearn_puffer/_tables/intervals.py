@@ -270,6 +270,11 @@ class SecretRule:
     labels: tuple[Any, ...] = ()
     merged: Mapping[Name, Mapping[Any, Any]] = field(default_factory=dict)
 
+    @property
+    def name(self) -> Name:
+        """The name of the secret."""
+        return self.names[0] if len(self.names) == 1 else " and ".join(map(str, self.names))
+
     def read(self, columns: Mapping[Name, Values]) -> Secret:
         """Return the combination of secrets of each row.
 

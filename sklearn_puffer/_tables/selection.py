@@ -152,7 +152,8 @@ def public_columns(
     if not chosen:
         raise ValueError(
             f"no public column is left to release: X has {len(names)} feature(s) and all of them "
-            f"are sensitive (a minimum of {len(sensitive) + 1} is required); add a column to X."
+            f"are sensitive or have another place (a minimum of {len(sensitive) + 1} is required); "
+            "add a column to X."
         )
     return chosen
 
@@ -586,7 +587,7 @@ def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
 
 
 def check_no_identifier(
-    name: Name, values: Values, weights: Array | None = None, *, named: bool
+    name: Name, values: Values, weights: Array | None = None, *, named: bool, ids: bool = False
 ) -> None:
     """Refuse to release a column that looks like an identifier of the rows.
 
@@ -602,6 +603,8 @@ def check_no_identifier(
         How often each value counts, where it is not once or as often as ``values.counts`` says.
     named : bool
         Whether the caller asks for this very column.
+    ids : bool, default=False
+        Whether a column may stay with its row, by ``ids=``.
 
     Raises
     ------
@@ -609,20 +612,21 @@ def check_no_identifier(
         Naming the column and the way out.
     """
     what = identifier_kind(values, weights)
+    stays = f"; ids={name!r} would release it as it is" if ids else ""
     if what == "text":
         raise ValueError(
             f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
-            f"different; {way_of_text(values)}."
+            f"different; {way_of_text(values)}{stays}."
         )
     if what == "number" and not named:
         raise ValueError(
             f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
-            "different; leave it out of X, or name it in public= if it is to be released."
+            f"different; leave it out of X, or name it in public= if it is to be released{stays}."
         )
     if what == "date" and not named:
         raise ValueError(
             f"column {name!r} holds dates, by which others may know people; leave it out of X, or "
-            "name it in public= if it is to be released."
+            f"name it in public= if it is to be released{stays}."
         )
 
 
