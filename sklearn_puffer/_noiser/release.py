@@ -230,11 +230,9 @@ def release_table(
 
     try:
         readers = [opened(release) for release in counted(releases, "columns read")]
-        if draw.watch is not None:
-            draw.watch.open(readers)
         done = _released(table, readers, releases, rules, draw)
         if draw.watch is not None:
-            draw.watch.add(readers, table.n_rows)
+            draw.watch.add([r.column for r in readers], [r.values for r in readers])
         return done
     except (TypeError, ValueError):
         faults = Faults()  # a table without fault is not read twice
@@ -457,7 +455,6 @@ class _Worker:
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
         _check_numbers(block, self.release)
-        self.reader.note_numbers(rows, block)
         return block
 
     def finished(self) -> Finished:

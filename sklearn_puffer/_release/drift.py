@@ -37,7 +37,7 @@ a geometric series,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -67,7 +67,6 @@ from sklearn_puffer._tables import (
     LazyTable,
     Name,
     Placed,
-    Reader,
     Values,
     array_table,
     frame_table,
@@ -239,7 +238,7 @@ _STEP = 20  # of the ranks that are tested, in thousandths
 _CELLS = 128  # of a column that takes any number
 _ENDS = 10  # thousandths beyond the first and the last of their inner edges
 _DIGITS = 3  # to which these are rounded, against their distance
-_COUNTED = 1 << 17  # rows that are counted of each column, or more
+_COUNTED = 1 << 14  # rows that are counted of each column, or more
 _GOLDEN = np.uint64(2654435769)  # of 2^32, whose multiples are spread evenly at every distance
 _WHOLE = np.uint64(32)
 
@@ -418,7 +417,7 @@ def picked_rows(n_rows: int) -> IntArray | None:
     order of rows may be periodic. All tables of one length have the same rows counted.
 
     >>> picked_rows(1000) is None, len(picked_rows(1_000_000))
-    (True, 142857)
+    (True, 16393)
     """
     apart = n_rows // _COUNTED
     if apart < 2:
@@ -434,39 +433,44 @@ class Watch:
 
     Examples
     --------
-    >>> from sklearn_puffer._tables import Values, column_reader
+    >>> from sklearn_puffer._tables import Values
     >>> age = Column("age", "float", np.array([20.0, 90.0]), np.ones(2, dtype=bool))
     >>> watch = Watch([Margin.of(age, age.atoms, np.array([90, 10]), 100)])
-    >>> reader = column_reader(age, Values("float", np.full(40, 90.0)))
-    >>> watch.open([reader])
-    >>> reader.codes(slice(0, 40), np.empty(40, dtype=np.intp))
-    >>> watch.add([reader], 40)
+    >>> watch.add([age], [Values("float", np.full(40, 90.0))])
     >>> watch.verdict().drifted
     True
     """
 
     def __init__(self, margins: Sequence[Margin]) -> None:
         self._seen = [Seen(margin) for margin in margins]
-        self.n_rows = 0
+        self.n_rows = self.n_counted = 0
 
-    def open(self, readers: Sequence[Reader]) -> None:
-        """Let the readers of a table count what they read, before they read it."""
-        picked = picked_rows(len(readers[0].values)) if readers else None
-        for seen, reader in zip(self._seen, readers, strict=True):
-            free = seen.margin.place is not None
-            reader.watch(seen.margin.cells if free else None, len(seen.counts), picked)
+    def add(self, columns: Sequence[Column], values: Sequence[Values]) -> None:
+        """Count the rows of a table in memory, or, where they are many, some of them."""
+        n_rows = len(values[0])
+        picked = picked_rows(n_rows)
+        if picked is not None:
+            values = [_taken(each, picked) for each in values]
+        self.count([*map(placed_in, columns, values)], len(values[0]))
+        self.n_rows += n_rows - len(values[0])
 
-    def add(self, readers: Sequence[Reader], n_rows: int) -> None:
-        """Add the rows of a table, all of which were read once."""
-        for seen, reader in zip(self._seen, readers, strict=True):
-            seen.add(reader)
+    def count(self, placed: Iterable[Placed], n_rows: int) -> None:
+        """Count all rows of a table."""
+        for seen, values in zip(self._seen, placed, strict=True):
+            seen.add(values)
         self.n_rows += n_rows
+        self.n_counted += n_rows
 
     def verdict(self) -> Drift:
         """Return how all rows so far compare with those of `fit`."""
-        n_fitted = max((seen.margin.total for seen in self._seen), default=0)
-        columns = [seen.compared(len(self._seen), self.n_rows) for seen in self._seen]
+        n_fitted = max(seen.margin.total for seen in self._seen)
+        columns = [seen.compared(len(self._seen), self.n_counted) for seen in self._seen]
         return Drift(tuple(columns), self.n_rows, n_fitted)
+
+
+def _taken(values: Values, rows: IntArray) -> Values:
+    missing = None if values.missing is None else values.missing[rows]
+    return replace(values, data=values.data[rows], missing=missing)
 
 
 class Seen:
@@ -475,53 +479,45 @@ class Seen:
     def __init__(self, margin: Margin) -> None:
         self.margin = margin
         self.counts = np.zeros(len(margin.parts), dtype=np.int64)
-        self.skipped = 0  # rows that are not counted, and in which the column is not missing
-        self.outside = 0  # rows that hold a value which fit has not seen, counted or not
-        self.moved = 0  # of these, those that are counted
-        self.strangers: IntArray | None = None  # how often each value comes that fit has not seen
-        self.aside = 0  # of these, categories, which are counted in the first cell
+        # how often each value comes that fit has not seen, in each table anew
+        self.strangers = np.zeros(0, dtype=np.int64)
 
-    @classmethod
-    def of(cls, margin: Margin, placed: Placed) -> Seen:
-        """Return the counts of all rows."""
-        seen = cls(margin)
+    @property
+    def moved(self) -> int:
+        """How many rows hold a value that `fit` has not seen."""
+        return int(self.strangers.sum())
+
+    def add(self, placed: Placed) -> None:
+        """Count the rows of a table."""
         counts = np.ones(len(placed.codes), np.int64) if placed.counts is None else placed.counts
         there, strange = ~placed.gone, placed.strange
         codes = placed.codes[there]
-        if margin.place is not None:
-            codes = margin.cells(np.where(placed.strange, 0.0, placed.data)[there])
-        np.add.at(seen.counts, codes, counts[there])
-        seen.strangers = _tally(placed.data[strange], counts[strange])
-        seen.outside = seen.moved = int(seen.strangers.sum())
-        seen.aside = seen.moved if margin.levels else 0
-        return seen
-
-    def add(self, reader: Reader) -> None:
-        """Add what a reader has read, every row once."""
-        counts = reader.seen()
-        self.counts += counts
-        self.skipped += reader.n_present - int(counts.sum())
-        self.outside += reader.moved
-        self.moved += reader.strange
+        if self.margin.place is not None:
+            codes = self.margin.cells(np.where(strange, 0.0, placed.data)[there])
+        np.add.at(self.counts, codes, counts[there])
+        tally = _tally(placed.data[strange], counts[strange])
+        self.strangers = np.append(self.strangers, tally)
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
         """Return how the column compares, as one of ``n_columns`` that are tested."""
         tested = min(n_rows, self.margin.total) >= LEAST_ROWS
         n_present = int(self.counts.sum())
-        n_gone = n_rows - n_present - self.skipped
+        n_gone = n_rows - n_present
         p = min(1.0, n_columns * self._chance(n_rows, n_gone, n_present)) if tested else 1.0
-        outside, gone = (n / max(n_rows, 1) for n in (self.outside, n_gone))
+        outside, gone = (n / max(n_rows, 1) for n in (self.moved, n_gone))
         return ColumnDrift(self.margin.name, outside, gone, self._distance(n_present), p)
 
     def _distance(self, n_present: int) -> float:
         if not (n_present and self.margin.present):
             return 0.0
-        shares = self.counts / n_present
-        shares[0] -= self.aside / n_present
+        shares, aside = self.counts / n_present, 0.0
+        if self.margin.levels:  # unseen categories are counted in the first cell
+            aside = self.moved / n_present
+            shares[0] -= aside
         apart = self.margin.parts / PARTS - shares
         if self.margin.ordered:
             return float(np.abs(np.cumsum(apart)).max())
-        return 0.5 * (float(np.abs(apart).sum()) + self.aside / n_present)
+        return 0.5 * (float(np.abs(apart).sum()) + aside)
 
     def _chance(self, n_rows: int, n_gone: int, n_present: int) -> float:
         """Return a bound on the chance of these counts, corrected for all tests of the column."""
@@ -553,16 +549,10 @@ class Seen:
         yield too_many(least, self.margin.present, self.counts, n_present)
 
     def _of_strangers(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the same of values that `fit` has not seen; ones where they are not kept apart.
-
-        Then each row that moved may have had another value.
-        """
-        if self.strangers is None:
-            yield np.ones(2 * self.moved)
-        else:
-            none = np.zeros_like(self.strangers)
-            yield too_many(self.strangers, n_present, none, self.margin.present)
-            yield np.ones(len(none))
+        """Yield the same of each value that `fit` has not seen; there are never too few."""
+        none = np.zeros_like(self.strangers)
+        yield too_many(self.strangers, n_present, none, self.margin.present)
+        yield np.ones(len(none))
 
     def _of_ranks(self, n_present: int) -> Iterator[FloatArray]:
         """Yield the chances of so many, and of so few, new rows before ranks of the fitted ones."""
@@ -660,13 +650,9 @@ def compared_rows(fitted: Any, X: Any) -> Drift:
     columns = counted(fitted.columns, "columns read")
     placed = faults.of(lambda c: placed_in(c, _values(table, c)), columns)
     faults.refuse()
-    pairs = list(zip(fitted.margins, placed, strict=True))
-    compared = [
-        Seen.of(*pair).compared(len(pairs), table.n_rows)
-        for pair in counted(pairs, "columns compared")
-    ]
-    n_fitted = max(margin.total for margin in fitted.margins)
-    return Drift(tuple(compared), table.n_rows, n_fitted)
+    watch = Watch(fitted.margins)
+    watch.count(counted(placed, "columns compared"), table.n_rows)
+    return watch.verdict()
 
 
 def _values(table: AnyTable, column: Column) -> Values:

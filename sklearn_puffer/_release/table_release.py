@@ -232,11 +232,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             What is done where the values of some column are distributed otherwise than in `fit`,
             so that the certificate is about other rows than these: a test of all columns together,
             which rows of the fitted distribution fail once in a hundred calls at most, whatever
-            that distribution is. Of 262,144 rows or more it counts 131,072 at least, spread evenly
-            and chosen by their places alone; missing and unseen values are counted in all. Of fewer
-            than 30 rows nothing is said, and nothing of a lazy table or of rows in ``groups``, of
-            which "raise" is refused. It looks at each column by itself; ``certificate_.check(X)``
-            has the figures.
+            that distribution is. Of 32,768 rows or more it counts 16,384 at least, spread evenly
+            and chosen by their places alone. Of fewer than 30 rows nothing is said, and nothing of
+            a lazy table or of rows in ``groups``, of which "raise" is refused. It looks at each
+            column by itself; ``certificate_.check(X)`` has the figures, of all rows.
 
         Returns
         -------

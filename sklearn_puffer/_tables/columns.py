@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -562,13 +562,14 @@ def _placed_numbers(column: Column, numbers: FloatArray) -> tuple[Array, Array]:
         return np.zeros(len(bare), dtype=np.intp), odd
     if column.edges is not None:
         return np.searchsorted(column.edges, bare, side="left"), odd
+    codes = np.empty(len(bare), dtype=np.intp)
+    if _table_of(column).find(bare, codes):
+        return codes, odd
     codes = nearest(column.atoms, bare)
     return codes, odd | (column.atoms[codes] != bare)
 
 
-CellFinder = Callable[[Array], Array]
 BLOCK_ROWS = 1 << 15
-_MOST_COUNTED = 4 * BLOCK_ROWS  # atoms that are counted block by block in an array of their own
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
@@ -618,96 +619,14 @@ class Reader(ABC):
         self.column = column
         self.values = values
         self.moved = 0
-        self._held: IntArray | None = None
-        self._cells: CellFinder | None = None
-        self._picked: IntArray | None = None
-        self._strange = 0  # of the values that are counted, those that were moved
 
+    @abstractmethod
     def positions(self, rows: slice, out: Array) -> None:
         """Write the position of each value of ``rows`` into ``out`` (intp)."""
-        self._find(rows, out)
-        if self._held is not None:
-            self._note(self._held, self._counted(rows, out))
 
     def lost(self, rows: slice) -> Array:
         """Return which values of ``rows`` are categories that `fit` has not seen."""
         return np.zeros(len(self.values.data[rows]), dtype=bool)
-
-    @abstractmethod
-    def _find(self, rows: slice, out: Array) -> None:
-        """Write those positions."""
-
-    def watch(
-        self,
-        cells: CellFinder | None = None,
-        n_cells: int = 0,
-        picked: IntArray | None = None,
-    ) -> None:
-        """Count all values that are read from now on; read each of them once.
-
-        Parameters
-        ----------
-        cells : callable, optional
-            Returns the cells of numbers, of a column that takes any.
-        n_cells : int
-        picked : ndarray of int, optional
-            The rows that are counted, ascending; None counts all.
-        """
-        self._cells, self._picked = cells, picked
-        size = len(self._codes_of_positions()) if cells is None else n_cells
-        self._held = np.zeros(size, dtype=np.int64)
-
-    def note_numbers(self, rows: slice, numbers: Array) -> None:
-        """Count the numbers of ``rows`` that were read as they are, if they are watched."""
-        if self._held is not None and self._cells is not None:
-            self._note(self._held, self._cells(self._counted(rows, numbers)))
-
-    def seen(self) -> IntArray:
-        """Return how often each code, or cell, was counted where the value is not missing."""
-        assert self._held is not None
-        if self._cells is not None:
-            seen = self._held.copy()
-            if self.propagates:
-                seen[self._cells(self.column.atoms[:1])] -= self._n_gone()
-            return seen
-        seen = np.zeros(len(self.column.atoms), dtype=np.int64)
-        np.add.at(seen, self._codes_of_positions(), self._held)
-        if self.propagates:
-            seen[0] -= self._n_gone()  # the first code stood in for them
-        return seen
-
-    @property
-    def strange(self) -> int:
-        """Of the values that were counted, those that `fit` has not seen."""
-        return self._strange
-
-    @property
-    def n_present(self) -> int:
-        """In how many rows, counted or not, the column is not missing."""
-        return len(self.values) - (self.values.n_missing if self.propagates else 0)
-
-    def _n_gone(self) -> int:
-        """Return how many of the rows that are counted lack the value."""
-        if self._picked is None or self.values.missing is None:
-            return self.values.n_missing
-        return int(self.values.missing[self._picked].sum())
-
-    def _counted(self, rows: slice, block: Array) -> Array:
-        """Return the values of a block whose rows are picked."""
-        if self._picked is None:
-            return block
-        first, last = np.searchsorted(self._picked, (rows.start, rows.stop))
-        counted: Array = block.take(self._picked[first:last] - rows.start)
-        return counted
-
-    def _note(self, held: IntArray, positions: Array) -> None:
-        if len(held) <= _MOST_COUNTED:
-            held += np.bincount(positions, minlength=len(held))
-        else:
-            np.add.at(held, positions, 1)
-
-    def _codes_of_positions(self) -> Array:
-        return self.spread(np.arange(len(self.column.atoms), dtype=np.intp))
 
     def spread(self, per_code: Array) -> Array:
         """Return an array over positions from one over codes."""
@@ -725,7 +644,7 @@ class Reader(ABC):
         """Return the values of ``rows`` themselves, or in ``scratch``, if that tells their atoms.
 
         That is so where the atoms are whole numbers without a gap and each value is an atom. Else
-        it is None, and nothing is counted. Do not write to the array.
+        it is None. Do not write to the array.
         """
         return None
 
@@ -758,25 +677,21 @@ class _NumberReader(Reader):
         self.unknown = unknown
         self.lookup: Lookup = _table_of(column)
 
-    def _find(self, rows: slice, out: Array) -> None:
+    def positions(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if not self.lookup.find(block, out):
-            self._settle(rows, np.asarray(block, dtype=float), out)
+            self._settle(np.asarray(block, dtype=float), out)
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
-        integers = self.lookup.whole_numbers(self.data(rows), scratch)
-        if integers is not None and self._held is not None:
-            self._note(self._held, self._counted(rows, integers) - int(self.column.atoms[0]))
-        return integers
+        return self.lookup.whole_numbers(self.data(rows), scratch)
 
-    def _settle(self, rows: slice, block: FloatArray, out: Array) -> None:
+    def _settle(self, block: FloatArray, out: Array) -> None:
         check_finite(block, self.column.name)
         codes = nearest(self.column.atoms, block)
         strange = self.column.atoms[codes] != block
         if strange.any() and self.unknown == "error":
             self.check()
         self.moved += int(strange.sum())
-        self._strange += int(self._counted(rows, strange).sum())
         np.copyto(out, codes)
 
     def check(self) -> None:
@@ -810,7 +725,7 @@ class _BinReader(Reader):
         super().__init__(column, values)
         self.edges: Edges = _table_of(column)
 
-    def _find(self, rows: slice, out: Array) -> None:
+    def positions(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if self.values.kind == "float":
             check_finite(block, self.column.name)
@@ -822,7 +737,7 @@ class _LevelReader(Reader):
         super().__init__(column, values)
         self._codes, self._unseen, self.moved = _level_codes(column, values, unknown)
 
-    def _find(self, rows: slice, out: Array) -> None:
+    def positions(self, rows: slice, out: Array) -> None:
         np.copyto(out, self.values.data[rows])
         gone = self.missing(rows)
         if gone is not None:
@@ -835,11 +750,6 @@ class _LevelReader(Reader):
 
     def spread(self, per_code: Array) -> Array:
         return per_code[self._codes]
-
-    @property
-    def strange(self) -> int:
-        """Of the values that were counted, those that `fit` has not seen."""
-        return 0 if self._held is None else int(self._held[self._unseen].sum())
 
 
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, Array, int]:
