@@ -99,3 +99,31 @@ def true_losses(p, q, noise, notion):
     seen = (one > 1e-9 * one.max()) & (other > 1e-9 * other.max())
     both = [(a[seen], b[seen]) for a, b in both]
     return np.array([np.log((a**alpha * b ** (1.0 - alpha)).sum()) for a, b in both]) / (alpha - 1)
+
+
+def plane_sums(p, q, alpha, added=(0.0, 0.0)):
+    """Return Renyi divergences of mixtures of two columns, with variances of noise, as sums.
+
+    In logs, so that tails are seen; over a grid that is fine around each component.
+    """
+    sds = [np.sqrt(np.diagonal(x.covariances, axis1=1, axis2=2) + added) for x in (p, q)]
+    sds, means = np.concatenate(sds), np.concatenate([p.rows, q.rows])
+    steps = np.linspace(-16.0, 16.0, 161)
+    axes = [np.unique(each) for each in (means + steps[:, None, None] * sds).reshape(-1, 2).T]
+    widths = [np.gradient(axis) for axis in axes]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    cells = np.log(np.multiply.outer(*widths)).ravel()
+    one, other = (_log_density(x, grid, added) for x in (p, q))
+    both = (alpha * a - (alpha - 1.0) * b + cells for a, b in ((one, other), (other, one)))
+    return np.array([np.logaddexp.reduce(each) for each in both]) / (alpha - 1.0)
+
+
+def _log_density(prior, points, added):
+    total = np.full(len(points), -np.inf)
+    for weight, mean, covariance in zip(prior.weights, prior.rows, prior.covariances, strict=True):
+        wide = covariance + np.diag(added)
+        away = points - mean
+        form = np.einsum("ni,ij,nj->n", away, np.linalg.inv(wide), away)
+        log = np.log(weight) - 0.5 * form - 0.5 * np.log(np.linalg.det(2.0 * np.pi * wide))
+        total = np.logaddexp(total, log)
+    return total

@@ -15,10 +15,15 @@ given y, and their scores :math:`s_k = S_k^{-1} (m_k - y)`,
 .. math:: \nabla^2 \log p = -E_\pi[S_k^{-1}] + \mathrm{Cov}_\pi(s_k) .
 
 On the diagonal a covariance is at least 0 and at most a quarter of the squared range of the scores
-(Popoviciu), off it at most a quarter of the product of both ranges. So H_ii is at most alpha times
-what log p can bend upwards, plus (alpha - 1) times the largest :math:`(S_k^{-1})_{ii}` of q. Scores
-are linear: their range over a box is at most that at the centre plus the differences of the
-precisions times the half widths.
+(Popoviciu), off it at most a quarter of the product of both ranges. Where one component is all but
+alone, and the others have the chance o, it is at most o instead of a quarter, as a variance is at
+most the mean square around the score of that component; and the mean precision is its own one, but
+for o times the differences from it. Scores are linear: their range R over a box is at most that at
+the centre plus the differences of the precisions times the half widths. The log of a chance has the
+slope of its score less the mean one, so o grows by at most :math:`e^{R \cdot r}`.
+
+Boxes are small where that matters: those whose bounds are farthest from e^g at their centres are
+cut in two, along the axis that adds more, until each adds too little.
 
 *Beyond the rectangle,* with weights a and b, :math:`p^\alpha \le \sum_i a_i p_i^\alpha` (a power is
 convex), and q is at least any :math:`b_j q_j`. So, whichever j is chosen for each i,
@@ -43,13 +48,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import UNIT, FloatArray, log_sum
+from sklearn_puffer._base import UNIT, Array, FloatArray, IntArray, log_sum
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import GaussianMixture
 
 _ROOM = 1e-10
-_BOXES = 240  # along each axis
-_ROWS = 16  # of boxes at a time
+_BOXES = 48  # along each axis, at first
+_MOST = 60_000  # boxes in all
+_EXCESS = 3e-7  # of the integral, which a box may add too much
 _REACH = 8.5  # deviations around the means of the summands beyond the rectangle
 _WORST = 1e6  # condition numbers up to which there is a bound
 _LOWEST = -700.0
@@ -67,13 +73,19 @@ class _Density(NamedTuple):
 
 
 class _Bent(NamedTuple):
-    """The log density at points (n,), its slopes (n, 2) and errors, and ranges of scores."""
+    """The log density at centres of boxes (n,), its slopes (n, 2), and their errors.
+
+    Over a box its second derivatives along the axes are at most ``most_bent`` and at least minus
+    ``least_bent`` (n, 2), and the mixed one at most ``across`` in size (n,).
+    """
 
     value: FloatArray
     error: FloatArray
     slope: FloatArray
     slope_error: FloatArray
-    ranges: FloatArray
+    most_bent: FloatArray
+    least_bent: FloatArray
+    across: FloatArray
 
 
 def plane_divergences(
@@ -186,39 +198,66 @@ def _summand(p: _Density, q: _Density, i: int, j: int, alpha: float) -> _Summand
     return _Summand(float(log), p.means[i] + moved, np.sqrt(np.diagonal(np.linalg.inv(joint))))
 
 
+class _Boxes(NamedTuple):
+    """Boxes in a plane, and the log of what the integral over each is at most, and is about."""
+
+    centres: FloatArray  # (n, 2)
+    half: FloatArray  # (n, 2)
+    bounds: FloatArray
+    values: FloatArray
+    worse: FloatArray  # (n, 2), 1 for the axis along which less is known
+
+    def halves(self, some: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the centres and half widths of both halves of some."""
+        centres, half, worse = self.centres[some], self.half[some], self.worse[some]
+        ends = [centres - 0.5 * half * worse, centres + 0.5 * half * worse]
+        return np.concatenate(ends), np.tile(half * (1.0 - 0.5 * worse), (2, 1))
+
+
 def _log_inside(p: _Density, q: _Density, alpha: float, low: FloatArray, high: FloatArray) -> float:
-    """Return an upper bound on the log of the integral of e^g over a rectangle."""
-    edges = [np.linspace(a, b, _BOXES + 1) for a, b in zip(low, high, strict=True)]
-    widths = np.array([[float(np.diff(e).max()), float(np.abs(e).max())] for e in edges])
-    half = 0.5 * widths[:, 0] * (1.0 + 1e-9) + 8.0 * UNIT * widths[:, 1]
-    centres = [0.5 * (e[:-1] + e[1:]) for e in edges]
-    logs = []
-    for start in range(0, _BOXES, _ROWS):
-        rows = centres[0][start : start + _ROWS]
-        points = np.column_stack([np.repeat(rows, _BOXES), np.tile(centres[1], len(rows))])
-        logs.append(_log_boxes(_bent(p, points, half), _bent(q, points, half), p, q, alpha, half))
-    area = float(np.log(4.0 * half[0] * half[1]))
-    return float(log_sum(np.concatenate(logs))) + area + _ROOM
+    """Return an upper bound on the log of the integral of e^g over a rectangle.
+
+    Boxes whose bounds are farthest from what the integral is about are cut in two, so that narrow
+    components get small ones.
+    """
+    room = 64.0 * UNIT * np.maximum(np.abs(low), np.abs(high))  # more than centres are off
+
+    def bounded(centres: FloatArray, half: FloatArray) -> _Boxes:
+        return _Boxes(centres, half, *_log_boxes(p, q, alpha, centres, half * (1.0 + 1e-9) + room))
+
+    half, steps = 0.5 * (high - low) / _BOXES, 2.0 * np.arange(_BOXES) + 1.0
+    centres = low + half * np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    boxes = bounded(centres, np.broadcast_to(half, centres.shape))
+    while (coarse := _coarse(boxes)).any():
+        cut = bounded(*boxes.halves(coarse))
+        boxes = _Boxes(*map(np.concatenate, zip((e[~coarse] for e in boxes), cut, strict=True)))
+    return float(log_sum(boxes.bounds)) + _ROOM
+
+
+def _coarse(boxes: _Boxes) -> Array:
+    """Return which boxes add too much to what is not known, and may still be cut."""
+    with np.errstate(under="ignore", divide="ignore"):
+        excess = boxes.bounds + np.log(-np.expm1(np.minimum(boxes.values - boxes.bounds, 0.0)))
+    too_much = max(float(log_sum(boxes.values)), 0.0) + np.log(_EXCESS)
+    largest = np.sort(excess)[::-1][max(_MOST - len(excess), 0) :]
+    return np.asarray(excess > max(too_much, largest.max(initial=-np.inf)))
 
 
 def _log_boxes(
-    one: _Bent, two: _Bent, p: _Density, q: _Density, alpha: float, half: FloatArray
-) -> FloatArray:
-    """Return upper bounds on the log of the mean of e^g over each box."""
-    c = alpha - 1.0
+    p: _Density, q: _Density, alpha: float, centres: FloatArray, half: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the last three fields of boxes."""
+    one, two, c = _bent(p, centres, half), _bent(q, centres, half), alpha - 1.0
     g = alpha * (one.value + one.error) - c * (two.value - two.error)
     slope = np.abs(alpha * one.slope - c * two.slope)
     slope = slope + alpha * one.slope_error + c * two.slope_error
-    straight = _log_sinhc(slope * half).sum(axis=1)
-    grow = 1.0 + 1e-6  # more than entries of precisions are off, of which there is a bound
-    most_q = np.abs(q.precisions).max(axis=0) * grow
-    most_p = np.abs(p.precisions).max(axis=0) * grow
-    least_p = np.diagonal(p.precisions, axis1=1, axis2=2).min(axis=0) / grow
-    bend = alpha * (0.25 * np.square(one.ranges) - least_p) + c * np.diag(most_q)
-    across = alpha * (most_p[0, 1] + 0.25 * one.ranges.prod(axis=1))
-    across = across + c * (most_q[0, 1] + 0.25 * two.ranges.prod(axis=1))
-    curved = 0.5 * (np.maximum(bend, 0.0) * half * half).sum(axis=1) + half[0] * half[1] * across
-    return np.asarray(np.maximum(g + straight + curved, _LOWEST))
+    bend = alpha * one.most_bent + c * two.least_bent
+    across = alpha * one.across + c * two.across
+    along = _log_sinhc(slope * half) + 0.5 * np.maximum(bend, 0.0) * half * half
+    rise = along.sum(axis=1) + half.prod(axis=1) * across
+    area = np.log(4.0 * half.prod(axis=1))
+    values = alpha * one.value - c * two.value + area
+    return np.maximum(g + rise, _LOWEST) + area, values, np.eye(2)[along.argmax(axis=1)]
 
 
 def _log_sinhc(x: FloatArray) -> FloatArray:
@@ -241,13 +280,49 @@ def _bent(density: _Density, points: FloatArray, half: FloatArray) -> _Bent:
     with np.errstate(under="ignore"):
         chances = np.exp(logs - value)
     slope = (chances[:, :, None] * scores).sum(axis=0)
-    # chances are off by a share of e^(2 error) - 1
-    wrong = (density.error[:, None, None] * sizes).max(axis=0)
-    off = np.minimum(4.0 * error.max(axis=0), 2.0)
-    slope_error = wrong + off[:, None] * np.abs(scores).max(axis=0)
-    spread = np.ptp(scores, axis=0) + 2.0 * wrong
-    spread = spread + 2.0 * np.einsum("kij,j->ki", np.abs(_apart(density.precisions)), half).max(0)
-    return _Bent(value, error.max(axis=0) + _ROOM, slope, slope_error, spread)
+    wrong = density.error[:, None, None] * sizes
+    ranges = np.ptp(scores, axis=0) + 2.0 * wrong.max(axis=0)
+    top = logs.argmax(axis=0)
+    rest = log_sum(np.where(top == np.arange(len(logs))[:, None], -np.inf, logs), axis=0) - value
+    # chances are off by a share of e^(2 error) - 1, those of all but one count by its score
+    most = error.max(axis=0)
+    small = (most < 0.5)[:, None]
+    with np.errstate(under="ignore"):
+        off = np.where(small, (4.0 * most * np.exp(rest))[:, None], 2.0)
+        mean = 3.0 * (chances[:, :, None] * wrong).sum(axis=0)
+    slope_error = np.where(small, mean, wrong.max(axis=0)) + off * ranges
+    ranges = ranges + 2.0 * np.einsum("kij,nj->kni", _apart(density.precisions), half).max(axis=0)
+    # the log chance of a component has the slope of its score less the mean one
+    rest = rest + (ranges * half).sum(axis=1) + 4.0 * most
+    bends = _bends(density.precisions, top, rest, ranges)
+    return _Bent(value, most + _ROOM, slope, slope_error, *bends)
+
+
+def _bends(
+    precisions: FloatArray, top: IntArray, log_rest: FloatArray, ranges: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the last three fields of `_Bent`.
+
+    Parameters
+    ----------
+    precisions : ndarray of shape (k, 2, 2)
+    top : ndarray of int of shape (n,)
+        The component that is likeliest at the centre of each box.
+    log_rest : ndarray of shape (n,)
+        The log of the chance that all others have together at most, anywhere in the box.
+    ranges : ndarray of shape (n, 2)
+        Of scores.
+    """
+    with np.errstate(under="ignore"):
+        rest = np.exp(np.minimum(log_rest, 0.0))
+    own, share = precisions[top], rest[:, None, None]
+    room = 1e-6 * np.abs(precisions).max(axis=0)  # more than entries are off
+    most = own + share * (precisions.max(axis=0) - own) + room
+    least = own + share * (precisions.min(axis=0) - own) - room
+    both = np.minimum(rest, 0.25)
+    low, high = (np.diagonal(each, axis1=1, axis2=2) for each in (least, most))
+    mixed = np.maximum(np.abs(most[:, 0, 1]), np.abs(least[:, 0, 1]))
+    return both[:, None] * np.square(ranges) - low, high, mixed + both * ranges.prod(axis=1)
 
 
 def _apart(precisions: FloatArray) -> FloatArray:
