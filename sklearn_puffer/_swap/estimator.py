@@ -34,12 +34,12 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._swap.certificate import (
     ExchangeCertificate,
+    Figures,
 )
 from sklearn_puffer._swap.exchange import Units
 from sklearn_puffer._swap.program import Budget
 from sklearn_puffer._swap.release import (
     MOST_COMBINATIONS,
-    Figures,
     RowExchange,
 )
 from sklearn_puffer._swap.shards import EngineRows
@@ -457,7 +457,7 @@ class LearntSwap(LearntMechanism):
         """Return the columns of the table, and the pairs of secrets."""
         return self.read
 
-    def mechanism(self) -> RowExchange:
+    def mechanism(self) -> Any:
         """Return what exchanges rows."""
         return self.figures.mechanism
 

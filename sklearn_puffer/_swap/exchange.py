@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -54,24 +54,12 @@ _DIGITS = 9  # of rows' places along it
 _MANY = 8  # secrets, of which not all rectangles are taken
 _BITS = 62  # of the chance of each number of exchanged rows
 
-Pair = tuple[Array, Array]
-
 Costs = Callable[[Array, Array], FloatArray]
 """The change for people with some rows who receive others, shape (n, m)."""
 
 
-class Draws(Protocol):
-    """A source of uniform choices."""
-
-    def below(self, end: int) -> int:
-        """Return a whole number from 0 to ``end - 1``, each as probable as any other."""
-
-    def shuffled(self, count: int) -> Array:
-        """Return the numbers below ``count`` in an order, each as probable as any other."""
-
-
 def exchanged(
-    groups: Sequence[Array], flows: IntArray, moved: IntArray, costs: Costs | None, draws: Draws
+    groups: Sequence[Array], flows: IntArray, moved: IntArray, costs: Costs | None, draws: Choices
 ) -> Array:
     """Return for each person the person whose row he receives.
 
@@ -85,7 +73,7 @@ def exchanged(
         Those of them who keep their secret and receive another person's row.
     costs : callable or None
         What is least in the sum; None matches at random.
-    draws : Draws
+    draws : Choices
     """
     received = np.empty(sum(map(len, groups)), dtype=np.intp)
     leavers, places = [], []
@@ -113,7 +101,7 @@ def exchanged(
     return received
 
 
-def _crossed(going: Array, moved: int, draws: Draws) -> tuple[Array, Array, list[Pair]]:
+def _crossed(going: Array, moved: int, draws: Choices) -> tuple[Array, Array, list[Any]]:
     """Return who leaves his secret, the places left to others, and whom to match within the secret.
 
     The people come in random order. Of two random halves of them each takes places of the other,
@@ -128,7 +116,7 @@ def _crossed(going: Array, moved: int, draws: Draws) -> tuple[Array, Array, list
     return leaving, left, [(first[:more], others[:more]), (second[:less], ones[:less])]
 
 
-def _deranged(people: Array, draws: Draws) -> Array:
+def _deranged(people: Array, draws: Choices) -> Array:
     """Return people in random order, none of them in his own place.
 
     Where all who move keep their secret, halves may not be equal; and matching the nearest would
@@ -140,7 +128,7 @@ def _deranged(people: Array, draws: Draws) -> Array:
             return places
 
 
-def _dealt(going: Array, counts: IntArray, draws: Draws) -> list[Array]:
+def _dealt(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
@@ -213,7 +201,7 @@ def _longest_axis(points: Points, secrets: IntArray) -> FloatArray:
 # ----------------------------------------------------------------------------------- whole flows
 
 
-def drawn_flows(exchange: Exchange, draws: Draws) -> tuple[IntArray, IntArray]:
+def drawn_flows(exchange: Exchange, draws: Choices) -> tuple[IntArray, IntArray]:
     """Return G, whole flows with mean F, and of those who keep their secret how many move."""
     if len(exchange.sizes) == 2:
         flows = _of_two(exchange, draws)
@@ -223,7 +211,7 @@ def drawn_flows(exchange: Exchange, draws: Draws) -> tuple[IntArray, IntArray]:
     return flows, np.array(moved, dtype=np.int64)
 
 
-def _of_two(exchange: Exchange, draws: Draws) -> IntArray:
+def _of_two(exchange: Exchange, draws: Choices) -> IntArray:
     first, second = map(int, exchange.sizes)
     start, parts = response(first, second, int(exchange.flows[0, 1]) / exchange.unit)
     drawn = draws.below(1 << _BITS)
@@ -259,7 +247,7 @@ def response(first: int, second: int, mean: float) -> tuple[int, IntArray]:
     return int(there[0]), parts[there[0] : there[-1] + 1]
 
 
-def _rounded(exchange: Exchange, draws: Draws) -> IntArray:
+def _rounded(exchange: Exchange, draws: Choices) -> IntArray:
     """Return flows in whole rows whose means are the flows, by Cox's cycles (1987)."""
     unit = exchange.unit
     table = np.array(exchange.flows, dtype=np.int64)
@@ -292,7 +280,7 @@ def _cycle(open_: Array) -> list[tuple[int, int]]:
     return cycle if cycle[0][1] != cycle[-1][1] else cycle[1:-1]
 
 
-def _spread(flows: IntArray, exchange: Exchange, draws: Draws) -> IntArray:
+def _spread(flows: IntArray, exchange: Exchange, draws: Choices) -> IntArray:
     """Return flows after a symmetric step along rectangles of two secrets by two.
 
     A step is as long as randomised response within the rectangle would spread. The rectangles share
@@ -319,7 +307,7 @@ def _spread(flows: IntArray, exchange: Exchange, draws: Draws) -> IntArray:
     return np.array(table)
 
 
-def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Draws) -> int:
+def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Choices) -> int:
     """Return how many of those who keep their secret receive the row of another person.
 
     The mean is S in the mean of all flows: of those who keep their secret the same share moves.

@@ -22,13 +22,11 @@ from sklearn_puffer._base import (
     Fields,
     FloatArray,
     IntArray,
-    __version__,
     counted,
     digest,
     listed,
     plain_tree,
     read_tree,
-    utc_now,
 )
 from sklearn_puffer._release import (
     ColumnUtility,
@@ -36,10 +34,7 @@ from sklearn_puffer._release import (
     FittedMechanism,
     Keying,
     Mechanism,
-    PairLoss,
-    Refused,
     Released,
-    RowGroups,
     RowOrder,
     TableRules,
     Terms,
@@ -53,14 +48,8 @@ from sklearn_puffer._release import (
     written_column,
 )
 from sklearn_puffer._swap.certificate import (
-    ALONE,
-    INSIDE,
-    NO_MORE,
-    TAKEN,
-    TOGETHER,
     ExchangeCertificate,
-    ExchangeFacts,
-    Kept,
+    Figures,
     moved_utility,
     terms,
 )
@@ -90,7 +79,6 @@ from sklearn_puffer._swap.program import (
 )
 from sklearn_puffer._swap.shards import EngineRows, StratumProblem
 from sklearn_puffer._tables import (
-    CHANGED,
     LARGEST_DIGEST,
     NO_SECRETS,
     Coarse,
@@ -105,10 +93,8 @@ from sklearn_puffer._tables import (
     alike,
     first_values,
     id_values,
-    named_frame,
     row_digests,
     row_hashes,
-    series,
     strata_of,
 )
 
@@ -533,163 +519,6 @@ _NOT_WITHIN = (
 
 
 # ------------------------------------------------------------------------------------ the figures
-
-
-@dataclass(frozen=True, eq=False)
-class Figures:
-    """What is said of a swap of some rows: all of it from mean flows.
-
-    Attributes
-    ----------
-    mechanism : RowExchange
-    people : ndarray of int of shape (n_strata, n_secrets)
-        How many have each secret.
-    n_rows : int
-    flows : ndarray of shape (n_secrets, n_secrets)
-        How many people of each secret receive rows of each, on average.
-    others : ndarray of shape (n_secrets,)
-        How many of those who keep their secret receive another person's row.
-    losses : ndarray of shape (n_pairs,)
-    insider_loss : float
-    changes : bool
-        Whether somebody may receive a row that is not equal to the own one.
-    utility : list of ColumnUtility
-    """
-
-    mechanism: RowExchange
-    people: IntArray
-    n_rows: int
-    flows: FloatArray
-    others: FloatArray
-    losses: FloatArray
-    insider_loss: float
-    changes: bool
-    utility: Sequence[ColumnUtility]
-
-    @classmethod
-    def of(cls, mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]) -> Figures:
-        """Return the figures of rows whose flows are solved."""
-        people = np.zeros((rows.strata.max() + 1, len(mechanism.secret.labels)), dtype=np.int64)
-        np.add.at(people, (rows.strata, rows.codes), 1)
-        return cls.merged(mechanism, people, [mechanism.figures(rows, solved)])
-
-    @classmethod
-    def merged(cls, mechanism: RowExchange, people: IntArray, texts: Sequence[str]) -> Figures:
-        """Return the figures of a table of so many people, given those of its parts."""
-        parts = [json.loads(each) for each in texts]
-        each = {name: np.array([part[name] for part in parts]) for name in parts[0]}
-        if round(each["flows"].sum()) != people.sum():
-            raise ValueError(CHANGED)
-        n_rows = each["n_rows"]
-        utility = np.average(each["utility"], 0, n_rows).tolist()
-        return cls(
-            mechanism,
-            people,
-            int(n_rows.sum()),
-            each["flows"].sum(axis=0),
-            each["others"].sum(axis=0),
-            each["losses"].max(axis=0),
-            float(each["insiders"].max()),
-            bool(each["changes"].any()),
-            [ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)],
-        )
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the mean flows as an estimator shows them."""
-        labels = self.mechanism.secret.labels
-        shares = self.flows / np.maximum(self.sizes(), 1)[:, None]
-        rows = (dict(zip(labels, row, strict=True)) for row in shares)
-        flows = dict(zip(labels, rows, strict=True))
-        stays = dict(zip(labels, self.stays(), strict=True))
-        return {"flows_": named_frame(flows, labels), "stays_": series(stays, "stays")}
-
-    def certificate(
-        self, n_columns: int, told: Sequence[str], groups: RowGroups | None
-    ) -> ExchangeCertificate:
-        """Return the certificate, without a fingerprint yet."""
-        secret, budget = self.mechanism.secret, self.mechanism.budget
-        units = np.ones(len(self.losses)) if budget.delta else self.mechanism.factors
-        inside = [INSIDE] if secret.edges or secret.merged else []
-        return ExchangeCertificate(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            loss=float((self.losses / units).max(initial=0.0)),
-            pairs=tuple(self._pairs()),
-            columns=(),
-            assumptions=[*TAKEN, ALONE if groups is None else TOGETHER, *inside, *told],
-            strategy="least change",
-            noise="exchange",
-            dependence="joint",
-            n_rows=self.n_rows,
-            rule=Refused(NO_MORE),
-            groups=None if groups is None else groups.for_certificate(),
-            prior="the list of rows with their secrets",
-            n_columns=n_columns,
-            version=__version__,
-            date=utc_now(),
-            utility=tuple(self.utility),
-            exchange=self.facts(),
-        )
-
-    def _pairs(self) -> list[PairLoss]:
-        """Return the loss of each pair, both ways: the larger one stands for each."""
-        mechanism, losses = self.mechanism, []
-        labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
-        each = zip(mechanism.pairs, mechanism.factors.tolist(), self.losses.tolist(), strict=True)
-        for (s, t), d, upper in each:
-            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-23), 0.0), upper
-            for first, second in ((s, t), (t, s)):
-                of = mechanism.secret.name, labels[first], labels[second], 0
-                losses.append(PairLoss(*of, *ends, "recomputed"))
-        return losses
-
-    def sizes(self) -> Array:
-        """Return how many people have each secret."""
-        return np.asarray(self.people.sum(axis=0))
-
-    def stays(self) -> FloatArray:
-        """Return the share of people of each secret who keep their own row, on average."""
-        return np.asarray((np.diag(self.flows) - self.others) / np.maximum(self.sizes(), 1))
-
-    def facts(self) -> ExchangeFacts:
-        """Return what the swap does to rows."""
-        mechanism, stays, people = self.mechanism, self.stays(), self.people
-        insiders, labels = mechanism.budget.insiders, mechanism.secret.labels
-        rows, n_secrets = people.sum(axis=1), (people > 0).sum(axis=1)
-        rare = people[n_secrets > 1]
-
-        def share(count: Any) -> float:
-            return float(count / people.sum())
-
-        return ExchangeFacts(
-            stay=float(stays @ self.sizes() / people.sum()),
-            kept=tuple(map(partial(Kept, mechanism.secret.name), labels, stays.tolist())),
-            unchanged=not self.changes,
-            insiders=insiders,
-            insider_loss=None if insiders is None else self.insider_loss,
-            rare=share(rare[rare == 2].sum()),
-            matching=mechanism.matching,
-            strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
-            n_strata=len(people),
-            one_secret=share(rows[n_secrets == 1].sum()),
-            alone=share((rows == 1).sum()),
-            below_ten=share(rows[rows < 10].sum()),
-            beyond=share(rows[self._beyond()].sum()),
-            travelling=tuple(
-                str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
-            ),
-            distances=tuple(np.repeat(mechanism.distances, 2).tolist()),
-            merged=bool(mechanism.secret.merged),
-        )
-
-    def _beyond(self) -> Array:
-        """Return which strata tell more than the budget by themselves."""
-        table, beyond = self.sizes().astype(float), np.zeros(len(self.people), dtype=bool)
-        factor = math.exp(min(self.mechanism.budget.epsilon, 600.0))
-        for s, t in self.mechanism.pairs:
-            one, two = self.people[:, s] * table[t], self.people[:, t] * table[s]
-            beyond |= np.asarray((one > factor * two) | (two > factor * one))
-        return beyond
 
 
 def _losses(mechanism: RowExchange, solved: Sequence[Solved]) -> tuple[FloatArray, FloatArray]:
