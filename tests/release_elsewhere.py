@@ -3,6 +3,7 @@
     python release_elsewhere.py save FOLDER...    # writes forms and a whole noiser into each
     python release_elsewhere.py load FOLDER...    # reads them
     python release_elsewhere.py fit FOLDER        # fits, and writes nothing
+    python release_elsewhere.py load,fit FOLDER   # does both in one process
 
 All print the versions; the first two for each folder a digest of what each of them releases under
 one key, the last the fingerprint of each fit.
@@ -108,9 +109,10 @@ def fit(folder: Path) -> dict[str, str]:
 
 def main() -> None:
     """Do what the command line says."""
-    what, *folders = sys.argv[1:]
+    named, *folders = sys.argv[1:]
+    parts = [{"save": save, "load": load, "fit": fit}[part] for part in named.split(",")]
     versions = [platform.python_version(), pd.__version__, sklearn.__version__, np.__version__]
-    found = [{"save": save, "load": load, "fit": fit}[what](Path(folder)) for folder in folders]
+    found = [part(Path(folder)) for part in parts for folder in folders]
     print(json.dumps({"versions": versions, "digests": found}))  # noqa: T201
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from children import processes
 from claims import half
 
 from sklearn_puffer import (
@@ -1160,12 +1161,19 @@ def test_nothing_is_audited_whose_certificate_does_not_hold(folder, capsys):
 
 def run_until(ready, how, *arguments):
     """Run a command, and end it by a signal when something is so; return its status."""
-    command = [sys.executable, "-m", "sklearn_puffer", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as run:
-        while run.poll() is None and not ready():
-            time.sleep(0.005)
-        run.send_signal(how)
-    return run.returncode
+    run = processes().Process(target=run_quietly, args=arguments)
+    run.start()
+    while run.is_alive() and not ready():
+        time.sleep(0.005)
+    os.kill(run.pid, how)
+    run.join()
+    return run.exitcode
+
+
+def run_quietly(*arguments):
+    """Run a command as `python -m sklearn_puffer` does, in a process of its own."""
+    with open(os.devnull, "w") as sys.stderr:
+        sys.exit(main(arguments))
 
 
 def partial(folder, size):
@@ -1175,8 +1183,8 @@ def partial(folder, size):
 
 @pytest.fixture
 def large(fitted):
-    pd.concat([make_table(50_000, seed) for seed in range(3)]).assign(
-        client=[f"{k:07d}" for k in range(150_000)]
+    pd.concat([make_table(50_000, seed) for seed in range(2)]).assign(
+        client=[f"{k:07d}" for k in range(100_000)]
     ).to_csv("large.csv", index=False)
     return fitted
 
