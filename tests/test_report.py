@@ -412,6 +412,57 @@ def test_an_even_chance_is_told_rounded_up(noiser):
     assert "an even chance becomes at most 73.2 %" in told
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_no_distributions_within_the_guarantee_make_a_rare_secret_likelier_than_is_said(epsilon):
+    told = promised(epsilon).example()
+    most = float(re.search(r"a chance of 1 % at most ([\d.]+) %", told)[1]) / 100.0
+    p, q = np.array([math.exp(epsilon), 1.0]), np.array([1.0, math.exp(epsilon)])
+    p, q = p / p.sum(), q / q.sum()  # randomized response, which attains the guarantee
+    attained = max(0.01 * p / (0.01 * p + 0.99 * q))
+    assert attained <= most < attained + 0.0011
+
+
+@pytest.mark.slow
+def test_who_signs_reads_what_becomes_of_the_rarest_secret_at_its_own_rate():
+    rng = np.random.default_rng(3)
+    loan = np.where(rng.random(1_500) < 0.08, "yes", "no")
+    table = pd.DataFrame({"loan": loan, "cars": rng.integers(0, 4, 1_500) + (loan == "yes")})
+    noiser = make_noiser(table[:750])
+    found = audit(noiser, table[750:], repeats=1)
+    [line] = [each for each in report(noiser, found).lines if each.startswith("In this table")]
+    share, most = (float(each) / 100.0 for each in re.findall(r"([\d.]+) %", line))
+    assert "audited rows whose loan is yes or no have yes" in line
+    assert share == pytest.approx(np.mean(loan[750:] == "yes"), abs=0.03)
+    posterior = share * math.e / (1.0 - share + share * math.e)
+    assert most == pytest.approx(posterior, abs=0.002)
+    known = make_noiser(table[:750].assign(old=table["cars"] % 2), known="old")
+    assert not any(each.startswith("In this table") for each in report(known).lines)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "said"),
+    [(0.01, "A ROW KEEPS NO MORE THAN CONSTANTS WOULD: its values change by"), (3.0, None)],
+)
+def test_who_signs_reads_where_a_release_keeps_no_more_than_constants_would(epsilon, said):
+    noiser = make_noiser(make_table(1, 400), epsilon=epsilon)
+    own = noiser.utility_
+    assert (own["change_sd"].mean() > own["constant_sd"].mean()) == bool(said)
+    assert any("NO MORE THAN CONSTANTS" in line for line in report(noiser).lines) == bool(said)
+
+
+def test_who_signs_reads_which_columns_keep_no_more_than_constants_would():
+    rng = np.random.default_rng(0)
+    secret, group = rng.random(800) < 0.2, rng.integers(0, 4, 800)
+    told_by = np.where(rng.random(800) < 0.9, secret, ~secret)  # which only moved rows hide
+    table = pd.DataFrame({"a": group + rng.random(800), "b": group, "told_by": told_by})
+    rows = PufferfishMicroaggregator(0.3, n_prototypes=6).fit(table, sensitive_features=secret)
+    own = rows.utility_
+    assert list(own.index[own["change"] > own["constant"]]) == ["told_by"]
+    assert "Single values of 'told_by' keep no more than a constant in their place would." in (
+        report(rows).lines
+    )
+
+
 def right_guesses(p, q):
     """Return how often the best guess between two distributions is right, from its definition."""
     return sum(max(one, two) for one, two in zip(p, q, strict=True)) / 2.0
@@ -593,7 +644,9 @@ def test_who_signs_and_who_receives_read_once_what_is_promised_and_whether_of_a_
 def test_no_report_says_that_odds_are_bounded_where_they_are_so_in_part_or_in_a_mean(settings):
     noiser = make_noiser(public="cars", **settings)
     assert "Shift of odds" not in str(report(noiser, kind="external"))
-    assert figures_of(report(noiser, kind="external"))["Epsilon"][0] == "1 nats"
+    value, beside = figures_of(report(noiser, kind="external"))["Odds of a secret"]
+    assert value == "no fixed limit"
+    assert beside.endswith("some releases may tell more")
     assert "times allowed" not in str(report(noiser))
 
 
@@ -642,7 +695,13 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     found = audit(estimator, held, repeats=1)
     sections = {s["title"]: s for s in report(estimator, found).to_dict()["sections"]}
     decide = " ".join(sections["What you must decide"]["sentences"])
-    assert "Second releases" in decide
+    for what in (
+        "Second releases:",
+        "Order:",
+        "Attacks: whether those that were tried are enough",
+        "Use:",
+    ):
+        assert what in decide
     assert ("Ids:" in decide) == (how != "typical row")
     readers = [row[0] for row in sections["Audit: readers"]["table"]["rows"]]
     assert readers[:2] == ["fresh models", "holds the list"]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 from sklearn_puffer._base.arguments import FloatArray, Integers
 from sklearn_puffer._base.numerics import ULP, percent_at_most
@@ -254,9 +255,11 @@ class Notion(ABC):
         """
         most, told = percent_at_most(self.best_guess()), self.to_dict()
         if told["delta"] == 0.0 and told["alpha"] is None:
+            rare = percent_at_most(float(expit(logit(0.01) + told["epsilon"])))
             return (
                 "For example: if two secrets were equally probable to a reader before, an even "
-                f"chance becomes at most {most}, whatever is released."
+                f"chance becomes at most {most}, and a chance of 1 % at most {rare}, whatever is "
+                "released."
             )
         return (
             "For example: if two secrets are equally probable to a reader before the release, a "

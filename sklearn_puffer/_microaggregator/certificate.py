@@ -248,9 +248,10 @@ class PrototypeCertificate(Certificate):
 def _new_row(facts: PrototypeFacts, shift: str) -> str:
     given = "as counted" if facts.level is None else f"in the {facts.level:.0%} set"
     return (
-        "A row that was not fitted: whoever knows the distribution, the channel, the fitted table "
-        "with its secrets and everything about all other people, and sees the released row, can "
-        f"{shift}, if the shares of secrets are {given} and prototypes occur as in fit."
+        "A row that was not fitted: whoever knows the distribution, how typical rows are drawn, "
+        "the fitted table with its secrets and everything about all other people, and sees the "
+        f"released row, can {shift}, if the shares of secrets are {given} and typical rows occur "
+        "as in fit."
     )
 
 

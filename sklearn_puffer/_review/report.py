@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from scipy.special import expit, logit
+
 from sklearn_puffer._base import (
     WAYS,
     Bar,
@@ -23,6 +25,7 @@ from sklearn_puffer._base import (
     Section,
     __version__,
     check_choice,
+    listed,
     markdown,
     percent_at_most,
     quoted,
@@ -343,7 +346,7 @@ def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
         kind="external",
         holds=True,
         verdict="the guarantee holds",
-        lines=(certificate.promise(), terms.whole),
+        lines=(certificate.promise(), terms.whole, *_examples(noiser)),
         front=(
             _budget(noiser),
             Section("What the guarantee takes for granted", sentences=_granted(noiser, terms)),
@@ -460,7 +463,11 @@ def _budget(noiser: TableRelease) -> Section:
     certificate, notion = noiser.certificate_, noiser.certificate_.notion
     pair = ", for secrets at distance 1" if _has_distances(noiser) else ""
     most = percent_at_most(notion.best_guess())
-    shift = ["Epsilon", f"{certificate.epsilon:g} nats", f"the budget: {notion.budget_name()}"]
+    shift = [
+        "Odds of a secret",
+        "no fixed limit",
+        f"{notion.budget_name()}: some releases may tell more",
+    ]
     if _bounds_odds(certificate):
         beside = f"at most, by the budget {notion.budget_name()}{pair}"
         shift = ["Shift of odds", times(certificate.epsilon), beside]
@@ -470,6 +477,31 @@ def _budget(noiser: TableRelease) -> Section:
         ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"],
     ]
     return Section("At a glance", cells=cells, picture=_promise_picture(notion))
+
+
+def _examples(noiser: TableRelease, audit: Audit | None = None) -> list[str]:
+    """Return what the guarantee makes of an even chance, and of that of the rarest secret."""
+    certificate = noiser.certificate_
+    if not certificate.holds or _has_distances(noiser):
+        return []
+    return [certificate.notion.example(), *_rarest(noiser, () if audit is None else audit.control)]
+
+
+def _rarest(noiser: TableRelease, attacks: Sequence[Any]) -> list[str]:
+    """Return what becomes of the share of the rarest secret; not where readers know a part."""
+    certificate, terms = noiser.certificate_, noiser._fitted.mechanism.terms(noiser)
+    joined = getattr(getattr(certificate, "prototypes", None), "joined", ())
+    apart = _known(noiser, terms) != [] or joined or certificate.groups is not None
+    if not attacks or apart or not _bounds_odds(certificate):
+        return []
+    rare = min(attacks, key=lambda attack: attack.n / (attack.n + attack.n_against))
+    share = rare.n / (rare.n + rare.n_against)
+    most = percent_at_most(float(expit(logit(share) + certificate.epsilon)))
+    return [
+        f"In this table {100.0 * share:.2g} % of the audited rows whose {shown(rare.sensitive)} is "
+        f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)}: who knew no "
+        f"more than that becomes at most {most} sure of it."
+    ]
 
 
 def _bounds_odds(certificate: Certificate) -> bool:
@@ -488,8 +520,8 @@ def _promise_picture(notion: Notion) -> Bars:
 
 
 OF_RAW_ROWS = (
-    "It is computed from the raw rows, without noise: keep it where you keep the table; "
-    'kind="external" is for others.'
+    "This page is computed from the raw rows, without noise: keep it where you keep the table; the "
+    'report for recipients (kind="external") is for others.'
 )
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
@@ -507,7 +539,6 @@ def _internal(
     at_once, alarms = _at_once(certificate, audit)
     found = [] if audit is None else [audit._page().headline]  # above what is only guaranteed
     terms, promise = noiser._fitted.mechanism.terms(noiser), certificate.promise()
-    simple = certificate.holds and not _has_distances(noiser)
     order = _of_order(certificate, plan)
     return Report(
         kind="internal",
@@ -518,10 +549,11 @@ def _internal(
             *order,
             promise,
             *([terms.whole] if certificate.holds else []),
-            *([certificate.notion.example()] if simple else []),
+            *_examples(noiser, audit),
+            *_of_use(certificate),
             OF_RAW_ROWS,
         ),
-        front=(at_once, *_conditions(noiser, certificate)),
+        front=(at_once, *_conditions(noiser, certificate, audit)),
         sections=(
             _columns(noiser, terms),
             Section("The certificate", sentences=_but(promise, certificate._lines())),
@@ -574,7 +606,26 @@ def _verdict(noiser: TableRelease, certificate: Certificate, audit: Audit | None
     )
 
 
-def _conditions(noiser: TableRelease, certificate: Certificate) -> list[Section]:
+def _of_use(certificate: Certificate) -> list[str]:
+    """Return where single rows keep no more than constants would: in the mean, or in columns."""
+    utility = certificate.utility
+    worse = [column for column in utility if column.worse]
+    change, constant = _means(utility, "change_sd", "constant_sd")
+    if utility and (len(worse) == len(utility) or constant < change < math.inf):
+        return [
+            "A ROW KEEPS NO MORE THAN CONSTANTS WOULD: its values change by "
+            f"{change:.2f} standard deviations on average, by {constant:.2f} with a constant in "
+            "each place."
+        ]
+    if not worse:
+        return []
+    names = listed([column.name for column in worse], 5)
+    return [f"Single values of {names} keep no more than a constant in their place would."]
+
+
+def _conditions(
+    noiser: TableRelease, certificate: Certificate, audit: Audit | None
+) -> list[Section]:
     """Return what the guarantee takes for granted, and what it leaves open, a line each."""
     if not certificate.holds:
         budget = certificate.notion.budget_name()
@@ -586,10 +637,10 @@ def _conditions(noiser: TableRelease, certificate: Certificate) -> list[Section]
     taken = Section("Conditions", sentences=_granted(noiser, terms))
     left = [said for said in left_open(noiser) if UNCOVERED not in said]  # which stands above
     open_ones = [Section("What these settings leave open", sentences=left)] if left else []
-    return [taken, *open_ones, _decide(noiser, terms)]
+    return [taken, *open_ones, _decide(noiser, terms, audit)]
 
 
-def _decide(noiser: TableRelease, terms: Terms) -> Section:
+def _decide(noiser: TableRelease, terms: Terms, audit: Audit | None) -> Section:
     """Return what nobody but who answers for the data can decide, a line each."""
     joined, known = getattr(noiser, "joined", None), _known(noiser, terms)
     beside = "known= of this artifact is named nowhere"
@@ -606,8 +657,19 @@ def _decide(noiser: TableRelease, terms: Terms) -> Section:
         f"person ({beside}).",
         *([about_ids] if terms.ids else []),
         f"Second releases: release {terms.again}.",
+        "Order: whether rows were sorted or entered by something that tells a secret; where in "
+        "doubt, shuffle them and reset the index first.",
+        f"Attacks: {_strength(audit)}",
+        "Use: whether what is left serves its purpose, by the changes and the task above.",
     ]
     return Section("What you must decide", sentences=sentences)
+
+
+def _strength(audit: Audit | None) -> str:
+    """Return what there is to decide about the attacks that were tried."""
+    if audit is None or not audit.attacks:
+        return "whether to sign what nobody attacked; an audit (audit=) does."
+    return f"whether those that were tried are enough: {audit._findable()}, and less may be missed."
 
 
 def _but(said: str, lines: Sequence[str]) -> list[str]:
@@ -667,14 +729,19 @@ def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tu
 
 def _kept(utility: Sequence[Any]) -> list[list[str]]:
     """Return how much values change, beside constants, and how many stay."""
-    change, constant, stay = (
-        math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
-        for name in ("change_sd", "constant_sd", "unchanged")
-    )
+    change, constant, stay = _means(utility, "change_sd", "constant_sd", "unchanged")
+    beside = f"in standard deviations; a constant in each place: {constant:.2f} sd"
     return [
-        ["Mean change", f"{change:.2f} sd", f"a constant in each place: {constant:.2f} sd"],
+        ["Mean change", f"{change:.2f} sd", beside],
         ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
     ]
+
+
+def _means(utility: Sequence[Any], *names: str) -> tuple[float, ...]:
+    return tuple(
+        math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
+        for name in names
+    )
 
 
 def _distinct(certificate: Any) -> list[list[str]]:
@@ -702,7 +769,7 @@ def _whole(certificate: Any) -> list[list[str]]:
 def _attack(audit: Audit | None, certificate: Certificate) -> list[str]:
     attack = None if audit is None else audit._surest()
     if audit is None or attack is None:
-        return [_FIGURE, "none tried", "pass audit= to measure it"]
+        return [_FIGURE, "none tried", "an audit (audit=) measures it"]
     allowed = f"{audit._limit(attack)} allowed"
     if not _bounds_odds(certificate):
         allowed = f"allowed: {certificate.notion.budget_name()}"
@@ -719,4 +786,4 @@ def _task(audit: Audit | None) -> list[str]:
             score = figure.what.split()[0]
             beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
             return ["Task", f"{figure.after:.3f} {score}", beside]
-    return ["Task", "not measured", "audit(..., task=) measures one"]
+    return ["Task", "not measured", "an audit with task= measures one"]
