@@ -45,7 +45,6 @@ from sklearn_puffer.displays import TradeoffDisplay
 PUBLIC = ["muscle", "salt", "decade"]
 EPSILON = 1.0
 FEW = 400  # rows that anonymeter attacks
-ALONE = {"repeats": 1}  # no readers whom no guarantee covers
 
 
 def main():
@@ -60,7 +59,7 @@ def main():
     noiser = PufferfishNoiser(**settings, unknown="nearest", n_bins=6).fit(fitted)
     noise, own = noiser.transform(held), ours(settings, fitted, held)
     others = {**own, **peers(held, moved=1.0 - stayed(held, own["swap"]))}
-    found = audit(noiser, held, task="worse", peers=others, **ALONE)
+    found = audit(noiser, held, task="worse", peers=others)
     print(pd.DataFrame(lines(found, held, {"noise": noise, **others})).to_string(index=False))
     draw = TradeoffDisplay.from_audits
     save(

@@ -37,7 +37,7 @@ from sklearn_puffer._review.exact_tests import (
 )
 from sklearn_puffer._review.findings import Audit, reidentified, task_figures
 from sklearn_puffer._review.measured import Task
-from sklearn_puffer._review.readers import averaged, with_copies
+from sklearn_puffer._review.readers import with_copies
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -56,7 +56,6 @@ class Looks(ClassifierMixin, BaseEstimator):
         return np.stack([yes, 1.0 - yes], axis=1)
 
 
-PLAIN = {"repeats": 1}  # no other readers, which take time
 LOOKS = Pipeline([("looks", Looks())])
 
 
@@ -99,7 +98,7 @@ def question(field_of=400, own=160, **more):
     codes = (np.arange(field_of) >= own).astype(int)
     asked = Question("s", "a", "b", 0, 1)
     split = RowSplit.of(field_of, 0)
-    return Field(codes, split, [asked], {}, 0.05, 10, **more), asked
+    return Field(codes, split, [asked], {}, 10, **more), asked
 
 
 NOBODY = Reader("nobody", "nothing", {}, Budget(1.0))
@@ -259,7 +258,7 @@ def test_p_values_by_shares_of_the_level_are_those_of_all_intersections():
 def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones():
     noiser = honest()
     assert noiser.certificate_.loss == pytest.approx(1.0, abs=1e-6)
-    found = audit(noiser, answers(8000), LOOKS, **PLAIN)
+    found = audit(noiser, answers(8000), LOOKS)
     row = found.table.iloc[0]
     assert row["auc"] == pytest.approx(row["auc_allowed"], abs=0.03)
     assert row["log_odds"] == pytest.approx(1.0, abs=0.2)
@@ -270,7 +269,7 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
 
 
 def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
-    found = audit(lying(), answers(3000), [LOOKS, GaussianNB()], **PLAIN)
+    found = audit(lying(), answers(3000), [LOOKS, GaussianNB()])
     assert found.findings[0].attack.low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
     assert "tests. Either the release loses more" in str(found.findings[0])
@@ -279,13 +278,13 @@ def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
 
 
 def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():
-    table = audit(lying(), answers(600), [LOOKS, LogisticRegression()], **PLAIN).table
+    table = audit(lying(), answers(600), [LOOKS, LogisticRegression()]).table
     assert (table["p_all"] >= table["p"]).all()
 
 
 def test_rows_that_tell_nothing_are_said_to_leave_nothing_to_find():
     table = answers(400).assign(word=["u", "v", "v", "u"] * 100)
-    found = audit(lying(), table, LogisticRegression(), **PLAIN)
+    found = audit(lying(), table, LogisticRegression())
     assert not found.caught
     assert not found.findings
     assert "COULD NOT HAVE FOUND IT" in str(found)
@@ -299,7 +298,7 @@ def made(*attacks, caught=True):
     one = Attack(*"vasij", *[0.0] * 12, p=1.0, findable=0.0)
     control = replace(one, p_all=0.01 if caught else 1.0)
     attacks = [replace(one, **usual | each) for each in attacks]
-    return Audit(tuple(attacks), (control,), 0.05, "", 9, 9, 3, 3, 3)
+    return Audit(tuple(attacks), (control,), "", 9, 9, 3, 3, 3)
 
 
 def test_the_first_line_says_which_leak_would_have_been_found_and_it_is_the_power_everywhere():
@@ -347,7 +346,7 @@ def test_a_limit_that_is_larger_than_those_of_others_says_why():
 def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
-    same, other = (audit(noiser, each, GaussianNB(), **PLAIN) for each in (table, mixed(seed=1)))
+    same, other = (audit(noiser, each, GaussianNB()) for each in (table, mixed(seed=1)))
     assert same.fitted
     assert "These look like the very rows of fit" in str(same)
     assert not other.fitted
@@ -358,7 +357,7 @@ def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     fitted = answers(200)
     fitted["word"] = ["u", "v", "v", "u"] * 50  # tells nothing, so there is no noise
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(fitted)
-    found = audit(noiser, answers(400), LOOKS, **PLAIN)
+    found = audit(noiser, answers(400), LOOKS)
     assert found.findings
     assert "do not follow the distribution that was fitted" in str(found.findings[0])
 
@@ -374,7 +373,7 @@ def test_copies_are_counted_in_what_each_reader_sees_and_never_hide_a_column():
 @pytest.mark.slow
 def test_the_split_is_the_seeds_and_the_noise_is_not():
     noiser = honest()
-    found = [audit(noiser, answers(400), LOOKS, random_state=3, **PLAIN).table for _ in range(4)]
+    found = [audit(noiser, answers(400), LOOKS, random_state=3).table for _ in range(4)]
     assert len({tuple(each["n"]) for each in found}) == 1
     assert len({tuple(each["log_odds"]) for each in found}) > 1
 
@@ -387,7 +386,7 @@ def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
     data = {name: column.tolist() for name, column in data.items()}
     noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
     noiser.fit(kind(data))
-    found = audit(noiser, kind(data), task="late", **PLAIN)
+    found = audit(noiser, kind(data), task="late")
     assert set(found.table["attacker"]) == {"boosted", "neighbours", "linear"}
     assert {"unchanged share", "AUC on true rows"} <= set(found.utility["what"])
 
@@ -407,7 +406,7 @@ def test_a_task_that_nothing_tells_has_the_area_of_chance_beside_its_base_rate()
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"word": ["u", "v", "v", "u"] * 300, "s": ["a", "b", "b", "a"] * 300})
     table["rare"] = np.where(rng.random(1200) < 0.11, "yes", "no")
-    found = audit(honest(), table, LOOKS, task="rare", **PLAIN)
+    found = audit(honest(), table, LOOKS, task="rare")
     figures = found.utility.set_index("what")
     assert "accuracy" not in str(found)
     assert figures.loc["AUC on true rows", ["before", "after"]].between(0.4, 0.6).all()
@@ -468,26 +467,8 @@ def test_a_task_with_one_class_among_its_test_rows_has_no_area():
 def test_a_task_whose_released_target_has_gaps_learns_from_the_rows_without():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
-    found = audit(noiser.fit(table), table, GaussianNB(), task="town", **PLAIN).utility
+    found = audit(noiser.fit(table), table, GaussianNB(), task="town").utility
     assert found.set_index("what").loc["AUC on true rows", "after"] <= 1.0
-
-
-def test_averaging_fresh_releases_tells_more():
-    found = audit(honest(0.5), answers(1200), LOOKS, repeats=15)
-    own, reader = found.table.iloc[0], found.readers.iloc[-1]
-    assert reader["reader"] == "average of 15 releases"
-    assert reader["auc"] > own["auc_allowed"] + 0.1
-
-
-def test_averages_are_means_and_the_most_frequent_word():
-    words = pd.CategoricalDtype(["u", "v"])
-    frames = [
-        pd.DataFrame({"x": [1.0, n], "word": pd.Series([w, "u"], dtype=words)})
-        for n, w in [(3.0, "v"), (6.0, "u"), (9.0, "v")]
-    ]
-    found = averaged(frames)
-    assert found["x"].tolist() == [1.0, 6.0]
-    assert found["word"].tolist() == ["v", "u"]
 
 
 def test_rows_are_linked_to_themselves_without_noise_and_by_chance_under_much():
@@ -514,7 +495,7 @@ def test_words_that_come_out_as_codes_are_attacked_and_not_compared():
     noiser = PufferfishNoiser(
         sensitive="group", public=["visits", "town"], missing="category", output="noisy"
     )
-    found = audit(noiser.fit(table), table, GaussianNB(), task="late", **PLAIN)
+    found = audit(noiser.fit(table), table, GaussianNB(), task="late")
     assert "town" not in set(found.utility["column"])
     assert "AUC on true rows" in set(found.utility["what"])
 
@@ -523,11 +504,9 @@ def test_words_that_come_out_as_codes_are_attacked_and_not_compared():
 def test_several_sensitive_columns_and_secrets_beside_the_table():
     table = mixed(600).drop(columns="town")
     both = PufferfishNoiser(sensitive=["group", "late"]).fit(table)
-    assert set(audit(both, table, GaussianNB(), **PLAIN).table["sensitive"]) == {"group", "late"}
+    assert set(audit(both, table, GaussianNB()).table["sensitive"]) == {"group", "late"}
     apart = PufferfishNoiser().fit(table[["visits"]], sensitive_features=table["group"])
-    found = audit(
-        apart, table[["visits"]], GaussianNB(), sensitive_features=table["group"], **PLAIN
-    )
+    found = audit(apart, table[["visits"]], GaussianNB(), sensitive_features=table["group"])
     assert len(found.table) == 4
 
 
@@ -536,7 +515,7 @@ def test_a_delta_and_an_order_are_audited_too():
     table = mixed(600)
     for more in ({"delta": 0.05}, {"alpha": 2.0, "noise": "gaussian", "strategy": "wasserstein"}):
         noiser = PufferfishNoiser(sensitive="group", public=["visits"], **more).fit(table)
-        found = audit(noiser, table, GaussianNB(), **PLAIN)
+        found = audit(noiser, table, GaussianNB())
         assert 0.5 < found.table["auc_allowed"].iloc[0] < 1.0
         assert not found.findings
 
@@ -558,7 +537,7 @@ def test_a_release_read_from_its_form_is_attacked_like_its_noiser():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
     release = PufferfishRelease.from_json(noiser.to_json())
-    own, other = (audit(each, table, GaussianNB(), **PLAIN) for each in (noiser, release))
+    own, other = (audit(each, table, GaussianNB()) for each in (noiser, release))
     for name in ("sensitive", "secret", "against", "n", "n_against", "allowed", "certified"):
         assert own.table[name].tolist() == other.table[name].tolist()
     assert own.fitted
@@ -569,7 +548,7 @@ def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
     table = answers(200).assign(s=[0, 1] * 100)
     noiser = PufferfishNoiser(sensitive="s").fit(table)
     for each in (noiser, PufferfishRelease.from_json(noiser.to_json())):
-        assert len(audit(each, table, LOOKS, **PLAIN).table) == 4
+        assert len(audit(each, table, LOOKS).table) == 4
         with pytest.raises(ValueError, match="do not fit together: column 's' has"):
             audit(each, answers(200), LOOKS)
 
@@ -578,7 +557,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
     table = mixed()
     table.loc[:5, "group"] = "c"
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
-    found = audit(noiser, table, GaussianNB(), **PLAIN)
+    found = audit(noiser, table, GaussianNB())
     assert len(found.table) == 4
     assert len(found.untested) == 2
     assert "'c'" in found.untested[0]
@@ -611,9 +590,6 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ),
         ({"task": (LogisticRegression(), [1])}, r"task has a y of shape \(1,\) beside 200 rows"),
         ({"task": ("word", 3, 4)}, "task must be the name of a column"),
-        ({"repeats": 0}, "repeats must be at least 1"),
-        ({"level": 0.0}, "level"),
-        ({"level": 1.0}, "level must lie between 0 and 1"),
         ({"max_rows": 0}, "max_rows must be at least 1"),
         ({"random_state": "a"}, "random_state"),
         ({"verbose": "loud"}, "verbose"),

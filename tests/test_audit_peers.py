@@ -16,7 +16,6 @@ from sklearn_puffer.displays import TradeoffDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TREE = DecisionTreeClassifier(min_samples_leaf=5, random_state=0)
-PLAIN = {"repeats": 1}
 BOTH = ["nothing but constants", "mean removed"]
 
 
@@ -45,7 +44,7 @@ def beside(table):
 @pytest.mark.slow
 def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
     table = mixed()
-    found = audit(released(table), table, TREE, task="late", peers=beside(table), **PLAIN)
+    found = audit(released(table), table, TREE, task="late", peers=beside(table))
     ours, theirs = found.table[: len(found.attacks)], found.table[len(found.attacks) :]
     assert set(theirs["view"]) == {f"peer: {name}" for name in BOTH}
     assert set(ours["view"]) == {"fresh models", "better model"}
@@ -65,7 +64,7 @@ def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
 def test_a_peer_that_tells_everything_reaches_what_the_control_does_and_is_no_finding():
     table = mixed()
     given = {"nothing hidden": table, "nor in polars": pl.from_pandas(table)}
-    found = audit(released(table), table, GaussianNB(), task="visits", peers=given, **PLAIN)
+    found = audit(released(table), table, GaussianNB(), task="visits", peers=given)
     assert not found.findings
     for name, peer in zip(given, found.peers, strict=True):
         assert [a.auc for a in peer.attacks] == pytest.approx([a.auc for a in found.control])
@@ -77,7 +76,7 @@ def test_a_peer_that_tells_everything_reaches_what_the_control_does_and_is_no_fi
 @pytest.mark.slow
 def test_attack_against_utility_has_a_point_without_a_guarantee_for_each_peer():
     table = mixed()
-    found = audit(released(table), table, TREE, task="late", peers=beside(table), **PLAIN)
+    found = audit(released(table), table, TREE, task="late", peers=beside(table))
     display = TradeoffDisplay.from_audits(found)
     assert display.names == ["release", *BOTH]
     assert display.is_peer.tolist() == [False, True, True]
@@ -91,7 +90,7 @@ def test_attack_against_utility_has_a_point_without_a_guarantee_for_each_peer():
 def test_several_secrets_and_few_of_the_rows_have_peers_too():
     table = mixed(600)
     both = PufferfishNoiser(sensitive=["group", "late"], missing="category").fit(table)
-    found = audit(both, table, TREE, peers=beside(table), max_rows=300, **PLAIN)
+    found = audit(both, table, TREE, peers=beside(table), max_rows=300)
     assert {each.sensitive for peer in found.peers for each in peer.attacks} == {"group", "late"}
 
 

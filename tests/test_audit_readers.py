@@ -20,7 +20,7 @@ from sklearn_puffer import (
 from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-QUICK = {"attackers": LogisticRegression(), "repeats": 1}
+QUICK = {"attackers": LogisticRegression()}
 N = 900
 
 
@@ -272,7 +272,7 @@ WINE = {
 @pytest.mark.parametrize("name", WINE)
 def test_a_table_of_178_rows_is_audited_and_what_would_have_been_found_is_said_in_words(name):
     table = wine()
-    found = audit(clone(WINE[name]).fit(table), table, GaussianNB(), repeats=1)
+    found = audit(clone(WINE[name]).fit(table), table, GaussianNB())
     page = str(found).partition("Readers:")[0]
     assert found.caught
     assert not found.untested

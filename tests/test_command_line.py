@@ -628,7 +628,6 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["audit", "r.json", "in.csv", "--peer", "p.csv"], "'p.csv' is not NAME=FILE; write it"),
         (["audit", "r.json", "in.csv", "--peer", "p=in.csv", "--peer", "p=in.csv"], "twice"),
         (["audit", "r.json", "in.csv", "--peer", "p=semicolons.csv"], "separated by ';'"),
-        (["audit", "r.json", "in.csv", "--level", "2"], "level must lie between 0 and 1, got 2"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
         (["audit", "r.json", "few.csv"], "table has too few rows to audit: of column"),
     ],
@@ -1116,12 +1115,12 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     options = ["--epsilon", "1", "--unknown", "nearest"]
     assert main(["fit", "in.csv", "r.json", *FIT, *options]) == 0
     monkeypatch.setattr(progress, "EVERY", 0.01)
-    asked = ["audit", "r.json", "held.csv", "--task", "income", "--repeats", "1"]
+    asked = ["audit", "r.json", "held.csv", "--task", "income"]
     assert main([*asked, "--peer", "as it was=held.csv", "--out", "a.json"]) == 0
     assert "stages of an audit" in capsys.readouterr().err
     found = json.loads(Path("a.json").read_text())
     table = pd.read_csv("held.csv", dtype={"zip": str, "client": str})
-    more = {"task": "income", "repeats": 1, "peers": {"as it was": table}}
+    more = {"task": "income", "peers": {"as it was": table}}
     want = audit(PufferfishRelease.from_json(Path("r.json")), table, **more).to_dict()
     drawn_alike = ("attacker", "secret", "against", "n", "n_against", "allowed", "certified")
     assert [[own[k] for k in drawn_alike] for own in found["attacks"]] == [
@@ -1141,7 +1140,7 @@ def test_an_audit_that_finds_more_than_was_guaranteed_is_told_by_the_status(fold
     assert main(["fit", "in.csv", "r.json", *asked]) == 0
     table.assign(cars=np.where(table["loan"] == "yes", 4, 0)).to_csv("held.csv", index=False)
     capsys.readouterr()
-    assert main(["audit", "r.json", "held.csv", "--quiet", "--repeats", "1"]) == 1
+    assert main(["audit", "r.json", "held.csv", "--quiet"]) == 1
     said = capsys.readouterr()
     assert "MORE THAN WAS PROMISED" in said.out
     assert "stages" not in said.err

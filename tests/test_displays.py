@@ -240,7 +240,7 @@ def test_an_audit_is_drawn_beside_what_is_allowed_and_the_control():
     attacks = (an_attack("trees", 0.55), an_attack("$linear", 0.6), an_attack("near", 0.5))
     control = (an_attack("trees", 0.9, "control"),)
     survived = (Survived("unchanged share", "a", 1.0, 0.5), Survived("median", "a", 3.0, 9.0))
-    found = Audit(attacks, control, 0.05, "a guarantee", 9, 9, 3, 3, 3, survived=survived)
+    found = Audit(attacks, control, "a guarantee", 9, 9, 3, 3, 3, survived=survived)
     display = AuditDisplay.from_audit(found, most=2)
     assert display.auc.tolist() == [0.6, 0.55]
     assert (display.low + 0.1).tolist() == pytest.approx([0.6, 0.55])
@@ -268,7 +268,7 @@ def compared(auc, accuracy, allowed=0.7, **more):
     if accuracy is not None:
         survived.append(Survived("AUC on true rows", "y", 0.9, accuracy))
     control = (an_attack("trees", 0.95), an_attack("linear", 0.8))
-    return Audit(attacks, control, 0.05, "a guarantee", 9, 9, 3, 3, 3, survived=tuple(survived))
+    return Audit(attacks, control, "a guarantee", 9, 9, 3, 3, 3, survived=tuple(survived))
 
 
 def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_allowed():

@@ -73,7 +73,7 @@ def test_audits_their_tasks_and_peers_take_them(kind, task):
     rows = pd.concat([table(kind)] * 2, ignore_index=True)
     noiser = PufferfishNoiser(1.0, sensitive="secret", public="label").fit(rows)
     aim = task if isinstance(task, str) else (task, rows["label"].to_numpy())
-    found = audit(noiser, rows, task=aim, repeats=1, peers={"as it was": rows[["label"]]})
+    found = audit(noiser, rows, task=aim, peers={"as it was": rows[["label"]]})
     assert found.peers[0].name == "as it was"
 
 

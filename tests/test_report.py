@@ -108,7 +108,7 @@ def noiser():
 @pytest.fixture(scope="module")
 def audited(noiser):
     """An audit of the noiser; nobody else reads the release, which would take time."""
-    return audit(noiser, make_table(7, 400), repeats=1)
+    return audit(noiser, make_table(7, 400))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -560,7 +560,7 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
 def test_the_figures_of_an_audit_are_those_of_its_table():
     noiser = make_noiser()
     table = make_table(7, 400)
-    found = audit(noiser, table, task="old", repeats=1)
+    found = audit(noiser, table, task="old")
     told = report(noiser, found)
     figures, best = figures_of(told), found.table.loc[found.table["low"].idxmax()]
     assert figures["Best attack found"][0] == rounded_down(best["low"])
@@ -577,7 +577,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
     noiser = make_noiser(table, strategy=half, on_uncertified="warn", public="cars")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = audit(noiser, table, repeats=1)
+        found = audit(noiser, table)
     assert found.findings
     told = report(noiser, found)
     assert figures_of(told)["Best attack found"][0] == rounded_down(found.findings[0].attack.low)
@@ -692,7 +692,7 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     table = make_table(0, 600)
     estimator = OTHERS[how](table)
     held = table.assign(client=np.arange(len(table)))
-    found = audit(estimator, held, repeats=1)
+    found = audit(estimator, held)
     sections = {s["title"]: s for s in report(estimator, found).to_dict()["sections"]}
     decide = " ".join(sections["What you must decide"]["sentences"])
     for what in (

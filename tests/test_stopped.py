@@ -207,7 +207,7 @@ def test_displays_leave_the_noiser(stops, monkeypatch):
 def test_an_audit_leaves_the_noiser(stops):
     noiser = fitted()
     before = state(noiser)
-    work = {"repeats": 2, "verbose": 1, "attackers": [LogisticRegression()]}
+    work = {"verbose": 1, "attackers": [LogisticRegression()]}
     reports = stops.reports_of(lambda: audit(noiser, table(400), **work))
     assert len(reports) >= 5
     for at in [*reports][:: max(len(reports) // 6, 1)]:

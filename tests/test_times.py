@@ -211,7 +211,7 @@ def test_streams_keyed_rows_bins_and_drift_have_times():
     assert fitted.transform(rows[::-1], row_id="id", key=key)[::-1].equals(first)
     assert fitted.certificate_.check(rows).to_dict()["columns"]
     assert fitted.utility_.loc["x", "change"] > 0.0
-    assert audit(noiser(random_state=None).fit(rows), rows, repeats=1).control
+    assert audit(noiser(random_state=None).fit(rows), rows).control
 
 
 REFUSED = {

@@ -16,8 +16,6 @@ from sklearn_puffer._base import (
     Array,
     PufferfishWarning,
     __version__,
-    check_above,
-    check_count,
     check_seed,
     check_verbose,
     counted,
@@ -63,12 +61,9 @@ from sklearn_puffer._review.readers import (
     Release,
     Secrets,
     attackers_of,
-    averaged,
-    averaging,
-    covered,
     equal_rows,
     fresh,
-    joining,
+    readers_of,
     seen,
 )
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
@@ -84,10 +79,7 @@ def audit(
     task: Any = None,
     *,
     sensitive_features: Any = None,
-    level: float = 0.05,
-    repeats: int = 5,
     peers: Any = None,
-    groups: Any = None,
     max_rows: int | None = _MOST_ROWS,
     random_state: int = 0,
     verbose: int = 0,
@@ -107,8 +99,8 @@ def audit(
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released; of a swap any rows. Rows must be independent of each
-        other, or groups of them where the estimator has groups: else keep one row of each person,
-        or name ``groups``.
+        other: keep one row of each person. An estimator with groups is given whole groups, and
+        attackers see all released rows of a group.
     attackers : classifier, list or {name: classifier}, default=None
         Fresh models: None for boosted trees, nearest neighbours and logistic regression. A pipeline
         is given the released columns as a DataFrame, with words as ``category``; any other
@@ -121,17 +113,9 @@ def audit(
         regressor. One reader joins it to the released rows.
     sensitive_features : Series, DataFrame or array-like of n_rows, default=None
         The secrets, where `fit` had them beside the table.
-    level : float, default=0.05
-        The chance of a false alarm over all tests, and of each interval to miss.
-    repeats : int, default=5
-        Releases that a further reader of rows that are released one by one averages; 1 for none.
     peers : {name: DataFrame}, default=None
         The rows of ``table`` as other ways released them, as many and in the same order: the same
         fresh models learn from these. They have no such guarantee, and no findings.
-    groups : str or int, default=None
-        The column of groups of rows that depend on each other. A noiser with ``groups=`` has one:
-        attackers then see all released rows of a group. Of others one row of each group is audited,
-        by lot.
     max_rows : int or None, default=20000
         Most rows that are released, drawn from the table, whole groups of them; None for all.
     random_state : int, default=0
@@ -157,22 +141,22 @@ def audit(
     -----
     *Formal guarantees.* If the rows with their secrets are independent draws of one distribution
     (or, of a swap, people are exchangeable within strata), and the release keeps its guarantee,
-    there is a finding with a chance of ``level`` at most, whatever the readers do: the p-value
+    there is a finding with a chance of 5 % at most, whatever the readers do: the p-value
     holds at any number of rows, and those of all readers, pairs and directions are corrected
     together (S. Holm, 1979): half the level is for the claim of each reader that looked best
     before it was judged, and half for all alike. A tenth of each share is for base odds that are
     larger than they are taken to be. `sklearn_puffer._review.exact_tests` has the proof. Intervals
     are those of C. Clopper and E. Pearson (1934); the area under the ROC curve has W. Hoeffding's
-    interval (1963, section 5) for two samples. Each misses with a chance of ``level`` at most by
-    itself, not all together.
+    interval (1963, section 5) for two samples. Each misses with a chance of 5 % at most by itself,
+    not all together.
 
     The readers whom a guarantee covers: *fresh models* learn from released rows of others, and know
     how often each row occurs (but for guarantees of an order alpha). Who *holds the list* of rows
     with their secrets knows what the mechanism publishes, too: the mean flows of a swap, by the
     secret of the row that somebody holds; the channel and the counts of typical rows. Who has a
     *better model* learnt it from raw rows of others. An *insider* of a swap finds his own row with
-    somebody else. Who *joins a label* is covered where ``known=`` or ``joined=`` names it. Who
-    averages releases is not, so that what he finds is shown and no finding.
+    somebody else. Who *joins a label* is covered where ``known=`` or ``joined=`` names it; else
+    what he finds is shown, and is no finding.
 
     Rows that are judged are exchanged as a table of their own, so that readers learn from people of
     another table. The certificate is about the distribution that was fitted, and held-out rows
@@ -196,42 +180,26 @@ def audit(
     >>> found.findings, found.caught
     ((), True)
     >>> found.readers[["reader", "allowed"]]
-                      reader  allowed
-    0           fresh models      4.0
-    1           better model      4.0
-    2  average of 5 releases      NaN
+             reader  allowed
+    0  fresh models      4.0
+    1  better model      4.0
     """
     asked = _Asked.of(
-        estimator,
-        table,
-        attackers,
-        task,
-        sensitive_features,
-        level,
-        repeats,
-        peers,
-        groups,
-        max_rows,
-        random_state,
+        estimator, table, attackers, task, sensitive_features, peers, max_rows, random_state
     )
     stages = reported("stages of an audit", _STAGES)
     with listening(check_verbose(verbose), "audit"), stages as done:
         audited = _Audited.of(asked)
         questions, few = audited.questions()
         done()
-        readers = [audited.readers(secret) for secret in audited.asked.secrets]
+        readers = [readers_of(audited.release, secret) for secret in audited.secrets]
         fields = audited.fields(readers, questions)
         done()
-        attacks, control = _judged(_covered(readers), fields), audited.control(fields)
+        attacks, others = _judged(_covered(readers), fields), _judged(_others(readers), fields)
+        control = audited.control(fields)
         done()
-        further = [
-            audited.further(secret, r) for secret, r in zip(asked.secrets, readers, strict=True)
-        ]
-        others = _judged(further, fields)
+        figures, beside = audited.survived(audited.after), audited.peers(fields)
         done()
-        figures, beside = audited.survived(audited.release.after), audited.peers(fields)
-        done()
-    knows = {reader.name: reader.knows for each in (*readers, *further) for reader in each}
     return audited.found(
         attacks=tuple(attacks),
         control=tuple(control),
@@ -239,12 +207,12 @@ def audit(
         survived=tuple(figures),
         peers=tuple(beside),
         untested=pair_names(few),
-        knows=tuple(knows.items()),
+        knows=tuple({reader.name: reader.knows for each in readers for reader in each}.items()),
     )
 
 
-# the release, what readers learn, attacks, further readers, and what survived with peers
-_STAGES = 5
+# the release, what readers learn, attacks, and what survived with peers
+_STAGES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +233,6 @@ class _Asked:
     attackers: dict[str, Any]
     task: Task | None
     peers: dict[str, Any]
-    level: float
-    repeats: int
     seed: int
 
     @classmethod
@@ -276,42 +242,27 @@ class _Asked:
         table: Any,
         attackers: Any,
         task: Any,
-        secrets: Any,
-        level: Any,
-        repeats: Any,
+        beside: Any,
         peers: Any,
-        groups: Any,
         max_rows: Any,
         seed: Any,
     ) -> _Asked:
         """Return it, or say what cannot be audited."""
         _check_fitted(estimator)
-        chosen = attackers_of(attackers)
-        if check_above(level, 0.0, "level") >= 1.0:
-            raise ValueError(f"level must lie between 0 and 1, got {quoted(level)}; such as 0.05.")
-        seed = check_seed(seed) or 0
+        models, seed = attackers_of(attackers), check_seed(seed) or 0
         frame = frame_of(table)
         source = frame_table(frame, "table")
         check_aligned(table, task, peers)
-        every = secrets_in(estimator, source, secrets, frame)
-        rows, column, notes = chosen_rows(estimator, source, every, groups, max_rows, seed)
+        every = secrets_in(estimator, source, beside, frame)
+        rows, column, notes = chosen_rows(estimator, source, every, max_rows, seed)
+        secrets = [replace(secret, codes=secret.codes[rows]) for secret in every]
         work = task_of(task, source)
+        work = None if work is None else work.of(rows)
         others = peers_of(peers, source.n_rows, list(estimator.utility_.index))
-        return cls(
-            estimator,
-            frame,
-            rows,
-            column,
-            notes,
-            [replace(secret, codes=secret.codes[rows]) for secret in every],
-            None if secrets is None else _taken(secrets, rows),
-            chosen,
-            None if work is None else work.of(rows),
-            {name: rows_of.iloc[rows] for name, rows_of in others.items()},
-            float(level),
-            check_count(repeats, "repeats"),
-            seed,
-        )
+        others = {name: rows_of.iloc[rows] for name, rows_of in others.items()}
+        beside = None if beside is None else _taken(beside, rows)
+        what = (estimator, frame, rows, column, notes, secrets, beside, models, work, others, seed)
+        return cls(*what)
 
 
 _Few = tuple[Name, Any, Any, int]
@@ -321,86 +272,77 @@ _Few = tuple[Name, Any, Any, int]
 class _Audited:
     """The rows that are audited, released once.
 
-    ``parts`` are rows that train, choose and test. Where groups of rows are attacked as a whole,
-    the parts of ``release`` are those of the groups.
+    ``release`` is what attackers see of it, and ``secrets`` are theirs: of rows, or of whole groups
+    of them. ``before`` and ``after`` are the rows themselves, of which ``parts`` train, choose and
+    test.
     """
 
     asked: _Asked
     release: Release
+    secrets: list[Secrets]
+    before: Any
+    after: Any
     parts: RowSplit
-    groups: Groups | None = None
 
     @classmethod
     def of(cls, asked: _Asked) -> _Audited:
         """Return a release of rows in parts, whole groups of them where a column has these."""
-        frame, groups = asked.frame.iloc[asked.rows], None
+        frame, groups, secrets = asked.frame.iloc[asked.rows], None, asked.secrets
         parts = units = RowSplit.of(len(frame), asked.seed)
         if asked.column is not None:
             groups = Groups.of(group_codes(frame_table(frame), asked.column))
             units = RowSplit.of(len(groups), asked.seed)
             parts = RowSplit(*map(groups.rows, (units.train, units.choose, units.test)))
+            secrets = [replace(each, codes=each.codes[groups.first]) for each in secrets]
         released, drawn = _release(asked.estimator, frame, asked.beside, parts)
         columns = asked.estimator.utility_.index
         names = [name for name in released.columns if name in columns]
+        before, after = seen(frame, names), seen(released, names)
         certificate = asked.estimator.certificate_
         release = Release(
             estimator=drawn,
             raw=frame,
             released=released,
-            before=seen(frame, names),
-            after=seen(released, names),
+            before=_view(groups, before),
+            after=_view(groups, after),
             parts=units,
             budget=Budget(certificate.epsilon, certificate.delta, certificate.alpha),
             exchanged=not asked.estimator._fitted.mechanism.by_row,
+            attackers=asked.attackers,
+            label=None if asked.task is None else (asked.task.name, asked.task.target),
+            groups=groups,
         )
-        return cls(asked, release, parts, groups)
-
-    def view(self, rows: Any) -> Any:
-        """Return what readers see of rows, or of groups of them."""
-        return rows if self.groups is None else self.groups.seen(rows)
-
-    @property
-    def seen(self) -> Release:
-        """The release as readers see it."""
-        before, after = (self.view(each) for each in (self.release.before, self.release.after))
-        return replace(self.release, before=before, after=after)
-
-    def codes(self, secret: Secrets) -> Array:
-        """Return the secret of each row, or group of rows."""
-        return secret.codes if self.groups is None else secret.codes[self.groups.first]
+        return cls(asked, release, secrets, before, after, parts)
 
     def strata(self) -> Array | None:
         """Return what known columns say of each row; the tested rows of an exchange are apart."""
-        names, exchanged = _strata_of(self.release), self.release.exchanged
-        if not (names or exchanged):
+        release = self.release
+        if not (release.known or release.exchanged):
             return None
-        rows = np.zeros(len(self.release.after), dtype=np.intp)
-        if names:
-            rows = equal_rows(self.release.released[names])
-        if self.groups is not None:
-            rows = rows[self.groups.first]
-        return (
-            2 * rows + np.isin(np.arange(len(rows)), self.release.parts.test) if exchanged else rows
-        )
+        rows = np.zeros(len(self.after), dtype=np.intp)
+        if release.known:
+            rows = equal_rows(release.released[release.known])
+        if release.groups is not None:
+            rows = rows[release.groups.first]
+        tested = np.isin(np.arange(len(rows)), release.parts.test)
+        return 2 * rows + tested if release.exchanged else rows
 
     def questions(self) -> tuple[list[list[Question]], list[_Few]]:
         """Return what is asked of each column, and the pairs with too few rows to ask."""
         pairs, asked, few = pairs_of(self.asked.estimator), [], []
-        for secret in self.asked.secrets:
-            every = list(_questions(secret, pairs[secret.name]))
-            rows = [self._to_learn(secret, question) for question in every]
-            asked.append([q for q, n in zip(every, rows, strict=True) if n >= LEAST])
-            both = list(zip(every, rows, strict=True))[::2]  # each pair in one direction
-            few += [(q.sensitive, q.secret, q.against, n) for q, n in both if n < LEAST]
+        for secret in self.secrets:
+            every = [(q, self._to_learn(secret, q)) for q in _questions(secret, pairs[secret.name])]
+            asked.append([question for question, n in every if n >= LEAST])
+            few += [(q.sensitive, q.secret, q.against, n) for q, n in every[::2] if n < LEAST]
         if not any(asked):
             raise ValueError(_too_few(few))
         return asked, few
 
     def _to_learn(self, secret: Secrets, question: Question) -> int:
         """Return how many rows of the rarer secret readers learn from, or choose events by."""
-        codes, parts = self.codes(secret), self.release.parts
+        parts = self.release.parts
         return min(
-            int((codes[rows] == code).sum())
+            int((secret.codes[rows] == code).sum())
             for rows in (parts.train, parts.choose)
             for code in (question.i, question.j)
         )
@@ -414,85 +356,38 @@ class _Audited:
         pure = certificate.holds and release.budget.alpha is None and not release.budget.delta
         return [
             Field(
-                self.codes(secret),
+                secret.codes,
                 release.parts,
                 asked,
                 _certified(certificate.pairs, secret.name),
-                self.asked.level,
                 tests,
                 self.strata(),
                 release.exchanged,
                 release.budget.epsilon if pure else math.inf,
             )
-            for secret, asked in zip(self.asked.secrets, questions, strict=True)
+            for secret, asked in zip(self.secrets, questions, strict=True)
         ]
 
-    def readers(self, secret: Secrets) -> list[Reader]:
-        """Return the readers of a secret who learn nothing but what the guarantee speaks of."""
-        codes, release = self.codes(secret), self.seen
-        if self.groups is None:
-            every = covered(release, secret, codes, self.asked.attackers)
-        else:
-            every = [fresh(release, secret, codes, self.asked.attackers)]
-        label = self._label()
-        if label is not None and _covers(release, label[0]):
-            every += joining(release, secret, codes, label, release.budget)
-        return every
-
-    def further(self, secret: Secrets, readers: Sequence[Reader]) -> list[Reader]:
-        """Return the readers whom the guarantee does not cover."""
-        codes, release, label = self.codes(secret), self.seen, self._label()
-        every = [reader for reader in readers if reader.budget is None]
-        if label is not None and not _covers(release, label[0]):
-            every += joining(release, secret, codes, label, None)
-        if self.asked.repeats > 1 and not release.exchanged:
-            more = [self._again() for _ in counted(range(self.asked.repeats - 1), "releases")]
-            rows = averaged([release.after, *more])
-            every.append(averaging(release, secret, codes, rows, 1 + len(more), self._first()))
-        return every
-
-    def _label(self) -> tuple[Name, Array] | None:
-        """Return the label that a reader may join."""
-        task = self.asked.task
-        return None if task is None or self.groups is not None else (task.name, task.target)
-
-    def _first(self) -> dict[str, Any]:
-        """Return the first of the attackers."""
-        return dict(list(self.asked.attackers.items())[:1])
-
-    def _again(self) -> Any:
-        """Return another release of the same rows, as readers see it."""
-        rows, _ = _release(self.release.estimator, self.release.raw, self.asked.beside, self.parts)
-        return self.view(seen(rows, list(self.release.after.columns)))
-
-    def _fresh(self, fields: Sequence[Field], name: str, after: Any, models: Any) -> list[Attack]:
-        """Return what fresh models find out of other rows."""
-        release = self.seen
-        readers = [
-            [replace(fresh(release, secret, self.codes(secret), models, after), name=name)]
-            for secret in self.asked.secrets
-        ]
+    def fresh(self, fields: Sequence[Field], name: str, rows: Any) -> list[Attack]:
+        """Return what fresh models find out of other rows than the released ones."""
+        readers = [[fresh(self.release, secret, rows, name)] for secret in self.secrets]
         return _judged(readers, fields)
 
     def control(self, fields: Sequence[Field]) -> list[Attack]:
         """Return what fresh models find out of the rows as they are."""
-        models = self.asked.attackers if self.groups is None else self._first()
-        return self._fresh(fields, CONTROL, self.seen.before, models)
+        return self.fresh(fields, CONTROL, self.release.before)
 
     def survived(self, after: Any) -> list[Survived]:
         """Return what released rows are still good for, and which persons they point to."""
-        return survived(self.release.before, after, self.parts, self.asked.task)
+        return survived(self.before, after, self.parts, self.asked.task)
 
     def peers(self, fields: Sequence[Field]) -> list[Peer]:
         """Return what the same models find out of rows that are hidden in another way."""
-        return [
-            self._peer(fields, name, rows)
-            for name, rows in counted(list(self.asked.peers.items()), "peers")
-        ]
+        peers = counted(list(self.asked.peers.items()), "peers")
+        return [self._peer(fields, name, seen(rows, list(rows.columns))) for name, rows in peers]
 
-    def _peer(self, fields: Sequence[Field], name: str, rows: Any) -> Peer:
-        after = seen(rows, list(rows.columns))
-        every = self._fresh(fields, f"peer: {name}", self.view(after), self.asked.attackers)
+    def _peer(self, fields: Sequence[Field], name: str, after: Any) -> Peer:
+        every = self.fresh(fields, f"peer: {name}", _view(self.release.groups, after))
         none: dict[str, Any] = dict.fromkeys(("p", "p_all", "certified", "findable"), math.nan)
         attacks = tuple(replace(attack, **none) for attack in every)
         return Peer(name, attacks, tuple(self.survived(after)))
@@ -503,7 +398,6 @@ class _Audited:
         drift = None if certificate.fitted is None else certificate.check(asked.frame)
         return Audit(
             **what,
-            level=asked.level,
             promise=certificate.promise(),
             n_rows=len(asked.rows),
             n_given=len(asked.frame),
@@ -517,6 +411,11 @@ class _Audited:
             version=__version__,
             date=utc_now(),
         )
+
+
+def _view(groups: Groups | None, rows: Any) -> Any:
+    """Return what attackers see of rows, or of groups of them."""
+    return rows if groups is None else groups.seen(rows)
 
 
 def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
@@ -554,26 +453,17 @@ def _taken(beside: Any, rows: Array) -> Any:
     return beside.iloc[rows] if hasattr(beside, "iloc") else np.asarray(beside)[rows]
 
 
-def _strata_of(release: Release) -> list[Name]:
-    """Return the columns that the guarantee takes as known."""
-    strata = getattr(getattr(release.estimator.certificate_, "facts", None), "strata", None) or ()
-    known = getattr(strata, "known", strata)
-    return [name for name in release.released.columns if str(name) in known]
-
-
-def _covers(release: Release, label: Name) -> bool:
-    """Return whether the guarantee covers readers who join this label."""
-    facts = getattr(release.estimator.certificate_, "facts", None)
-    joined = getattr(facts, "joined", ())
-    return str(label) in {*map(str, _strata_of(release)), *joined}
-
-
 # ------------------------------------------------------------------------------ what readers find
 
 
 def _covered(readers: Sequence[Sequence[Reader]]) -> list[list[Reader]]:
     """Return the readers whom the guarantee covers, of each sensitive column."""
     return [[reader for reader in each if reader.budget is not None] for each in readers]
+
+
+def _others(readers: Sequence[Sequence[Reader]]) -> list[list[Reader]]:
+    """Return the readers whom it does not cover."""
+    return [[reader for reader in each if reader.budget is None] for each in readers]
 
 
 def _n_tests(readers: Sequence[Sequence[Reader]], questions: Sequence[Sequence[Question]]) -> int:
@@ -646,9 +536,8 @@ def _counted_alike(asked: _Asked) -> bool:
 
 
 def _notes(release: Release, estimator: TableRelease) -> list[str]:
-    columns = estimator.utility_.index
+    columns, strata = estimator.utility_.index, release.known
     passed = [name for name in release.released.columns if name not in columns]
-    strata = _strata_of(release)
     notes = []
     if unprotected := [name for name in passed if name not in strata]:
         notes.append(

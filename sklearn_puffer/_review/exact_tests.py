@@ -74,6 +74,8 @@ def twice_below(x: FloatArray, y: FloatArray) -> Array:
 _FINE = 20_001
 _SPARED = 1e-9
 _NEAR = 1e-12
+LEVEL = 0.05
+"""The chance of a false alarm over all tests of an audit, and of each interval to miss."""
 POWER = 0.8
 """The chance with which a loss must be found to be called findable."""
 
@@ -347,7 +349,6 @@ class Field:
     questions : sequence of Question
     certified : dict
         The proven loss of each pair.
-    level : float
     tests : int
         Over which p-values are corrected.
     strata : ndarray of int or None
@@ -364,7 +365,6 @@ class Field:
     parts: RowSplit
     questions: Sequence[Question]
     certified: Mapping[tuple[Any, Any], float]
-    level: float
     tests: int
     strata: Array | None = None
     exchanged: bool = False
@@ -392,7 +392,7 @@ class Field:
     @property
     def error(self) -> float:
         """The chance that some base odds are larger than they are taken to be."""
-        return 0.0 if self.exchanged else 0.1 * self.level / self.tests
+        return 0.0 if self.exchanged else 0.1 * LEVEL / self.tests
 
     def base(self, reader: Reader, question: Question) -> tuple[FloatArray, FloatArray]:
         """Return the base log odds at each row, and the largest ones that they are taken to be.
@@ -469,7 +469,7 @@ def _claim(
     choose, test = (part[there[part]] for part in (field.parts.choose, field.parts.test))
     if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
         return None
-    event, shift = _Found(scores, first, base, choose, field.level).best(reader.cells)
+    event, shift = _Found(scores, first, base, choose).best(reader.cells)
     budget = field.budget(reader, question)
     worth = shift - (0.0 if budget is None else budget.epsilon)
     return Claim(reader, way, question, scores, base, most, event, test, worth)
@@ -495,7 +495,7 @@ def judged(claim: Claim, field: Field, share: float) -> Attack:
     k, h = int(first[event].sum()), int((~first[event]).sum())
     n, m = int(first[test].sum()), int((~first[test]).sum())
     base = float(expit(claim.base[event if len(event) else test]).mean())
-    shift, low, high = _shift(k, k + h, base, field.level)
+    shift, low, high = _shift(k, k + h, base)
     return Attack(
         view=claim.reader.name,
         attacker=claim.way,
@@ -504,7 +504,7 @@ def judged(claim: Claim, field: Field, share: float) -> Attack:
         against=question.against,
         n=n,
         n_against=m,
-        **_area(claim.scores, test, first, field.level),
+        **_area(claim.scores, test, first),
         log_odds=shift,
         low=low,
         high=high,
@@ -526,7 +526,7 @@ def _held(
         return float(expit(claim.most[rows] + budget.epsilon).mean()) if len(rows) else 1.0
 
     rows, test = claim.tested[claim.event[claim.tested]], claim.tested
-    base, level = float(expit(claim.base[test]).mean()), field.level * share - field.error
+    base, level = float(expit(claim.base[test]).mean()), LEVEL * share - field.error
     return {
         # known columns tell by themselves, and what they tell is no finding
         "auc_allowed": math.nan if field.apart else budget.auc(),
@@ -536,19 +536,19 @@ def _held(
     }
 
 
-def _shift(k: int, rows: int, share: float, level: float) -> tuple[float, float, float]:
+def _shift(k: int, rows: int, share: float) -> tuple[float, float, float]:
     """Return how far odds are from the base odds, and the ends of the interval."""
     if not rows:
         return 0.0, -math.inf, math.inf
-    ends = (k / rows, float(lower(k, rows, level / 2.0)), float(upper(k, rows, level / 2.0)))
+    ends = (k / rows, float(lower(k, rows, LEVEL / 2.0)), float(upper(k, rows, LEVEL / 2.0)))
     shift, low, high = (float(logit(end)) - float(logit(share)) for end in ends)
     return shift, low, high
 
 
-def _area(scores: FloatArray, test: Array, first: Array, level: float) -> dict[str, float]:
+def _area(scores: FloatArray, test: Array, first: Array) -> dict[str, float]:
     x, y = scores[test[first[test]]], scores[test[~first[test]]]
     auc = float(twice_below(x, y).mean() / (2.0 * len(y)))
-    off = math.sqrt(math.log(2.0 / level) / (2.0 * min(len(x), len(y))))
+    off = math.sqrt(math.log(2.0 / LEVEL) / (2.0 * min(len(x), len(y))))
     return {"auc": auc, "auc_low": max(0.0, auc - off), "auc_high": min(1.0, auc + off)}
 
 
@@ -560,7 +560,6 @@ class _Found:
     first: Array
     base: FloatArray
     choose: Array
-    level: float
 
     def best(self, cells: Array | None) -> tuple[Array, float]:
         """Return the event whose odds are proven to be furthest from the base odds, and how far."""
@@ -616,7 +615,7 @@ class _Found:
             sums = [each[::-1].cumsum()[::-1] for each in sums]
         total, k, base = sums
         with np.errstate(divide="ignore", invalid="ignore"):
-            worth = logit(lower(k, total, self.level)) - logit(base / total)
+            worth = logit(lower(k, total, LEVEL)) - logit(base / total)
         return np.where(np.isnan(worth), -np.inf, worth)
 
 

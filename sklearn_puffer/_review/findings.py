@@ -26,7 +26,7 @@ from sklearn_puffer._base import (
     times,
 )
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import POWER, Attack, RowSplit
+from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import (
@@ -102,8 +102,6 @@ class Audit(Document):
         each way in which he reads rows.
     control : tuple of Attack
         Those of fresh models on the rows as they are.
-    level : float
-        The chance of a false alarm, and of each interval to miss.
     promise : str
         What was guaranteed.
     n_rows, n_given : int
@@ -145,7 +143,6 @@ class Audit(Document):
 
     attacks: tuple[Attack, ...]
     control: tuple[Attack, ...]
-    level: float
     promise: str
     n_rows: int
     n_given: int
@@ -172,13 +169,13 @@ class Audit(Document):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The attacks beyond the guarantee, at the level over all tests, the surest first."""
-        beyond = sorted((a for a in self.attacks if a.p_all <= self.level), key=lambda a: a.p_all)
+        beyond = sorted((a for a in self.attacks if a.p_all <= LEVEL), key=lambda a: a.p_all)
         return tuple(Finding(a, len(self.attacks)) for a in beyond)
 
     @property
     def caught(self) -> bool:
         """Whether the same attacks catch rows without noise: else they are too weak to tell."""
-        return any(attack.p_all <= self.level for attack in self.control)
+        return any(attack.p_all <= LEVEL for attack in self.control)
 
     @property
     def table(self) -> Any:
@@ -256,7 +253,7 @@ class Audit(Document):
             "date": self.date,
             "promise": self.promise,
             "released_by": self.released_by,
-            "level": self.level,
+            "level": LEVEL,
             **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
@@ -298,7 +295,7 @@ class Audit(Document):
 
     def _chance(self, attack: Attack) -> str:
         """Return that an attack is beyond what is allowed by chance, where it is."""
-        beyond = attack.log_odds > attack.allowed and attack.p_all > self.level
+        beyond = attack.log_odds > attack.allowed and attack.p_all > LEVEL
         return ", within chance" * beyond
 
     def _findable(self) -> str:
@@ -384,7 +381,7 @@ class Audit(Document):
         return [
             f"{lines[0]} Readers learnt from {self.n_train:,}, chose what to claim on {chose} and "
             f"were judged on {self.n_test:,}: {len(self.attacks)} tests, with a chance of "
-            f"{self.level:.0%} at most of a false alarm, if rows are independent and the guarantee "
+            f"{LEVEL:.0%} at most of a false alarm, if rows are independent and the guarantee "
             "is kept."
         ]
 
@@ -432,7 +429,7 @@ class Audit(Document):
     def _readers_section(self) -> Section:
         note = (
             "odds shifted: how many times the base odds of two secrets are where the reader claims "
-            f"one, with the {1.0 - self.level:.0%} interval, and what is allowed; within chance: "
+            f"one, with the {1.0 - LEVEL:.0%} interval, and what is allowed; within chance: "
             "beyond that, as an honest release may be; found from: the smallest shift that is "
             f"found with a chance of {POWER:.0%}, if he claims a secret as often as it occurs"
         )
@@ -459,7 +456,7 @@ class Audit(Document):
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
         note = (
             "AUC: how often a row of the one secret looks more like it than a row of the other, "
-            f"and what is allowed; intervals at {1.0 - self.level:.0%}, each by itself; p: that of "
+            f"and what is allowed; intervals at {1.0 - LEVEL:.0%}, each by itself; p: that of "
             "the guarantee, over all tests"
         )
         if len(attacks) > _MOST_LINES:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
-from sklearn.utils import shuffle
 
 from sklearn_puffer._base import (
     Array,
@@ -579,28 +578,16 @@ _Chosen = tuple[Array, Name | None, tuple[str, ...]]
 
 
 def chosen_rows(
-    estimator: Any, source: Table, secrets: Sequence[Secrets], groups: Any, max_rows: Any, seed: int
+    estimator: Any, source: Table, secrets: Sequence[Secrets], max_rows: Any, seed: int
 ) -> _Chosen:
     """Return the rows to audit, the column of the groups that are attacked, and what to say."""
     rules = estimator._fitted.rules
-    column = None if rules.groups is None else rules.groups.column
-    if column is None and groups is None:
+    if rules.groups is None:
         return _rows(source.n_rows, max_rows, seed), None, ()
-    [name] = resolve(column if groups is None else groups, source.names, "groups")
-    if column not in (None, name):
-        raise ValueError(
-            f"groups={quoted(name)}, and estimator guarantees groups of {quoted(column)}; leave "
-            "groups out."
-        )
+    [name] = resolve(rules.groups.column, source.names, "groups")
     codes = group_codes(source, name)
-    units = Groups.of(codes)
-    if column is None:
-        note = f"One row of each of {len(units):,} groups of {quoted(name)} was audited, by lot."
-        order = shuffle(np.arange(source.n_rows), random_state=seed)
-        alone = np.sort(order[np.unique(codes[order], return_index=True)[1]])
-        return alone[_rows(len(alone), max_rows, seed)], None, (note,)
-    check_one_secret(codes, column, {each.name: each.codes for each in secrets})
-    return _chosen_groups(column, units, max_rows, seed)
+    check_one_secret(codes, name, {each.name: each.codes for each in secrets})
+    return _chosen_groups(name, Groups.of(codes), max_rows, seed)
 
 
 def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:

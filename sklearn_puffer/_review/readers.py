@@ -295,6 +295,13 @@ class Release:
     budget : Budget
     exchanged : bool
         Whether rows are exchanged as a whole table, of which the tested rows are one.
+    attackers : dict
+        The fresh models, by name.
+    label : (name, ndarray) or None
+        What a reader may join to the rows.
+    groups : Groups or None
+        Where groups of rows are attacked as a whole: then the parts, and rows as attackers see
+        them, are of groups.
     """
 
     estimator: Any
@@ -305,27 +312,58 @@ class Release:
     parts: RowSplit
     budget: Budget
     exchanged: bool
+    attackers: Mapping[str, Any]
+    label: tuple[Name, Array] | None
+    groups: Groups | None
+
+    @property
+    def known(self) -> list[Name]:
+        """The released columns that the guarantee takes as known."""
+        strata = getattr(self._facts, "strata", None) or ()
+        known = getattr(strata, "known", strata)
+        return [name for name in self.released.columns if str(name) in known]
+
+    @property
+    def joined(self) -> Budget | None:
+        """What is guaranteed to who joins the label; None for nothing."""
+        covered = {*map(str, self.known), *getattr(self._facts, "joined", ())}
+        return self.budget if self.label and str(self.label[0]) in covered else None
+
+    @property
+    def insiders(self) -> Budget | None:
+        """What is guaranteed to an insider; None for nothing."""
+        epsilon = getattr(self._facts, "insiders", None)
+        return None if epsilon is None else Budget(epsilon)
+
+    @property
+    def _facts(self) -> Any:
+        return getattr(self.estimator.certificate_, "facts", None)
 
 
-def fresh(
-    release: Release, secrets: Secrets, codes: Array, attackers: Mapping[str, Any], rows: Any = None
-) -> Reader:
-    """Return who learns from released rows of people whose secrets are known."""
-    seen = release.after if rows is None else rows
+def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
+    """Return everybody who reads a release; of groups of rows there are fresh models alone."""
+    readers = [fresh(release, secrets, release.after)]
+    if release.groups is not None:
+        return readers
+    more = (_of_exchanged,) if release.exchanged else (_holder, _modeller)
+    return [*readers, *(r for of in (*more, joining) for r in of(release, secrets))]
+
+
+def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
+    """Return who learns from rows, such as released ones, of people whose secrets are known."""
     copies = seen if release.budget.alpha is not None else with_copies(seen)
     claims = {}
-    for name, attacker in counted(list(attackers.items()), "attackers"):
+    for way, attacker in counted(list(release.attackers.items()), "attackers"):
         takes_copies = isinstance(attacker, _AsTheyCome) or not hasattr(attacker, "steps")
         own = copies if takes_copies else seen
-        claims[name] = learnt(attacker, own, own, release, secrets, codes)
+        claims[way] = learnt(attacker, own, own, release, secrets)
     knows = "released rows of people whose secrets are known, and how often rows occur"
-    return Reader(FRESH, knows, claims, release.budget, equal_rows(seen))
+    return Reader(name, knows, claims, release.budget, equal_rows(seen))
 
 
-def learnt(
-    attacker: Any, rows: Any, seen: Any, release: Release, secrets: Secrets, codes: Array
-) -> FloatArray:
+def learnt(attacker: Any, rows: Any, seen: Any, release: Release, secrets: Secrets) -> FloatArray:
     """Return what a model that learns from some rows claims of what it sees, in log chances."""
+    codes = secrets.codes
     asked = np.isin(codes, np.flatnonzero([label is not None for label in secrets.labels]))
     claims = np.full((len(seen), len(secrets.labels)), np.nan)
     test, whole = release.parts.test, None
@@ -363,81 +401,77 @@ def equal_rows(rows: Any) -> Array:
 # ------------------------------------------------------------------- what the mechanism publishes
 
 
-def covered(
-    release: Release, secrets: Secrets, codes: Array, attackers: Mapping[str, Any]
-) -> list[Reader]:
-    """Return the readers whom every guarantee covers, and the insider of a swap."""
-    readers = [fresh(release, secrets, codes, attackers)]
-    model = _model_of_raw_rows(release, secrets, codes)
-    if release.exchanged:
-        return [*readers, *_of_exchanged(release, secrets, codes, model)]
+def _holder(release: Release, secrets: Secrets) -> Iterator[Reader]:
+    """Yield who holds the list of fitted rows, and reads typical rows by counts and channel."""
     typical = _channel_and_counts(release, secrets)
     if typical is not None:
         knows = "the fitted table with its secrets, its counts, and the channel"
         cells = equal_rows(release.after)
-        readers.append(Reader(LIST, knows, {"Bayes": typical}, release.budget, cells))
+        yield Reader(LIST, knows, {"Bayes": typical}, release.budget, cells)
+
+
+def _modeller(release: Release, secrets: Secrets) -> Iterator[Reader]:
+    """Yield who has a better model: one of raw rows."""
+    model = _model_of_raw_rows(release, secrets)
     if model is not None:
         knows = "raw rows of other people with their secrets, and what a model learns of them"
         claims = {"boosted": model}
-        readers.append(Reader(MODEL, knows, claims, release.budget, equal_rows(release.after)))
-    return readers
+        yield Reader(MODEL, knows, claims, release.budget, equal_rows(release.after))
 
 
-def _model_of_raw_rows(release: Release, secrets: Secrets, codes: Array) -> FloatArray | None:
+def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
     """Return what a model that learnt from raw rows claims of released ones, if it reads them."""
     names = list(release.after.columns)
     raw, seen = release.before[names], release.after
     if any(is_words(raw[name]) != is_words(seen[name]) for name in names):
         return None  # words that come out as codes
-    return learnt(boosted(60), raw, seen, release, secrets, codes)
+    return learnt(boosted(60), raw, seen, release, secrets)
 
 
-def _of_exchanged(
-    release: Release, secrets: Secrets, codes: Array, model: FloatArray | None
-) -> list[Reader]:
-    """Return the readers of rows that people have exchanged.
+def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
+    """Yield the readers of rows that people have exchanged.
 
     The first has the list of rows with their secrets: he looks each released row up, and knows of
     what secret its owner is. The second has a model instead. The third is in the table.
     """
-    owners, alone, own = _looked_up(release, codes, len(secrets.labels))
-    flows = _published_flows(release.estimator, secrets)
+    owners, alone, own = _looked_up(release, secrets)
+    flows, model = (
+        _published_flows(release.estimator, secrets),
+        _model_of_raw_rows(release, secrets),
+    )
     cells = np.where(owners.max(axis=1) == 1.0, owners.argmax(axis=1), -1)
-    held = np.log(owners @ flows + _LEAST)
-    ways = {"published flows": held}
-    better = []
+    ways = {"published flows": np.log(owners @ flows + _LEAST)}
     if model is not None:
         ways["flows and a model"] = model
-        chances = np.exp(model - np.nanmax(model, axis=1, keepdims=True, initial=-math.inf))
-        chances = chances / np.nansum(chances, axis=1, keepdims=True)
-        claims = {"boosted, and flows": np.log(np.nan_to_num(chances) @ flows + _LEAST)}
-        knows = "a model of raw rows of other people, and the published flows"
-        better = [Reader(MODEL, knows, claims, release.budget, equal_rows(release.after))]
     knows = "every row of the table with its secret, and the published flows, not whose is which"
-    listed = Reader(LIST, knows, ways, release.budget, cells)
-    facts = getattr(release.estimator.certificate_, "facts", None)
-    insiders = getattr(facts, "insiders", None)
+    yield Reader(LIST, knows, ways, release.budget, cells)
+    if model is not None:
+        chances = np.exp(model - np.nanmax(model, axis=1, keepdims=True, initial=-math.inf))
+        chances = np.nan_to_num(chances / np.nansum(chances, axis=1, keepdims=True))
+        claims = {"boosted, and flows": np.log(chances @ flows + _LEAST)}
+        knows = "a model of raw rows of other people, and the published flows"
+        yield Reader(MODEL, knows, claims, release.budget, equal_rows(release.after))
     among = alone & ~own & (cells >= 0)
     knows = "his own row, found with somebody else, and the shares of secrets: insiders= limits him"
-    budget = None if insiders is None else Budget(insiders)
     claims = {"own row": np.log(owners + _LEAST)}
-    return [listed, *better, Reader(INSIDER, knows, claims, budget, cells, among, cells)]
+    yield Reader(INSIDER, knows, claims, release.insiders, cells, among, cells)
 
 
-def _looked_up(release: Release, codes: Array, n_labels: int) -> tuple[FloatArray, Array, Array]:
+def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, Array]:
     """Return for each released row the shares of secrets of its owners in the list.
 
     And whether one row alone of the list is equal to it, and whether that is the holder's own.
     """
     names = list(release.after.columns)
     before, after = (_digests(rows, names) for rows in (release.raw, release.released))
+    codes = secrets.codes
     tested = np.zeros(len(codes), dtype=np.int64)
     tested[release.parts.test] = 1
     _, both = np.unique(
         np.stack([np.append(before, after), np.tile(tested, 2)]), axis=1, return_inverse=True
     )
     listed, seen = both.ravel()[: len(before)], both.ravel()[len(before) :]
-    counts = np.zeros((int(both.max()) + 1, n_labels))
+    counts = np.zeros((int(both.max()) + 1, len(secrets.labels)))
     there = codes >= 0
     np.add.at(counts, (listed[there], codes[there]), 1.0)
     total = counts.sum(axis=1)
@@ -510,19 +544,15 @@ def _by_stratum(
 # ------------------------------------------------------------------------------- further readers
 
 
-def joining(
-    release: Release,
-    secrets: Secrets,
-    codes: Array,
-    label: tuple[Name, Array],
-    budget: Budget | None,
-) -> Iterator[Reader]:
+def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     """Yield who knows a label of each person, within each of its most frequent values."""
-    name, values = label
+    if release.label is None:
+        return
+    name, values = release.label
     kinds = label_kinds(values)
     seen = release.after.copy()
     seen[beside(list(seen.columns), f"{name} as it is")] = kinds
-    claims = {"boosted": learnt(boosted(40), seen, seen, release, secrets, codes)}
+    claims = {"boosted": learnt(boosted(40), seen, seen, release, secrets)}
     counts = np.bincount(kinds[kinds >= 0])  # a quarter of tied numbers may be empty
     often = [kind for kind in np.argsort(-counts, kind="stable").tolist() if counts[kind]]
     for kind in often[:_MOST_LABELS]:
@@ -532,7 +562,7 @@ def joining(
             f"joins {shown(name)}: {which}",
             f"the {shown(name)} of each person, and released rows of others with theirs",
             claims,
-            budget,
+            release.joined,
             equal_rows(release.after),
             kinds == kind,
         )
@@ -547,31 +577,3 @@ def label_kinds(values: Array) -> Array:
         ends = np.quantile(values[there], np.linspace(0.0, 1.0, _BINS + 1)[1:-1])
         kinds[there] = np.searchsorted(ends, values[there])
     return kinds
-
-
-def averaging(
-    release: Release,
-    secrets: Secrets,
-    codes: Array,
-    averages: Any,
-    repeats: int,
-    attackers: Mapping[str, Any],
-) -> Reader:
-    """Return who sees the average of several fresh releases of the same rows."""
-    reader = fresh(release, secrets, codes, attackers, averages)
-    return Reader(f"average of {repeats} releases", "further releases of each row", reader.claims)
-
-
-def averaged(frames: Sequence[Any]) -> Any:
-    """Return the means of numbers, and the most frequent of words."""
-    means = frames[0].copy()
-    for name in means.columns:
-        columns, first = [frame[name] for frame in frames], frames[0][name]
-        if not is_words(first):
-            means[name] = np.mean([np.asarray(values, dtype=float) for values in columns], axis=0)
-            continue
-        codes = np.stack([np.asarray(values.cat.codes) for values in columns])
-        often = np.stack([(codes == kind).sum(axis=0) for kind in codes])
-        chosen = np.take_along_axis(codes, often.argmax(axis=0)[None], axis=0)[0]
-        means[name] = type(first.array).from_codes(chosen, dtype=first.dtype)
-    return means
