@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -207,6 +208,21 @@ def test_wine_and_breast_cancer_get_a_plan_that_never_recommends_what_changes_as
             assert ("nearly what constants change" in said) == (
                 told.trials[0].change > 0.9 * told.bare.change
             )
+        assert "release fewer columns" not in said  # which nobody measured
+        figures = re.findall(r"\([^)]*: change ([\d.]+), constants ([\d.]+)\)", said)
+        assert len(figures) == len(told.out)
+        assert all(float(change) < float(constants) for change, constants in figures)
+
+
+def test_where_nothing_keeps_more_a_plan_says_what_was_tried_and_gives_no_advice(found):
+    row = replace(found.trials[0], change=0.95 * found.bare.change)
+    for out, told in (
+        ((), "Neither twice the epsilon nor fewer columns, as far as tried, keep more."),
+        (("a", "b"), "More is kept, as measured, by one of these: a; b."),
+    ):
+        for rows in ((row,), (replace(row, change=9.0),)):
+            assert replace(found, trials=rows, out=out).advice().endswith(told)
+    assert "keep more" not in found.advice()
 
 
 # ------------------------------------------------------------------------------- what is tried
@@ -345,7 +361,8 @@ def test_where_constants_change_less_ways_out_are_measured(found):
     assert told.advice().startswith("No setting keeps both")
     assert "give up column 'score'" in told.advice()
     assert told.proposed is None
-    ways = candidates._ways_out(found.measurer, found.trials, found.bare)
+    assert candidates._ways_out(found.measurer, found.trials, found.bare) == []
+    ways = candidates._ways_out(found.measurer, worse, found.bare)
     assert any(way.startswith("give up column 'score', which tells most (") for way in ways)
     assert any(way.startswith("take epsilon 2 (") for way in ways)
 

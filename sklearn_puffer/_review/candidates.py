@@ -38,7 +38,7 @@ from sklearn_puffer._review.measured import (
     known_rows,
     task_of,
 )
-from sklearn_puffer._review.plan import Plan, Row, is_useful, ranked
+from sklearn_puffer._review.plan import NEARLY, Plan, Row, is_useful, ranked
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import (
     Name,
@@ -375,14 +375,13 @@ def _planned(given: Given, named: Named, wanted: Wanted, parts: Parts, seed: int
     raw, bare = measurer.raw(), measurer.bare()
     rows = _tried(measurer, wanted.candidates())
     rows = ranked(rows, bare, max(_ALIKE, 1.0 / math.sqrt(sum(map(len, measurer.halves)))))
-    kept = any(is_useful(row, bare) for row in rows)
     return Plan(
         sensitive=tuple(given.hidden),
         facts=tuple(_with_constants(named, parts.held)),
         raw=raw,
         bare=bare,
         trials=tuple(rows),
-        out=() if kept else tuple(_ways_out(measurer, rows, bare)),
+        out=tuple(_ways_out(measurer, rows, bare)),
         notes=tuple(_notes(given, named, wanted, measurer)),
         epsilon=wanted.params["epsilon"],
         task=named.task,
@@ -409,28 +408,37 @@ def _tried(measurer: Measurer, candidates: Sequence[Candidate]) -> list[Row]:
 
 
 def _ways_out(measurer: Measurer, rows: Sequence[Row], bare: Row) -> list[str]:
-    """Return what keeps both, measured by the setting that changes least."""
+    """Return what keeps more, as measured, where the best setting keeps little or none is kept."""
     fitted = [row for row in rows if row.candidate is not None and row.estimator is not None]
-    if not fitted:
+    if not fitted or is_useful(rows[0], bare, NEARLY):
         return []
-    candidate = min(fitted, key=lambda row: row.change).candidate
+    kept = is_useful(rows[0], bare)
+    candidate = rows[0].candidate if kept else min(fitted, key=lambda row: row.change).candidate
     assert candidate is not None
     more = 2.0 * candidate.params["epsilon"]
     tried = [(f"take epsilon {more:g}", measurer, bare, candidate.at(epsilon=more))]
-    if len(measurer.columns) > 1:
-        alone = measurer.alone()
-        name = max(alone, key=lambda name: alone[name])
-        left = replace(measurer, columns=[each for each in measurer.columns if each != name])
-        public = [each for each in candidate.params["public"] if each != name]
-        way = f"give up column {quoted(name)}, which tells most"
+    for way, names in _fewer(measurer):
+        left = replace(measurer, columns=[each for each in measurer.columns if each not in names])
+        public = [each for each in candidate.params["public"] if each not in names]
         tried.append((way, left, left.bare(), candidate.at(public=public)))
     ways = []
-    for way, own, constants, changed in tried:
+    for way, own, constants, changed in counted(tried, "ways out"):
         row = own.tried(changed)
-        if is_useful(row, constants):
+        if is_useful(row, constants, NEARLY if kept else 1.0):
             ways.append(
                 f"{way} ({row.label}: change {row.change:.3g}, constants {constants.change:.3g})"
             )
+    return ways
+
+
+def _fewer(measurer: Measurer) -> list[tuple[str, list[Name]]]:
+    """Return columns to give up, with what to say: the one, and the half, that tell most."""
+    alone = measurer.alone() if len(measurer.columns) > 1 else {}
+    most = sorted(alone, key=lambda name: -alone[name])
+    ways = [(f"give up column {quoted(name)}, which tells most", [name]) for name in most[:1]]
+    half = most[: len(most) // 2]
+    if len(half) > 1:
+        ways.append((f"give up {listed(half, len(half))}, which tell most", half))
     return ways
 
 

@@ -35,7 +35,7 @@ ESTIMATES = (
     "certificate, for the reader named there."
 )
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-_NEARLY = 0.9  # of what constants change, from which on that is said
+NEARLY = 0.9  # of what constants change, from which on that is said
 _FIGURES = ("change", "equal", "rows_equal", "attack", "low", "high")
 _CURVE = ("change", "rows_equal", "attack", "low", "high", "task", "loss", "allowed")
 _DECIMALS = 3  # of estimates, so that a curve is printed on lines of 80
@@ -163,9 +163,9 @@ def ranked(rows: Sequence[Row], bare: Row, width: float) -> list[Row]:
     return sorted(rows, key=order)
 
 
-def is_useful(row: Row, bare: Row) -> bool:
-    """Return whether a row is kept, and changes less than constants do."""
-    return row.verdict == "holds" and row.change < bare.change
+def is_useful(row: Row, bare: Row, share: float = 1.0) -> bool:
+    """Return whether a row is kept, and changes less than constants do, or a share of that."""
+    return row.verdict == "holds" and row.change < share * bare.change
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Plan(Document):
     trials : tuple of Row
         What was measured of each setting, as ``table`` ranks them.
     out : tuple of str
-        Measured ways out, where no setting is kept.
+        Measured ways out, where no setting is kept, or the best changes nearly what constants do.
     notes : tuple of str
         What there is to know of columns, secrets and rows.
     epsilon : float
@@ -371,25 +371,24 @@ class Plan(Document):
             f"Release with row 0, {row.label}, which is proven for a reader {row.promise}: "
             f"{self._told(row)} (estimates)."
         )
-        if row.change < _NEARLY * self.bare.change:
+        if is_useful(row, self.bare, NEARLY):
             return advice
-        return (
-            f"{advice} That is nearly what constants change: release fewer columns, or take a "
-            "larger epsilon."
-        )
+        return f"{advice} That is nearly what constants change. {self._tried()}"
+
+    def _tried(self) -> str:
+        """Return what keeps more, as measured, or that nothing does that was tried."""
+        if self.out:
+            return f"More is kept, as measured, by one of these: {'; '.join(self.out)}."
+        return "Neither twice the epsilon nor fewer columns, as far as tried, keep more."
 
     def _without(self) -> str:
         """Return what to give up, where no setting is kept."""
         if all(row.estimator is None for row in self.trials):
             reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
-        ways = "; ".join(self.out) or (
-            "neither a column less nor twice the epsilon does; release fewer columns, or merge "
-            "secrets"
-        )
         return (
             "No setting keeps both the guarantee and the rows, as nothing but constants would "
-            f"change less ({self.bare.change:.3g} standard deviations): {ways}."
+            f"change less ({self.bare.change:.3g} standard deviations). {self._tried()}"
         )
 
     def curve(
