@@ -35,6 +35,7 @@ from sklearn_puffer._release.drift import (
     Margin,
 )
 from sklearn_puffer._release.keyed_rows import (
+    Call,
     KeyedRows,
     Keying,
     check_keying,
@@ -79,7 +80,7 @@ from sklearn_puffer._release.parameters import (
     group_codes,
     refuse_twice,
 )
-from sklearn_puffer._release.person_ledger import Call, PersonLedger
+from sklearn_puffer._release.person_ledger import PersonLedger
 from sklearn_puffer._release.read_release import PufferfishRelease
 from sklearn_puffer._release.rows import (
     UNCOVERED,
