@@ -85,13 +85,22 @@ def test_a_whole_table_tells_more_than_one_row_and_less_the_larger_it_is():
 
 def test_people_beyond_the_budget_within_a_label_are_counted():
     label = np.array([[45, 5], [5, 45]])
-    groups, rows = [counted(label), counted(label[::-1])], rows_of(np.eye(2) + 1e-9)
+    groups, rows = [[counted(label)], [counted(label[::-1])]], rows_of(np.eye(2) + 1e-9)
     assert share_beyond(rows, groups, 1.0) == pytest.approx(1.0)
     assert share_beyond(rows, groups, 2.3) == 0.0  # log 9 is 2.197
-    alike = [counted([[25, 25], [25, 25]]), counted(label)]
+    alike = [[counted([[25, 25], [25, 25]])], [counted(label)]]
     assert share_beyond(rows, alike, 1.0) == pytest.approx(0.5)
 
 
+def test_people_beyond_in_one_of_two_sensitive_columns_are_counted_whole_and_in_both_once():
+    first, second = counted([[45, 5], [25, 25]]), counted([[25, 25], [25, 25]])
+    rows = rows_of(np.eye(2) + 1e-9)
+    alone = share_beyond(rows, [[first]], 0.5)
+    assert alone == pytest.approx(1.0)
+    assert share_beyond(rows, [[first, second]], 0.5) == pytest.approx(alone)
+    assert share_beyond(rows, [[first, first]], 0.5) == pytest.approx(alone)
+
+
 def test_a_label_that_one_secret_lacks_tells_nothing_between_two():
-    groups = [counted([[30, 0], [20, 0]]), counted([[10, 20], [20, 10]])]
+    groups = [[counted([[30, 0], [20, 0]])], [counted([[10, 20], [20, 10]])]]
     assert share_beyond(rows_of(np.eye(2) + 1e-9), groups, 2.0) == 0.0

@@ -477,26 +477,33 @@ def fitted_flows(flows: FloatArray, rows: IntArray, columns: IntArray) -> FloatA
     return np.asarray(by_row[..., :, None] * flows * by_column[..., None, :])
 
 
-def share_beyond(rows: IntegerRows, groups: Sequence[SecretCounts], epsilon: float) -> float:
+def share_beyond(
+    rows: IntegerRows, labels: Sequence[Sequence[SecretCounts]], epsilon: float
+) -> float:
     """Return the share of people whose odds move beyond epsilon for who knows their label.
+
+    Whoever is beyond in several sensitive columns is counted once.
 
     Parameters
     ----------
     rows : IntegerRows
-    groups : sequence of SecretCounts
-        As counted, of the people of each label.
+    labels : sequence of sequence of SecretCounts
+        As counted, of the people of each label, for each sensitive column.
     epsilon : float
     """
     channel = as_matrix(rows).toarray()
     beyond, total = 0.0, 0
-    for group in groups:
-        there = group.counts.sum(axis=0) > 0
-        pairs = group.pairs[there[group.pairs].all(axis=1)]
-        total += int(group.sizes.sum())
-        if len(pairs):
-            counts = np.where(there, group.counts, 1.0)
-            odds = odds_of(counts, channel, pairs)
-            beyond += float(group.sizes @ channel @ (odds > epsilon * (1.0 + 1e-9)))
+    for columns in labels:
+        told = np.zeros(len(channel), dtype=bool)
+        for group in columns:
+            there = group.counts.sum(axis=0) > 0
+            pairs = group.pairs[there[group.pairs].all(axis=1)]
+            if len(pairs):
+                counts = np.where(there, group.counts, 1.0)
+                told |= odds_of(counts, channel, pairs) > epsilon * (1.0 + 1e-9)
+        sizes = columns[0].sizes  # the same people in each
+        total += int(sizes.sum())
+        beyond += float(sizes @ channel @ told)
     return beyond / max(total, 1)
 
 

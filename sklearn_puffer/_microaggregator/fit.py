@@ -728,9 +728,11 @@ class LearntRows(LearntMechanism):
             share = 0.0
             for k, part in enumerate(best.parts):
                 if part.channel is not None:
-                    labels = best.candidate.labelled(k, which)
-                    groups = [group.some(part.there) for of in labels for group in of]
-                    share += part.total * share_beyond(part.channel, groups, epsilon)
+                    labels = [
+                        [group.some(part.there) for group in columns]
+                        for columns in best.candidate.labelled(k, which)
+                    ]
+                    share += part.total * share_beyond(part.channel, labels, epsilon)
             shares.append(share / self.read.total)
         return max(shares) if shares else None
 
