@@ -8,15 +8,14 @@ drawn::
     python examples/plot_displays.py [--output FOLDER]
 
 matplotlib draws them (``pip install "sklearn-puffer[plot]"``). Whatever colours tell apart differs
-in shape or in lightness, too. All but the last are functions of the raw rows, and stay where the
-table does.
+in shape or in lightness, too. They are functions of the raw rows, and stay where the table
+does.
 """
 
 # %%
 # Made-up people of four regions have an age, an income and a job. The region is protected.
 
 import argparse
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +23,12 @@ import pandas as pd
 from _shared import save
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_puffer import Ledger, PufferfishNoiser, audit, plan
+from sklearn_puffer import PufferfishNoiser, audit, plan
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,
     MovesDisplay,
     ReleaseDisplay,
-    SpendDisplay,
     TradeoffDisplay,
     UtilityDisplay,
 )
@@ -146,24 +144,3 @@ draw("audit", AuditDisplay.from_audit, audits["epsilon 0.6"])
 # Good releases lie at the lower right; the star is the rows as they are.
 
 draw("tradeoff", TradeoffDisplay.from_audits, audits)
-
-# %%
-# What was spent
-# --------------
-#
-# `SpendDisplay.from_ledger` draws a ledger, entry by entry: which part of its budget each data set
-# has spent. Who made which release stands below the steps. It depends on no value of any row.
-
-cars = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3})
-planned = PufferfishNoiser(2.0, sensitive="loan", releases=4).fit(cars)
-with tempfile.TemporaryDirectory() as folder:
-    ledger = Ledger.create(f"{folder}/cars", planned, datasets=["customers", "staff"])
-    for dataset, note, factor in [
-        ("customers", "for the press", 1.0),
-        ("customers", "quarterly", 2.0),
-        ("staff", "fleet", 1.0),
-        ("customers", "yearly", 1.0),
-    ]:
-        ledger.transform(planned, cars, dataset=dataset, note=note, factor=factor)
-    for spent in draw("spend", SpendDisplay.from_ledger, ledger):
-        print(f"Spent after each entry: {spent.series['customers'].round(2).tolist()}")

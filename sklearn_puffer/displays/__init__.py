@@ -8,7 +8,6 @@ from sklearn_puffer.displays.reviews import (
     AuditDisplay,
     PrototypeDisplay,
     PrototypesTriedDisplay,
-    SpendDisplay,
     TradeoffDisplay,
     UtilityDisplay,
 )
@@ -20,7 +19,6 @@ __all__ = [
     "PrototypeDisplay",
     "PrototypesTriedDisplay",
     "ReleaseDisplay",
-    "SpendDisplay",
     "TradeoffDisplay",
     "UtilityDisplay",
 ]

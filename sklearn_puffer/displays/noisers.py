@@ -150,12 +150,11 @@ def and_more(n: int) -> str:
 
 _WRITTEN = 7  # secrets up to which losses stand in the cells
 _HALF = 0.5
-_ROOM = 1.25  # to the right of the budget, or the largest bar
 
 
 @dataclass(eq=False)
 class LossDisplay(Display):
-    """The loss of each secret against each other one, both ways: bars of two, of more a heat map.
+    """The loss of each secret against each other one, both ways, as a heat map.
 
     Parameters
     ----------
@@ -256,31 +255,6 @@ class LossDisplay(Display):
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         rows = self._drawn()
-        if len(rows) == 2:
-            self._draw_bars(ax, rows, options)
-        else:
-            self._draw_map(ax, rows, options)
-
-    def _draw_bars(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
-        """Draw the loss of either of two secrets against the other, and the budget across."""
-        ways = [(i, j) for i, j in (rows, rows[::-1]) if not np.isnan(self.upper[i, j])]
-        ends = np.array([(self.lower[way], self.upper[way]) for way in ways])
-        right = _ROOM * max(self.budget, ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
-        look = {"height": 0.5, "edgecolor": DARK, "linewidth": 0.8}
-        for k, (text, colour) in enumerate([("at least", MIDDLE), ("at most", LIGHT)]):
-            bars = {**look, "color": colour, "zorder": 2 - k, "label": text, **options}
-            ax.barh(range(len(ways)), np.minimum(ends[:, k], right), **bars)
-        ax.axvline(self.budget, color=WARM, linewidth=2.0, label=f"budget: {self.budget:g}")
-        for k, (low, high) in enumerate(ends.tolist()):
-            text = self._text(low, high, written=True).replace("to\n", "to ").replace("\n", ", ")
-            ax.text(0.02 * right, k, text, va="center", fontsize="small", zorder=3)
-        names = [label(secret) for secret in self.secrets]
-        name_ticks(ax.yaxis, [f"{names[i]} against {names[j]}" for i, j in ways])
-        ax.set(xlabel=f"loss ({self.unit})", ylabel=f"secret of {label(self.sensitive)}")
-        ax.set(xlim=(0.0, right), ylim=(len(ways) - _HALF, -_HALF))
-        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-
-    def _draw_map(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
         upper, lower = (losses[np.ix_(rows, rows)] for losses in (self.upper, self.lower))
         top = self.budget if self.budget > 0.0 else 1.0
         image = ax.imshow(
