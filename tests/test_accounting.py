@@ -79,7 +79,7 @@ def test_random_pairs_agree_with_brute_force_in_both_directions(n_axes, instance
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_axes", "instances"), [(1, 600), (2, 150), (3, 40)])
+@pytest.mark.parametrize(("n_axes", "instances"), [(1, 300), (2, 75), (3, 20)])
 def test_many_more_random_pairs_agree_with_brute_force(n_axes, instances):
     rng = np.random.default_rng(100 + n_axes)
     for _ in range(instances):
@@ -212,9 +212,9 @@ def test_many_atoms_at_wild_spacing_agree_with_brute_force_where_it_is_attained(
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_atoms_agree_with_50_digits_where_the_loss_is_attained():
+def test_thirty_thousand_atoms_agree_with_50_digits_where_the_loss_is_attained():
     rng = np.random.default_rng(10)
-    size = 100_000
+    size = 30_000
     atoms = np.sort(rng.uniform(0.0, 1e5, size))
     counts = rng.integers(1, 100, (2, size))
     p, q = (Discrete.from_counts(atoms, row) for row in counts)
