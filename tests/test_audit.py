@@ -304,8 +304,8 @@ def made(*attacks, caught=True):
 def test_the_first_line_says_which_leak_would_have_been_found_and_it_is_the_power_everywhere():
     found = made({"findable": 3.0}, {"findable": 2.0}, {"view": "w", "findable": math.inf})
     first, *lines = str(found).partition("Attacks on")[0].splitlines()
-    told = "a leak of 7.39 times or more would have been found"
-    assert first.endswith(f"{told}, and less may be there.")
+    told = "a leak of 7.39 times or more would have been found, and less may be missed"
+    assert first.endswith(f"{told}.")
     assert [line.startswith(f"Power: {told}") for line in lines if "would have" in line] == [True]
     assert found.readers["findable"].tolist() == [2.0, math.inf]
     assert sum("7.39 times" in line for line in lines) == 2  # the power, and the line of its reader
@@ -329,6 +329,7 @@ def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_cha
             + str(found).count("4.06 times (1.22 to 7.39 times), within chance")
             == count
         )
+        assert ("0.800 (0.00 to 0.00), within chance" in str(found)) == bool(count)
         assert ("beyond it is within chance" in found._picture().title) == bool(count)
     assert "times, within chance" not in str(made({}))
 

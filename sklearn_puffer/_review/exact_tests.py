@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -452,27 +453,18 @@ class Claim:
 
 def claims_of(reader: Reader, field: Field) -> Iterator[Claim]:
     """Yield what a reader claims of each pair in each direction, in each of his ways."""
-    for way, claims in reader.claims.items():
-        for question in field.questions:
-            claim = _claim(reader, way, claims, field, question)
-            if claim is not None:
-                yield claim
-
-
-def _claim(
-    reader: Reader, way: str, claims: FloatArray, field: Field, question: Question
-) -> Claim | None:
-    scores = claims[:, question.i] - claims[:, question.j]
-    first, among = field.codes == question.i, field.among(reader, question)
-    base, most = field.base(reader, question)
-    there = among & ~np.isnan(scores) & np.isfinite(base)
-    choose, test = (part[there[part]] for part in (field.parts.choose, field.parts.test))
-    if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
-        return None
-    event, shift = _Found(scores, first, base, choose).best(reader.cells)
-    budget = field.budget(reader, question)
-    worth = shift - (0.0 if budget is None else budget.epsilon)
-    return Claim(reader, way, question, scores, base, most, event, test, worth)
+    for (way, claims), question in product(reader.claims.items(), field.questions):
+        scores = claims[:, question.i] - claims[:, question.j]
+        first, among = field.codes == question.i, field.among(reader, question)
+        base, most = field.base(reader, question)
+        there = among & ~np.isnan(scores) & np.isfinite(base)
+        choose, test = (part[there[part]] for part in (field.parts.choose, field.parts.test))
+        if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
+            continue
+        event, shift = _Found(scores, first, base, choose).best(reader.cells)
+        budget = field.budget(reader, question)
+        worth = shift - (0.0 if budget is None else budget.epsilon)
+        yield Claim(reader, way, question, scores, base, most, event, test, worth)
 
 
 def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:

@@ -46,6 +46,8 @@ NO_PROOF = (
     "what is guaranteed."
 )
 _MOST_LINES = 12
+_FACTS = ("name", "version", "date", "promise", "released_by", "drifted")
+_FACTS += ("n_rows", "n_given", "n_train", "n_choose", "n_test")
 
 
 @dataclass(frozen=True)
@@ -199,13 +201,11 @@ class Audit(Document):
         nearest to what is allowed; where nothing is guaranteed to him ``allowed`` is NaN.
         ``findable`` is the smallest shift that any of his attacks would have found.
         """
-        names = ["reader", "log_odds", "low", "high", "allowed", "findable", "p_all"]
-        names += ["attacker", "secret", "against", "auc", "knows"]
-        records = [
-            (reader, *(getattr(best, name) for name in names[1:-1]), knows)
-            for reader, knows, best in self._by_reader()
-        ]
-        return records_frame(records, names)
+        names = ["log_odds", "low", "high", "allowed", "findable", "p_all"]
+        names += ["attacker", "secret", "against", "auc"]
+        every = self._by_reader()
+        records = [(r, *(getattr(best, name) for name in names), knows) for r, knows, best in every]
+        return records_frame(records, ["reader", *names, "knows"])
 
     def _by_reader(self) -> list[tuple[str, str, Attack]]:
         of: dict[str, list[Attack]] = {}
@@ -248,32 +248,20 @@ class Audit(Document):
         return {
             "schema": SCHEMA,
             "internal": INTERNAL,
-            "name": self.name,
-            "version": self.version,
-            "date": self.date,
-            "promise": self.promise,
-            "released_by": self.released_by,
             "level": LEVEL,
-            **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
+            **{key: getattr(self, key) for key in _FACTS},
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
-            "drifted": self.drifted,
             "rows_of_fit": self.fitted,
-            "attacks": _records(self.attacks),
-            "control": _records(self.control),
+            **{key: _records(getattr(self, key)) for key in ("attacks", "control", "others")},
+            "utility": _records(self.survived),
             "readers": [
                 {"reader": reader, "knows": knows, **_records([best])[0]}
                 for reader, knows, best in self._by_reader()
             ],
-            "others": _records(self.others),
-            "utility": _records(self.survived),
             "peers": [
-                {
-                    "name": peer.name,
-                    "attacks": _records(peer.attacks),
-                    "utility": _records(peer.survived),
-                }
-                for peer in self.peers
+                {"name": p.name, "attacks": _records(p.attacks), "utility": _records(p.survived)}
+                for p in self.peers
             ],
             "untested": list(self.untested),
             "notes": list(self.notes),
@@ -293,11 +281,6 @@ class Audit(Document):
             why = "set by insiders=, since he knows who has his own row"
         return f"{times(attack.allowed)} (and not {times(least)}: {why})"
 
-    def _chance(self, attack: Attack) -> str:
-        """Return that an attack is beyond what is allowed by chance, where it is."""
-        beyond = attack.log_odds > attack.allowed and attack.p_all > LEVEL
-        return ", within chance" * beyond
-
     def _findable(self) -> str:
         """Return the power of the audit: the smallest shift that any attack would have found."""
         if not self.caught:
@@ -305,7 +288,7 @@ class Audit(Document):
         least = min((attack.findable for attack in self.attacks), default=math.inf)
         if math.isinf(least):
             return "no leak, however large, would have been found"
-        return f"a leak of {times(least)} or more would have been found"
+        return f"a leak of {times(least)} or more would have been found, and less may be missed"
 
     def _picture(self) -> Bars:
         """Return what the attack that tells best reaches, beside a guess and the rows as they are.
@@ -338,7 +321,7 @@ class Audit(Document):
             return f"Audit{about}: {subject} MORE THAN WAS PROMISED."
         if self.caught and self._sees():
             said = "no attack tells more than was guaranteed"
-            return f"Audit{about}: {said}; {self._findable()}, and less may be there."
+            return f"Audit{about}: {said}; {self._findable()}."
         why = f"BUT THESE ATTACKERS COULD NOT HAVE FOUND IT: {self._findable()}"
         return f"Audit{about}: nothing found, {why}."
 
@@ -362,9 +345,10 @@ class Audit(Document):
         if not self.attacks:
             return []
         best = min(self.attacks, key=_order)
+        chance = _chance(best, best.log_odds > best.allowed)
         return [
             f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)} "
-            f"({_ends(best)}){self._chance(best)}; allowed are {self._limit(best)}."
+            f"({_ends(best)}){chance}; allowed are {self._limit(best)}."
         ]
 
     def _released(self) -> list[str]:
@@ -389,8 +373,8 @@ class Audit(Document):
         power = f"Power: {self._findable()}: audit more rows."
         if self.caught and self._sees():
             power = (
-                f"Power: {self._findable()} with a chance of {POWER:.0%}, of the reader who finds "
-                "most easily, if he claims a secret as often as it occurs; less may be there."
+                f"Power: {self._findable()}; that is with a chance of {POWER:.0%}, of the reader "
+                "who finds most easily, if he claims a secret as often as it occurs."
             )
         control = (
             "Control: from the rows AS THEY ARE, not released, fresh models tell more than is "
@@ -435,7 +419,7 @@ class Audit(Document):
         )
         head = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
         cells = [
-            [reader, knows, _shift(a) + self._chance(a), _ends(a), *_allowed(a)]
+            [reader, knows, _reached(a), _ends(a), *_allowed(a)]
             for reader, knows, a in self._by_reader()
         ]
         return Section("Readers", note, [head, *cells])
@@ -450,7 +434,7 @@ class Audit(Document):
         )
         ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
         head = ["way", "attacker", "secret", "against", "AUC", "odds shifted", "interval"]
-        cells = [_best_cells(name, attacks, attacker=True) for name, attacks in ways]
+        cells = [_best_cells(name, attacks) for name, attacks in ways]
         return [Section("Peers", note, [head, *cells])]
 
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
@@ -464,12 +448,21 @@ class Audit(Document):
         worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
         head = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed AUC"]
         head += ["odds shifted", "interval", "allowed shift", "found from", "p"]
-        return Section(title, note, [head, *(_cells(a, self._chance(a)) for a in worst)])
+        return Section(title, note, [head, *map(_cells, worst)])
 
 
 def _shift(attack: Attack) -> str:
     """Return how far odds are from the base odds; where all rows have the secret, in words."""
     return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
+
+
+def _reached(attack: Attack) -> str:
+    """Return how far odds were shifted, and whether that is beyond the limit by chance."""
+    return _shift(attack) + _chance(attack, attack.log_odds > attack.allowed)
+
+
+def _chance(attack: Attack, beyond: bool) -> str:
+    return ", within chance" * (beyond and attack.p_all > LEVEL)
 
 
 def _about(attack: Attack) -> str:
@@ -480,17 +473,20 @@ def _about(attack: Attack) -> str:
     )
 
 
-def _cells(attack: Attack, chance: str) -> list[str]:
+def _cells(attack: Attack) -> list[str]:
     area = "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}"
-    return [
-        *(shown(what) for what in (attack.view, attack.attacker, attack.secret, attack.against)),
-        f"{attack.n} + {attack.n_against}",
-        f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})",
-        area,
-        _shift(attack) + chance,
-        _ends(attack),
-        *_allowed(attack),
-    ]
+    rows = f"{attack.n} + {attack.n_against}"
+    auc = _area(attack) + _chance(attack, attack.auc > attack.auc_allowed)
+    shift = [_reached(attack), _ends(attack), *_allowed(attack)]
+    return [shown(attack.view), *_whom(attack), rows, auc, area, *shift]
+
+
+def _whom(attack: Attack) -> list[str]:
+    return [shown(what) for what in (attack.attacker, attack.secret, attack.against)]
+
+
+def _area(attack: Attack) -> str:
+    return f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
 
 
 def _order(attack: Attack) -> tuple[float, float]:
@@ -500,18 +496,10 @@ def _order(attack: Attack) -> tuple[float, float]:
     return attack.p_all, attack.allowed - attack.low
 
 
-def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) -> list[str]:
+def _best_cells(name: str, attacks: Sequence[Attack]) -> list[str]:
     """Return the line of the pair that is told best."""
     best = max(attacks, key=lambda attack: attack.auc)
-    return [
-        shown(name),
-        *([shown(best.attacker)] if attacker else []),
-        shown(best.secret),
-        shown(best.against),
-        f"{best.auc:.3f} ({best.auc_low:.2f} to {best.auc_high:.2f})",
-        _shift(best),
-        _ends(best),
-    ]
+    return [shown(name), *_whom(best), _area(best), _shift(best), _ends(best)]
 
 
 def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> list[Section]:

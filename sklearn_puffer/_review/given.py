@@ -125,7 +125,8 @@ SCARCE = 20
 def secrets_of(frame: Any, name: Any) -> Secrets:
     """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
     if isinstance(name, tuple):
-        return _together(name, [secrets_of(frame, each) for each in name])
+        parts = [secrets_of(frame, each) for each in name]
+        return Secrets(name, *_combined([(part.labels, part.codes) for part in parts]))
     values = frame_table(frame).values(name)
     data = np.asarray(values.data)
     there = np.ones(len(frame), dtype=bool)
@@ -135,19 +136,7 @@ def secrets_of(frame: Any, name: Any) -> Secrets:
     atoms, codes[there] = np.unique(data[there], return_inverse=True)
     levels = values.levels
     labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
-    return Secrets(name, labels, codes, [])
-
-
-def _together(names: tuple[Name, ...], parts: Sequence[Secrets]) -> Secrets:
-    """Return the combinations of secrets that occur."""
-    every = np.stack([part.codes for part in parts], axis=1)
-    there, codes = (every >= 0).all(axis=1), np.full(len(every), -1)
-    kinds, codes[there] = np.unique(every[there], axis=0, return_inverse=True)
-    labels = [
-        tuple(part.labels[code] for part, code in zip(parts, kind, strict=True))
-        for kind in kinds.tolist()
-    ]
-    return Secrets(names, labels, codes, [])
+    return Secrets(name, labels, codes)
 
 
 def with_intervals(frame: Any, sensitive: Any) -> Any:
@@ -511,12 +500,9 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
         if name not in columns and name not in source.names and isinstance(labels[0], tuple):
             names = list(estimator._fitted.rules.sensitive) or list(columns)
             names = [n for n in names if str(n) in str(name)]
-        parts = [
-            _codes(estimator, source, columns, each, [lab[k] for lab in labels])
-            if len(names) > 1
-            else _codes(estimator, source, columns, each, labels)
-            for k, each in enumerate(names)
-        ]
+        of_each = list(zip(*labels, strict=True)) if len(names) > 1 else [labels]
+        every = zip(names, of_each, strict=True)
+        parts = [_codes(estimator, source, columns, *each) for each in every]
         found, codes = parts[0] if len(parts) == 1 else _combined(parts)
         _check_values(name, found, set(labels))
         secrets.append(Secrets(name, found, codes))
@@ -554,14 +540,16 @@ def _merged(
 
 
 def _combined(parts: Sequence[tuple[Sequence[Any], Array]]) -> tuple[Sequence[Any], Array]:
-    """Return the combinations of secrets that occur."""
+    """Return the combinations of secrets that occur; with a missing one the code is -1."""
     every = np.stack([codes for _, codes in parts], axis=1)
-    kinds, codes = np.unique(every, axis=0, return_inverse=True)
+    there, combined = (every >= 0).all(axis=1), np.full(len(every), -1)
+    kinds, codes = np.unique(every[there], axis=0, return_inverse=True)
+    combined[there] = codes.ravel()
     labels = [
         tuple(found[code] for (found, _), code in zip(parts, kind, strict=True))
         for kind in kinds.tolist()
     ]
-    return labels, codes.ravel()
+    return labels, combined
 
 
 def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:

@@ -669,7 +669,7 @@ def _strength(audit: Audit | None) -> str:
     """Return what there is to decide about the attacks that were tried."""
     if audit is None or not audit.attacks:
         return "whether to sign what nobody attacked; an audit (audit=) does."
-    return f"whether those that were tried are enough: {audit._findable()}, and less may be missed."
+    return f"whether those that were tried are enough: {audit._findable()}."
 
 
 def _but(said: str, lines: Sequence[str]) -> list[str]:
