@@ -344,6 +344,18 @@ def test_a_limit_that_is_larger_than_those_of_others_says_why():
     assert "Nearest to its limit: v (a)" in str(nearer)
 
 
+def test_an_audit_is_saved_as_what_its_name_ends_in_and_never_replaces_a_file(tmp_path):
+    found = made({})
+    found.save(tmp_path / "audit.json")
+    found.save(str(tmp_path / "audit.txt"))
+    assert json.loads((tmp_path / "audit.json").read_text()) == found.to_dict()
+    assert (tmp_path / "audit.txt").read_text() == f"{found}\n"
+    with pytest.raises(FileExistsError):
+        found.save(tmp_path / "audit.txt")
+    with pytest.raises(ValueError, match=r"path must end in \.html, \.md"):
+        found.save(tmp_path / "audit.pdf")
+
+
 def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any, Self
 
 from sklearn_puffer._base.arguments import on_one_line, quoted
+from sklearn_puffer._base.records import write_new
 
 Cells = Sequence[Sequence[str]]
 _BRIEF = 3
@@ -186,6 +189,30 @@ class Document(ABC):
             What ``to_dict`` returns; an infinite loss is the string "infinity".
         """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a new file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in .html, .md, .json or .txt, and that is what is written.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file: none is ever replaced.
+        TypeError, ValueError, OSError
+            If that is no path, it ends otherwise, or the file cannot be written.
+        ModuleNotFoundError
+            If it is to be HTML, and Jinja2 is not installed.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be the name of a file to write, got {quoted(path)}.")
+        suffix = Path(os.fsdecode(path)).suffix.lower()
+        if suffix not in WAYS:
+            raise ValueError(f"path must end in {', '.join(WAYS)}, got {quoted(str(path))}.")
+        write_new(path, WAYS[suffix](self).encode("utf-8", "backslashreplace"))
 
     def named(self, name: str) -> Self:
         """Return a copy that carries the name of the table, as text and JSON show it.

@@ -46,8 +46,8 @@ NO_PROOF = (
     "what is guaranteed."
 )
 _MOST_LINES = 12
-_FACTS = ("name", "version", "date", "promise", "released_by", "drifted")
-_FACTS += ("n_rows", "n_given", "n_train", "n_choose", "n_test")
+_FACTS = ["name", "version", "date", "promise", "released_by", "drifted"]
+_FACTS += ["n_rows", "n_given", "n_train", "n_choose", "n_test"]
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,13 @@ later does not reach recipients. What is said of a mechanism are its own `Terms`
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from scipy.special import expit, logit
 
 from sklearn_puffer._base import (
-    WAYS,
     Bar,
     Bars,
     Document,
@@ -33,7 +30,6 @@ from sklearn_puffer._base import (
     shown,
     times,
     utc_now,
-    write_new,
 )
 from sklearn_puffer._release import (
     UNCOVERED,
@@ -130,30 +126,6 @@ class Report(Document):
     def markdown(self) -> str:
         """The report as Markdown, without pictures."""
         return markdown(self._page())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report to a new file.
-
-        Parameters
-        ----------
-        path : str or Path
-            Ends in .html, .md, .json or .txt, and that is what is written.
-
-        Raises
-        ------
-        FileExistsError
-            If there is such a file: a report is never replaced.
-        TypeError, ValueError, OSError
-            If that is no path, it ends otherwise, or the file cannot be written.
-        ModuleNotFoundError
-            If it is to be HTML, and Jinja2 is not installed.
-        """
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"path must be the name of a file to write, got {quoted(path)}.")
-        suffix = Path(os.fsdecode(path)).suffix.lower()
-        if suffix not in WAYS:
-            raise ValueError(f"path must end in {', '.join(WAYS)}, got {quoted(str(path))}.")
-        write_new(path, WAYS[suffix](self).encode("utf-8", "backslashreplace"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, for JSON.
