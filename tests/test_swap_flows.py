@@ -5,6 +5,7 @@ enumerated, and a holder's secret counted. They share no code with the package.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -321,6 +322,18 @@ def checked(sizes, costs, tables):
             assert held[row] == wanted
             wanted[b] = Fraction(int(moved[b]), sizes[b])
             assert foreign[row] == wanted
+
+
+CUT = np.array([[1, 2], [2, 1]]), np.array([0, 1])
+
+
+@pytest.mark.slow
+def test_rows_that_are_matched_among_near_ones_tell_no_more(monkeypatch):
+    """Leavers and places are cut along the longest axis; here down to one of each."""
+    points = Points(ROWS[:, None], [], [])
+    monkeypatch.setattr(exchange_module, "PART", 1)
+    monkeypatch.setitem(globals(), "exchanged", functools.partial(exchanged, points=points))
+    checked((3, 3), MATCHES["nearest"], [CUT])
 
 
 def some_tables(sizes, most, count):

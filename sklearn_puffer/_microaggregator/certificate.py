@@ -25,7 +25,6 @@ from sklearn_puffer._base import (
     Section,
     listed,
     plain_record,
-    shown,
     times,
 )
 from sklearn_puffer._losses import MassBoxes, prototype_losses
@@ -38,7 +37,6 @@ from sklearn_puffer._release import (
     Terms,
     changes_of,
     measured_utility,
-    pair_cells,
     utility_section,
 )
 from sklearn_puffer._tables import Name, Values
@@ -172,8 +170,7 @@ class PrototypeCertificate(Certificate):
         """Return the two guarantees, for their two readers."""
         if not self.holds:
             return super().promise()
-        sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
-        shift = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        shift = self._shift()
         if self.facts.strata is not None:
             shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
         return f"{_new_row(self.facts, shift)} {_fitted_row(shift)}"
@@ -236,10 +233,8 @@ class PrototypeCertificate(Certificate):
     def _sections(self) -> list[Section]:
         return [
             utility_section(self.utility),
-            Section(
-                f"Worst pairs of secrets (of {len(self.pairs)})",
-                "lower is the loss as counted, upper the proven one over all masses in the set",
-                pair_cells(self._worst()),
+            self._pairs_section(
+                "lower is the loss as counted, upper the proven one over all masses in the set"
             ),
             Section("Assumptions", sentences=self.assumptions),
         ]

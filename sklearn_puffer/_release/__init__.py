@@ -19,7 +19,6 @@ from sklearn_puffer._release.certificate_figures import (
     UtilityWarning,
     changes_of,
     measured_utility,
-    pair_cells,
     utility_section,
 )
 from sklearn_puffer._release.composition import (

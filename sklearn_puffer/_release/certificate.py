@@ -373,15 +373,18 @@ loan by at most a factor of e^0.5 = 1.649.
         str
             It says so where nothing is guaranteed.
         """
-        sensitive = sorted({shown(name) for name in {pair.sensitive for pair in self.pairs}})
         if not self.holds:
             return (
                 f"NOTHING IS PROMISED: the proven loss {short_number(self.loss)} is above the "
                 f"budget {self.notion.budget_name()}."
             )
-        shift = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
         known = "the prior" if self.groups is None else self.groups.known()
-        return f"Whoever sees {self._seen()}, and knows {known}, can {shift}."
+        return f"Whoever sees {self._seen()}, and knows {known}, can {self._shift()}."
+
+    def _shift(self, whose: str = "") -> str:
+        """Return what readers can do to the odds of secrets, of the sensitive columns."""
+        sensitive = " or of ".join(sorted({shown(pair.sensitive) for pair in self.pairs}))
+        return self.notion.promise().replace("secrets", f"secrets of {sensitive}{whose}")
 
     def _seen(self) -> str:
         if self.groups is not None:
@@ -546,15 +549,15 @@ loan by at most a factor of e^0.5 = 1.649.
             "after the release."
         ]
 
+    def _pairs_section(self, about: str, *columns: str) -> Section:
+        cells = pair_cells(self._worst(), *columns)
+        return Section(f"Worst pairs of secrets (of {len(self.pairs)})", about, cells)
+
     def _sections(self) -> list[Section]:
         return [
             Section("Noise by column", self._about_noise(), column_cells(self.columns)),
             *([utility_section(self.utility)] if self.utility else []),
-            Section(
-                f"Worst pairs of secrets (of {len(self.pairs)})",
-                say.about_pairs(self.notion),
-                pair_cells(self._worst(), "source"),
-            ),
+            self._pairs_section(say.about_pairs(self.notion), "source"),
             *model_section(self.models, self.counted),
             *self._further_sections(),
             Section("Assumptions", sentences=say.printed(self.assumptions)),

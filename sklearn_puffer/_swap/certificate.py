@@ -33,7 +33,6 @@ from sklearn_puffer._release import (
     Terms,
     changes_of,
     measured_utility,
-    pair_cells,
     utility_section,
 )
 from sklearn_puffer._tables import CHANGED, Name, Values, named_frame, present, series
@@ -140,10 +139,8 @@ class ExchangeCertificate(Certificate):
         """Return the guarantee in one sentence."""
         if not self.holds:
             return super().promise()
-        sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
         holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
-        whose = f"secrets of {' or of '.join(sensitive)} of {holder}"
-        shift = self.notion.promise().replace("secrets", whose)
+        shift = self._shift(f" of {holder}")
         if self.facts.distances:
             shift += ", to the power of their distance"
         shares = "the table"
@@ -204,11 +201,7 @@ class ExchangeCertificate(Certificate):
                 [["secret", "stays"], *kept],
             ),
             utility_section(self.utility),
-            Section(
-                f"Worst pairs of secrets (of {len(self.pairs)})",
-                "recomputed from mean flows in whole numbers, without the solver",
-                pair_cells(self._worst()),
-            ),
+            self._pairs_section("recomputed from mean flows in whole numbers, without the solver"),
             Section("Assumptions", sentences=self.assumptions),
         ]
 

@@ -119,11 +119,11 @@ class PufferfishSwap(TableRelease):
         else: twice epsilon, or a number. The row that they hold themselves is not counted in; it
         tells more where few people have a secret. None leaves insiders out.
     matching : {"nearest", "parts", "random"}, default="nearest"
-        "nearest" matches at the least total distance in random parts of 500. "parts" cuts the rows
-        of each secret at their own medians, along the axes on which they lie farthest apart, into
-        parts of about 50 rows of all secrets (of ten of each at least), and matches at random
-        within them; it changes more than "nearest", and tells people in the table only counts about
-        third parties. So does "random", which changes most.
+        "nearest" matches at the least total distance, in parts of at most 500 rows that are near.
+        "parts" cuts the rows of each secret at their own medians, along the axes on which they lie
+        farthest apart, into parts of about 50 rows of all secrets (of ten of each at least), and
+        matches at random within them; it changes more than "nearest", and tells people in the table
+        only counts about third parties. So does "random", which changes most.
     secret_groups : {name: list of values}, or {column: {name: list of values}}, default=None
         Values of a sensitive column that are one secret: only which of these secrets people have
         is protected, and rows stay within them.

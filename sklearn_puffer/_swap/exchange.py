@@ -47,7 +47,7 @@ from sklearn_puffer._release import KeyedRows, OverspentError
 from sklearn_puffer._tables import LazyTable, Name, Values, present, row_hashes, value_codes
 
 PART = 500
-"""Leavers and places that are matched at once; more are cut into random parts."""
+"""Leavers and places that are matched at once; more are cut into parts of rows that are near."""
 
 _STEPS = 4  # towards the axis along which rows are cut
 _DIGITS = 9  # of rows' places along it
@@ -59,7 +59,12 @@ Costs = Callable[[Array, Array], FloatArray]
 
 
 def exchanged(
-    groups: Sequence[Array], flows: IntArray, moved: IntArray, costs: Costs | None, draws: Choices
+    groups: Sequence[Array],
+    flows: IntArray,
+    moved: IntArray,
+    costs: Costs | None,
+    draws: Choices,
+    points: Points | None = None,
 ) -> Array:
     """Return for each person the person whose row he receives.
 
@@ -74,6 +79,8 @@ def exchanged(
     costs : callable or None
         What is least in the sum; None matches at random.
     draws : Choices
+    points : Points, optional
+        By which more than `PART` rows are cut.
     """
     received = np.empty(sum(map(len, groups)), dtype=np.intp)
     leavers, places = [], []
@@ -89,15 +96,14 @@ def exchanged(
         elif moved[secret]:
             going, left, halves = _crossed(going, int(moved[secret]), draws)
             for who, what in halves:
-                received[who] = what[_matched(who, what, costs)]
+                _match(received, who, what, costs, points)
         else:
             left = going
         leavers.append(_dealt(going, targets, draws))
         places.append(_dealt(left, sources, draws))
     for a, b in np.argwhere(flows):
         if a != b:
-            who, what = leavers[a][b], places[b][a]
-            received[who] = what[_matched(who, what, costs)]
+            _match(received, leavers[a][b], places[b][a], costs, points)
     return received
 
 
@@ -132,16 +138,15 @@ def _dealt(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
-def _matched(who: Array, what: Array, costs: Costs | None) -> Array:
-    """Return for each leaver the index of his place; both are in random order already."""
-    matched = np.arange(len(who))
+def _match(received: Array, who: Array, what: Array, costs: Costs | None, points: Any) -> None:
+    """Give places to leavers; both are in random order already."""
     if costs is None:
-        return matched
-    n_parts = -(-len(who) // PART)
-    for part in np.array_split(matched.copy(), max(n_parts, 1)):
-        rows, columns = linear_sum_assignment(costs(who[part], what[part]))
-        matched[part[rows]] = part[columns]
-    return matched
+        received[who] = what
+        return
+    n_parts = 1 << (max(len(who) - 1, 0) // PART).bit_length()
+    for some, others in cut([who, what], points, n_parts):
+        rows, columns = linear_sum_assignment(costs(some, others))
+        received[some[rows]] = others[columns]
 
 
 def cut(groups: Sequence[Array], points: Points, n_pieces: int) -> list[list[Array]]:

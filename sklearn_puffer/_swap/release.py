@@ -403,9 +403,10 @@ class RowExchange(Mechanism):
             for flow, part in zip(each.flows, parts, strict=True):
                 people = np.concatenate(part)
                 numbered = np.split(np.arange(len(people)), np.cumsum([*map(len, part)])[:-1])
-                costs = rows.points.taken(people).between if self.matching == "nearest" else None
-                moving = drawn_flows(flow, draws)
-                received[people] = people[exchanged(numbered, *moving, costs, draws)]
+                points = rows.points.taken(people)
+                costs = points.between if self.matching == "nearest" else None
+                whose = exchanged(numbered, *drawn_flows(flow, draws), costs, draws, points)
+                received[people] = people[whose]
         return received
 
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
