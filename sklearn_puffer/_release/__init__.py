@@ -34,7 +34,6 @@ from sklearn_puffer._release.drift import (
     Margin,
 )
 from sklearn_puffer._release.keyed_rows import (
-    Call,
     KeyedRows,
     Keying,
     check_keying,
