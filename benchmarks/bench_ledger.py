@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from _measure import alone
 
 from sklearn_puffer import Ledger
-from sklearn_puffer._release import Entry, Precisions
+from sklearn_puffer._release import Precisions
+from sklearn_puffer._release.ledger import Entry
 
 BATCHES = 20
 

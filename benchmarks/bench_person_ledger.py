@@ -9,7 +9,8 @@ import numpy as np
 from _measure import alone
 
 from sklearn_puffer import PersonLedger
-from sklearn_puffer._release import Call, Precisions
+from sklearn_puffer._release import Precisions
+from sklearn_puffer._release.keyed_rows import Call
 
 
 def rows(quick=False):

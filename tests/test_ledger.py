@@ -15,7 +15,8 @@ import pytest
 from children import processes
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-from sklearn_puffer._release import Entry, LedgerError, Precisions, Refused
+from sklearn_puffer._release import LedgerError, Precisions, Refused
+from sklearn_puffer._release.ledger import Entry
 
 
 def certificate(rule=None, fingerprint="f00d", holds=True, **scales):

@@ -21,7 +21,7 @@ from sklearn_puffer._noiser.adversaries import (
     about_rows,
     table_priors,
 )
-from sklearn_puffer._noiser.against import FittedNoise, priors_around
+from sklearn_puffer._noiser.against import DeferredLoss, FittedNoise, priors_around
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.priors import (
     Adversary,
@@ -38,7 +38,6 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._release import (
-    Awaited,
     Certificate,
     ColumnNoise,
     ColumnUtility,
@@ -48,7 +47,6 @@ from sklearn_puffer._release import (
     Margin,
     PairLoss,
     Patterns,
-    ReadColumns,
     Refused,
     RowGroups,
     RowOrder,
@@ -84,7 +82,7 @@ class Learnt(LearntMechanism):
         Its kernels leave columns that may be known as they are.
     problem : Problem
     calibrated : Calibrated
-    over_set : SetLoss, Awaited or None
+    over_set : SetLoss, DeferredLoss or None
         The loss over the confidence sets around the fitted priors.
     no_sets : str or None
         Why there are none, where they were asked for.
@@ -94,7 +92,7 @@ class Learnt(LearntMechanism):
     priors: TablePriors
     problem: Problem
     calibrated: Calibrated
-    over_set: SetLoss | Awaited | None
+    over_set: SetLoss | DeferredLoss | None
     no_sets: str | None
 
     @property
@@ -190,13 +188,7 @@ class Learnt(LearntMechanism):
             releases=settings.guarantee.releases,
             rule=_rule(problem, self.calibrated),
             fitted=fitted,
-            prior=say.prior_of(
-                settings.knowledge.prior is not None,
-                _MODELS.get(type(settings.knowledge.fit)),
-                len(self.priors.adversaries) - 1,
-                models,
-                read.known_names,
-            ),
+            prior=say.prior_of(self._facts),
             models=models,
             counted=seen_by_counting(fitted, read) if models else (),
             n_columns=read.n_columns,
@@ -321,7 +313,7 @@ class Learnt(LearntMechanism):
             rows=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
-    def table_read(self) -> ReadColumns:
+    def table_read(self) -> TableRead:
         """Return the columns of the table, and the pairs of secrets."""
         return self.read
 

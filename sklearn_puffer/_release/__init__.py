@@ -3,7 +3,6 @@
 from sklearn_puffer._release import sentences
 from sklearn_puffer._release.artifact import read_column, written_column
 from sklearn_puffer._release.certificate import (
-    Awaited,
     Certificate,
     CertifiedEstimator,
 )
@@ -38,7 +37,7 @@ from sklearn_puffer._release.keyed_rows import (
     Keying,
     check_keying,
 )
-from sklearn_puffer._release.ledger import Entry, Ledger
+from sklearn_puffer._release.ledger import Ledger
 from sklearn_puffer._release.mechanism import (
     Draw,
     FittedMechanism,
@@ -46,7 +45,6 @@ from sklearn_puffer._release.mechanism import (
     Mechanism,
     Moved,
     Patterns,
-    ReadColumns,
     Released,
     TableRules,
     Terms,

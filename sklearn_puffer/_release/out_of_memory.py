@@ -138,18 +138,22 @@ class StreamRelease:
             If a table does not fit, or an id is repeated; the rows yielded until then are a
             release of rows with unique ids.
         """
-        seen, due = SeenIds(), _StreamWarnings()
+        seen, moved, n_tables = SeenIds(), Moved({}, 0), 0
         watch = watch_of(self._fitted.rules.margins)
         with reporting(verbose, "rows released", self._n_rows) as done:
             for table in self._stream.tables(self._names):
                 rows = frame_table(table)
                 keyed = None if self._keying is None else self._keyed(rows, table, seen)
                 draw = replace(self._draw, entropy=entropies(), keyed=keyed, watch=watch)
-                released, moved = self._fitted.released(rows, draw)
-                due.add(moved)
+                released, further = self._fitted.released(rows, draw)
+                moved = moved.and_more(further) if further else moved
+                n_tables += 1
                 done(rows.n_rows)
                 yield from released.cast(self.schema).combine_chunks().to_batches()
-        due.warn()
+        if not n_tables:
+            raise ValueError(_NO_ROWS)
+        if moved:
+            warnings.warn(moved.sentence(), UnseenValuesWarning, stacklevel=2)
         if sentence := drift_warning(watch):
             warnings.warn(sentence, PufferfishWarning, stacklevel=2)
 
@@ -166,25 +170,6 @@ class StreamRelease:
                 "of its own, such as the person's id with the row's date."
             )
         return keyed
-
-
-class _StreamWarnings:
-    """The warnings of a stream, given once, when all of it was read."""
-
-    def __init__(self) -> None:
-        self._some = False
-        self._moved: Moved | None = None
-
-    def add(self, moved: Moved | None) -> None:
-        self._some = True
-        if moved:
-            self._moved = moved if self._moved is None else self._moved.and_more(moved)
-
-    def warn(self) -> None:
-        if not self._some:
-            raise ValueError(_NO_ROWS)
-        if self._moved:
-            warnings.warn(self._moved.sentence(), UnseenValuesWarning, stacklevel=3)
 
 
 def check_stream(noiser: Any, stream: TableStream) -> int:

@@ -59,6 +59,11 @@ class Facts:
     over_set: bool = False
     rows: RowsTogether | None = None
 
+    @property
+    def classifiers(self) -> list[ModelFacts]:
+        """The classifiers that the prior is made of."""
+        return [model for model in self.models if model.argument == "prior"]
+
 
 INDEPENDENT_ROWS = (
     "Rows are independent of each other: what one person's row tells about another person is not "
@@ -69,15 +74,7 @@ INDEPENDENT_ROWS = (
 def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the guarantee holds, and what it does not cover."""
     said = [
-        about_prior(
-            given=facts.given_prior,
-            model=facts.model,
-            n_further=facts.n_adversaries - 1,
-            n_rows=facts.n_rows,
-            fewest_rows=facts.fewest_rows,
-            models=facts.models,
-            covered=facts.over_set,
-        ),
+        _about_prior(facts),
         *_about_rows(facts.rows),
         "theta, this table and the priors are computed from the same rows as the release. What "
         "these numbers themselves reveal is not covered.",
@@ -432,23 +429,16 @@ def _all(names: Sequence[Name]) -> str:
     return listed(names, len(names))
 
 
-def prior_of(
-    given: bool,
-    model: str | None,
-    n_further: int,
-    models: Sequence[ModelFacts] = (),
-    known: Sequence[Sequence[Name]] = (),
-) -> str:
+def prior_of(facts: Facts) -> str:
     """Return whose knowledge a guarantee is about, for the certificate's verdict."""
-    prior = "the given prior" if given else "the counted prior"
-    classifiers = [facts.brief for facts in models if facts.argument == "prior"]
-    if classifiers:
-        prior = f"the prior of {', and '.join(classifiers)}"
-    if model is not None:
-        prior = f"the fitted {model.removeprefix('a ')} prior"
-    if n_further:
-        prior += f" and {n_further} further prior(s)"
-    return f"{prior}, also to who knows {_either(known)}" if known else prior
+    prior = "the given prior" if facts.given_prior else "the counted prior"
+    if classifiers := facts.classifiers:
+        prior = f"the prior of {', and '.join(model.brief for model in classifiers)}"
+    if facts.model is not None:
+        prior = f"the fitted {facts.model.removeprefix('a ')} prior"
+    if facts.n_adversaries > 1:
+        prior += f" and {facts.n_adversaries - 1} further prior(s)"
+    return f"{prior}, also to who knows {_either(facts.known)}" if facts.known else prior
 
 
 def _either(known: Sequence[Sequence[Name]]) -> str:
@@ -456,37 +446,29 @@ def _either(known: Sequence[Sequence[Name]]) -> str:
     return " or ".join(" and ".join(map(shown, names)) for names in known)
 
 
-def about_prior(
-    *,
-    given: bool,
-    n_further: int,
-    n_rows: int,
-    fewest_rows: int,
-    model: str | None = None,
-    models: Sequence[ModelFacts] = (),
-    covered: bool = False,
-) -> str:
-    """Return whose knowledge the guarantee is about; ``covered`` is whether sampling error is."""
+def _about_prior(facts: Facts) -> str:
+    """Return whose knowledge the guarantee is about."""
+    n_further, n_rows, rarest = facts.n_adversaries - 1, facts.n_rows, facts.fewest_rows
     further = f", and the {n_further} further prior(s) of adversaries=" if n_further else ""
-    if given and not any(facts.argument == "prior" for facts in models):
+    if facts.given_prior and not facts.classifiers:
         return f"The adversary's prior is the one given in prior={further}."
     prior = "The adversary's prior, the distribution of the released columns given each secret, is"
-    kinds = dict.fromkeys(f"{m.model}, {m.way}" for m in models if m.argument == "prior")
-    if kinds:
+    if facts.classifiers:
+        kinds = dict.fromkeys(f"{model.model}, {model.way}" for model in facts.classifiers)
         return (
             f"{prior} what a classifier says of these {n_rows} rows ({', '.join(kinds)}), by "
             f"Bayes' rule on these rows{further}. An adversary who knows more than the classifier "
             "may learn more."
         )
-    if model is not None:
+    if facts.model is not None:
         return (
-            f"{prior} {model} fitted to these {n_rows} rows{further}. The guarantee is about an "
-            f"adversary who believes this model; the rarest secret has {fewest_rows} rows."
+            f"{prior} {facts.model} fitted to these {n_rows} rows{further}. The guarantee is about "
+            f"an adversary who believes this model; the rarest secret has {rarest} rows."
         )
     return (
         f"{prior} the one counted from these {n_rows} rows{further}; the rarest secret has "
-        f"{fewest_rows} rows. An adversary with another prior"
-        f"{', outside the confidence set,' if covered else ''} may learn more."
+        f"{rarest} rows. An adversary with another prior"
+        f"{', outside the confidence set,' if facts.over_set else ''} may learn more."
     )
 
 
@@ -499,17 +481,10 @@ def _about_delta(notion: Notion) -> str:
         )
     # the converse holds: odds that move by more with a chance of delta at most keep the guarantee
     return (
-        f"For every row and every pair of secrets, {about_delta(notion.delta, 'rows')}; the odds "
-        "may move by more than e^epsilon with a chance above delta. Delta should be far below one "
-        "over the number of rows."
-    )
-
-
-def about_delta(delta: float, what: str) -> str:
-    """Return what delta adds to the probability of a set of rows, or of cells."""
-    return (
-        f"the probability of any set of {what} is at most e^epsilon times its probability under "
-        f"the other secret, plus delta = {delta:g}"
+        "For every row and every pair of secrets, the probability of any set of rows is at most "
+        f"e^epsilon times its probability under the other secret, plus delta = {notion.delta:g}; "
+        "the odds may move by more than e^epsilon with a chance above delta. Delta should be far "
+        "below one over the number of rows."
     )
 
 
