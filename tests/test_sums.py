@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from sklearn_puffer._losses import Wide
 from sklearn_puffer._sums import (
     SECRETS,
     LatticeDistribution,
@@ -217,7 +218,8 @@ def test_the_worst_of_several_users_decides_the_scale(names, epsilon):
     users, pairs = system(names)
     found = sum_scale(users, pairs, epsilon)
     singles = [sum_scale(users, [pair], epsilon).scale for pair in pairs]
-    assert found.scale == pytest.approx(max(singles), rel=1e-9)
+    # a single pair may have larger steps, and so a narrower interval: by 1e-14 of a loss at most
+    assert found.scale == pytest.approx(max(singles), rel=1e-9 + 1e-14 / epsilon)
     if found.scale:
         upper = SumLosses(users, pairs).intervals(found.scale)[1]
         assert upper.max() <= epsilon
@@ -453,7 +455,7 @@ def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
     whole = SumDistribution(lattices, (losses._classes[1] - [1, 0, 0]).tolist())
     whole._cut = 2.0**-900
     assert whole.missed(1.0 / 20.0) < 2.0**-59
-    rows = [laplace_sums(*each.numbers(0), 1.0 / 20.0) for each in (whole, others)]
+    rows = [laplace_sums(each.numbers(0), 1.0 / 20.0)[0] for each in (whole, others)]
     assert np.array_equal(rows[0].exponent, rows[1].exponent)
     assert np.allclose(rows[0].mantissa, rows[1].mantissa, rtol=1e-10)
 
@@ -484,12 +486,12 @@ def test_laplace_sums_are_within_their_bound(s):
     mantissa = rng.uniform(0.5, 1.0, 300)
     mantissa[rng.uniform(size=300) < 0.3] = 0.0
     exponent = rng.integers(-5000, 0, 300)
-    row = laplace_sums(mantissa, exponent, s)
+    row, units = laplace_sums(Wide(mantissa, exponent).normalised(), s)
     masses = [mpf(float(m)) * mpf(2) ** int(e) for m, e in zip(mantissa, exponent, strict=True)]
     for y in (0, 1, 63, 64, 150, 299):
         true = mp.fsum(m * mp.exp(-mpf(s) * abs(x - y)) for x, m in enumerate(masses) if m)
         found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
-        assert abs(found / true - 1) <= row.units * UNIT
+        assert abs(found / true - 1) <= units * UNIT
 
 
 def test_the_certificate_of_the_others_notices_missing_atoms():

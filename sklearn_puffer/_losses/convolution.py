@@ -285,13 +285,14 @@ class MixingAxis:
         total = masses[0]
         for row in range(1, self.size):
             total = total + masses[row]
-        drawn = _as_wide(self._shares) * _as_wide(-np.expm1(-np.array([theta])))
+        drawn = as_wide(self._shares) * as_wide(-np.expm1(-np.array([theta])))
         total = Wide(total.mantissa[:, None], total.exponent[:, None])
-        kept = masses.transpose(1, 0) * _as_wide(np.exp(-np.array([theta])))
+        kept = masses.transpose(1, 0) * as_wide(np.exp(-np.array([theta])))
         return (kept + total * drawn).normalised()
 
 
-def _as_wide(values: FloatArray) -> Wide:
+def as_wide(values: FloatArray) -> Wide:
+    """Return floats as wide numbers."""
     return Wide(values, np.zeros(values.shape, np.int64)).normalised()
 
 

@@ -31,11 +31,7 @@ which must have a small relative error, in the far tails too. `SumDistribution` 
 # each mass an exponential of a rounded argument, there and back: 2 |argument| + 8 each. Masses are
 # counts over totals, 3 each.
 #
-# 5. Rounding of h'. Arguments of exponentials are at most 100 in a block, and are split into whole
-# powers of two and a rest between blocks: 2u each, relative to the argument, and 8 for each
-# exponential and product. Cumulative sums of B terms: B, and four additions in the end. What is
-# left out in a block is below 2^-1000 of its largest mass, which reaches everywhere in the block
-# with at least e^-100: nothing that one u does not cover.
+# 5. Rounding of h' is that of sums of Laplace kernels in `_losses`.
 
 from __future__ import annotations
 
@@ -43,18 +39,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import exp, expm1, frexp, fsum, inf, ldexp, log, sqrt
+from math import expm1, fsum, inf, log, sqrt
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray
+from sklearn_puffer._losses import PriorGrid, Wide, as_wide
 from sklearn_puffer._sums.users import with_mass
 from sklearn_puffer.priors import Discrete, PriorPair
 
 _MASS_ERROR = 3.0
-_NOTHING = -(2**61)  # exponent of zero
 
 _UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
 _LEAST_WEIGHT = 2.0**-900  # of a tilt: below, its weight is on masses too small for floats
@@ -63,9 +59,10 @@ _TRUST = 2.0**60
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
 _MISSED = 2.0**-60
 _MAX_TILTS = 40
-_BLOCK_REACH = 100.0
 _STEEPEST = 600.0
-_WIDEST = 400.0  # windows up to this many theta wide are summed in floats
+_WINDOW = 256  # steps of a window that is summed in floats
+_WIDEST = 400.0  # windows up to this many theta wide are
+_LEAST_EXPONENT = -900  # of numbers that are
 _SMALLEST_MASS = 2.0**-900
 
 
@@ -155,8 +152,7 @@ class SumDistribution:
         self.size = sum(lattice.span * count for lattice, count in present) + 1
         self._center = 0.5 * (self.size - 1)
         self.units = 0.0
-        self._mantissa = np.zeros(self.size)
-        self._exponent = np.full(self.size, _NOTHING)
+        self._masses = as_wide(np.zeros(self.size))
         self._log_top = np.full(self.size, inf)
         self._cut = _SHALLOW if self.size > _SHORT else 0.0
         self._tilts: set[float] = set()
@@ -180,11 +176,11 @@ class SumDistribution:
             self._too_steep = s
         return missed
 
-    def numbers(self, margin: int) -> tuple[FloatArray, IntArray]:
-        """Return the masses, mantissas and exponents, with ``margin`` zeros at both ends."""
-        exponent = np.full(self.size + 2 * margin, _NOTHING)
-        exponent[margin : margin + self.size] = self._exponent
-        return np.pad(self._mantissa, margin), exponent
+    def numbers(self, margin: int) -> Wide:
+        """Return the masses, with ``margin`` zeros at both ends."""
+        masses = as_wide(np.zeros(self.size + 2 * margin))
+        masses[margin : margin + self.size] = self._masses
+        return masses
 
     def _certify(self, s: float) -> float:
         if not self._tilts:
@@ -247,12 +243,12 @@ class SumDistribution:
     def _excess(self, s: float) -> FloatArray:
         """Return top(x)/h'(x) at the atoms left out, and 0 elsewhere."""
         excess = np.zeros(self.size)
-        unseen = np.flatnonzero(self._mantissa == 0.0)
+        unseen = np.flatnonzero(self._masses.mantissa == 0.0)
         if not unseen.size:
             return excess
         logs = np.full(self.size, -inf)
         if s < inf:
-            sums = laplace_sums(self._mantissa, self._exponent, s)
+            sums, _ = laplace_sums(self._masses, s)
             logs = np.log(sums.mantissa) + sums.exponent * LN2
         ratio = np.exp(np.minimum(self._log_top[unseen] - logs[unseen] + 1e-6, 600.0))
         if self._knows_support and ratio.sum() > _MISSED:
@@ -293,12 +289,13 @@ class SumDistribution:
         top[here] += whole.masses
         np.minimum(self._log_top, np.log(top) + logs + 1e-6, out=self._log_top)
         powers = np.rint(logs[here] / LN2)
-        trusted = (whole.masses > _TRUST * whole.lost) & (self._mantissa[here] == 0.0)
-        if not trusted.any():
+        unknown = self._masses.mantissa[here] == 0.0
+        trusted = np.flatnonzero((whole.masses > _TRUST * whole.lost) & unknown)
+        if not trusted.size:
             return
         scaled = whole.masses * np.exp(logs[here] - powers * LN2) if tilt else whole.masses
-        self._mantissa[here][trusted] = scaled[trusted]
-        self._exponent[here][trusted] = powers[trusted].astype(np.int64)
+        masses = Wide(scaled, powers.astype(np.int64))[trusted]
+        self._masses[whole.start + trusted] = masses.normalised()
         units = whole.units + 1.0
         if tilt:
             units += error + 4.0 * (abs(log_norm) + 2.0 * abs(tilt) * self.size) + 8.0
@@ -344,96 +341,26 @@ def _sum(parts: list[_Part], cut: float) -> _Part:
     return parts[0]
 
 
-@dataclass(frozen=True, eq=False)
-class LaplaceSums:
-    """Positive numbers mantissa * 2^exponent along the lattice, relative error in units of u."""
-
-    mantissa: FloatArray
-    exponent: IntArray
-    units: float
-
-
-def laplace_sums(mantissa: FloatArray, exponent: IntArray, s: float) -> LaplaceSums:
-    """Return the Laplace sums h of masses along the lattice."""
-    size = len(mantissa)
-    width = int(max(1.0, min(_BLOCK_REACH / max(s, 1e-300), max(64.0, 2.0 * sqrt(size)), size)))
-    n_blocks = -(-size // width)
-    values, tops = _in_blocks(mantissa, exponent, n_blocks, width)
-    left, right = _within(values, s)
-    ends = left[:, -1].copy(), right[::-1, 0].copy()
-    decay, powers = _decays(s, width)
-    from_left = _carried(ends[0], tops, float(decay[-1]), int(powers[-1]))
-    backwards = _carried(ends[1], tops[::-1], float(decay[-1]), int(powers[-1]))
-    from_right = backwards[0][::-1], backwards[1][::-1]
-    best = np.maximum(tops, np.maximum(from_left[1], from_right[1]) + powers[0])
-    left[:, :-1] += right[:, 1:] * exp(-s)
-    total = left * _power_of_two(tops - best)[:, None]
-    total += _arriving(from_left, decay, powers, best)
-    total += _arriving(from_right, decay[::-1], powers[::-1], best)
-    mantissas, shifts = np.frexp(total)
-    exponents = shifts + best[:, None]
-    units = 4.0 * min(width * s, _BLOCK_REACH) + width + 24.0 + 4.0
-    units += n_blocks * 12.0 + 4.0 * s * size
-    return LaplaceSums(mantissas.ravel()[:size], exponents.ravel()[:size], units)
+def laplace_sums(masses: Wide, s: float) -> tuple[Wide, float]:
+    """Return the Laplace sums h of masses along the lattice, and their error in units of u."""
+    lattice, theta = [np.arange(float(len(masses.mantissa)))], np.array([1.0 / s])
+    floats = _in_floats(masses)
+    if floats is not None:
+        grid = PriorGrid(lattice, floats[None])
+        sums = grid.sums(theta)
+        if sums is not None:
+            least = max(log(sums.min()), -s * floats.size)  # of the kernel, on which errors hang
+            return as_wide(sums[0]), grid.rounding(least) / UNIT
+    grid = PriorGrid(lattice, masses.mantissa[None], masses.exponent[None])
+    return grid.wide_sums(theta)[0], grid.wide_rounding(theta) / UNIT
 
 
-def _in_blocks(
-    mantissa: FloatArray, exponent: IntArray, n_blocks: int, width: int
-) -> tuple[FloatArray, IntArray]:
-    """Return rows of masses as floats relative to a power of two for each row."""
-    extra = n_blocks * width - len(mantissa)
-    m = np.pad(mantissa, (0, extra)).reshape(n_blocks, width)
-    e = np.pad(exponent, (0, extra), constant_values=_NOTHING).reshape(n_blocks, width)
-    e = np.where(m > 0.0, e + np.frexp(m)[1], _NOTHING)
-    tops = e.max(axis=1)
-    shifts = np.where(m > 0.0, e - np.frexp(m)[1] - tops[:, None], 0)
-    return np.ldexp(m, np.maximum(shifts, -2100).astype(np.int32)), tops
-
-
-def _within(values: FloatArray, s: float) -> tuple[FloatArray, FloatArray]:
-    """Return what arrives inside each block from the left, and from the right, itself included."""
-    if values.shape[1] == 1:
-        return values.copy(), values
-    growth = np.exp(np.arange(values.shape[1]) * s)
-    left = np.cumsum(values * growth, axis=1) / growth
-    right = np.cumsum((values / growth)[:, ::-1], axis=1)[:, ::-1] * growth
-    return left, right
-
-
-def _decays(s: float, width: int) -> tuple[FloatArray, IntArray]:
-    """Return e^(-k s) for k = 1 to ``width``, as numbers near one and powers of two."""
-    exponents = np.arange(1, width + 1) * s
-    powers = np.rint(exponents / LN2)
-    rest = np.clip(exponents - powers * LN2, -1.0, 1.0)
-    return np.exp(-rest), -powers.astype(np.int64)
-
-
-def _carried(
-    ends: FloatArray, tops: IntArray, decay: float, power: int
-) -> tuple[FloatArray, IntArray]:
-    """Return what enters each block from those before it, as mantissas and exponents."""
-    mantissas, exponents = np.zeros(len(ends)), np.full(len(ends), _NOTHING)
-    mantissa, exponent = 0.0, _NOTHING
-    for k, (end, top) in enumerate(zip(ends.tolist(), tops.tolist(), strict=True)):
-        mantissas[k], exponents[k] = mantissa, exponent
-        if mantissa:
-            exponent += power
-        high = max(exponent, top)
-        mantissa = ldexp(mantissa * decay, max(exponent - high, -2100))
-        mantissa, shift = frexp(mantissa + ldexp(end, max(top - high, -2100)))
-        exponent = high + shift if mantissa else _NOTHING
-    return mantissas, exponents
-
-
-def _arriving(
-    carried: tuple[FloatArray, IntArray], decay: FloatArray, powers: IntArray, best: IntArray
-) -> FloatArray:
-    shifts = (carried[1] - best)[:, None] + powers
-    return carried[0][:, None] * decay * _power_of_two(np.minimum(shifts, 0))
-
-
-def _power_of_two(exponents: IntArray) -> FloatArray:
-    return np.ldexp(1.0, np.maximum(exponents, -2100).astype(np.int32))
+def _in_floats(numbers: Wide) -> FloatArray | None:
+    """Return normalised numbers as floats, or None where one is too small for that."""
+    if numbers.exponent.min(where=numbers.mantissa > 0.0, initial=0) < _LEAST_EXPONENT:
+        return None
+    floats: FloatArray = np.ldexp(numbers.mantissa, np.maximum(numbers.exponent, _LEAST_EXPONENT))
+    return floats
 
 
 # ------------------------------------------------------------------------- the largest ratios
@@ -441,42 +368,39 @@ def _power_of_two(exponents: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class PairMasses:
-    """The two distributions of one user, on one stretch of the lattice: masses * 2^exponents."""
+    """The two distributions of one user on one stretch of the lattice, shape (2, span + 1)."""
 
-    masses: FloatArray  # shape (2, span + 1)
-    exponents: IntArray
+    masses: Wide
 
     @classmethod
     def of(cls, priors: PriorPair, step: float) -> PairMasses:
-        p, q = (LatticeDistribution.of(prior, step) for prior in priors)
-        first = min(p.start, q.start)
-        size = max(p.start + p.span, q.start + q.span) - first + 1
-        masses, exponents = np.zeros((2, size)), np.zeros((2, size), np.int64)
-        for row, (lattice, prior) in enumerate(zip((p, q), priors, strict=True)):
-            indices = lattice.start - first + lattice.atoms
-            masses[row, indices], exponents[row, indices] = _exact_masses(prior)
-        return cls(masses, exponents)
+        lattices = [LatticeDistribution.of(prior, step) for prior in priors]
+        first = min(lattice.start for lattice in lattices)
+        size = max(lattice.start + lattice.span for lattice in lattices) - first + 1
+        masses = as_wide(np.zeros((2, size)))
+        for k, (lattice, prior) in enumerate(zip(lattices, priors, strict=True)):
+            masses[k, lattice.start - first + lattice.atoms] = _exact_masses(prior)
+        return cls(masses)
 
     @property
     def span(self) -> int:
-        return len(self.masses[0]) - 1
+        return self.masses.shape[1] - 1
 
     @property
     def n_atoms(self) -> int:
-        return int((self.masses > 0.0).sum(axis=1).max())
+        return int((self.masses.mantissa > 0.0).sum(axis=1).max())
 
 
-def _exact_masses(distribution: Discrete) -> tuple[FloatArray, IntArray]:
-    """Return the masses of the atoms that have some, scaled up where floats cannot hold them."""
+def _exact_masses(distribution: Discrete) -> Wide:
+    """Return the masses of the atoms that have some, also where floats cannot hold them."""
     positive = distribution.counts > 0
     masses: FloatArray = distribution.probabilities[positive]
-    exponents = np.zeros(len(masses), np.int64)
     if masses.min() >= _SMALLEST_MASS:
-        return masses, exponents
-    for k, count in enumerate(distribution.counts[positive].tolist()):
-        shift = max(distribution.total.bit_length() - int(count).bit_length(), 0)
-        masses[k], exponents[k] = (int(count) << shift) / distribution.total, -shift
-    return masses, exponents
+        return as_wide(masses)
+    counts, total = distribution.counts[positive].tolist(), distribution.total
+    shifts = [max(total.bit_length() - int(count).bit_length(), 0) for count in counts]
+    scaled = [(int(count) << k) / total for count, k in zip(counts, shifts, strict=True)]
+    return Wide(np.array(scaled), -np.array(shifts)).normalised()
 
 
 def margin(
@@ -494,61 +418,41 @@ def margin(
     return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
 
 
-def suprema(row: LaplaceSums, pair: PairMasses, s: float) -> FloatArray:
+def suprema(sums: Wide, pair: PairMasses, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    width = min(max(pair.span, 32), 512)
-    if pair.exponents.any() or (width + pair.span) * s > _WIDEST:
-        logs = _wide_logs(row, pair)
+    masses = _in_floats(pair.masses)
+    if masses is None or (_WINDOW + pair.span) * s > _WIDEST:
+        logs = _wide_logs(sums, pair.masses)
     else:
-        p, q = _window_sums(row, pair.masses, width)
-        logs = np.log(p / q)
+        logs = _logs_by_window(sums, masses)
     largest: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
     return largest
 
 
-def _window_sums(row: LaplaceSums, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return both densities along the lattice, in units that change from window to window."""
-    span = masses.shape[1] - 1
-    size = len(row.mantissa) - span
-    n_rows = -(-size // width)
-    extra = n_rows * width - size
-    mantissa = np.pad(row.mantissa, (0, extra), mode="edge")
-    exponent = np.pad(row.exponent, (0, extra), mode="edge")
-    mantissa = sliding_window_view(mantissa, width + span)[::width]
-    exponent = sliding_window_view(exponent, width + span)[::width]
-    shifts = exponent - exponent.max(axis=1, keepdims=True)
-    values = np.ldexp(mantissa, np.maximum(shifts, -2100).astype(np.int32))
-    kernels = np.zeros((2, width + span, width))
-    for k in range(width):
-        kernels[:, k : k + span + 1, k] = masses[:, ::-1]
-    p, q = values @ kernels[0], values @ kernels[1]
-    return p.ravel()[:size], q.ravel()[:size]
+def _logs_by_window(sums: Wide, masses: FloatArray) -> FloatArray:
+    """Return log p/q along the lattice by floats, whose unit changes from window to window."""
+    span, logs = masses.shape[1] - 1, []
+    for start in range(0, len(sums.mantissa) - span, _WINDOW):
+        window = sums[start : start + _WINDOW + span]
+        values = np.ldexp(window.mantissa, window.exponent - window.exponent.max())
+        p, q = (np.convolve(values, row, "valid") for row in masses)
+        logs.append(np.log(p / q))
+    return np.concatenate(logs)
 
 
-def _wide_logs(row: LaplaceSums, pair: PairMasses) -> FloatArray:
-    """Return log p/q along the lattice, by sums of mantissas, each with its power of two."""
-    (p, p_top), (q, q_top) = map(_wide_sum, (row, row), pair.masses, pair.exponents)
+def _wide_logs(sums: Wide, masses: Wide) -> FloatArray:
+    """Return log p/q along the lattice by wide numbers; 0 where both have no mass."""
+    p, q = _mixed(sums, masses[0]), _mixed(sums, masses[1])
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(p / q) + (p_top - q_top) * LN2
-        logs[(p > 0.0) & (q == 0.0)] = inf
-        logs[(p == 0.0) & (q > 0.0)] = -inf
-    logs[(p == 0.0) & (q == 0.0)] = 0.0
-    return np.asarray(logs)
+        logs = np.log(p.mantissa / q.mantissa) + (p.exponent - q.exponent) * LN2
+    nothing = (p.mantissa == 0.0) & (q.mantissa == 0.0)
+    return np.asarray(np.where(nothing, 0.0, logs))
 
 
-def _wide_sum(
-    row: LaplaceSums, masses: FloatArray, exponents: IntArray
-) -> tuple[FloatArray, IntArray]:
-    span = len(masses) - 1
-    size = len(row.mantissa) - span
-    indices = np.flatnonzero(masses).tolist()
-    powers = np.where(row.mantissa > 0.0, row.exponent, _NOTHING)
-    top = np.full(size, _NOTHING)
-    for t in indices:
-        np.maximum(top, powers[span - t : span - t + size] + exponents[t], out=top)
-    total = np.zeros(size)
-    for t in indices:
-        here = slice(span - t, span - t + size)
-        shifts = np.clip(powers[here] + exponents[t] - top, -2100, 0).astype(np.int32)
-        total += masses[t] * np.ldexp(row.mantissa[here], shifts)
-    return total, top
+def _mixed(sums: Wide, masses: Wide) -> Wide:
+    span = len(masses.mantissa) - 1
+    size = len(sums.mantissa) - span
+    total = as_wide(np.zeros(size))
+    for t in np.flatnonzero(masses.mantissa).tolist():
+        total = total + sums[span - t : span - t + size] * masses[t]
+    return total.normalised()

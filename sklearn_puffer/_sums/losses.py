@@ -42,7 +42,6 @@ from sklearn_puffer._base import (
     smallest_within,
 )
 from sklearn_puffer._sums.convolution import (
-    LaplaceSums,
     LatticeDistribution,
     PairMasses,
     SumDistribution,
@@ -255,7 +254,7 @@ class SumLosses:
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
         pair = self._masses(k)
-        losses = suprema(LaplaceSums(*others.numbers(pair.span), 0.0), pair, inf)
+        losses = suprema(others.numbers(pair.span), pair, inf)
         further = margin(losses, worst, others.units, 0.0, pair.n_atoms + 5.0)
         return float(np.minimum(losses + further, worst).max())
 
@@ -284,9 +283,9 @@ class SumLosses:
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
-        row = laplace_sums(*others.numbers(pair.span), s)
-        losses = suprema(row, pair, s)
-        further = margin(losses, worst, others.units, missed, row.units + pair.n_atoms + 5.0)
+        sums, units = laplace_sums(others.numbers(pair.span), s)
+        losses = suprema(sums, pair, s)
+        further = margin(losses, worst, others.units, missed, units + pair.n_atoms + 5.0)
         ends: FloatArray = np.nextafter(losses + side * further, side * inf)
         return np.maximum(ends, 0.0)
 
