@@ -8,6 +8,7 @@ import math
 import pickle
 import sys
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -398,12 +399,13 @@ def test_no_report_that_an_alternative_has_is_refused(alternatives):
         query.release(table.assign(x=7))
 
 
-def test_values_are_protected_pair_by_pair():
+def test_values_of_a_class_are_declared_with_its_user():
     query = PufferfishSum(0.5, secrets="value", value="years", by="race")
     assert query.fit(table_of()).theta_ == pytest.approx(2.0, rel=1e-9)
-    chosen = clone(query).set_params(values=[(9, 10)]).fit(table_of())
-    assert chosen.certificate_.pairs[0].secret == "one of race a reports 9"
-    assert chosen.certificate_.pairs[0].against == "one of race a reports 10"
+    [first, *_] = query.users_
+    chosen = PufferfishSum(0.5, secrets="value").fit([replace(first, values=[9, 10], name="a")])
+    assert chosen.certificate_.pairs[0].secret == "one of the users a reports 9"
+    assert chosen.certificate_.pairs[0].against == "one of the users a reports 10"
 
 
 def test_values_default_to_the_smallest_and_the_largest():
@@ -773,14 +775,6 @@ BAD_TABLES = {
         {"secrets": "distribution", "alternatives": "all", "by": None},
         "needs two classes",
     ),
-    "values of other secrets": ({"values": [(9, 10)]}, "goes with secrets='value'"),
-    "values of a class": (
-        {"secrets": "value", "values": [(9, 10)], "unit": "class"},
-        "unit='row'",
-    ),
-    "a value nobody has": ({"secrets": "value", "values": [(9, 11)]}, "no user has both"),
-    "equal values": ({"secrets": "value", "values": [(9, 9)]}, "one value in steps of 1.0"),
-    "values that are no pairs": ({"secrets": "value", "values": [9, 10]}, "a list of pairs"),
     "too fine a step": ({"step": 1e-30}, "coarser step"),
     "too coarse a step": ({"step": 1e30}, "every report rounds to 0"),
 }
@@ -794,7 +788,7 @@ def test_what_does_not_go_together_is_refused(case):
         query.fit(table_of())
 
 
-@pytest.mark.parametrize("name", ["value", "by", "alternatives", "values", "presence"])
+@pytest.mark.parametrize("name", ["value", "by", "alternatives", "presence"])
 def test_arguments_of_tables_are_refused_with_users(name):
     with pytest.raises(ValueError, match=f"{name}=.* is for tables"):
         PufferfishSum(**{name: "x"}).fit([User(P4)])

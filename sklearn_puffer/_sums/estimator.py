@@ -456,9 +456,6 @@ class PufferfishSum(CertifiedEstimator):
     alternatives : "all" or mapping, default=None
         For tables with ``secrets="distribution"``: {class: another class, or a prior object}, or
         every class against every other.
-    values : list of pairs, default=None
-        For tables with ``secrets="value"``: the values to protect against each other; None for the
-        smallest and the largest of each class, which need the most noise.
     presence : float or mapping, default=None
         For tables: the probability that a user is present, or {class: probability}. Below 1, how
         far does not matter: reports may be missing, and the noise counts on none of these users to
@@ -574,7 +571,6 @@ class PufferfishSum(CertifiedEstimator):
     by: Any = None
     unit: str = "row"
     alternatives: Any = None
-    values: Any = None
     presence: Any = None
     step: float | None = None
     releases: int = 1

@@ -72,9 +72,7 @@ CONDITIONS = (
     "corollary_1b",
 )
 _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
-# Older names, in saved estimators; 003 has theorems of these numbers, too.
-_BEFORE = {"theorem_1": "theorem_1_of_001", "theorem_2": "theorem_2_of_001"}
-_FOR_TABLES = ("value", "by", "alternatives", "values", "presence")
+_FOR_TABLES = ("value", "by", "alternatives", "presence")
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
 _MOST_EPSILON = 1e100
 
@@ -112,7 +110,7 @@ class SumSettings:
             notion=Pufferfish(epsilon, check_delta(params["delta"], "delta")),
             secrets=check_choice(params["secrets"], "secrets", SECRETS),
             query=check_choice(params["query"], "query", ["sum", "mean", "count"]),
-            strategy=_strategy(params["strategy"]),
+            strategy=check_choice(params["strategy"], "strategy", _STRATEGIES),
             together=check_choice(params["unit"], "unit", ["row", "class"]) == "class",
             step=None if params["step"] is None else check_positive(params["step"], "step"),
             releases=check_releases(params["releases"]),
@@ -144,13 +142,6 @@ class SumSettings:
                 "releases."
             )
         return self.notion.for_distribution(drawing)
-
-
-def _strategy(name: Any) -> str:
-    """Return the name of a strategy, which may be an older one."""
-    if isinstance(name, str) and name in _BEFORE:
-        return _BEFORE[name]
-    return str(check_choice(name, "strategy", _STRATEGIES))
 
 
 def check_no_table(settings: SumSettings) -> None:

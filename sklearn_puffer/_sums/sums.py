@@ -27,9 +27,7 @@ from sklearn_puffer._base import (
     BoolArray,
     FloatArray,
     IntArray,
-    as_array,
     check_pairs,
-    floats,
     on_one_line,
     rounded_up,
 )
@@ -54,7 +52,6 @@ from sklearn_puffer._sums.reports import (
     CONDITIONS,
     Reporters,
     SumSettings,
-    in_steps,
     read_reports,
     step_of,
 )
@@ -234,9 +231,7 @@ def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
 
 
 def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    users, secrets, values = reporters.in_steps, settings.secrets, settings.table["values"]
-    if values is not None:
-        return _declared_pairs(reporters, users, values)
+    users, secrets = reporters.in_steps, settings.secrets
     if reporters.crossed:
         return _crossed_pairs(reporters, users)
     if secrets == "distribution":
@@ -258,47 +253,17 @@ def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
             "tells the two apart; declare a presence below 1 (how far below does not matter), "
             "leave presence out, or protect secrets='value'."
         )
-    alternatives, values = settings.table["alternatives"], settings.table["values"]
+    alternatives = settings.table["alternatives"]
     if alternatives is not None and secrets != "distribution":
         raise ValueError(
             f"alternatives={alternatives!r} goes with secrets='distribution', and secrets is "
             f"{secrets!r}; leave one of them out."
-        )
-    if values is not None and (secrets != "value" or settings.together):
-        raise ValueError(
-            f"values={values!r} goes with secrets='value' and unit='row', and secrets is "
-            f"{secrets!r}; leave values out."
         )
     if secrets == "distribution" and alternatives is None and reporters.source is not None:
         raise ValueError(
             "secrets='distribution' of a table needs alternatives=: a mapping {class: class or "
             'prior object}, or "all" for every pair of classes.'
         )
-
-
-def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) -> list[UserPair]:
-    """Return the pairs of values, for every class that may report both."""
-    pairs = []
-    array = as_array(values, "values")
-    numbers: FloatArray = floats(array.ravel(), "values").reshape(array.shape)
-    if numbers.ndim != 2 or numbers.shape[1] != 2 or not len(numbers):
-        raise ValueError(f"values must be a list of pairs of numbers, got {values!r}.")
-    for first, second in numbers.tolist():
-        steps = in_steps([first, second], reporters.step, "values").astype(float)
-        if steps[0] == steps[1]:
-            raise ValueError(
-                f"values holds ({first!r}, {second!r}), which is one value in steps of "
-                f"{reporters.step!r}; drop that pair, or pass a finer step=."
-            )
-        classes = [k for k, user in enumerate(users) if np.isin(steps, user.protected).all()]
-        if not classes:
-            raise ValueError(
-                f"values holds ({first!r}, {second!r}), and no user has both in the alphabet; "
-                "name values that are reported."
-            )
-        priors = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
-        pairs += [UserPair(k, repr(first), repr(second), *priors) for k in classes]
-    return pairs
 
 
 def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
