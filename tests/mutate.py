@@ -43,8 +43,9 @@ TESTS = {
     "_release.store": "ledger_faults",
     "_noise.keyed": "keyed person_ledger",
     "_noise.sampler": "sampling",
+    "_noise.shapes": "samplers sampling",
     "_noise.table_sampler": "samplers sampling",
-    "_noise.mixing": "integer_rows",
+    "_noise.integer_rows": "integer_rows",
 }
 
 

@@ -33,7 +33,7 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._base import progress, records, templates
-from sklearn_puffer._tables import TableFile, TableStream, TableWriter, engine, files
+from sklearn_puffer._tables import TableFile, TableStream, TableWriter, files
 from sklearn_puffer.cli import main
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
@@ -491,7 +491,7 @@ def test_what_no_engine_can_do_or_none_is_there_for_is_fitted_in_memory(
     make_table().to_parquet("in.parquet", index=False)
     expected = form_of(source)
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "MOST_CELLS", 3)
+        patch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 3)
         assert form_of(source) == expected
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     assert form_of(source) == expected

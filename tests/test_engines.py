@@ -34,8 +34,8 @@ from engine_cases import (
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
-from sklearn_puffer._tables import TableFile, engine
-from sklearn_puffer._tables.engine import opened
+from sklearn_puffer._tables import Column, LazyTable, TableFile, lazy_table
+from sklearn_puffer._tables.lazy import opened
 from sklearn_puffer.priors import GaussianMixture
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
@@ -196,16 +196,16 @@ def test_more_rows_of_columns_than_are_fetched_at_once_are_counted_by_parts(lazy
     two = {"sensitive": ["s", "t"], "public": ["age", "flag"]}
     apart = {"sensitive": "s", "public": ["age", "x"], "dependence": "independent"}
     for options, most in ((two, 48), (apart, 100), ({**apart, "n_bins": 5}, 60)):
-        monkeypatch.setattr(engine, "MOST_CELLS", most)
+        monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", most)
         assert outcome(lazy(TABLE), **options) == in_pandas(TABLE, options)
 
 
 def test_more_values_or_groups_than_are_fetched_are_refused_by_name(lazy, monkeypatch):
-    monkeypatch.setattr(engine, "MOST_CELLS", 10)
+    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 10)
     noiser = PufferfishNoiser(1.0, sensitive="s", public=["t", "x"], n_bins={"t": 9})
     with pytest.raises(ValueError, match=r"column 'x' has more than 10 distinct values.*round"):
         noiser.fit(lazy(TABLE))
-    monkeypatch.setattr(engine, "MOST_CELLS", 60)
+    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 60)
     with pytest.raises(ValueError, match=r"columns 's', 't', 'x' have more than 60 different rows"):
         noiser.fit(lazy(TABLE))
 
@@ -214,7 +214,7 @@ def test_a_type_without_a_place_is_refused_before_anything_is_computed(lazy, mon
     frame = TABLE.assign(day=pd.Timestamp("2020-01-01"))
     noiser = PufferfishNoiser(1.0, sensitive="s")
     table = lazy(frame)
-    monkeypatch.setattr(engine.LazyTable, "count", None)
+    monkeypatch.setattr(LazyTable, "count", None)
     with pytest.raises(TypeError, match=r"column 'day' has type Datetime.*convert dates"):
         noiser.fit(table)
 
@@ -358,10 +358,10 @@ def test_other_estimators_take_no_lazy_table(lazy):
 def test_bins_of_all_sizes_are_those_of_numpy(lazy):
     values = np.repeat(np.array([-1e300, -2.5, -0.1, 0.0, 0.1, 0.3, 1e-9, 7.0, 1e17]), 4)
     frame = pd.DataFrame({"s": np.arange(36) % 2, "x": values})
-    table = engine.lazy_table(lazy(frame))
+    table = lazy_table(lazy(frame))
     numbers = np.unique(values)
     for size in range(2, len(numbers)):
-        column = engine.Column(
+        column = Column(
             "x",
             "float",
             numbers[:size],

@@ -24,8 +24,8 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 README = PYPROJECT.with_name("README.md")
 
 # What a stranger has to read.
-MOST_MODULES = 150
-MOST_LINES_OF_A_MODULE = 1_048  # the longest of today
+MOST_MODULES = 170
+MOST_LINES_OF_A_MODULE = 960  # the longest of today
 MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README
 

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies.mixture_bounds import (
+from sklearn_puffer._strategies.component_couplings import (
     _filled,
     _flow,
     bottleneck_coupling,

@@ -36,7 +36,7 @@ from sklearn_puffer._noise import (
     table_sampler,
 )
 from sklearn_puffer._noise.sampler import RELATIVE_ERROR
-from sklearn_puffer._noise.table_sampler import HeavyPower
+from sklearn_puffer._noise.shapes import HeavyPower
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 UNIT = 2.0**-53

@@ -2,8 +2,9 @@
 
 from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import MOST_VALUES, coarse_lower
+from sklearn_puffer._losses.composed import compose
 from sklearn_puffer._losses.convolution import PriorGrid, Wide, as_wide
-from sklearn_puffer._losses.divergences import Panels, compose
+from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval
 from sklearn_puffer._losses.joint_grids import (
     MAX_CELLS,

@@ -40,7 +40,7 @@ import numpy as np
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray
 from sklearn_puffer._losses.boxes import MOST_VALUES, box_panels, boxes_computable
-from sklearn_puffer._losses.convolution import LaplacePair, PriorGrid
+from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import Ends, Panels, both_intervals
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
@@ -55,6 +55,7 @@ from sklearn_puffer._losses.joint_grids import (
     windows,
     with_mass,
 )
+from sklearn_puffer._losses.laplace_pair import LaplacePair
 from sklearn_puffer._losses.line import LinePair, fine_panels, loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair, NoiseDistribution
 from sklearn_puffer._noise import WHOLE, Mixing, without_mixings

@@ -1,6 +1,14 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
 from sklearn_puffer._noise import table_sampler
+from sklearn_puffer._noise.entropy import (
+    CheckedEntropy,
+    Choices,
+    Entropy,
+    Stream,
+    seeded_entropy,
+    system_entropy,
+)
 from sklearn_puffer._noise.family import (
     LOG_ROUNDING,
     ROUNDING,
@@ -16,6 +24,16 @@ from sklearn_puffer._noise.family import (
     norm,
     student_mass,
 )
+from sklearn_puffer._noise.grid import (
+    FINEST,
+    GRID_BITS,
+    MAX_STEPS,
+    Grid,
+    coarse_enough,
+    grid_step,
+    to_indices,
+)
+from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows
 from sklearn_puffer._noise.keyed import (
     ByRow,
     KeyedBits,
@@ -29,8 +47,6 @@ from sklearn_puffer._noise.keyed import (
     shipped_key,
 )
 from sklearn_puffer._noise.mixing import (
-    WHOLE,
-    IntegerRows,
     MixedNoise,
     Mixing,
     Noise,
@@ -39,25 +55,13 @@ from sklearn_puffer._noise.mixing import (
     without_mixings,
 )
 from sklearn_puffer._noise.sampler import (
-    FINEST,
-    GRID_BITS,
-    MAX_STEPS,
     SPARE,
-    CheckedEntropy,
-    Choices,
-    Entropy,
-    Grid,
     NoiseSource,
     Sampler,
-    Stream,
-    coarse_enough,
-    grid_step,
     release,
     sampler,
     sampler_loss,
-    seeded_entropy,
     single_scale,
-    system_entropy,
-    to_indices,
 )
-from sklearn_puffer._noise.table_sampler import Bell, LaplaceSampler, Shape, Steep, power
+from sklearn_puffer._noise.shapes import Bell, Shape, Steep, power
+from sklearn_puffer._noise.table_sampler import LaplaceSampler

@@ -43,9 +43,12 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, erfcx, logsumexp, ndtr
 
 from sklearn_puffer._base import FloatArray, check_above, check_positive
+from sklearn_puffer._noise.entropy import Entropy
+from sklearn_puffer._noise.grid import Grid
 from sklearn_puffer._noise.mixing import Mixing
-from sklearn_puffer._noise.sampler import Entropy, Grid, Sampler, single_scale
-from sklearn_puffer._noise.table_sampler import Shape, TableSampler
+from sklearn_puffer._noise.sampler import Sampler, single_scale
+from sklearn_puffer._noise.shapes import Shape
+from sklearn_puffer._noise.table_sampler import TableSampler
 
 QUADRATURE_MARGIN = 1e-11
 """What the Renyi divergences that are a quadrature have added to them."""
@@ -400,7 +403,7 @@ class ProductNoise(ABC):
       and ``_mean_up_to``, the integral of P(N > t) over t from 0 to u;
     - ``_max_divergence(u)``, ``_renyi(u, alpha)`` and ``_delta(u, epsilon)``, the losses of a shift
       by u >= 0 in one column, each within `ROUNDING`;
-    - ``_shape()``, by which it is drawn (see `_noise.table_sampler`); or ``sampler``, if it is
+    - ``_shape()``, by which it is drawn (see `_noise.shapes`); or ``sampler``, if it is
       drawn in another way; without either it has losses and no releases.
 
     *Formal guarantees.* All of these hold in the floats that come in, to the accuracy that the head

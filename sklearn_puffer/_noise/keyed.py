@@ -38,14 +38,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, IntArray
-from sklearn_puffer._noise.sampler import (
+from sklearn_puffer._noise.entropy import (
     CheckedEntropy,
     NotCopied,
     RowEntropy,
-    Sampler,
     Words,
     system_entropy,
 )
+from sklearn_puffer._noise.sampler import Sampler
 
 LEAST_BYTES = 16
 PREFIX = b"blake2b:"

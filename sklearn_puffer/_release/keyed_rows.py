@@ -38,7 +38,7 @@ from sklearn_puffer._noise import (
 from sklearn_puffer._release.composition import Axis, Meter, scales_from, scales_to
 from sklearn_puffer._release.ledger import counts_of
 from sklearn_puffer._release.store import NONSENSE, SCHEMAS, DamagedError, LedgerTerms, Sheet
-from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
+from sklearn_puffer._tables import Name, Table, Values, beside, resolve, row_ids
 
 Pseudonyms = NDArray[np.uint64]
 """Of persons: 128 bits each, in an array of shape (n, 2)."""
@@ -268,7 +268,7 @@ def keyed_rows(
     row_id: Any,
     X: Any = None,
     noting: Noting | None = None,
-    text: plans.Text = None,
+    text: row_ids.Text = None,
 ) -> KeyedRows:
     """Return the bits of the rows of a table, by ids in it (perhaps as text) or beside X."""
     name, values = _ids_of(row_id, table, X, text)
@@ -314,11 +314,11 @@ def _check_fresh(key: Any, dataset: str, release: int) -> None:
             )
 
 
-def _ids_of(row_id: Any, table: Table, X: Any, text: plans.Text) -> tuple[Name, Values]:
+def _ids_of(row_id: Any, table: Table, X: Any, text: row_ids.Text) -> tuple[Name, Values]:
     if isinstance(row_id, str | int | np.integer):
         name = resolve(row_id, table.names, "row_id")[0]
-        return name, plans.read_ids(table, name, text)
-    columns = beside(row_id, table.n_rows, X, "row_id", plans.read_ids)
+        return name, row_ids.read_ids(table, name, text)
+    columns = beside(row_id, table.n_rows, X, "row_id", row_ids.read_ids)
     if len(columns) != 1:
         raise ValueError(f"row_id has {len(columns)} columns; give one id for each row.")
     return next(iter(columns.items()))

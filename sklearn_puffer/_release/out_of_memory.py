@@ -53,6 +53,7 @@ from sklearn_puffer._tables import (
     frame_table,
     plans,
     resolve,
+    row_ids,
     rule_of,
     type_of,
     values_of,
@@ -349,7 +350,7 @@ def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) 
 
 def read_lazily(
     fitted: FittedMechanism, X: Any, keying: Keying
-) -> tuple[list[str], tuple[ShippedKey, str, str, plans.Text]]:
+) -> tuple[list[str], tuple[ShippedKey, str, str, row_ids.Text]]:
     """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`.
 
     Raises
@@ -360,7 +361,7 @@ def read_lazily(
     names = plans.lazy_names(X)
     fitted.rules.check_columns(names)
     row_id = _id_column(keying.row_id, names)
-    key, text = shipped_key(keying.given, keying.key), plans.check_id_type(X, row_id)
+    key, text = shipped_key(keying.given, keying.key), row_ids.check_id_type(X, row_id)
     wanted = {*fitted.rules.order, row_id}
     return [name for name in names if name in wanted], (key, fitted.context(keying), row_id, text)
 
@@ -397,7 +398,7 @@ def _id_column(row_id: Any, names: tuple[Name, ...]) -> str:
 def check_ids(X: Any, row_id: str) -> None:
     """Refuse ids that are missing or not unique in the whole table, as it is now."""
     with task("ids counted by the engine"):
-        rows, absent, distinct = plans.count_ids(X, row_id)
+        rows, absent, distinct = row_ids.count_ids(X, row_id)
     check_rows(rows)
     check_present(absent, rows, row_id)
     check_unlike(distinct, rows, row_id)
@@ -428,7 +429,9 @@ class KeyedPart:
         Parses ids that the engine passes as text.
     """
 
-    def __init__(self, key: ShippedKey, context: str, row_id: str, text: plans.Text = None) -> None:
+    def __init__(
+        self, key: ShippedKey, context: str, row_id: str, text: row_ids.Text = None
+    ) -> None:
         self._key, self._context, self._row_id, self._text = key, context, row_id, text
 
     way_out: str
@@ -507,7 +510,7 @@ class PartRelease(KeyedPart):
         key: ShippedKey,
         context: str,
         row_id: str,
-        text: plans.Text = None,
+        text: row_ids.Text = None,
     ) -> None:
         super().__init__(key, context, row_id, text)
         self._kind, self._artifact, self.way_out = kind, artifact, kind.way_out

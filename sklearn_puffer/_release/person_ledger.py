@@ -52,7 +52,7 @@ from sklearn_puffer._release.store import (
     foreign,
     put_away,
 )
-from sklearn_puffer._tables import is_lazy, plans, taken_rows
+from sklearn_puffer._tables import is_lazy, row_ids, taken_rows
 
 Answer = TypeVar("Answer")
 Changes = Literal["refuse", "count"]
@@ -383,7 +383,7 @@ class PersonLedger(Account[About]):
             ids = pseudonyms.ids_of([known]) if isinstance(known, str) else integer_ids(number)
             return book.left(pseudonyms.persons(ids))
 
-        known = plans.canonical_id(person)
+        known = row_ids.canonical_id(person)
         if known is None:
             raise TypeError(f"person must be an id, such as a str or an int, got {quoted(person)}.")
         return self._read(look)

@@ -28,6 +28,7 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
+from sklearn_puffer._strategies.dependent_rows import dependent_rows
 from sklearn_puffer._strategies.derived_bounds import FromPure, RoundedPlanes
 from sklearn_puffer._strategies.displacements import (
     batch_shifts,
@@ -41,10 +42,5 @@ from sklearn_puffer._strategies.displacements import (
     record_displacements,
     worst_shifts,
 )
-from sklearn_puffer._strategies.row_bounds import (
-    JointRows,
-    MovedRows,
-    dependent_rows,
-    joint_computable,
-)
+from sklearn_puffer._strategies.row_bounds import JointRows, MovedRows, joint_computable
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity

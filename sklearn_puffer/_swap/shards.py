@@ -35,6 +35,7 @@ from sklearn_puffer._tables import (
     lazy_table,
     plans,
     row_hashes,
+    row_ids,
 )
 
 _ADDED = ("stratum", "secret", "first", "second", "mark", "interval", "number", "rank", "shard")
@@ -170,7 +171,7 @@ class EngineRows:
         """Strata, secrets and how many people they have, and the sums that `mark_of` takes."""
         rows = self._numbered()
         if self._exchange.ids and self._keyed[2] not in self._exchange.ids:
-            counted = plans.count_ids(rows, self._added["mark"])
+            counted = row_ids.count_ids(rows, self._added["mark"])
             self._exchange.check_alone(counted.distinct, counted.rows)
         stratum, secret, *of = (self._added[name] for name in _ADDED[:4])
         return [*plans.summed(rows, [stratum, secret], of).values()]

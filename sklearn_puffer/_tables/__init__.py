@@ -1,5 +1,6 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
+from sklearn_puffer._tables.alike import alike
 from sklearn_puffer._tables.columns import (
     Column,
     Placed,
@@ -7,7 +8,6 @@ from sklearn_puffer._tables.columns import (
     TimeColumn,
     Unknown,
     column_reader,
-    nearest,
     placed_in,
     row_blocks,
     rule_of,
@@ -23,14 +23,7 @@ from sklearn_puffer._tables.counting import (
     ranks_of,
     tally,
 )
-from sklearn_puffer._tables.engine import (
-    CHANGED,
-    LazyTable,
-    is_lazy,
-    lazy_table,
-    opened,
-    way_to_rows,
-)
+from sklearn_puffer._tables.engine import is_lazy, way_to_rows
 from sklearn_puffer._tables.files import (
     CsvLayout,
     TableFile,
@@ -45,29 +38,27 @@ from sklearn_puffer._tables.frame import (
     AnyTable,
     Finished,
     Table,
-    alike,
     array_table,
     as_pandas,
     beside,
-    cells_frame,
-    counts_frame,
     first_values,
     frame_table,
     has_row_labels,
     id_values,
     is_frame,
     label_ranks,
-    named_frame,
-    no_rows,
     readable,
     readable_column,
-    records_frame,
     secret_columns,
-    series,
     taken_rows,
-    values_frame,
     values_in,
     values_of,
+)
+from sklearn_puffer._tables.identifiers import (
+    check_no_identifier,
+    hardly_repeats,
+    identifier_kind,
+    way_of_text,
 )
 from sklearn_puffer._tables.intervals import (
     NO_SECRETS,
@@ -81,17 +72,25 @@ from sklearn_puffer._tables.intervals import (
     in_intervals_of,
     merges_of,
 )
+from sklearn_puffer._tables.lazy import CHANGED, LazyTable, lazy_table, opened
+from sklearn_puffer._tables.lookup import nearest
+from sklearn_puffer._tables.results import (
+    cells_frame,
+    counts_frame,
+    named_frame,
+    no_rows,
+    records_frame,
+    series,
+    values_frame,
+)
 from sklearn_puffer._tables.selection import (
     LARGEST_SINGLE,
     MOST_SECRETS,
     Pair,
     Secret,
     check_few,
-    check_no_identifier,
     column_groups,
     combined,
-    hardly_repeats,
-    identifier_kind,
     is_once,
     learn_column,
     learn_secret,
@@ -100,7 +99,6 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
     standard_deviation,
-    way_of_text,
 )
 from sklearn_puffer._tables.times import UNITS, in_days
 from sklearn_puffer._tables.values import (

@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._tables.columns import BLOCK_ROWS, Lookup, row_blocks
+from sklearn_puffer._tables.columns import BLOCK_ROWS, row_blocks
+from sklearn_puffer._tables.lookup import Lookup
 from sklearn_puffer._tables.values import Name, Values, present
 
 _MOST_STREAMED_ATOMS = 1 << 12

@@ -7,11 +7,9 @@ with a mask of what is missing. Nothing here depends on the order of the rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
@@ -27,6 +25,7 @@ from sklearn_puffer._base import (
     refuse_masked,
     refuse_tables,
 )
+from sklearn_puffer._tables.alike import _own_block
 from sklearn_puffer._tables.columns import Column, unit_of
 from sklearn_puffer._tables.times import time_values, written_times
 from sklearn_puffer._tables.values import (
@@ -260,95 +259,6 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
         kept = ("UInt64" if column.dtype == nw.UInt64 else "Int64") if whole else None
         return pd.Series(column.to_list(), dtype=kept)
     return column.to_numpy()
-
-
-def no_rows(names: Sequence[Name]) -> pd.DataFrame:
-    """Return a DataFrame with these columns and no rows."""
-    return pd.DataFrame(columns=pd.Index(list(names), dtype=object))
-
-
-def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
-    """Return a float Series indexed by column name or position."""
-    return pd.Series(list(data.values()), index=pd.Index(list(data)), name=name, dtype=float)
-
-
-def named_frame(
-    records: Mapping[Name, Mapping[str, float]], columns: Sequence[str]
-) -> pd.DataFrame:
-    """Return a DataFrame of floats with a row for each column, by name or position."""
-    rows = [[record[column] for column in columns] for record in records.values()]
-    return pd.DataFrame(rows, index=pd.Index(list(records)), columns=list(columns), dtype=float)
-
-
-def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    """Return the DataFrame of a certificate's rows."""
-    return pd.DataFrame.from_records(records, columns=list(columns))
-
-
-def values_frame(columns: Mapping[Name, Values]) -> pd.DataFrame:
-    """Return columns of values as a DataFrame, in types that hold what is missing."""
-    data = {name: _bare_column(values) for name, values in columns.items()}
-    return pd.DataFrame(data, columns=pd.Index(list(data)))
-
-
-def _bare_column(values: Values) -> Any:
-    if values.levels is not None:
-        codes: Any = values.filled(-1)
-        if values.declared:
-            return pd.Categorical.from_codes(codes, pd.Index(values.levels), values.ordered)
-        return take_levels(values.levels, codes)
-    if values.unit is not None:
-        times: Array = values.data.astype(values.unit)
-        if values.missing is not None:
-            times[values.missing] = "NaT"
-        return times
-    if values.missing is None or values.kind == "float":
-        return values.data
-    dtype: Any = "boolean" if values.kind == "boolean" else "Int64"
-    column = pd.array(values.data, dtype=dtype)
-    column[values.missing] = pd.NA
-    return column
-
-
-def counts_frame(
-    counts: Array,
-    columns: Sequence[tuple[Any, ...]],
-    strata: tuple[Sequence[Name], Sequence[Any]] | None = None,
-) -> pd.DataFrame:
-    """Return counts, with columns named by a sensitive column and a secret, or by a secret.
-
-    With strata, the names of their columns and their values, equally many rows are of each.
-    """
-    index: Any = None
-    if strata is not None:
-        names, labels = strata
-        each = [label if len(names) > 1 else (label,) for label in labels]
-        rows = [(*label, k) for label in each for k in range(len(counts) // len(labels))]
-        index = pd.MultiIndex.from_tuples(rows, names=[*names, "prototype"])
-    if len({column for column, _ in columns}) == 1:
-        labels = pd.Index([secret for _, secret in columns], tupleize_cols=False)
-        return pd.DataFrame(counts, index, labels)
-    return pd.DataFrame(counts, index, pd.MultiIndex.from_tuples(columns))
-
-
-def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:
-    """Return rows of codes as a DataFrame of the values they stand for."""
-    data = {
-        column.name: _labelled(column, column_codes)
-        for column, column_codes in zip(columns, codes.T, strict=True)
-    }
-    return pd.DataFrame(data, columns=pd.Index(list(data)))
-
-
-def _labelled(column: Column, codes: Array) -> Array:
-    """Return the values that codes of a column stand for."""
-    if column.levels is not None:
-        return take_levels(column.levels, codes)
-    values = column.atoms[codes]
-    if column.kind == "boolean" and column.missing_code is not None:
-        return take_levels((False, True, None), values.astype(np.intp))
-    types: dict[str, type] = {"boolean": np.bool_, "integer": np.int64}
-    return values.astype(types.get(column.kind, np.float64))
 
 
 def values_of(table: Any, column: Column) -> Values:
@@ -589,81 +499,6 @@ class _ArrayTable:
             return _take_object(done) if holds_objects and counted else _with_nan(done)
         labels = take_levels(done.levels, np.where(_mask(done), -1, done.data))
         return labels if holds_objects else labels.astype(_level_type(self.array.dtype, done))
-
-
-def alike(column: Any) -> Any:
-    """Return a column in which equal values are the same to the bit.
-
-    There is one zero and one missing value, and equal objects have one type. A swap takes rows of
-    equal values for the same: a sign, a type or a kind of missing value that only some of them have
-    would tell which rows have moved.
-    """
-    if isinstance(column, nw.Series):
-        return _alike_series(column) if column.dtype.is_float() else column
-    if isinstance(column, pd.Series):
-        cells = _alike_cells(column)
-        if cells is None:
-            return column
-        return pd.Series(cells, column.index, column.dtype, name=column.name, copy=False)
-    return _alike_array(column)
-
-
-def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
-    # by a plain name; and not by adding 0.0, which polars leaves out
-    value = nw.col("values")
-    one_zero = nw.when(value == 0.0).then(nw.lit(0.0)).otherwise(value).alias("values")
-    zeroed = column.alias("values").to_frame().select(one_zero)["values"]
-    return zeroed.fill_nan(None).cast(column.dtype).alias(column.name)
-
-
-def _alike_cells(column: pd.Series[Any]) -> Any:
-    """Return the cells of a pandas column, or None if equal values are the same already."""
-    if isinstance(column.dtype, np.dtype):
-        kind = column.dtype.kind
-        return _alike_array(column.to_numpy()) if kind in ("f", "O") else None
-    if not pd.api.types.is_float_dtype(column.dtype):
-        return None
-    dtype: Any = column.dtype
-    cells = _alike_array(column.to_numpy(dtype=np.float64, na_value=np.nan)).tolist()
-    return pd.array([None if math.isnan(cell) else cell for cell in cells], dtype=dtype)
-
-
-def _alike_array(cells: Array) -> Array:
-    if cells.dtype.kind == "f":
-        numbers: Array = cells + cells.dtype.type(0.0)  # -0.0 is 0.0 then
-        numbers[np.isnan(numbers)] = np.nan  # of which there are many
-        return numbers
-    if cells.dtype.kind != "O":
-        return cells
-    objects = np.empty(len(cells), dtype=object)
-    objects[:] = [_alike_object(cell) for cell in cells]
-    objects[pd.isna(objects)] = None
-    return objects
-
-
-def _alike_object(value: Any) -> Any:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if not isinstance(value, Real) or not math.isfinite(value):
-        return value
-    number = float(value)
-    return int(number) if number.is_integer() else number
-
-
-def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
-    """Return the block that was filled in place, if ``columns`` are its rows, or its columns."""
-    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
-        return None
-    block = columns[0].base
-    if block is None or block.ndim != 2:
-        return None
-    rows = block.T if down else block
-    if len(rows) != len(columns):
-        return None
-    addresses = [(column.ctypes.data, column.shape) for column in columns]
-    return block if addresses == [(column.ctypes.data, column.shape) for column in rows] else None
 
 
 def _level_type(dtype: np.dtype[Any], done: Finished) -> np.dtype[Any]:

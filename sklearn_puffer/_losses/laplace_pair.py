@@ -1,0 +1,338 @@
+"""Two discrete distributions of a column plus Laplace noise: losses are sums over gaps of atoms."""
+
+# How large the rounding error can be. Write u = 2^-53, and assume that `exp` and `log` are right to
+# 2 ulp = 4u (numpy's own and every common C library are; a test looks). All terms are positive, so
+# the relative error of a sum is at most the largest relative error of its terms, and errors are
+# counted along the path of one term m(x) on its way to one y.
+#
+# 1. Distances, floats. A rounded gap divided by theta: a relative error of at most 2u in the
+#    exponent, so the kernel is that of slightly other distances d (1 + e), |e| <= E = 2u + u^2.
+#    Let f(t) = log sum_x m(x) exp(-t d(x, y)), convex, and f(0) = 0 as masses sum to one. Hence
+#    f(1 + E) >= (1 + E) f(1) and f(1 - E) <= (1 - E) f(1): the logarithm of the sum moves by at
+#    most E |log h(y)|, and |log h| is bounded by the smallest sum seen.
+# 2. Distances, wide numbers. A gap is an exact sum of two floats. Its quotient by theta log 2 is
+#    computed to twice the precision, and split into an integer k, kept exactly, and a rest in
+#    [-1/2, 1/2] that is wrong by at most 1.2u + 8 u^2 k once multiplied by log 2. With `exp`: 6u a
+#    factor, and 8 u^2 K over the whole path, of length K in units of theta log 2.
+# 3. Dense. Kernel values 4u and their product over g axes, less than 5gu; inner products of length
+#    n, nu in whatever order BLAS takes them.
+# 4. Scan. In each level a term takes at most B steps up and B steps down, B being the length of the
+#    blocks. A step is one factor (4u, wide 6u), one product and one addition (2u): 12u, wide 16u,
+#    for each atom of a block. Powers of two are exact. The last two additions: 2u.
+# 5. Masses: count and total may be rounded, and their quotient: 3u.
+#    Line 1 holds with unordered axes as well, where f(0) <= 0 is the log of a sum over them.
+# 6. Underflow. A product that underflows is wrong by at most 2^-1074. Fewer than 2^60 of them meet
+#    in one sum, and sums below 2^-900 are not used: less than 2^-100 of the sum. Additions of wide
+#    numbers misplace what is below 2^-900 of the larger part. One more u covers both.
+#
+# Products of (1 + u) and logarithms of (1 + x) are covered by a factor 1.01 on the total.
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import exp, expm1, inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import LN2, UNIT, BoolArray, FloatArray
+from sklearn_puffer._losses.convolution import (
+    MASS_ERROR,
+    SECOND_ORDER,
+    Axis,
+    Wide,
+    _add_from_left,
+    _add_from_right,
+    _in_blocks,
+    _out_of_blocks,
+    _wide_decay,
+)
+from sklearn_puffer._losses.divergences import Ends
+from sklearn_puffer._losses.line import MassBounds, View, tail_panel
+from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
+
+# Rounding. The sums a and b are right to a factor e^(+-r), r being the bound of
+# `_losses.convolution` on the sums over both sides: it counts the errors along the path of one
+# term, and these paths are parts of those. Their logs are taken in floats, 4u + u |log|. Then every
+# quantity of the closed form is exact for densities within e^(+-m) of the true ones, m as computed
+# in `_margin`: t* is off by at most 4u (T + |log(A/|B|)| + 1), where only T < 1500 matters (for
+# larger T the root lies hundreds of scales away from one of the ends, and e^-t* is 0). Larger h_p
+# and smaller h_q make the integral of the positive part larger, so evaluating it at epsilon - 2m
+# and epsilon + 2m and stretching by e^(+-m) bounds it.
+
+_LONGEST_ROOT = 1500.0
+_SMALLEST = 1e-300
+# Sums in floats must exceed this.
+_SMALLEST_SUM = 2.0**-900
+
+
+class LaplacePair:
+    """Two priors over common atoms with Laplace noise.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n,)
+        Sorted and distinct.
+    masses : Wide of shape (2, n)
+    scale : float
+    rounding : float
+        Bound on the error of the log of a sum.
+    """
+
+    def __init__(self, atoms: FloatArray, masses: Wide, scale: float, rounding: float) -> None:
+        self._atoms, self.unit = atoms, scale
+        self.weight = 16
+        axis = Axis(atoms, 2)
+        in_floats = _one_sided_floats(axis, masses, scale)
+        sums, self._rounding = in_floats or (_one_sided(axis, masses, scale), rounding)
+        self._rightward, self._leftward = sums
+        self._gaps = np.diff(atoms) / scale
+
+    def anchors(self) -> FloatArray:
+        return self._atoms
+
+    def slopes(self, low: FloatArray, high: FloatArray) -> None:
+        """Return None: Renyi divergences have a better way here."""
+
+    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
+        """Return the (epsilon, delta) loss of both directions."""
+        divergence = notion.divergence
+        if isinstance(divergence, HockeyStick):
+            return self.deltas(divergence.epsilon)
+        if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
+            return renyi_by_quadrature(self, divergence.alpha, budget)
+        return None
+
+    def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
+        """Return log densities at points, continued from the gaps that ``middles`` lie in."""
+        atoms, n = self._atoms, len(self._atoms)
+        gap = np.searchsorted(atoms, middles) - 1
+        with np.errstate(invalid="ignore", under="ignore"):
+            after = (points - atoms[np.maximum(gap, 0)]) / self.unit
+            right_atom = np.minimum(gap + 1, n - 1)
+            until = (atoms[right_atom] - points) / self.unit
+            left = np.where(gap >= 0, self._rightward[:, gap] - after, -inf)
+            right = np.where(gap + 1 < n, self._leftward[:, right_atom] - until, -inf)
+            value = np.logaddexp(left, right)
+            slope = (np.exp(right - value) - np.exp(left - value)) / self.unit
+        error = self._rounding + UNIT * (16.0 * np.abs(value) + 16.0)
+        slope_error = np.full_like(slope, 2.0 * self._rounding / self.unit)
+        base = np.full(len(points), -log(2.0 * self.unit))
+        return Densities(value, error, slope, slope_error, base)
+
+    def growth(
+        self, middles: FloatArray, radii: FloatArray, at: Densities, alpha: float
+    ) -> FloatArray:
+        """Return bounds on log |g(z)| / g(middle) on ellipses around panels, shape (2, m).
+
+        For z = x + iy in units of the scale |a e^z + b e^-z| is at most its value at x and at least
+        that times cos y; log h is convex between atoms, with slopes up to 1 and bends up to 1.
+        """
+        reach, rise = REACH * radii / self.unit, RISE * radii / self.unit
+        inside = rise < 1.5
+        turn = -(alpha - 1.0) * np.log(np.cos(np.where(inside, rise, 0.0)))
+        along = np.abs(at.power_slopes(alpha)) * self.unit * reach + 0.5 * alpha * reach * reach
+        along = np.minimum(along, (2.0 * alpha - 1.0) * reach)
+        return np.where(inside, (along + turn) * (1.0 + 1e-9) + 1e-9, inf)
+
+    def deltas(self, epsilon: float) -> Ends:
+        """Return bounds on the hockey-stick divergences of both directions."""
+        margin = self._margin + 8.0 * UNIT * (1.0 + epsilon)
+        low, high = (
+            np.array([self._delta(p, epsilon + 2.0 * side * margin) for p in (0, 1)])
+            for side in (1.0, -1.0)
+        )
+        return low * (1.0 - margin), np.minimum(high * (1.0 + margin) + _SMALLEST, 1.0)
+
+    @cached_property
+    def _margin(self) -> float:
+        logs = np.concatenate((self._rightward, self._leftward))
+        # sums of no mass at all are exactly 0
+        largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0).min())
+        longest = float(np.minimum(self._gaps, _LONGEST_ROOT).max(initial=0.0))
+        return self._rounding + UNIT * (16.0 * largest + 8.0 * longest + 64.0)
+
+    def _delta(self, p: int, epsilon: float) -> float:
+        """Return the integral of the positive part of h_p - e^epsilon h_q."""
+        q = 1 - p
+        right, left = self._rightward, self._leftward
+        a_up, b_up = right[p] > epsilon + right[q], left[p] > epsilon + left[q]
+        # two tails, and the gaps in which the difference is positive somewhere
+        outer = _positive(right[:, -1:], p, epsilon) + _positive(left[:, :1], p, epsilon)
+        gaps = np.flatnonzero(a_up[:-1] | b_up[1:])
+        a = _difference(right[p, gaps], right[q, gaps], epsilon)
+        b = _difference(left[p, gaps + 1], left[q, gaps + 1], epsilon)
+        a_up, b_up = a_up[gaps], b_up[gaps + 1]
+        with np.errstate(under="ignore"):
+            inner = _gap_integrals(a, b, a_up, b_up, self._gaps[gaps])
+        return 0.5 * (outer + float(inner.sum()))
+
+    def look(self, low: FloatArray, high: FloatArray) -> View:
+        gap = np.searchsorted(self._atoms, low, side="right") - 1  # -1: before the first atom
+        at_low, at_high = self._at(low, gap), self._at(high, gap)
+        f_low, f_high = at_low[0] - at_low[1], at_high[0] - at_high[1]
+        error = self._log_error(at_low, at_high)
+        # the ratio is a Moebius function of e^(2y): its extremes are at the ends
+        bottom, top = np.minimum(f_low, f_high), np.maximum(f_low, f_high)
+        masses = self._between(low, high, gap)
+        return View(bottom - error, top + error, bottom + error, top - error, error, *masses)
+
+    def _log_error(self, *values: FloatArray) -> FloatArray:
+        size = np.abs(np.stack(values)).sum(axis=(0, 1))
+        return np.asarray(2.0 * self._rounding + UNIT * (8.0 * size + 32.0))
+
+    def _at(self, y: FloatArray, gap: NDArray[np.int64]) -> FloatArray:
+        """Return log sums at points of gaps between atoms (or beyond the outermost), (2, m)."""
+        left, right = self._arriving(y, y, gap)
+        with np.errstate(invalid="ignore", under="ignore"):
+            values: FloatArray = np.logaddexp(left, right)
+        return values
+
+    def _arriving(
+        self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return logs of what arrives from the left at ``low``, and from the right at ``high``.
+
+        Nothing comes from the left before the first atom, or from the right behind the last one.
+        """
+        first, last = np.maximum(gap, 0), np.minimum(gap + 1, len(self._atoms) - 1)
+        after = np.maximum(low - self._atoms[first], 0.0) / self.unit
+        until = np.maximum(self._atoms[last] - high, 0.0) / self.unit
+        left = np.where(gap >= 0, self._rightward[:, first] - after, -inf)
+        right = np.where(gap < last, self._leftward[:, last] - until, -inf)
+        return left, right
+
+    def _between(self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]) -> MassBounds:
+        share = -0.5 * np.expm1((low - high) / self.unit)
+        left, right = self._arriving(low, high, gap)
+        with np.errstate(under="ignore"):
+            return self._rounded((np.exp(left) + np.exp(right)) * share)
+
+    def _rounded(self, masses: FloatArray) -> MassBounds:
+        # exponents below -745 underflow to 0, so those that count are right to 4u 745
+        margin = self._rounding + 2.0**-40
+        low = masses * (1.0 - margin)
+        high = np.minimum(masses * (1.0 + margin) + _SMALLEST, 1.0)
+        return low[0], high[0], low[1], high[1]
+
+    def tail(self, edge: float, side: int) -> View:
+        logs = self._edge_logs(side)
+        error = self._log_error(logs[:, None])
+        f = logs[:1] - logs[1:]
+        masses = self.masses(*tail_panel(edge, side))
+        return View(f - error, f + error, f + error, f - error, error, *masses)
+
+    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
+        """Return bounds on the masses of panels that lie between neighbouring atoms, or beyond."""
+        atoms = self._atoms
+        before, after = high <= atoms[0], low >= atoms[-1]
+        inner = ~(before | after)
+        masses = np.zeros((4, len(low)))
+        if inner.any():
+            gap = np.clip(np.searchsorted(atoms, low[inner], side="right") - 1, 0, len(atoms) - 2)
+            masses[:, inner] = self._between(low[inner], high[inner], gap)
+        with np.errstate(under="ignore", invalid="ignore"):
+            for chosen, near, logs in (
+                (before, atoms[0] - high, self._leftward[:, :1]),
+                (after, low - atoms[-1], self._rightward[:, -1:]),
+            ):
+                if chosen.any():
+                    width = (high - low)[chosen] / self.unit
+                    share = -0.5 * np.expm1(-width)
+                    outside = np.exp(logs - near[chosen] / self.unit) * share
+                    masses[:, chosen] = self._rounded(outside)
+        return masses[0], masses[1], masses[2], masses[3]
+
+    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
+        seen, order, atoms = self.tail(edge, side), alpha - 1.0, self._atoms
+        t = (edge - atoms[-1] if side == 1 else atoms[0] - edge) / self.unit
+        # in logs: a tail of mass e^-800 can matter where f is large
+        masses = self._edge_logs(side) - t * (1.0 - 4.0 * UNIT) - LN2 * (1.0 - 1e-9)
+        masses += self._rounding + 8.0 * UNIT * (1.0 + np.abs(masses))
+        forward, backward = order * float(seen.log_high[0]), -order * float(seen.log_low[0])
+        return forward + float(masses[0]), backward + float(masses[1])
+
+    def _edge_logs(self, side: int) -> FloatArray:
+        """Return log sums at the outermost atom."""
+        return self._rightward[:, -1] if side == 1 else self._leftward[:, 0]
+
+
+def _positive(logs: FloatArray, p: int, epsilon: float) -> float:
+    """Return the positive part of e^p - e^(epsilon + q), for one pair of logs."""
+    first, second = float(logs[p, 0]), float(logs[1 - p, 0]) + epsilon
+    return exp(first) * -expm1(second - first) if first > second else 0.0
+
+
+def _difference(p: FloatArray, q: FloatArray, epsilon: float) -> FloatArray:
+    """Return log |e^p - e^(epsilon + q)|."""
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        gap = np.where(np.isneginf(p) & np.isneginf(q), 0.0, p - epsilon - q)
+        size: FloatArray = np.maximum(p, epsilon + q) + np.log(-np.expm1(-np.abs(gap)))
+    return size
+
+
+def _gap_integrals(
+    a: FloatArray, b: FloatArray, a_up: BoolArray, b_up: BoolArray, gaps: FloatArray
+) -> FloatArray:
+    """Return the integrals of positive parts of +-e^(a - t) +- e^(b + t - T) over 0 <= t <= T.
+
+    ``a`` and ``b`` are logs, and a sign is + where ``a_up`` or ``b_up`` says so; one does.
+    """
+    whole = -np.expm1(-gaps)
+    with np.errstate(invalid="ignore"):
+        apart = np.where(np.isneginf(a) & np.isneginf(b), 0.0, np.abs(a - b))
+        root = 0.5 * (gaps + apart)
+        # from the end where the sign is +
+        root = np.where((a >= b) == a_up, root, np.maximum(gaps - root, 0.0))
+    partly = np.exp(np.where(a_up, a, b)) * np.square(np.expm1(-root))
+    # the root lies beyond the other end: the positive end's term is the larger one
+    wholly = np.exp(np.where(a_up, a, b)) * -np.expm1(-apart) * whole
+    both = (np.exp(np.where(a_up, a, -inf)) + np.exp(np.where(b_up, b, -inf))) * whole
+    return np.where(a_up & b_up, both, np.where(root < gaps, partly, wholly))
+
+
+def _one_sided_floats(
+    axis: Axis, masses: Wide, scale: float
+) -> tuple[tuple[FloatArray, FloatArray], float] | None:
+    """Return the logs of `_one_sided` by floats, and their error; None where those underflow."""
+    values = np.ldexp(masses.mantissa, np.maximum(masses.exponent, -2000).astype(int))
+    decays = [np.exp(gaps / -scale) for gaps in axis._gaps]
+    blocks = _in_blocks(values, decays[0].shape[0])
+    both, least = [], 1.0
+    for add, step in ((_add_from_left, 1), (_add_from_right, -1)):
+        sums = blocks.copy()
+        with np.errstate(under="ignore"):
+            add(decays, blocks, sums)
+        sums = _out_of_blocks(sums, axis.size)
+        for row, mass in zip(sums, masses.mantissa, strict=True):
+            # sums that hold no mass at all are 0
+            first = int(np.argmax(mass[::step] > 0.0))
+            least = min(least, float(row[::step][first:].min()))
+        both.append(sums)
+    if least < _SMALLEST_SUM:
+        return None
+    units = MASS_ERROR + 1.0 + 2.0 * abs(log(least)) + 12.0 * axis.scan_steps + 2.0
+    with np.errstate(divide="ignore"):
+        return (np.log(both[0]), np.log(both[1])), SECOND_ORDER * UNIT * units
+
+
+def _one_sided(axis: Axis, masses: Wide, scale: float) -> tuple[FloatArray, FloatArray]:
+    """Return logs of the sums over atoms up to each atom, and from each atom on."""
+    gaps = zip(axis._gaps, axis._rests, strict=True)
+    decays = [_wide_decay(gap, rest, scale) for gap, rest in gaps]
+    blocks = _in_blocks(masses, decays[0].shape[0])
+    both = []
+    for add in (_add_from_left, _add_from_right):
+        sums = blocks.copy()
+        with np.errstate(under="ignore"):
+            add(decays, blocks, sums)
+        both.append(_logs(_out_of_blocks(sums, axis.size)))
+    return both[0], both[1]
+
+
+def _logs(numbers: Wide) -> FloatArray:
+    numbers = numbers.normalised()
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(numbers.mantissa)
+    return np.where(numbers.mantissa > 0.0, logs + numbers.exponent * LN2, -inf)

@@ -1,0 +1,180 @@
+"""Bounds for groups of rows that depend on each other in any way."""
+
+# Why the bounds hold.
+#
+# Laplace, pure. The first and the mixed quotients are means of -s_i and s_i s_j over one
+# distribution of signs, so their sum is at most max_s (s.m + sum_{i<j} D_ij s_i s_j). As k'' is k
+# less a point mass of 1, in units of the noise, p_ii / p is at most 1; and at least 1 - h(sqrt
+# v)/sqrt v, h the normal hazard, v the variance of X_i given the other columns: for N(mu, v) plus
+# noise the ratio of density and smoothed density is greatest at mu, and given the others every
+# distribution is such a one. Along the path v = 1/(C^-1)_ii is concave in t, hence above the chord
+# from b to a, and that bound falls with v. Its mean over the chord is (G(b) - G(a))/(b - a), twice,
+# with G(v) = -log erfcx(sqrt(v/2)). With diag(D) >= 0 the bound is max_s (s.m + s'Ds/2), and
+# attained as y goes to infinity along s.
+#
+# Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and k''/k = (c/4)(1 + cos psi)(c - (c + 2)
+# cos psi) at x = tan(psi/2), so each column has its own maximum over psi, and mixed terms (c/2)^2.
+#
+# For small scales, through a common part N(c, C), C <= A and C <= B: p is it plus W, so log p/r is
+# at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and Minkowski c sum asinh(|W_i|_n/2) with the
+# n-norms of W_i, n = c d or more and at least 2; and log r/q at most the mean c sum
+# asinh(|W_i|_1/2) (Jensen), as asinh is concave.
+#
+# Moves. Let X - X' ~ N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves
+# by v then has a likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha -
+# 1/2) r v)/cosh(r v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the
+# product of the two cosh on the right is cosh of their sum plus cosh of their difference, the mean
+# of whose squares is ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns
+# is a mean over signs. A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in
+# any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
+# bounds it. Divergences are convex in the pair, so their means over v bound those of the two
+# distributions.
+#
+# Under Cauchy kinds the mean of the product over columns of F = e^((alpha - 1) D_alpha) of V_k is
+# at most the product of (E F(V_k)^d)^(1/d), by Hoelder's inequality: moments of each V_k, as in
+# 004, Corollary 4.1.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sklearn_puffer._base import ULP, FloatArray, IntArray, log_sum
+from sklearn_puffer._noise import Mixing, without_mixings
+from sklearn_puffer._strategies.bound_types import Impossible
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import Discrete, PriorPair, numbered
+
+MOST_TERMS = 1 << 22
+"""Rows of values times atoms, over all priors: what one factor looks at in a tenth second."""
+
+
+def dependent_rows(
+    pairs: Sequence[PriorPair], noise: Noise, notion: Notion, n_rows: int
+) -> DependentRows | Impossible:
+    """Return the bound of one of several rows that depend on each other, or why there is none.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+        The distributions of one row.
+    noise : Noise
+        At factor 1.
+    notion : Notion
+    n_rows : int
+        g, how many rows there are.
+
+    Returns
+    -------
+    DependentRows or Impossible
+        ``n_rows`` times its losses are those of all rows together.
+    """
+    distributions, numbers = numbered(pairs)
+    what = "rows of a group that depend on each other in any way have a bound"
+    apart = "use within_group='independent'"
+    if not all(isinstance(prior, Discrete) for prior in distributions):
+        return Impossible(f"{what} under discrete priors alone; {apart}.", len(pairs))
+    if not notion.is_pure or not without_mixings(noise).is_exponential:
+        return Impossible(
+            f"{what} under Laplace noise and a pure guarantee alone; {apart}.", len(pairs)
+        )
+    axes = _axes(distributions, noise.mixings)
+    cells = math.prod(map(len, axes))
+    if cells * sum(len(prior.rows) for prior in distributions) > MOST_TERMS:
+        return Impossible(
+            f"{what} up to {MOST_TERMS} terms, and these have more, of {cells} cells; use "
+            "within_group='independent', or fewer bins (n_bins), columns or secrets.",
+            len(pairs),
+        )
+    return DependentRows(distributions, numbers, axes, noise, n_rows)
+
+
+class DependentRows:
+    """The bound, as a function of the noise level.
+
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
+    >>> bound = dependent_rows([pair], Laplace(1.0), Pufferfish(1.0), n_rows=2)
+    >>> (2 * bound.losses(1.0)).round(6).tolist()  # rows lose nothing, but 1 - x tells x
+    [[0.433781, 0.433781]]
+    """
+
+    guess = 1.0
+
+    def __init__(
+        self,
+        distributions: Sequence[Discrete],
+        numbers: IntArray,
+        axes: Sequence[FloatArray],
+        noise: Noise,
+        n_rows: int,
+    ) -> None:
+        self._noise, self._n_rows, self._numbers, self._axes = noise, n_rows, numbers, axes
+        self._distributions = [(p.rows[p.counts > 0], _positive(p)) for p in distributions]
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return upper ends for all pairs, forward and backward, shape (n_pairs, 2)."""
+        if factor == 0.0:
+            return self._without_noise()
+        kernels = self._kernels(self._noise.scaled(factor))
+        means = [self._means(kernels, rows, masses) for rows, masses in self._distributions]
+        pairs = self._numbers.tolist()
+        both = [[_largest(means[p], means[q]), _largest(means[q], means[p])] for p, q in pairs]
+        return np.array(both).reshape(-1, 2)
+
+    def _without_noise(self) -> FloatArray:
+        """Return 0 of distributions with one and the same value, and infinity of all others."""
+        values, pairs = [rows for rows, _ in self._distributions], self._numbers.tolist()
+        same = [len(values[p]) == 1 and np.array_equal(values[p], values[q]) for p, q in pairs]
+        return np.where(np.array(same)[:, None], 0.0, np.full((len(same), 2), math.inf))
+
+    def _kernels(self, noise: Noise) -> list[FloatArray]:
+        """Return log k of each column, a row for each output: of noise without its constant."""
+        mixings = noise.mixings or (None,) * len(self._axes)
+        scales = noise.axis_scales(len(self._axes))
+        return [_kernel(*of) for of in zip(self._axes, scales.tolist(), mixings, strict=True)]
+
+    def _means(
+        self, kernels: Sequence[FloatArray], rows: FloatArray, masses: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Return both terms for each row of outputs, and how far each may be off."""
+        logs = np.zeros((1, len(rows)))
+        for axis, kernel, column in zip(self._axes, kernels, rows.T, strict=True):
+            likelihoods = kernel[:, np.searchsorted(axis, column)]
+            logs = (logs[:, None, :] + likelihoods[None, :, :]).reshape(-1, len(rows))
+        g = self._n_rows
+        upper = log_sum(g * logs + np.log(masses), axis=1) / g
+        # n terms of d summands each, none larger than the largest
+        largest = 1.0 + float(-logs.min()) - float(np.log(masses).min())
+        error = 4.0 * ULP * (len(rows) + len(kernels) + 16) * largest
+        return upper, logs @ masses, error
+
+
+def _largest(p: tuple[FloatArray, FloatArray, float], q: tuple[FloatArray, ...]) -> float:
+    return max(float((p[0] - q[1]).max()) + p[2] + float(q[2]), 0.0)
+
+
+def _positive(distribution: Discrete) -> FloatArray:
+    return np.maximum(distribution.probabilities[distribution.counts > 0], 1e-300)
+
+
+def _axes(distributions: Sequence[Discrete], mixings: Sequence[Mixing | None]) -> list[FloatArray]:
+    """Return the outputs of each column that have to be looked at, ascending."""
+    columns = np.concatenate([prior.rows[prior.counts > 0] for prior in distributions]).T
+    return [
+        np.unique(column) if mixing is None else np.array(mixing.values)
+        for column, mixing in zip(columns, mixings or (None,) * len(columns), strict=True)
+    ]
+
+
+def _kernel(axis: FloatArray, scale: float, mixing: Mixing | None) -> FloatArray:
+    if mixing is None:
+        distances: FloatArray = np.abs(axis[:, None] - axis[None, :])
+        return -distances / scale
+    kept = math.exp(-scale)
+    drawn = -math.expm1(-scale) * mixing.probabilities
+    return np.asarray(np.log(drawn[:, None] + kept * np.eye(len(axis))))

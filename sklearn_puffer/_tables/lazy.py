@@ -1,0 +1,491 @@
+"""A table whose engine counts, sums and looks up where its rows are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import Array, FloatArray, listed, on_one_line, task
+from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.counting import ranks_of
+from sklearn_puffer._tables.engine import (
+    _DUCKDB,
+    _ENGINES,
+    Levels,
+    _check_names,
+    _check_renamed,
+    _Engine,
+    _is_dask,
+    _is_dataset,
+    _is_path,
+    _levels,
+    _scanned,
+    _with_extra,
+    in_narwhals,
+    selected,
+)
+from sklearn_puffer._tables.values import (
+    Name,
+    Values,
+    check_type,
+    declared_values,
+    narwhals_values,
+    object_values,
+)
+
+
+def opened(X: Any) -> LazyTable:
+    """Return the columns of a lazy table by place; nothing is computed yet.
+
+    Raises
+    ------
+    ImportError
+        If what reads the engine's tables is absent, or too old.
+    TypeError, ValueError
+        If it has columns that cannot be told apart, or X is no path of rows.
+    """
+    if _is_path(X):
+        return opened(_scanned(os.fspath(X)))
+    if _is_dataset(X):
+        rows = _with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
+        names = enumerate(X.schema.names, 1)  # some of which DuckDB may have changed
+        return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), _DUCKDB)
+    engine = next(known for known in _ENGINES if known.is_one(X))
+    _check_renamed(X)
+    return _with_extra(lambda: _opened(X, engine), X, engine.extra)
+
+
+def _opened(X: Any, engine: _Engine) -> LazyTable:
+    if engine.extra != "polars":
+        import_module("pyarrow")  # as which groups are fetched
+    _check_names(X)
+    types = dict(in_narwhals(X).collect_schema())
+    if _is_dask(X):  # in whose objects narwhals sees strings
+        types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
+    frame = in_narwhals(engine.by_place(X, types))
+    return LazyTable(X, frame, types, _levels(X, types))
+
+
+MOST_CELLS = 1 << 23
+"""How many groups of rows, or values of a column, are fetched at most."""
+
+MOST_COUNTED = 1 << 53
+"""Up to here floats count exactly."""
+
+CHANGED = (
+    "X changed while it was counted: each column and each group of columns is computed by itself, "
+    "and had other rows each time; write the table once, and fit on that."
+)
+
+_COUNT = "n"
+_ROWS = "m"
+_LOOKED_AT = 1 << 16  # rows whose values tell whether more rows are worth a look
+_REPEATED = 16  # times that values are repeated which are few
+
+
+def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
+    """Return the table of a lazy one; nothing is computed yet.
+
+    Raises
+    ------
+    ImportError
+        If what reads the engine's tables is absent, or too old.
+    TypeError, ValueError
+        If it has columns that cannot be told apart, or X is no path of rows, or the column of
+        weights is absent or holds no whole numbers.
+    """
+    table = opened(X)
+    if weight is not None:
+        _check_weight(table.types, weight)
+    return replace(table, weight=weight)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyTable:
+    """A table whose rows are counted where they are.
+
+    Attributes
+    ----------
+    native : object
+        The table as its engine has it.
+    frame : LazyFrame
+        The rows; columns are called by their places, "0" the first.
+    types : mapping of types
+        By name, those that the columns have in their engine, in their order; in ``frame`` strings
+        may have become bytes.
+    levels : mapping of Levels or errors
+        By name, of columns whose type lists its labels, or with which they are refused.
+    weight : str or None
+        The column that says how often each row counts, which is then no column of the table.
+    """
+
+    native: Any
+    frame: nw.LazyFrame[Any]
+    types: Mapping[str, Any]
+    levels: Mapping[str, Levels | TypeError | ValueError]
+    weight: str | None = None
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """Column names."""
+        return tuple(name for name in self.types if name != self.weight)
+
+    def column(self, name: Name) -> nw.Expr:
+        """Return one column of `frame`."""
+        return nw.col(str(list(self.types).index(str(name))))
+
+    def where(self, name: Name, limit: int) -> LazyTable:
+        """Return the rows whose numbers in a column are at most that."""
+        return replace(self, frame=self.frame.filter(self.column(name) <= limit))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, from the first query that counted groups if there was one."""
+        for groups in self._counted:
+            counts = next(iter(groups.values())).counts
+            assert counts is not None
+            return int(counts.sum())
+        return int(collected(self.frame.select(nw.len().alias(_COUNT)))[_COUNT][0])
+
+    @cached_property
+    def _counted(self) -> list[dict[Name, Values]]:
+        """The groups of equal rows of some columns each, with counts, as they were fetched."""
+        return []
+
+    def check_type(self, name: Name) -> None:
+        """Refuse a column of a type that cannot be released, before anything is computed."""
+        check_type(self.types[str(name)], name)
+        if isinstance(fault := self.levels.get(str(name)), Exception):
+            raise fault
+
+    def check_weights(self) -> int:
+        """Return how many rows there are, and refuse weights that count none; one query.
+
+        Raises
+        ------
+        ValueError
+            If a weight is missing or negative, or their sum may not be exact.
+        """
+        assert self.weight is not None
+        w = nw.col("w")
+        sums = {"low": w.min(), "high": w.max(), "present": w.count(), "rows": nw.len()}
+        summed = (total.alias(key) for key, total in sums.items())
+        answer = collected(self.frame.select(self._weights()).select(*summed))
+        low, high, present, n_rows = (answer[key][0] for key in sums)
+        if n_rows != present:
+            raise ValueError(
+                f"sample_weight={self.weight!r} has {n_rows - present} missing value(s), and "
+                "counts rows; fill or drop them."
+            )
+        if n_rows and low < 0:
+            raise ValueError(
+                f"sample_weight={self.weight!r} holds {low}, and counts rows; give non-negative "
+                "whole numbers."
+            )
+        if n_rows and int(high) * int(n_rows) >= MOST_COUNTED:
+            raise ValueError(
+                f"sample_weight={self.weight!r} holds {high} in one of {n_rows} rows, so that "
+                f"they may count more than {MOST_COUNTED:.4g}; divide by a common factor."
+            )
+        return int(n_rows)
+
+    def _weights(self) -> nw.Expr:
+        assert self.weight is not None
+        return self.column(self.weight).cast(nw.Int64).alias("w")
+
+    def count(self, names: Sequence[Name]) -> bool:
+        """Count the rows by all of these columns at once, for all later questions about them.
+
+        Returns
+        -------
+        bool
+            False if there are more groups than are fetched. Then each column is counted by itself
+            when it is needed.
+        """
+        groups = self._fetched(names, [None] * len(names))
+        if groups is not None:
+            self._counted.append(dict(zip(names, groups, strict=True)))
+        return groups is not None
+
+    def rows(self, names: Sequence[Name]) -> tuple[dict[Name, Values], Array]:
+        """Return the distinct rows that `count` found, in their order, and their counts."""
+        groups = self._among(names)
+        assert groups is not None
+        assert groups[0].counts is not None
+        order = np.lexsort([ranks_of(values) for values in reversed(groups)])
+        distinct = (values.taken(order) for values in groups)
+        return dict(zip(names, distinct, strict=True)), groups[0].counts[order]
+
+    def values(self, name: Name) -> Values:
+        """Return the values of one column that occur, and how often; fetched once.
+
+        Raises
+        ------
+        ValueError
+            If there are more than are fetched.
+        """
+        if self._among([name]) is None:
+            self.check_type(name)
+            if not self.count([name]):
+                raise ValueError(
+                    f"column {name!r} has more than {MOST_CELLS:,} distinct values, the most that "
+                    "are fetched from an engine; round it there, leave it out of public=, or fit a "
+                    "sample of the rows."
+                )
+        columns = self._among([name])
+        assert columns is not None
+        return columns[0]
+
+    def values_in(self, column: Column) -> Values:
+        """Return a column as far as a fitted one tells its values apart; one query.
+
+        If it has bins, a number stands for each bin, and infinity for infinity: there may be more
+        values than are fetched.
+        """
+        dtype = self.types[str(column.name)]
+        if column.edges is None or not (dtype.is_integer() if column.whole else dtype.is_float()):
+            return self.values(column.name)
+        self.check_type(column.name)
+        columns = self._fetched([column.name], [column])
+        assert columns is not None  # bins are few
+        return columns[0]
+
+    def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
+        """Return the groups of rows with equal values, or with equal bins where columns have bins.
+
+        A group may occur more than once.
+
+        Returns
+        -------
+        list of Values
+            Of the secret and of each column, with the same counts.
+        """
+        names = [secret, *(column.name for column in columns)]
+        cells = self._among(names) or self._fetched(names, [None, *columns])
+        if cells is None:
+            raise ValueError(
+                f"columns {listed(names, 10)} have more than {MOST_CELLS:,} different rows, the "
+                "most that are fetched from an engine; bin or merge columns (n_bins, categories), "
+                "split them with dependence=, or fit a sample of the rows."
+            )
+        return cells
+
+    def _among(self, names: Sequence[Name]) -> list[Values] | None:
+        """Return these columns of groups that were counted by all of them, if there are such."""
+        for groups in self._counted:
+            if all(name in groups for name in names):
+                return [groups[name] for name in names]
+        return None
+
+    def _fetched(
+        self, names: Sequence[Name], columns: Sequence[Column | None]
+    ) -> list[Values] | None:
+        """Return the groups of rows with equal values, or bins; None if they are too many.
+
+        One query, and one pass of the engine over its table.
+        """
+        binned = [
+            column if column is not None and column.edges is not None else None
+            for column in columns
+        ]
+        keys = [
+            nw.col(str(k)) if column is None else _bins(str(k), column)
+            for k, column in enumerate(binned)
+        ]
+        fine = any(
+            self.types[str(name)].is_float() and column is None
+            for name, column in zip(names, binned, strict=True)
+        )
+        groups = self._groups_of(self._plain(names), keys, fine=fine)
+        if len(groups) > MOST_CELLS:
+            return None
+        counts = groups[_COUNT].cast(nw.Int64).to_numpy()
+        read = [
+            self._read(groups[str(k)], name) if column is None else _of_bins(groups[str(k)], column)
+            for k, (name, column) in enumerate(zip(names, binned, strict=True))
+        ]
+        return [replace(values, counts=counts) for values in read]
+
+    def _groups_of(
+        self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], *, fine: bool
+    ) -> nw.DataFrame[Any]:
+        """Return groups; with fine columns, first those of some rows, in case they are too many.
+
+        A group-by of all rows would hold all groups only to refuse them.
+        """
+        enough = 2 * MOST_CELLS + 2
+        is_small = self._counted and self.weight is None and self.n_rows <= enough
+        # engines that read no more rows than they are asked for
+        sliced = frame.implementation.is_polars() or frame.implementation.is_duckdb()
+        if fine and sliced and not is_small:
+            rows = _COUNT if self.weight is None else _ROWS
+            for n_first in sorted({min(_LOOKED_AT, enough), enough}):
+                first = collected(self._grouped(frame.head(n_first), keys))
+                if len(first) > MOST_CELLS or int(first[rows].sum()) < n_first:
+                    return first
+                if _REPEATED * len(first) <= n_first:
+                    break
+        return collected(self._grouped(frame, keys))
+
+    def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
+        """Return columns by place, with one kind of missing values, and labels as strings."""
+        keys = [
+            _key(self.column(name), self.types[str(name)]).alias(str(k))
+            for k, name in enumerate(names)
+        ]
+        if self.weight is None:
+            return self.frame.select(*keys)
+        return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
+
+    def moments(self, names: Sequence[Name]) -> dict[Name, tuple[float, float]]:
+        """Return the mean and the standard deviation of finite numbers; three queries."""
+        columns = {name: self.column(name).cast(nw.Float64) for name in names}
+        finite = {n: nw.when(c.abs() <= sys.float_info.max).then(c) for n, c in columns.items()}
+
+        def asked(of: Mapping[Name, nw.Expr]) -> dict[Name, float]:
+            if not of:
+                return {}
+            each = [column.alias(str(k)) for k, column in enumerate(of.values())]
+            answer = collected(self.frame.select(*each))
+            return {name: float(answer[str(k)][0] or 0.0) for k, name in enumerate(of)}
+
+        unit = asked({name: column.abs().max() for name, column in finite.items()})
+        scaled = {name: column / (unit[name] or 1.0) for name, column in finite.items()}
+        mean = asked({name: column.mean() for name, column in scaled.items()})
+        square = asked({n: ((c - mean[n]) * (c - mean[n])).mean() for n, c in scaled.items()})
+        return {n: (mean[n] * unit[n], square[n] ** 0.5 * unit[n]) for n in names}
+
+    def least(self, name: Name, share: float) -> tuple[Array, Array] | None:
+        """Return the numbers of a column up to ``share`` times their count, and these; one query.
+
+        Ascending, and None if there are more than are fetched.
+        """
+        number = nw.col("0").cast(nw.Float64)
+        groups = self._all_groups(self._plain([name]), [nw.col("0")])
+        few = groups.filter(number <= (1.0 + 1e-9) * share * nw.col(_COUNT).cast(nw.Float64))
+        found = collected(few.head(MOST_CELLS + 1))
+        if len(found) > MOST_CELLS:
+            return None
+        numbers, counts = (found[key].cast(nw.Int64).to_numpy() for key in ("0", _COUNT))
+        order = np.argsort(numbers)
+        return numbers[order], counts[order]
+
+    def _grouped(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+        return self._all_groups(frame, keys).head(MOST_CELLS + 1)
+
+    def _all_groups(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+        numbers = [str(k) for k in range(len(keys))]
+        if self.weight is None:
+            return frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
+        lengths = nw.len().alias(_ROWS), nw.col("w").sum().alias(_COUNT)
+        return frame.select(*keys, "w").group_by(*numbers).agg(*lengths)
+
+    def _read(self, column: nw.Series[Any], name: Name) -> Values:
+        declared = self.levels.get(str(name))
+        if declared is None and column.dtype != nw.Binary:
+            values = narwhals_values(column, name)
+            if values.kind == "float" and self.types[str(name)].is_integer():  # Dask, beside gaps
+                return replace(values, kind="integer", data=values.filled(0).astype(np.int64))
+            return values
+        labels = [cell.decode() if isinstance(cell, bytes) else cell for cell in column.to_list()]
+        if isinstance(declared, tuple):
+            return _declared(labels, *declared, name)
+        return object_values(pd.Series(labels, dtype=object), name)
+
+
+def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+    """Return what an engine computes; polars streams, so that rows need not fit in memory."""
+    with task("query of the engine"):
+        if frame.implementation.is_polars():
+            return frame.collect("polars", engine="streaming")
+        return frame.collect("pyarrow")
+
+
+def _key(column: nw.Expr, dtype: Any) -> nw.Expr:
+    if dtype == nw.Categorical:
+        return column.cast(nw.String)  # as labels: codes are those of a piece of the table
+    if dtype.is_float():  # NaN is above all numbers in an engine, and missing here
+        return nw.when(~column.is_nan()).then(column)
+    return column
+
+
+def _bins(name: str, column: Column) -> nw.Expr:
+    """Return the number of each value's bin, or of an infinity; missing where the value is."""
+    value = nw.col(name)
+    assert column.edges is not None
+    edges = column.edges.tolist()
+    # what numbers are compared with is of their own type, so that no engine rounds either
+    numbers = [int(edge) for edge in edges] if column.whole else [*edges]
+    # short, since an engine writes a number of each row for every comparison
+    dtype = nw.Int8 if len(numbers) + 2 < 1 << 7 else nw.Int32
+    bins = _bin_among(value, numbers, 0, dtype)
+    if not column.whole:
+        for k, infinity in enumerate((np.inf, -np.inf), len(numbers) + 1):
+            bins = nw.when(value == infinity).then(nw.lit(k, dtype)).otherwise(bins)
+    return nw.when(~value.is_null()).then(bins).alias(name)
+
+
+def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -> nw.Expr:
+    """Return the number of the bin by halving: as few comparisons as a search takes."""
+    if not edges:
+        return nw.lit(first, dtype)
+    half = len(edges) // 2
+    above = _bin_among(value, edges[half + 1 :], first + half + 1, dtype)
+    below = _bin_among(value, edges[:half], first, dtype)
+    return nw.when(value > edges[half]).then(above).otherwise(below)
+
+
+def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
+    """Return for each bin a value in it, as the readers of columns take values."""
+    gone = bins.is_null().to_numpy()
+    # Dask has floats for whole numbers beside missing ones
+    data = _stand_ins(column)[bins.fill_null(0).cast(nw.Int64).to_numpy()]
+    missing = gone if gone.any() else None
+    if column.whole:
+        return Values("integer", data.astype(np.int64), missing)
+    return Values("float", np.where(gone, np.nan, data), missing)
+
+
+def _stand_ins(column: Column) -> FloatArray:
+    """Return a number in each bin of a column; for floats both infinities besides."""
+    assert column.edges is not None
+    last = column.edges[-1:]
+    beyond = last + 1 if column.whole else np.nextafter(last, np.inf)
+    numbers = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
+    return numbers if column.whole else np.append(numbers, [np.inf, -np.inf])
+
+
+def _check_weight(types: Mapping[str, Any], weight: str) -> None:
+    if weight not in types:
+        raise ValueError(
+            f"sample_weight={weight!r} names no column of X; its columns are "
+            f"{listed(list(types), 10)}."
+        )
+    dtype = types[weight]
+    if not dtype.is_integer() or dtype in (nw.Int128, nw.UInt128):
+        raise TypeError(
+            f"sample_weight={weight!r} has type {on_one_line(dtype)}, and counts rows; convert it "
+            "to whole numbers of 64 bits."
+        )
+
+
+def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: Name) -> Values:
+    """Return labels as codes into the levels that the type of their column lists."""
+    index = pd.Index(levels, dtype=object)
+    codes = index.get_indexer(pd.Index(labels, dtype=object))
+    strange = {*labels} - {*levels, None}
+    if strange:  # which must not pass for missing
+        raise ValueError(
+            f"column {name!r} holds {min(strange)!r}, which its type does not list; convert it "
+            "to strings with astype(str)."
+        )
+    return declared_values(codes, index, ordered)

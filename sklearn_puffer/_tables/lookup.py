@@ -1,0 +1,227 @@
+"""Where values lie among sorted atoms or between the edges of bins, in a few steps each."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+
+from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray
+
+_MOST_BINS = 1 << 16
+_MOST_CROWDED = 4
+_FEW = 8  # values beside an edge, of as many, from which on all are held against one
+_FARTHEST = 1e300  # from here on differences of atoms may be no floats
+
+
+class Lookup:
+    """Codes of numbers among ascending atoms.
+
+    A multiplication sends every number into one of many equal bins, and a table tells the first
+    atom of each bin; a few comparisons pass over the others of a crowded bin. Where some bin is
+    too crowded for that, a binary search does. Where the atoms are all whole numbers between two
+    ends, integers need neither: a code is the distance from the first.
+
+    >>> lookup = Lookup(np.array([0.0, 0.5, 2.0]))
+    >>> codes = np.empty(2, dtype=np.intp)
+    >>> lookup.find(np.array([2.0, 0.5]), codes), codes.tolist()
+    (True, [2, 1])
+    """
+
+    def __init__(self, atoms: FloatArray) -> None:
+        self.atoms = atoms
+        self.low = float(atoms[0])
+        self.factor, self.firsts, self.crowd = _equal_bins(atoms)
+        self.gapless = _is_gapless(atoms)
+        self._scratch = np.empty((2, 0))
+
+    def of_own(self) -> Lookup:
+        """Return the same lookup with scratch memory of its own."""
+        lookup = copy.copy(self)
+        lookup._scratch = np.empty((2, 0))
+        return lookup
+
+    def find(self, block: Array, codes: Array) -> bool:
+        """Write the code of every value; return False where a value is none of the atoms."""
+        if self.gapless and block.dtype.kind in "iu":
+            return self._count_from_first(block, codes)
+        if self._scratch.shape[1] < len(block):
+            self._scratch = np.empty((2, len(block)))
+        values, scratch = self._scratch[:, : len(block)]
+        if block.dtype == np.float64 and block.flags.c_contiguous:
+            values = block
+        else:
+            np.copyto(values, block)  # strided columns are read once
+        if self.factor is None:
+            codes[:] = np.searchsorted(self.atoms, values)
+        else:
+            self._guess(values, self.factor, codes, scratch)
+        for _ in range(self.crowd):
+            np.take(self.atoms, codes, out=scratch, mode="clip")
+            codes += scratch < values
+        np.take(self.atoms, codes, out=scratch, mode="clip")
+        return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
+
+    def whole_numbers(self, block: Array, scratch: Array) -> Array | None:
+        """Return integers as those of 64 bits, if all are atoms, between which there are no gaps.
+
+        >>> lookup, scratch = Lookup(np.array([3.0, 4.0])), np.empty(2, dtype=np.int64)
+        >>> lookup.whole_numbers(np.array([4, 3]), scratch)
+        array([4, 3])
+        """
+        if not self.gapless or not np.can_cast(block.dtype, np.int64) or block.dtype.kind == "b":
+            return None
+        if block.dtype != np.int64 or not block.flags.c_contiguous:
+            np.copyto(scratch, block)  # strided columns are read once
+            block = scratch
+        return block if self._lie_between_ends(block) else None
+
+    def _lie_between_ends(self, integers: Array) -> bool:
+        if not integers.size:
+            return True
+        first, last = int(self.atoms[0]), int(self.atoms[-1])
+        return first <= int(integers.min()) and int(integers.max()) <= last
+
+    def _count_from_first(self, block: Array, codes: Array) -> bool:
+        """Write how far each integer lies from the first atom; return False if one lies outside."""
+        integers = block
+        fits = block.dtype.kind == "i" or block.dtype.itemsize < codes.itemsize
+        if fits and not block.flags.c_contiguous:
+            np.copyto(codes, block, casting="unsafe")  # strided columns are read once
+            integers = codes
+        if not self._lie_between_ends(integers):
+            return False
+        first = int(self.atoms[0])
+        if integers.dtype == codes.dtype:
+            np.subtract(integers, first, out=codes)
+            return True
+        np.copyto(codes, integers, casting="unsafe")
+        if first:
+            codes -= first
+        return True
+
+    def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
+        """Write the first atom of each value's bin; anything for what lies outside all bins."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.subtract(values, self.low, out=scratch)
+            scratch *= factor
+            np.copyto(codes, scratch, casting="unsafe")
+        if self.firsts is not None:
+            np.take(self.firsts, codes, out=codes, mode="clip")
+
+
+class Edges:
+    r"""Codes of numbers between ascending edges: how many edges lie below each.
+
+    A rounded multiplication, which keeps the order of numbers, sends each number to a cell. All
+    edges of lower cells lie below it, and no edge of a higher cell does. It is compared with the
+    edges of its own cell.
+
+    >>> edges, codes = Edges(np.array([0.0, 0.5])), np.empty(3, dtype=np.intp)
+    >>> edges.find(np.array([0.5, -1.0, 7.0]), codes), codes.tolist()
+    (None, [1, 0, 2])
+    """
+
+    def __init__(self, edges: FloatArray) -> None:
+        self.edges = edges
+        self.n_cells = min(_MOST_BINS, 64 * len(edges))
+        span = float(edges[-1] - edges[0]) if len(edges) > 1 else 0.0
+        self.factor = self.n_cells / span if span > 0.0 else 0.0
+        self._scratch = np.empty(0)
+        self.ends = np.append(edges, np.inf)
+        self.quick = 0.0 < self.factor < np.inf
+        if self.quick:
+            of_edges = self._cells(edges, np.empty(len(edges), dtype=np.intp))
+            held = np.bincount(of_edges, minlength=self.n_cells)
+            firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
+            self.firsts = np.where(held > 0, ~firsts, firsts)
+            self.crowd = int(held.max())
+            self.quick = self.crowd <= _MOST_CROWDED
+
+    def of_own(self) -> Edges:
+        """Return the same edges with scratch memory of its own."""
+        edges = copy.copy(self)
+        edges._scratch = np.empty(0)
+        return edges
+
+    def find(self, block: Array, codes: Array) -> None:
+        """Write the number of edges below every value; the values must be finite."""
+        values = np.ascontiguousarray(block, dtype=np.float64)
+        if not self.quick:
+            codes[:] = np.searchsorted(self.edges, values)
+            return
+        self._cells(values, codes)
+        np.take(self.firsts, codes, out=codes, mode="clip")
+        beside = (codes < 0).nonzero()[0]  # an edge lies in the same cell
+        if len(beside) > len(values) // _FEW:
+            codes ^= codes >> 63  # undoes the marks
+            self._pass(values, codes)
+        elif len(beside):
+            edge_codes = ~codes.take(beside)
+            self._pass(values.take(beside), edge_codes)
+            codes[beside] = edge_codes
+
+    def _pass(self, values: FloatArray, codes: Array) -> None:
+        """Let codes pass over the edges of a cell that lie below the values."""
+        scratch = self._scratch[: len(values)]
+        for _ in range(self.crowd):
+            np.take(self.ends, codes, out=scratch, mode="clip")
+            codes += scratch < values
+
+    def _cells(self, values: FloatArray, codes: Array) -> Array:
+        """Write the cell of each value, a function that never falls."""
+        if len(self._scratch) < len(values):
+            self._scratch = np.empty(len(values))
+        scratch = self._scratch[: len(values)]
+        with np.errstate(over="ignore"):  # beyond all floats is beyond all cells
+            np.subtract(values, self.edges[0], out=scratch)
+            scratch *= self.factor
+        np.clip(scratch, 0.0, self.n_cells - 1.0, out=scratch)
+        np.copyto(codes, scratch, casting="unsafe")
+        return codes
+
+
+def _is_gapless(atoms: FloatArray) -> bool:
+    """Return whether the atoms are all whole numbers between two ends."""
+    if max(-atoms[0], atoms[-1]) > LARGEST_INTEGER or atoms[0] % 1.0 != 0.0:
+        return False
+    return float(atoms[-1] - atoms[0]) == len(atoms) - 1 and bool((np.diff(atoms) == 1.0).all())
+
+
+def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
+    """Return the factor to bins, the first atom of each, and how many more a bin may hold.
+
+    Without a factor a binary search is due; without first atoms, bins and atoms are the same.
+    """
+    if len(atoms) == 1:
+        return 0.0, None, 0
+    if max(-atoms[0], atoms[-1]) > _FARTHEST:  # their differences may be no floats
+        return None, None, 0
+    span, gap = float(atoms[-1] - atoms[0]), float(np.diff(atoms).min())
+    n_bins = min(_MOST_BINS, 64 * len(atoms))
+    if span / n_bins <= gap:  # a lattice, or nearly: a bin for every atom
+        n_bins = math.ceil(span / gap)
+    factor = n_bins / span * (1.0 + 1e-9)
+    if not np.isfinite(factor):
+        return None, None, 0
+    bins = ((atoms - atoms[0]) * factor).astype(np.intp)
+    crowd = int(np.bincount(bins).max()) - 1
+    if crowd > _MOST_CROWDED:
+        return None, None, 0
+    firsts = np.searchsorted(bins, np.arange(bins[-1] + 1))
+    return factor, None if len(firsts) == len(atoms) and not crowd else firsts, crowd
+
+
+def nearest(atoms: FloatArray, values: FloatArray) -> Array:
+    """Return the code of the nearest atom; half-way goes up.
+
+    >>> nearest(np.array([0.0, 1.0]), np.array([0.4, 0.5, 7.0])).tolist()
+    [0, 1, 1]
+    """
+    right = np.clip(np.searchsorted(atoms, values), 1, max(len(atoms) - 1, 1))
+    right = np.minimum(right, len(atoms) - 1)
+    left = np.maximum(right - 1, 0)
+    with np.errstate(over="ignore"):  # a difference beyond all floats is the larger one
+        closer_left = values - atoms[left] < atoms[right] - values
+    return np.where(closer_left, left, right)

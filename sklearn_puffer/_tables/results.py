@@ -1,0 +1,108 @@
+"""Frames and series that are made of results, in the kind of frame that came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import (
+    Array,
+)
+from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.values import (
+    Name,
+    Values,
+    take_levels,
+)
+
+
+def no_rows(names: Sequence[Name]) -> pd.DataFrame:
+    """Return a DataFrame with these columns and no rows."""
+    return pd.DataFrame(columns=pd.Index(list(names), dtype=object))
+
+
+def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
+    """Return a float Series indexed by column name or position."""
+    return pd.Series(list(data.values()), index=pd.Index(list(data)), name=name, dtype=float)
+
+
+def named_frame(
+    records: Mapping[Name, Mapping[str, float]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a DataFrame of floats with a row for each column, by name or position."""
+    rows = [[record[column] for column in columns] for record in records.values()]
+    return pd.DataFrame(rows, index=pd.Index(list(records)), columns=list(columns), dtype=float)
+
+
+def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return the DataFrame of a certificate's rows."""
+    return pd.DataFrame.from_records(records, columns=list(columns))
+
+
+def values_frame(columns: Mapping[Name, Values]) -> pd.DataFrame:
+    """Return columns of values as a DataFrame, in types that hold what is missing."""
+    data = {name: _bare_column(values) for name, values in columns.items()}
+    return pd.DataFrame(data, columns=pd.Index(list(data)))
+
+
+def _bare_column(values: Values) -> Any:
+    if values.levels is not None:
+        codes: Any = values.filled(-1)
+        if values.declared:
+            return pd.Categorical.from_codes(codes, pd.Index(values.levels), values.ordered)
+        return take_levels(values.levels, codes)
+    if values.unit is not None:
+        times: Array = values.data.astype(values.unit)
+        if values.missing is not None:
+            times[values.missing] = "NaT"
+        return times
+    if values.missing is None or values.kind == "float":
+        return values.data
+    dtype: Any = "boolean" if values.kind == "boolean" else "Int64"
+    column = pd.array(values.data, dtype=dtype)
+    column[values.missing] = pd.NA
+    return column
+
+
+def counts_frame(
+    counts: Array,
+    columns: Sequence[tuple[Any, ...]],
+    strata: tuple[Sequence[Name], Sequence[Any]] | None = None,
+) -> pd.DataFrame:
+    """Return counts, with columns named by a sensitive column and a secret, or by a secret.
+
+    With strata, the names of their columns and their values, equally many rows are of each.
+    """
+    index: Any = None
+    if strata is not None:
+        names, labels = strata
+        each = [label if len(names) > 1 else (label,) for label in labels]
+        rows = [(*label, k) for label in each for k in range(len(counts) // len(labels))]
+        index = pd.MultiIndex.from_tuples(rows, names=[*names, "prototype"])
+    if len({column for column, _ in columns}) == 1:
+        labels = pd.Index([secret for _, secret in columns], tupleize_cols=False)
+        return pd.DataFrame(counts, index, labels)
+    return pd.DataFrame(counts, index, pd.MultiIndex.from_tuples(columns))
+
+
+def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:
+    """Return rows of codes as a DataFrame of the values they stand for."""
+    data = {
+        column.name: _labelled(column, column_codes)
+        for column, column_codes in zip(columns, codes.T, strict=True)
+    }
+    return pd.DataFrame(data, columns=pd.Index(list(data)))
+
+
+def _labelled(column: Column, codes: Array) -> Array:
+    """Return the values that codes of a column stand for."""
+    if column.levels is not None:
+        return take_levels(column.levels, codes)
+    values = column.atoms[codes]
+    if column.kind == "boolean" and column.missing_code is not None:
+        return take_levels((False, True, None), values.astype(np.intp))
+    types: dict[str, type] = {"boolean": np.bool_, "integer": np.int64}
+    return values.astype(types.get(column.kind, np.float64))

@@ -1,0 +1,155 @@
+"""Ids of rows: how each is written, whatever its type or engine, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import on_one_line, quoted
+from sklearn_puffer._tables.engine import engine_of, in_narwhals, is_of
+from sklearn_puffer._tables.frame import Table, frame_table
+from sklearn_puffer._tables.lazy import collected, lazy_table
+from sklearn_puffer._tables.plans import WRITTEN
+from sklearn_puffer._tables.values import LABEL_TYPES, Name, Values, take_levels
+
+_is_uuid = is_of("uuid", "UUID")
+_MOST = 1 << 127  # a number of 128 bits is an id as it is
+
+Text = Callable[[str], Any] | None
+"""How to read the text of an id; None if the text is the id."""
+
+
+class IdCounts(NamedTuple):
+    """How many rows a table has, how many lack an id, and how many distinct ids there are."""
+
+    rows: int
+    absent: int
+    distinct: int
+
+
+def canonical_id(value: Any) -> int | str | None:
+    """Return an id as a number or a text, the same for every type; None if it is no id.
+
+    >>> canonical_id(Decimal("7.00")), canonical_id(bytes(15) + b"*")
+    (7, '00000000-0000-0000-0000-00000000002a')
+    >>> canonical_id(datetime(2020, 1, 31)), canonical_id(b"id"), canonical_id(0.5)
+    ('2020-01-31', '6964', None)
+    """
+    if isinstance(value, Decimal) and value.is_finite():
+        return canonical_id(int(value)) if value == int(value) else f"{value:f}".rstrip("0")
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value) if -_MOST <= int(value) < _MOST else str(int(value))
+    if isinstance(value, bytes):
+        parts = [value[start:stop].hex() for start, stop in pairwise((0, 4, 6, 8, 10, 16))]
+        return "-".join(parts) if len(value) == 16 else value.hex()
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is None else value.astimezone(UTC)
+        return moment.isoformat().removesuffix("T00:00:00")
+    return str(value) if isinstance(value, str | date) or _is_uuid(value) else None
+
+
+def read_ids(table: Table, name: Name, text: Text = None) -> Values:
+    """Return ids as integers, or as codes into levels that are strings or numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no ids, or strings beside others.
+    """
+    column, fault = table.original(name), None
+    try:
+        values = None if text else table.values(name)
+    except (TypeError, ValueError) as error:  # of a kind that is not released, or strings at fault
+        values, fault = None, error
+    levels = () if values is None else values.levels or ()
+    if values is not None and (values.kind == "integer" or {str} == {*map(type, levels)}):
+        return values
+    if values is not None and levels:
+        column = take_levels(levels, values.data)
+    objects = [text(x) if text and isinstance(x, str) else x for x in _objects(column)]
+    kinds = {type(x).__name__ for x in pd.Series(objects, dtype=object).dropna()}
+    if fault is not None and kinds == {"str"}:
+        raise fault
+    return _canonical(objects, kinds, name)
+
+
+def _canonical(objects: Sequence[Any], kinds: set[str], name: Name) -> Values:
+    gone = pd.Series(objects, dtype=object).isna().to_numpy()
+    ids = [None if absent else canonical_id(x) for x, absent in zip(objects, gone, strict=True)]
+    if "str" in kinds or ids.count(None) > gone.sum():
+        raise _no_ids(name, ", ".join(sorted(kinds)))
+    codes, levels = pd.factorize(np.array(ids, dtype=object))
+    return Values("category", codes, gone if gone.any() else None, tuple(levels))
+
+
+def _no_ids(name: Name, kind: Any) -> TypeError:
+    return TypeError(
+        f"row_id {quoted(name)} holds no ids, which are whole numbers, strings, UUIDs, bytes, "
+        f"dates or times ({on_one_line(kind)}); convert it to one of them."
+    )
+
+
+def _objects(column: Any) -> list[Any]:
+    if isinstance(column, nw.Series):
+        if not (column.dtype == nw.Datetime and column.implementation.is_polars()):
+            return column.to_list()
+        column = column.to_pandas()  # a list of polars would lack nanoseconds
+    return list(pd.Series(column).astype(object))
+
+
+def check_id_type(X: Any, name: str) -> Text:
+    """Refuse ids of a lazy table by their type; nothing is computed.
+
+    Returns
+    -------
+    callable or None
+        What reads the text that the engine hands on for them.
+    """
+    dtype = lazy_table(X).types[name]
+    written = [read for kind, read in WRITTEN.items() if dtype == kind]
+    if not (written or dtype in LABEL_TYPES or dtype.is_integer() or _holds_uuids(X, name)):
+        raise _no_ids(name, dtype)
+    return written[0] if written and engine_of(X) == "duckdb" else None
+
+
+def _holds_uuids(X: Any, name: str) -> bool:
+    engine = engine_of(X)  # narwhals knows no UUIDs
+    ibis_types = X.schema().items() if engine == "ibis" else ()
+    kinds = dict(zip(X.columns, X.types, strict=True) if engine == "duckdb" else ibis_types)
+    return str(kinds.get(name)).lower() == "uuid"
+
+
+def count_ids(X: Any, name: str) -> IdCounts:
+    """Return the counts of a column of ids of a lazy table, all of them exact; one query."""
+    table = lazy_table(X)
+    frame, ids = table.frame, table.column(name)
+    if table.types[name] == nw.Categorical:
+        ids = ids.cast(nw.String)
+    if table.types[name] == nw.Object:  # of Dask: of any kind, and as yet unread
+        parts = X[[name]].map_partitions(_as_texts, name, meta={"id": "string"})
+        frame, ids = in_narwhals(parts), nw.col("id")
+    # some engines only estimate how many values are distinct
+    groups = frame.select(ids.alias("id")).group_by("id").agg(nw.len().alias("n"))
+    gone, size = nw.col("id").is_null(), nw.col("n")
+    sums = {
+        "rows": size,
+        "absent": nw.when(gone).then(size).otherwise(0),
+        "distinct": nw.when(gone).then(0).otherwise(1),
+    }
+    counts = collected(groups.select(*(sizes.sum().alias(key) for key, sizes in sums.items())))
+    return IdCounts(*(int(counts[sizes][0] or 0) for sizes in IdCounts._fields))
+
+
+def _as_texts(part: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return ids as texts that differ where ids do; called in a worker."""
+    values = read_ids(frame_table(part), name)
+    ids = values.data.tolist() if values.levels is None else take_levels(values.levels, values.data)
+    texts = [None if value is None else f"{type(value).__name__} {value}" for value in ids]
+    return pd.DataFrame({"id": pd.array(texts, dtype="string")}, index=part.index)
