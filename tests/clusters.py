@@ -1,5 +1,7 @@
 """Engines of a cluster, each the real one: Dask on processes of its own, Spark on a local one.
 
+All their tests share a worker, and one Spark: a Java machine takes longest to start.
+
 Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
 """
 
@@ -43,7 +45,7 @@ def dask():
         yield lambda frame: frames.from_pandas(frame, npartitions=3)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     sql = needs("pyspark.sql", "java")
     settings = {

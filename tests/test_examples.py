@@ -105,8 +105,8 @@ def test_a_first_release_compares_three_ways_and_writes_the_recommended_one(run,
 
 
 @pytest.mark.slow
-def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp_path):
-    printed = start("release_diabetes")
+def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(run, tmp_path):
+    printed = run("release_diabetes")
     table = load_diabetes(as_frame=True, scaled=False).data[["age", "bmi", "bp"]]
     released = pd.read_csv(tmp_path / "released.csv")
     assert released.shape == table.shape
@@ -528,6 +528,6 @@ def test_an_audit_passes_an_honest_release_and_finds_a_stale_one(run):
 
 
 @pytest.mark.slow
-def test_two_processes_of_production_share_no_noise(start):
-    printed = start("production")
+def test_two_processes_of_production_share_no_noise(run):
+    printed = run("production")
     assert "a second process released the same rows: 0 of 126 values agree" in printed
