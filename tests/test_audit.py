@@ -304,8 +304,8 @@ def made(*attacks, caught=True):
 def test_the_first_line_says_which_leak_would_have_been_found_and_it_is_the_power_everywhere():
     found = made({"findable": 3.0}, {"findable": 2.0}, {"view": "w", "findable": math.inf})
     first, *lines = str(found).partition("Attacks on")[0].splitlines()
-    told = "a leak of 7.39 times or more would have been found, and less may be missed"
-    assert first.endswith(f"{told}.")
+    told = "a leak of 7.39 times or more, where 2.72 times are allowed, would have been found"
+    assert first.endswith(f"{told}, and less may be missed.")
     assert [line.startswith(f"Power: {told}") for line in lines if "would have" in line] == [True]
     assert found.readers["findable"].tolist() == [2.0, math.inf]
     assert sum("7.39 times" in line for line in lines) == 2  # the power, and the line of its reader
@@ -318,7 +318,7 @@ def test_an_audit_that_could_not_find_any_leak_says_so_in_its_first_line():
         first = str(found).partition("\n")[0]
         assert first.endswith(f"COULD NOT HAVE FOUND IT: {why} would have been found.")
         assert why in str(found).partition("Power: ")[2].partition("\n")[0]
-        assert "or more would have been found" not in str(found)
+        assert "less may be missed" not in str(found)
 
 
 def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_chance():
@@ -342,6 +342,13 @@ def test_a_limit_that_is_larger_than_those_of_others_says_why():
     assert "(and not 2.72 times: these secrets are further apart)" in str(found)
     nearer = made(insider, {"low": 0.9, "log_odds": 0.95})  # .1 below its limit, and the other .7
     assert "Nearest to its limit: v (a)" in str(nearer)
+
+
+def test_of_findings_alike_in_p_the_one_furthest_beyond_its_limit_is_the_surest_everywhere():
+    sure = {"p": 0.01, "p_all": 0.01, "high": 4.0, "log_odds": 3.5}
+    found = made({**sure, "low": 1.5}, {**sure, "low": 3.0})
+    assert [finding.attack.low for finding in found.findings] == [3.0, 1.5]
+    assert found._surest().low == 3.0
 
 
 def test_an_audit_is_saved_as_what_its_name_ends_in_and_never_replaces_a_file(tmp_path):

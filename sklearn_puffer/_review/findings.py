@@ -171,7 +171,7 @@ class Audit(Document):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The attacks beyond the guarantee, at the level over all tests, the surest first."""
-        beyond = sorted((a for a in self.attacks if a.p_all <= LEVEL), key=lambda a: a.p_all)
+        beyond = sorted((a for a in self.attacks if a.p_all <= LEVEL), key=_order)
         return tuple(Finding(a, len(self.attacks)) for a in beyond)
 
     @property
@@ -285,10 +285,11 @@ class Audit(Document):
         """Return the power of the audit: the smallest shift that any attack would have found."""
         if not self.caught:
             return "not even the rows as they are would have been found"
-        least = min((attack.findable for attack in self.attacks), default=math.inf)
-        if math.isinf(least):
+        if not self._sees():
             return "no leak, however large, would have been found"
-        return f"a leak of {times(least)} or more would have been found, and less may be missed"
+        best = min(self.attacks, key=lambda attack: attack.findable)
+        leak = f"a leak of {times(best.findable)} or more, where {times(best.allowed)} are allowed,"
+        return f"{leak} would have been found, and less may be missed"
 
     def _picture(self) -> Bars:
         """Return what the attack that tells best reaches, beside a guess and the rows as they are.

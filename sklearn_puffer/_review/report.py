@@ -746,8 +746,12 @@ def _attack(audit: Audit | None, certificate: Certificate) -> list[str]:
     if not _bounds_odds(certificate):
         allowed = f"allowed: {certificate.notion.budget_name()}"
     chance = ", beyond it within chance" * (attack.low > attack.allowed and not audit.findings)
-    beside = f"{attack.view}: a sure shift of odds; {allowed}{chance}; {audit._findable()}"
-    return [_FIGURE, times(attack.low, at_least=True) if attack.low > 0.0 else "no shift", beside]
+    beside = f"{attack.view}: surely shifted odds; {allowed}{chance}; {audit._findable()}"
+    return [
+        _FIGURE,
+        times(attack.low, at_least=True) if attack.low > 0.0 else "no sure shift",
+        beside,
+    ]
 
 
 def _task(audit: Audit | None) -> list[str]:
