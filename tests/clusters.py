@@ -5,6 +5,7 @@ All their tests share a worker, and one Spark: a Java machine takes longest to s
 Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
 """
 
+import gc
 import os
 import shutil
 import warnings
@@ -46,7 +47,7 @@ def dask():
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark_session(tmp_path_factory):
     sql = needs("pyspark.sql", "java")
     settings = {
         "spark.ui.enabled": "false",
@@ -63,8 +64,17 @@ def spark(tmp_path_factory):
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    yield lambda frame: _by_file(session, frame, tmp_path_factory.mktemp("rows"))
-    session.stop()
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the last test of all may have nothing to do with it
+        session.stop()
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_session, tmp_path_factory):
+    yield lambda frame: _by_file(spark_session, frame, tmp_path_factory.mktemp("rows"))
+    gc.collect()  # what is left open is found here, and by no other test
 
 
 def _by_file(session, frame, folder):

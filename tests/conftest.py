@@ -12,13 +12,31 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from clusters import dask, ibis, spark  # noqa: F401
+from clusters import dask, ibis, spark, spark_session  # noqa: F401
 from hypothesis import settings
 
 # The same examples on every machine, and no deadlines: `--hypothesis-profile=search` looks further.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("search", max_examples=500, deadline=None)
+settings.register_profile("few", derandomize=True, deadline=None, max_examples=5)
 settings.load_profile("fixed")
+
+
+def pytest_addoption(parser):
+    told = "of each test run so many cases of its parameters at most, from the first to the last"
+    parser.addoption("--cases", type=int, help=told)
+
+
+@pytest.hookimpl(trylast=True)  # slow ones are gone by then
+def pytest_collection_modifyitems(config, items):
+    most = config.getoption("--cases", None)
+    if most is not None:
+        tests = {}
+        for item in items:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        kept = {item for cases in tests.values() for item in cases[:: -(-len(cases) // most)]}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 @pytest.hookimpl(tryfirst=True)
