@@ -18,7 +18,6 @@ by the Portuguese course.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import check_count
+from sklearn_puffer._paper_counts import (
+    BINARY,
+    BUDGETS,
+    EDUCATION,
+    FIRST_SEEN,
+    GAUSSIANS,
+    MARITAL,
+    MIXTURES,
+    PRINTED,
+    ROMANTIC,
+    SCHOOLS,
+    TABLE_COUNTS,
+    coded,
+    parsed_counts,
+)
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 __all__ = [
@@ -406,41 +420,6 @@ _BANK = Contingency(
 )
 
 
-_BUDGETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-
-_UNIT = "10.00 5.00 3.33 2.50 2.00 1.67 1.43 1.25 1.11 1.00"
-_DOUBLE = "20.00 10.00 6.67 5.00 4.00 3.33 2.86 2.50 2.22 2.00"
-_TRIPLE = "30.00 15.00 10.00 7.50 6.00 5.00 4.29 3.75 3.33 3.00"
-
-_PRINTED = {
-    "Simulation (Figure 2b)": {
-        "sensitivity": _UNIT,
-        "wasserstein": _UNIT,
-        "relaxed": "0.78 0.54 0.44 0.39 0.35 0.33 0.31 0.29 0.28 0.26",
-    },
-    "Simulation (Figure 3b)": {
-        "sensitivity": _TRIPLE,
-        "wasserstein": _TRIPLE,
-        "relaxed": _UNIT,
-    },
-    "Student Performance": {
-        "sensitivity": _UNIT,
-        "wasserstein": _UNIT,
-        "relaxed": "3.39 1.84 1.31 1.04 0.88 0.77 0.68 0.62 0.57 0.53",
-    },
-    "Census Income": {
-        "sensitivity": "80.00 40.00 26.67 20.00 16.00 13.33 11.43 10.00 8.89 8.00",
-        "wasserstein": _DOUBLE,
-        "relaxed": "10.00 5.00 3.33 2.50 2.05 1.76 1.54 1.38 1.25 1.15",
-    },
-    "Bank Marketing": {
-        "sensitivity": _DOUBLE,
-        "wasserstein": _UNIT,
-        "relaxed": "2.53 1.42 1.04 0.84 0.72 0.64 0.58 0.53 0.49 0.46",
-    },
-}
-
-
 def published_table4() -> pd.DataFrame:
     r"""Return the 150 noise scales that Table 4 of paper 000 prints.
 
@@ -463,10 +442,10 @@ def published_table4() -> pd.DataFrame:
     """
     rows = {
         (title, strategy): [float(figure) for figure in printed.split()]
-        for title, strategies in _PRINTED.items()
+        for title, strategies in PRINTED.items()
         for strategy, printed in strategies.items()
     }
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=pd.Index(_BUDGETS, name="epsilon"))
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=pd.Index(BUDGETS, name="epsilon"))
     table.index = pd.MultiIndex.from_tuples(list(rows), names=["dataset", "strategy"])
     return table
 
@@ -492,7 +471,7 @@ def fitted_gaussians() -> dict[str, PriorPair]:
     """
     return {
         title: PriorPair(*(GaussianMixture([1.0], [mean], [scale]) for mean, scale in secrets))
-        for title, secrets in _GAUSSIANS.items()
+        for title, secrets in GAUSSIANS.items()
     }
 
 
@@ -515,42 +494,8 @@ def fitted_mixtures() -> dict[str, PriorPair]:
     """
     return {
         title: PriorPair(*(GaussianMixture(*parameters) for parameters in secrets))
-        for title, secrets in _MIXTURES.items()
+        for title, secrets in MIXTURES.items()
     }
-
-
-_GAUSSIANS = {
-    "Adult": ((9.48623559539, 2.29789251276), (10.9605389798, 2.81158183012)),
-    "Hungarian": ((247.675675676, 62.195914086), (252.040609137, 69.7125905505)),
-}
-
-# weights, means, standard deviations
-_MIXTURES = {
-    "Adult": (
-        (
-            (0.179916357606, 0.614040287133, 0.20604335526),
-            (6.08386660641, 9.3863040579, 12.7549836938),
-            (1.78112198896, 0.540502822181, 1.07495384647),
-        ),
-        (
-            (0.589475890479, 0.278073645011, 0.132450464509),
-            (9.16664606287, 13.0, 14.6625740515),
-            (2.23610804163, 0.001, 0.78237289604),
-        ),
-    ),
-    "Hungarian": (
-        (
-            (0.490279444377, 0.432742133821, 0.0769784218018),
-            (202.651906039, 274.359688027, 384.427405196),
-            (23.2834284551, 37.5777540229, 50.6687550442),
-        ),
-        (
-            (0.50355759667, 0.469848514923, 0.0265938884078),
-            (239.276958459, 250.866391236, 514.466986577),
-            (40.1815985248, 65.7447442368, 53.8619211457),
-        ),
-    ),
-}
 
 
 def published_table1() -> pd.DataFrame:
@@ -609,8 +554,8 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
 'White': 27816}
     """
     counts = {
-        title: {secret: _parsed(text) for secret, text in secrets.items()}
-        for title, secrets in _COUNTS.items()
+        title: {secret: parsed_counts(text) for secret, text in secrets.items()}
+        for title, secrets in TABLE_COUNTS.items()
     }
     together: dict[str, Counter[int]] = {}
     for name in counts:
@@ -625,98 +570,6 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
         }
         for title, secrets in counts.items()
     }
-
-
-def _parsed(text: str) -> Counter[int]:
-    pairs = (pair.split(":") for pair in text.split())
-    return Counter({int(value): int(count) for value, count in pairs})
-
-
-# value:rows
-_COUNTS = {
-    "Student Scores": {
-        "no": (
-            "0:30 5:5 6:9 7:7 8:12 9:16 10:26 11:21 12:19 13:14 14:14 15:14 16:12 17:5 18:6 "
-            "19:3 20:1"
-        ),
-        "yes": (
-            "0:8 4:1 5:2 6:6 7:2 8:20 9:12 10:30 11:26 12:12 13:17 14:13 15:19 16:4 17:1 18:6 19:2"
-        ),
-    },
-    "Heart (Cleveland)": {
-        "0": (
-            "29:1 34:2 35:2 37:2 38:1 39:3 40:1 41:9 42:7 43:5 44:8 45:6 46:4 47:3 48:4 49:3 "
-            "50:4 51:9 52:9 53:6 54:10 55:3 56:5 57:7 58:7 59:5 60:3 61:1 62:4 63:3 64:6 65:4 "
-            "66:4 67:3 68:2 69:2 70:1 71:3 74:1 76:1"
-        ),
-        "1": (
-            "35:2 40:1 41:1 43:1 44:1 45:1 46:2 47:2 48:1 49:1 50:1 51:1 52:2 53:1 54:2 56:2 "
-            "57:7 58:4 59:4 60:4 61:3 62:2 63:2 64:2 65:2 67:2 70:1"
-        ),
-        "2": (
-            "42:1 43:1 44:2 46:1 51:1 52:1 54:1 55:1 56:3 57:1 58:2 59:4 60:3 61:3 62:2 63:2 "
-            "65:1 66:2 67:2 68:1 69:1"
-        ),
-        "3": (
-            "39:1 40:1 43:1 45:1 48:2 49:1 50:1 51:1 52:1 53:1 54:3 55:3 56:1 57:1 58:4 59:1 "
-            "60:1 62:3 63:1 64:1 66:1 67:2 68:1 70:1"
-        ),
-        "4": "38:1 50:1 55:1 57:1 58:2 60:1 61:1 63:1 64:1 65:1 70:1 77:1",
-    },
-    "Heart (Hungarian)": {
-        "0": (
-            "28:1 29:2 30:1 31:1 32:3 33:1 34:3 35:4 36:4 37:7 38:3 39:10 40:5 41:7 42:7 43:8 "
-            "44:4 45:7 46:7 47:5 48:11 49:8 50:7 51:7 52:8 53:9 54:16 55:10 56:5 57:3 58:4 59:5 "
-            "60:1 61:2 62:2"
-        ),
-        "1": (
-            "31:1 32:1 33:1 34:1 35:1 36:1 37:1 38:4 39:1 40:2 41:4 43:4 44:3 45:1 46:6 47:5 "
-            "48:8 49:7 50:5 51:2 52:9 53:3 54:9 55:5 56:5 57:2 58:5 59:3 60:1 63:1 65:3 66:1"
-        ),
-    },
-    "Heart (Switzerland)": {
-        "0": "38:1 45:1 53:2 55:1 56:1 65:1 72:1",
-        "1": (
-            "32:1 34:1 36:1 38:3 42:1 46:2 47:2 50:2 51:1 53:3 54:1 55:1 56:2 57:2 58:2 59:3 "
-            "60:3 61:3 62:3 63:2 64:2 65:1 66:1 68:1 69:1 70:1 73:1 74:1"
-        ),
-        "2": (
-            "38:2 40:1 41:1 42:1 43:1 47:1 48:1 51:4 52:4 53:1 54:1 55:1 56:4 57:2 59:1 61:2 "
-            "62:2 63:1 67:1"
-        ),
-        "3": (
-            "35:1 43:1 47:1 50:2 51:1 53:1 54:1 56:1 57:2 59:1 60:3 61:4 62:2 63:2 64:1 65:2 "
-            "66:1 68:1 69:1 70:1"
-        ),
-        "4": "43:1 51:1 53:1 55:1 58:1",
-    },
-    "Heart (VA)": {
-        "0": (
-            "35:1 37:1 40:1 41:2 42:1 44:1 45:1 48:1 51:4 53:1 54:2 55:3 56:2 57:2 58:3 59:2 "
-            "60:4 61:2 62:4 63:4 64:1 65:1 66:2 68:2 69:1 74:1 75:1"
-        ),
-        "1": (
-            "38:1 40:1 43:1 46:1 48:2 50:2 51:1 53:2 54:3 55:6 56:4 57:4 58:3 59:4 60:3 61:1 "
-            "62:6 63:3 64:2 65:1 66:1 68:1 72:1 74:1 75:1"
-        ),
-        "2": (
-            "46:1 49:1 51:1 52:2 53:1 55:2 56:1 57:1 58:5 59:1 60:3 61:2 62:3 63:4 64:3 67:1 "
-            "68:1 69:5 70:1 72:1 74:1"
-        ),
-        "3": (
-            "48:1 49:1 51:1 53:1 54:2 55:3 57:2 58:1 59:1 60:2 61:6 63:3 64:2 65:3 67:4 69:2 "
-            "71:2 72:1 74:2 75:1 77:1"
-        ),
-        "4": "56:2 57:1 61:1 62:2 63:1 64:1 65:1 76:1",
-    },
-    "Adult": {
-        "Amer-Indian-Eskimo": "0:275 1:36",
-        "Asian-Pac-Islander": "0:763 1:276",
-        "Black": "0:2737 1:387",
-        "Other": "0:246 1:25",
-        "White": "0:20699 1:7117",
-    },
-}
 
 
 def removed_classes() -> dict[str, Discrete]:
@@ -755,16 +608,16 @@ def removed_classes() -> dict[str, Discrete]:
     Bank, from 1: 7244 rows
     """
     distributions = {}
-    for rows, counts in _EDUCATION.items():
-        by_name = dict(zip(_SCHOOLS, counts, strict=True))
-        distributions[f"{rows}, first appearance"] = _coded([by_name[name] for name in _FIRST_SEEN])
-        distributions[f"{rows}, alphabetical"] = _coded([by_name[name] for name in sorted(by_name)])
-        distributions[f"{rows}, education-num"] = _coded(counts, first=1)
-    distributions |= {course: _coded(counts) for course, counts in _ROMANTIC.items()}
-    married, single, divorced = _MARITAL
-    distributions["Bank, first appearance"] = _coded(_MARITAL)
-    distributions["Bank, alphabetical"] = _coded([divorced, married, single])
-    distributions["Bank, from 1"] = _coded(_MARITAL, first=1)
+    for rows, counts in EDUCATION.items():
+        by_name = dict(zip(SCHOOLS, counts, strict=True))
+        distributions[f"{rows}, first appearance"] = coded([by_name[name] for name in FIRST_SEEN])
+        distributions[f"{rows}, alphabetical"] = coded([by_name[name] for name in sorted(by_name)])
+        distributions[f"{rows}, education-num"] = coded(counts, first=1)
+    distributions |= {course: coded(counts) for course, counts in ROMANTIC.items()}
+    married, single, divorced = MARITAL
+    distributions["Bank, first appearance"] = coded(MARITAL)
+    distributions["Bank, alphabetical"] = coded([divorced, married, single])
+    distributions["Bank, from 1"] = coded(MARITAL, first=1)
     return distributions
 
 
@@ -798,50 +651,6 @@ def replaced_classes() -> dict[str, PriorPair]:
     Bank: 0.173 against 0.132
     """
     return {
-        reading: PriorPair(*(_coded([rows - ones, ones]) for ones, rows in classes))
-        for reading, classes in _BINARY.items()
+        reading: PriorPair(*(coded([rows - ones, ones]) for ones, rows in classes))
+        for reading, classes in BINARY.items()
     }
-
-
-def _coded(counts: Sequence[int], first: int = 0) -> Discrete:
-    return Discrete.from_counts(range(first, first + len(counts)), counts)
-
-
-# fmt: off
-# In the order of education-num.
-_SCHOOLS = (
-    "Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad",
-    "Some-college", "Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school",
-    "Doctorate",
-)
-
-_FIRST_SEEN = (
-    "Bachelors", "HS-grad", "11th", "Masters", "9th", "Some-college", "Assoc-acdm", "Assoc-voc",
-    "7th-8th", "Doctorate", "Prof-school", "5th-6th", "10th", "1st-4th", "Preschool", "12th",
-)
-
-_EDUCATION = {  # rows whose race is White
-    "Adult": (
-        38, 134, 279, 553, 403, 762, 977, 335,
-        8_904, 6_207, 1_207, 915, 4_682, 1_537, 514, 369,
-    ),
-    "Adult (all rows)": (
-        61, 196, 415, 818, 611, 1_158, 1_485, 515,
-        13_387, 9_289, 1_803, 1_368, 7_034, 2_348, 748, 526,
-    ),
-}
-# fmt: on
-
-_ROMANTIC = {"Student (por)": (376, 204), "Student (mat)": (254, 121)}  # no, yes
-
-_MARITAL = (4_660, 1_663, 921)  # married, single, divorced
-
-_BINARY = {  # for either class: rows with a 1, and all its rows
-    "Adult, Husband or Wife": ((479, 1_039), (111, 311)),
-    "Adult, Unmarried": ((91, 1_039), (58, 311)),
-    "Adult (all rows), Husband or Wife": ((692, 1_519), (163, 470)),
-    "Adult (all rows), Unmarried": ((130, 1_519), (93, 470)),
-    "Student (por)": ((30, 68), (45, 107)),
-    "Student (mat)": ((13, 40), (25, 64)),
-    "Bank": ((1_684, 9_732), (1_253, 9_458)),
-}

@@ -10,7 +10,6 @@ between samples of this size.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from collections.abc import Iterator, Mapping
@@ -35,21 +34,25 @@ from sklearn_puffer._base import (
     real_numbers,
 )
 from sklearn_puffer._fits import name_of
+from sklearn_puffer._samples import (
+    Sample,
+    check_any_varies,
+    check_varies,
+    checked_sample,
+    floored,
+    gaussian_of,
+    mixture_of,
+    pooled_covariance,
+    uniform_numbers,
+)
 from sklearn_puffer.priors import GaussianMixture
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture as EMFit
 
-
 __all__ = ["ClassifierFit", "GaussianFit", "MixtureFit", "bootstrap"]
 
 _COVARIANCES = ["separate", "common"]
-
-MOST_ROWS = 2**13
-"""Largest number of values of a column that a mixture is fitted to: else as many quantiles are."""
-
-_MOST_JOINT_ROWS = 2**15  # the same for rows of several columns
-_FAR = 1e75  # fourth powers of larger numbers, and of their inverse, are beyond floats
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,9 @@ class GaussianFit:
         ValueError
             If shapes disagree, a number is not finite or beyond 1e75, or a column does not vary.
         """
-        sample, scale = _checked_sample(rows, counts, spread)
-        _check_varies(sample, secret)
-        return _gaussian(sample.mean, _floored(sample.covariance, scale, self.floor))
+        sample, scale = checked_sample(rows, counts, spread)
+        check_varies(sample, secret)
+        return gaussian_of(sample.mean, floored(sample.covariance, scale, self.floor))
 
     def fit_all(
         self, groups: Mapping[Any, tuple[Any, Any]], spread: Any
@@ -144,11 +147,11 @@ class GaussianFit:
         """
         if self.covariance == "separate":
             return {name: self.fit(*group, spread, name) for name, group in groups.items()}
-        samples = {name: _checked_sample(*group, spread)[0] for name, group in groups.items()}
-        _check_any_varies(samples)
-        pooled = _pooled_covariance([(s.total, s.covariance) for s in samples.values()])
-        shared = _floored(pooled, np.asarray(spread, dtype=float), self.floor)
-        return {name: _gaussian(sample.mean, shared) for name, sample in samples.items()}
+        samples = {name: checked_sample(*group, spread)[0] for name, group in groups.items()}
+        check_any_varies(samples)
+        pooled = pooled_covariance([(s.total, s.covariance) for s in samples.values()])
+        shared = floored(pooled, np.asarray(spread, dtype=float), self.floor)
+        return {name: gaussian_of(sample.mean, shared) for name, sample in samples.items()}
 
 
 @dataclass(frozen=True)
@@ -235,8 +238,8 @@ class MixtureFit:
         GaussianMixture
             Its components sorted by their means.
         """
-        sample, scale = _checked_sample(rows, counts, spread)
-        _check_varies(sample, secret)
+        sample, scale = checked_sample(rows, counts, spread)
+        check_varies(sample, secret)
         with once_warned():
             return self._fitted(sample, scale, secret)
 
@@ -263,16 +266,16 @@ class MixtureFit:
             return priors
         totals = [float(np.sum(counts)) for _, counts in groups.values()]
         covariances = [prior.covariances[0] for prior in priors.values()]
-        shared = _pooled_covariance(list(zip(totals, covariances, strict=True)))
+        shared = pooled_covariance(list(zip(totals, covariances, strict=True)))
         return {
-            name: _mixture(
+            name: mixture_of(
                 prior.weights, prior.rows, np.broadcast_to(shared, prior.covariances.shape)
             )
             for name, prior in priors.items()
         }
 
     def _fitted(
-        self, sample: _Sample, scale: FloatArray, secret: Any, start: GaussianMixture | None = None
+        self, sample: Sample, scale: FloatArray, secret: Any, start: GaussianMixture | None = None
     ) -> GaussianMixture:
         unit, rows = sample.scaled(scale), sample.scaled(scale).expanded()
         models = [self._model(rows, size, secret, start) for size in self._sizes(unit)]
@@ -282,14 +285,14 @@ class MixtureFit:
         covariances = np.broadcast_to(
             best.covariances_.reshape(-1, d, d), (len(best.weights_), d, d)
         )
-        return _mixture(
+        return mixture_of(
             best.weights_,
             sample.mean + best.means_ * scale,
-            np.array([_floored(c, np.ones(d), self.floor) for c in covariances])
+            np.array([floored(c, np.ones(d), self.floor) for c in covariances])
             * np.outer(scale, scale),
         )
 
-    def _sizes(self, sample: _Sample) -> list[int]:
+    def _sizes(self, sample: Sample) -> list[int]:
         """Return the numbers of components to try: never more than there are distinct rows."""
         wanted = [self.n_components] if self.n_components else range(1, self.max_components + 1)
         return [size for size in wanted if size <= len(sample.rows)] or [len(sample.rows)]
@@ -338,7 +341,7 @@ class MixtureFit:
         one = rows.shape[1] == 1 and float(np.abs(rows).max()) < 1e4 * self.floor
         return "diag" if one else "full"
 
-    def _bic(self, model: EMFit, rows: FloatArray, sample: _Sample) -> float:
+    def _bic(self, model: EMFit, rows: FloatArray, sample: Sample) -> float:
         """Return -2 log likelihood + (number of parameters) log n, of all n rows."""
         k, d = model.means_.shape
         matrices = 1 if self.covariance == "common" else k
@@ -526,14 +529,14 @@ def bootstrap(
     if not isinstance(fit, GaussianFit | MixtureFit):
         raise TypeError(f"fit must be a GaussianFit or a MixtureFit, got {fit!r}.")
     check_count(n_draws, "n_draws")
-    uniforms = _uniform_numbers(check_count(seed, "seed", minimum=0))
+    uniforms = uniform_numbers(check_count(seed, "seed", minimum=0))
     if spread is None:
         shape = np.shape(real_numbers(rows, "rows"))
-        sample, _ = _checked_sample(rows, counts, np.ones(shape[1:]))
-        _check_varies(sample, None)
+        sample, _ = checked_sample(rows, counts, np.ones(shape[1:]))
+        check_varies(sample, None)
         spread = np.sqrt(np.diag(sample.covariance))
-    sample, scale = _checked_sample(rows, counts, spread)
-    _check_varies(sample, None)
+    sample, scale = checked_sample(rows, counts, spread)
+    check_varies(sample, None)
     if isinstance(fit, GaussianFit):
         return [_posterior_draw(sample, scale, fit.floor, uniforms) for _ in range(n_draws)]
     fitted = fit._fitted(sample, scale, None)
@@ -547,7 +550,7 @@ def bootstrap(
 
 
 def _posterior_draw(
-    sample: _Sample, scale: FloatArray, floor: float, uniforms: Iterator[float]
+    sample: Sample, scale: FloatArray, floor: float, uniforms: Iterator[float]
 ) -> GaussianMixture:
     n, d = sample.total, len(scale)
     if n <= d:
@@ -556,7 +559,7 @@ def _posterior_draw(
         )
     # Bartlett: Sigma^-1 = L A A^T L^T with S^-1 = L L^T, A lower triangular with independent
     # entries: standard normal below the diagonal, chi with n - 1 - k degrees of freedom on it
-    scatter = _floored(sample.covariance, scale, floor) * n
+    scatter = floored(sample.covariance, scale, floor) * n
     root = np.linalg.cholesky(scatter)
     squares = [2.0 * gammaincinv(0.5 * (n - 1.0 - k), next(uniforms)) for k in range(d)]
     factor = np.diag(np.sqrt(squares))
@@ -564,12 +567,12 @@ def _posterior_draw(
     spread = root @ np.linalg.inv(factor).T  # Sigma = root (A A^T)^-1 root^T
     normals = np.array([float(ndtri(next(uniforms))) for _ in range(d)])
     mean = sample.mean + spread @ normals / np.sqrt(n)
-    return _gaussian(mean, _floored(spread @ spread.T, scale, floor))
+    return gaussian_of(mean, floored(spread @ spread.T, scale, floor))
 
 
 def _refitted(
     fit: MixtureFit,
-    sample: _Sample,
+    sample: Sample,
     scale: FloatArray,
     start: GaussianMixture,
     uniforms: Iterator[float],
@@ -579,158 +582,11 @@ def _refitted(
     drawn = np.minimum(drawn, len(sample.rows) - 1)
     counts = np.bincount(drawn, minlength=len(sample.rows)).astype(np.float64)
     kept = counts > 0.0
-    again = _Sample(sample.rows[kept], counts[kept])
+    again = Sample(sample.rows[kept], counts[kept])
     moved = GaussianMixture(
         start.weights, start.rows + (sample.mean - again.mean) / scale, start.covariances
     )
     if kept.sum() < fit.n_components:
         covariances = start.covariances * np.outer(scale, scale)
-        return _mixture(start.weights, sample.mean + start.rows * scale, covariances)
+        return mixture_of(start.weights, sample.mean + start.rows * scale, covariances)
     return fit._fitted(again, scale, None, moved)
-
-
-# -------------------------------------------------------------------------------- the rows of a fit
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Distinct rows in order, and how often each occurs."""
-
-    rows: FloatArray  # (n, d)
-    counts: FloatArray  # (n,), whole numbers
-
-    @property
-    def total(self) -> float:
-        return float(self.counts.sum())
-
-    @property
-    def n_kept(self) -> int:
-        """Number of rows that a mixture is fitted to."""
-        return min(int(self.total), MOST_ROWS if self.rows.shape[1] == 1 else _MOST_JOINT_ROWS)
-
-    @property
-    def mean(self) -> FloatArray:
-        middle = 0.5 * (self.rows.min(axis=0) + self.rows.max(axis=0))  # against cancellation
-        shifted: FloatArray = middle + self.counts @ (self.rows - middle) / self.total
-        return shifted
-
-    @property
-    def covariance(self) -> FloatArray:
-        """The covariance matrix over the sample, divided by the number of rows."""
-        centred = self.rows - self.mean
-        matrix: FloatArray = (centred * self.counts[:, None]).T @ centred / self.total
-        return 0.5 * (matrix + matrix.T)
-
-    def scaled(self, spread: FloatArray) -> _Sample:
-        return _Sample((self.rows - self.mean) / spread, self.counts)
-
-    def expanded(self) -> FloatArray:
-        """Return every row as often as it occurs, or at most `n_kept` quantiles of them.
-
-        Of several columns they are the quantiles in the order of the first column, then the
-        second, and so on.
-        """
-        size = self.n_kept
-        positions = (np.arange(size) + 0.5) / size * self.total
-        return self.rows[np.searchsorted(np.cumsum(self.counts), positions, side="right")]
-
-
-def _uniform_numbers(seed: int) -> Iterator[float]:
-    """Yield numbers in (0, 1) that depend on the seed alone, in every version of every library."""
-    block = 0
-    while True:
-        digest = hashlib.shake_256(f"{seed}:{block}".encode()).digest(8 * 4096)
-        yield from ((np.frombuffer(digest, dtype="<u8") >> 11).astype(float) + 0.5) * 2.0**-53
-        block += 1
-
-
-def _gaussian(mean: FloatArray, covariance: FloatArray) -> GaussianMixture:
-    return _mixture(np.ones(1), mean[None], covariance[None])
-
-
-def _mixture(weights: FloatArray, means: FloatArray, covariances: FloatArray) -> GaussianMixture:
-    """Return a prior of components that have some weight, sorted by their means."""
-    kept = np.flatnonzero(weights > 0.0)
-    order = kept[np.lexsort(means[kept].T[::-1])]
-    weights, means, covariances = weights[order], means[order], covariances[order]
-    if means.shape[1] == 1:
-        return GaussianMixture(weights, means[:, 0], np.sqrt(covariances[:, 0, 0]))
-    return GaussianMixture(weights, means, 0.5 * (covariances + covariances.transpose(0, 2, 1)))
-
-
-def _pooled_covariance(parts: list[tuple[float, FloatArray]]) -> FloatArray:
-    total = sum(weight for weight, _ in parts)
-    pooled: FloatArray = np.sum([matrix * (weight / total) for weight, matrix in parts], axis=0)
-    return pooled
-
-
-def _floored(covariance: FloatArray, spread: FloatArray, floor: float) -> FloatArray:
-    """Raise the deviations of a covariance matrix, in units of the spreads, to the floor."""
-    units = np.outer(spread, spread)
-    values, vectors = np.linalg.eigh(covariance / units)
-    if values[0] >= floor**2:
-        return covariance
-    raised = vectors * np.maximum(values, floor**2) @ vectors.T
-    matrix: FloatArray = 0.5 * (raised + raised.T) * units
-    return matrix
-
-
-def _checked_sample(rows: Any, counts: Any, spread: Any) -> tuple[_Sample, FloatArray]:
-    """Return the sample, with equal rows merged and in order, and the spreads."""
-    table, numbers = real_numbers(rows, "rows"), real_numbers(counts, "counts")
-    scale = real_numbers(spread, "spread")
-    if table.ndim != 2 or table.shape[0] == 0 or numbers.shape != table.shape[:1]:
-        raise ValueError(
-            f"rows must have shape (n, d) and counts (n,), got {table.shape} and {numbers.shape}."
-        )
-    if scale.shape != table.shape[1:] or not np.all((scale > 0.0) & (scale < math.inf)):
-        raise ValueError(
-            f"spread must hold a positive number for each of the {table.shape[1]} columns, got "
-            f"{scale.tolist()!r}; leave out columns that do not vary."
-        )
-    if not np.all(np.isfinite(table)):
-        raise ValueError("rows must be finite, got NaN or infinity; drop or fill those rows.")
-    far = float(table.ravel()[np.argmax(np.abs(table))])
-    if abs(far) > _FAR:
-        raise ValueError(
-            f"rows must lie within {_FAR:g} of 0, as the powers of a Gaussian's scale must be "
-            f"floats, got {far:g}; use another unit."
-        )
-    if not np.all((scale >= 1.0 / _FAR) & (scale <= _FAR)):
-        raise ValueError(
-            f"spread must lie between {1.0 / _FAR:g} and {_FAR:g}, got {scale.tolist()!r}; use "
-            "another unit."
-        )
-    if not np.all((numbers >= 0.0) & (numbers == np.floor(numbers))) or numbers.sum() == 0.0:
-        raise ValueError(
-            "counts must be whole numbers, none negative and not all of them 0, got "
-            f"{numbers.tolist()[:5]!r}."
-        )
-    distinct, back = np.unique(table[numbers > 0.0], axis=0, return_inverse=True)
-    merged = np.bincount(back.ravel(), weights=numbers[numbers > 0.0])
-    return _Sample(distinct, merged.astype(float)), scale
-
-
-def _check_varies(sample: _Sample, secret: Any) -> None:
-    constant = np.flatnonzero(np.ptp(sample.rows, axis=0) == 0.0)
-    if constant.size:
-        column = f" in column {constant[0]}" if sample.rows.shape[1] > 1 else ""
-        raise ValueError(
-            f"all values{_given_secret(secret)}{column} are equal: "
-            f"{float(sample.rows[0, constant[0]])!r}, and a Gaussian has no scale for them; use "
-            "prior='empirical' or prior=fits.GaussianFit(covariance='common'), or merge or leave "
-            "out that secret."
-        )
-
-
-def _check_any_varies(samples: Mapping[Any, _Sample]) -> None:
-    varies = np.any([np.ptp(sample.rows, axis=0) > 0.0 for sample in samples.values()], axis=0)
-    if not varies.all():
-        raise ValueError(
-            f"all values of each secret in column {int(np.argmin(varies))} are equal, and a "
-            "Gaussian has no scale for them; use prior='empirical'."
-        )
-
-
-def _given_secret(secret: Any) -> str:
-    return "" if secret is None else f" given secret {quoted(secret)}"

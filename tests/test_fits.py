@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
-from sklearn_puffer import fits
+from sklearn_puffer._samples import MOST_ROWS
 from sklearn_puffer.fits import GaussianFit, MixtureFit, bootstrap
 
 RANDOM = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_many_rows_are_fitted_by_their_quantiles():
     counts = np.full(len(TWO_HUMPS), 1000)
     prior = MixtureFit(n_components=2).fit(TWO_HUMPS, counts, SPREAD)
     every = MixtureFit(n_components=2).fit(TWO_HUMPS, ONES, SPREAD)
-    assert 1000 * len(TWO_HUMPS) > fits.MOST_ROWS
+    assert 1000 * len(TWO_HUMPS) > MOST_ROWS
     np.testing.assert_allclose(prior.means, every.means, atol=0.01)
     np.testing.assert_allclose(prior.scales, every.scales, rtol=0.01)
 

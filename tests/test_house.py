@@ -8,6 +8,7 @@ import importlib
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +25,8 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 README = PYPROJECT.with_name("README.md")
 
 # What a stranger has to read.
-MOST_MODULES = 170
-MOST_LINES_OF_A_MODULE = 960  # the longest of today
+MOST_LINES_OF_A_MODULE = 770
+MOST_LINES_OF_A_FUNCTION = 60  # of code
 MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README
 
@@ -34,7 +35,7 @@ MOST_WORDS = 700  # of the README
 HOUSE = (
     (0, {"_base"}),
     (1, {"_tables"}),
-    (1, {"priors", "_fits", "fits", "notions"}),
+    (1, {"priors", "_fits", "_samples", "fits", "notions"}),
     (2, {"noise", "_noise"}),
     (3, {"_losses"}),
     (3, {"_strategies"}),
@@ -47,7 +48,7 @@ HOUSE = (
     (6, {"_sums"}),
     (6, {"_descent"}),
     (6, {"_swap"}),
-    (7, {"users", "closed_forms", "couplings", "datasets"}),
+    (7, {"users", "closed_forms", "couplings", "datasets", "_paper_counts"}),
     (8, {"_review"}),
     (9, {"displays"}),
     (10, {"__init__"}),
@@ -350,10 +351,31 @@ def _has_docstring(node):
     return isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None
 
 
+def test_no_module_and_no_function_is_longer_than_a_reader_keeps_in_mind():
+    for module in modules().values():
+        assert len(module.text.splitlines()) <= MOST_LINES_OF_A_MODULE, module.name
+        for function in filter(_is_function, ast.walk(module.tree)):
+            text = textwrap.dedent(ast.get_source_segment(module.text, function, padded=True))
+            assert lines_of_code(text, ast.parse(text)) <= MOST_LINES_OF_A_FUNCTION, function.name
+
+
+def test_no_module_takes_what_is_private_to_another():
+    taken = [
+        f"{module.name}: {each.path}"
+        for module in modules().values()
+        for each in module.imports
+        if each.path.startswith("sklearn_puffer.") and each.path.count(".") > 1
+        if re.match("_[a-zA-Z]", each.path.rpartition(".")[2])
+        if each.path.removeprefix("sklearn_puffer.") not in modules()
+    ]
+    assert taken == []
+
+
+def _is_function(node):
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
 def test_the_house_keeps_its_size():
-    assert len(modules()) <= MOST_MODULES
-    longest = max(len(each.text.splitlines()) for each in modules().values())
-    assert longest <= MOST_LINES_OF_A_MODULE
     assert len(sklearn_puffer.__all__) <= MOST_NAMES
     assert 500 < len(README.read_text(encoding="utf-8").split()) <= MOST_WORDS
 

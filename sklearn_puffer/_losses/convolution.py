@@ -183,12 +183,12 @@ class Axis:
     @cached_property
     def _gaps(self) -> list[FloatArray]:
         """Rounded gap before each atom, in blocks; then before each block, and so on."""
-        return [_in_blocks(_gaps(atoms)[None], length)[:, 0] for atoms, length in self._levels]
+        return [in_blocks(_gaps(atoms)[None], length)[:, 0] for atoms, length in self._levels]
 
     @cached_property
     def _rests(self) -> list[FloatArray]:
         """What rounding took from the gaps."""
-        return [_in_blocks(_rests(atoms)[None], length)[:, 0] for atoms, length in self._levels]
+        return [in_blocks(_rests(atoms)[None], length)[:, 0] for atoms, length in self._levels]
 
     @property
     def _levels(self) -> Iterator[tuple[FloatArray, int]]:
@@ -209,15 +209,15 @@ class Axis:
     def convolved_wide(self, masses: Wide, theta: float) -> Wide:
         """Return the same sums in wide numbers."""
         gaps = zip(self._gaps, self._rests, strict=True)
-        decays = [_wide_decay(gap, rest, theta) for gap, rest in gaps]
+        decays = [wide_decay(gap, rest, theta) for gap, rest in gaps]
         return self._scan(decays, masses).normalised()
 
     def _scan(self, decays: Sequence[Numbers], masses: Numbers) -> Numbers:
-        blocks = _in_blocks(masses.transpose(1, 0), self._blocks[0])
+        blocks = in_blocks(masses.transpose(1, 0), self._blocks[0])
         sums = blocks.copy()
-        _add_from_left(decays, blocks, sums)
-        _add_from_right(decays, blocks, sums)
-        return _out_of_blocks(sums, self.size)
+        add_from_left(decays, blocks, sums)
+        add_from_right(decays, blocks, sums)
+        return out_of_blocks(sums, self.size)
 
 
 def _gaps(atoms: FloatArray) -> FloatArray:
@@ -421,7 +421,7 @@ def _block_lengths(n_atoms: int, lanes: int) -> list[int]:
     return [*lengths, n_atoms]
 
 
-def _add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
+def add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
     """Add to ``sums``, at each point, what arrives there from the points left of it.
 
     Both have shape (block, lanes, blocks), and ``decays[0]`` has shape (block, blocks).
@@ -436,7 +436,7 @@ def _add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) ->
         entering = _zeros_like(total)
         entering[:, 1:] = total[:, :-1]
         entering *= decay[0]
-        arriving = _over_blocks(_add_from_left, decays[1:], entering)
+        arriving = _over_blocks(add_from_left, decays[1:], entering)
         sums[0] += arriving
     for k in range(1, length):
         arriving += masses[k - 1]
@@ -444,7 +444,7 @@ def _add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) ->
         sums[k] += arriving
 
 
-def _add_from_right(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
+def add_from_right(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
     """Add to ``sums``, at each point, what arrives there from the points right of it."""
     decay, length = decays[0], masses.shape[0]
     arriving = _zeros_like(masses[0])
@@ -453,7 +453,7 @@ def _add_from_right(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -
         for k in range(length - 1, 0, -1):
             total *= decay[k]
             total += masses[k - 1]
-        total = _over_blocks(_add_from_right, decays[1:], total)
+        total = _over_blocks(add_from_right, decays[1:], total)
         arriving[:, :-1] = (total * decay[0])[:, 1:]
         sums[length - 1] += arriving
     for k in range(length - 1, 0, -1):
@@ -468,13 +468,13 @@ def _over_blocks(
     totals: Numbers,
 ) -> Numbers:
     """Solve the smaller problem whose masses are block totals, shape (lanes, blocks)."""
-    blocks = _in_blocks(totals, decays[0].shape[0])
+    blocks = in_blocks(totals, decays[0].shape[0])
     sums = blocks.copy()
     add(decays, blocks, sums)
-    return _out_of_blocks(sums, totals.shape[1])
+    return out_of_blocks(sums, totals.shape[1])
 
 
-def _in_blocks(values: Numbers, length: int) -> Numbers:
+def in_blocks(values: Numbers, length: int) -> Numbers:
     """Cut (lanes, n) into consecutive blocks, zeros behind, as (length, lanes, blocks)."""
     lanes, size = values.shape
     n_blocks = -(-size // length)
@@ -485,8 +485,8 @@ def _in_blocks(values: Numbers, length: int) -> Numbers:
     return values.reshape(lanes, n_blocks, length).transpose(2, 0, 1).copy()
 
 
-def _out_of_blocks(blocks: Numbers, size: int) -> Numbers:
-    """Undo `_in_blocks`."""
+def out_of_blocks(blocks: Numbers, size: int) -> Numbers:
+    """Undo `in_blocks`."""
     length, lanes, n_blocks = blocks.shape
     return blocks.transpose(1, 2, 0).reshape(lanes, n_blocks * length)[:, :size]
 
@@ -504,7 +504,7 @@ def _power_of_two(exponent: IntArray) -> FloatArray:
     return np.asarray(bits.view(np.float64))
 
 
-def _wide_decay(gap: FloatArray, rest: FloatArray, theta: float) -> Wide:
+def wide_decay(gap: FloatArray, rest: FloatArray, theta: float) -> Wide:
     """Return e^(-(gap + rest)/theta) as 2^-k e^(-r), |r| <= log(2)/2, to twice the precision."""
     # A power of two brings the scale near one, lest halves of products leave the range of floats.
     power = 2.0 ** -max(-1000, min(1000, frexp(theta)[1]))

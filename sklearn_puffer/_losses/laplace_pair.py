@@ -41,11 +41,11 @@ from sklearn_puffer._losses.convolution import (
     SECOND_ORDER,
     Axis,
     Wide,
-    _add_from_left,
-    _add_from_right,
-    _in_blocks,
-    _out_of_blocks,
-    _wide_decay,
+    add_from_left,
+    add_from_right,
+    in_blocks,
+    out_of_blocks,
+    wide_decay,
 )
 from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer._losses.line import MassBounds, View, tail_panel
@@ -298,13 +298,13 @@ def _one_sided_floats(
     """Return the logs of `_one_sided` by floats, and their error; None where those underflow."""
     values = np.ldexp(masses.mantissa, np.maximum(masses.exponent, -2000).astype(int))
     decays = [np.exp(gaps / -scale) for gaps in axis._gaps]
-    blocks = _in_blocks(values, decays[0].shape[0])
+    blocks = in_blocks(values, decays[0].shape[0])
     both, least = [], 1.0
-    for add, step in ((_add_from_left, 1), (_add_from_right, -1)):
+    for add, step in ((add_from_left, 1), (add_from_right, -1)):
         sums = blocks.copy()
         with np.errstate(under="ignore"):
             add(decays, blocks, sums)
-        sums = _out_of_blocks(sums, axis.size)
+        sums = out_of_blocks(sums, axis.size)
         for row, mass in zip(sums, masses.mantissa, strict=True):
             # sums that hold no mass at all are 0
             first = int(np.argmax(mass[::step] > 0.0))
@@ -320,14 +320,14 @@ def _one_sided_floats(
 def _one_sided(axis: Axis, masses: Wide, scale: float) -> tuple[FloatArray, FloatArray]:
     """Return logs of the sums over atoms up to each atom, and from each atom on."""
     gaps = zip(axis._gaps, axis._rests, strict=True)
-    decays = [_wide_decay(gap, rest, scale) for gap, rest in gaps]
-    blocks = _in_blocks(masses, decays[0].shape[0])
+    decays = [wide_decay(gap, rest, scale) for gap, rest in gaps]
+    blocks = in_blocks(masses, decays[0].shape[0])
     both = []
-    for add in (_add_from_left, _add_from_right):
+    for add in (add_from_left, add_from_right):
         sums = blocks.copy()
         with np.errstate(under="ignore"):
             add(decays, blocks, sums)
-        both.append(_logs(_out_of_blocks(sums, axis.size)))
+        both.append(_logs(out_of_blocks(sums, axis.size)))
     return both[0], both[1]
 
 

@@ -332,7 +332,7 @@ class _Posed:
         return Anew(part.problem, moves, len(read.public))
 
 
-def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
+def posed_programs(settings: Settings, candidate: Candidate, error: float) -> _Posed:
     """Return the programs for the channels of a candidate, whose rows were counted."""
     read, prototypes = candidate.read, candidate.prototypes
     codes = prototypes.assign(prototypes.coordinates.rows(read.sample.columns))
@@ -351,7 +351,7 @@ def _posed(settings: Settings, candidate: Candidate, error: float) -> _Posed:
     return _Posed(candidate, parts, codes, share, apart, scores)
 
 
-def _channels(problems: Sequence[ChannelProblem], n_jobs: int | None) -> Iterator[IntegerRows]:
+def channels_of(problems: Sequence[ChannelProblem], n_jobs: int | None) -> Iterator[IntegerRows]:
     """Yield the channel of each program, in their order, by so many processes."""
     solved = Parallel(n_jobs=n_jobs, return_as="generator")(map(delayed(least_change), problems))
     return counted(solved, "programs", len(problems))

@@ -20,9 +20,9 @@ from sklearn_puffer._microaggregator.candidates import (
     Candidate,
     Part,
     Tried,
-    _channels,
-    _posed,
+    channels_of,
     numbers_of,
+    posed_programs,
 )
 from sklearn_puffer._microaggregator.certificate import (
     MOST_TABLES,
@@ -86,9 +86,9 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
     tried: list[Tried] = []
     for candidate in _candidates(settings, read, space, numbers):
-        posed = _posed(settings, candidate, error)
+        posed = posed_programs(settings, candidate, error)
         problems = [part.problem for part in posed.parts if part.problem is not None]
-        tried.append(posed.solved(_channels(problems, settings.n_jobs)))
+        tried.append(posed.solved(channels_of(problems, settings.n_jobs)))
         if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
             break  # it falls and then rises, and programs of more are the slow ones
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.objective))

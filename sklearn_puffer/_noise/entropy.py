@@ -180,7 +180,7 @@ class Stream(NotCopied):
         return np.frombuffer(data, dtype="<u8").astype(np.uint64)
 
 
-class _SystemEntropy(NotCopied):
+class SystemEntropy(NotCopied):
     """Bits of OpenSSL's generator. It holds no state: nothing is buffered between two calls."""
 
     def words(self, count: int) -> Words:
@@ -211,7 +211,7 @@ def system_entropy() -> Entropy:
     >>> system_entropy().words(3).shape
     (3,)
     """
-    return _SystemEntropy()
+    return SystemEntropy()
 
 
 def seeded_entropy(seed: int, *key: int) -> Entropy:

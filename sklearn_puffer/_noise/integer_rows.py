@@ -21,7 +21,7 @@ from sklearn_puffer._noise.sampler import blocks
 WHOLE = 1 << 62
 """What the shares of a row sum to."""
 
-_SPARE_BITS = np.uint64(2)  # of a word, above the 62 that are compared
+SPARE_BITS = np.uint64(2)  # of a word, above the 62 that are compared
 _HALF_BITS = 31
 _LOW_HALF = (1 << _HALF_BITS) - 1
 
@@ -122,7 +122,7 @@ class RowSampler(NotCopied):
 
     def _entries(self, cells: NDArray[np.integer[Any]], words: Words) -> IntArray:
         """Return which entry is drawn for each cell: a bisection of its row."""
-        bits = words >> _SPARE_BITS
+        bits = words >> SPARE_BITS
         first: IntArray = self._rows.starts[cells]
         last = self._rows.starts[cells + 1] - 1
         for _ in range(self._steps):  # ceil(log2 r) for the longest row; for others more do nothing

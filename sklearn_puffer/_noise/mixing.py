@@ -35,7 +35,7 @@ from sklearn_puffer._noise.entropy import (
     RowEntropy,
 )
 from sklearn_puffer._noise.grid import Grid
-from sklearn_puffer._noise.integer_rows import _SPARE_BITS, WHOLE
+from sklearn_puffer._noise.integer_rows import SPARE_BITS, WHOLE
 from sklearn_puffer._noise.sampler import Sampler
 
 _LEAST_ODDS = 1e-300  # more than all odds that underflow
@@ -171,7 +171,7 @@ class MixingSampler(NotCopied):
     def release_from(self, codes: Array, source: Entropy | RowEntropy) -> None:
         """Overwrite codes with released ones, from the bits of a source, or of each row."""
         size = len(codes)
-        words = source.words(2 * size) >> _SPARE_BITS
+        words = source.words(2 * size) >> SPARE_BITS
         drawn = np.searchsorted(self._below, words[size:], side="right")
         np.copyto(codes, drawn, where=words[:size] >= self._kept)
 

@@ -27,7 +27,7 @@ from sklearn_puffer._noise.entropy import (
     Entropy,
     NotCopied,
     RowEntropy,
-    _SystemEntropy,
+    SystemEntropy,
 )
 from sklearn_puffer._noise.grid import MAX_STEPS, Grid, grid_of
 
@@ -443,7 +443,7 @@ def sampler(
     if not hasattr(noise, "sampler"):
         raise TypeError(f"noise must be of a noise family, such as Laplace(1.0), got {noise!r}.")
     grid = grid_of(single_scale(noise), step, nearest)
-    return noise.sampler(grid, entropy or _SystemEntropy())
+    return noise.sampler(grid, entropy or SystemEntropy())
 
 
 # ------------------------------------------------------------------------------------- the release

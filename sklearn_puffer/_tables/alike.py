@@ -77,7 +77,7 @@ def _alike_object(value: Any) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
+def own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
     """Return the block that was filled in place, if ``columns`` are its rows, or its columns."""
     if not columns or not all(isinstance(column, np.ndarray) for column in columns):
         return None

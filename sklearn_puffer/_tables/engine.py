@@ -85,7 +85,7 @@ Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether they are ordered."""
 
 
-class _Engine(NamedTuple):
+class Engine(NamedTuple):
     """How tables of one engine are recognised and opened.
 
     ``by_place`` returns a native table whose columns are called by their positions. The extra
@@ -106,7 +106,7 @@ def is_lazy(X: Any) -> bool:
     >>> is_lazy({"a": [1]}), is_lazy("rows.parquet")
     (False, True)
     """
-    return _is_path(X) or _is_dataset(X) or any(engine.is_one(X) for engine in _ENGINES)
+    return is_path(X) or is_dataset(X) or any(engine.is_one(X) for engine in ENGINES)
 
 
 def engine_of(X: Any) -> str:
@@ -115,7 +115,7 @@ def engine_of(X: Any) -> str:
     >>> engine_of("rows.parquet")
     ''
     """
-    return next((engine.extra for engine in _ENGINES if engine.is_one(X)), "")
+    return next((engine.extra for engine in ENGINES if engine.is_one(X)), "")
 
 
 def way_to_rows(X: Any) -> str:
@@ -127,7 +127,7 @@ def way_to_rows(X: Any) -> str:
     return way_to_table(X, "X") or "the rows in memory, such as polars.read_parquet(X)"
 
 
-def _with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
+def with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
     try:
         return opening()
     except ImportError as error:
@@ -146,7 +146,7 @@ def in_narwhals(X: Any) -> nw.LazyFrame[Any]:
         return frame
 
 
-def _check_names(X: Any) -> None:
+def check_names(X: Any) -> None:
     is_polars = nw.dependencies.is_polars_lazyframe(X)
     names = X.collect_schema().names() if is_polars else list(X.columns)
     strange = [name for name in names if not isinstance(name, str)]
@@ -158,10 +158,10 @@ def _check_names(X: Any) -> None:
     check_unique(names, "X")
 
 
-def _check_renamed(X: Any) -> None:
+def check_renamed(X: Any) -> None:
     """Refuse names that DuckDB has changed or confuses, as it ignores their case."""
     by_name = _is_ibis(X) and X.get_backend().name == "duckdb"
-    if not by_name and not _DUCKDB.is_one(X):
+    if not by_name and not DUCKDB.is_one(X):
         return
     spelling = {name.lower(): name for name in reversed(X.columns)}
     for name in X.columns:
@@ -275,8 +275,8 @@ def _builtin(name: str) -> Any:
     )
 
 
-def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError | ValueError]:
-    if _is_dask(X):
+def levels_of(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError | ValueError]:
+    if is_dask(X):
         listed = {n: _of_category(X, n) for n in types if X.dtypes[n].name == "category"}
         return {name: levels for name, levels in listed.items() if levels is not None}
     return {n: (tuple(t.categories), True) for n, t in types.items() if t == nw.Enum}
@@ -306,34 +306,34 @@ def is_of(module: str, kind: str) -> Callable[[Any], bool]:
     return is_one
 
 
-_is_dataset = is_of("pyarrow.dataset", "Dataset")
-_is_dask = is_of("dask.dataframe", "DataFrame")
+is_dataset = is_of("pyarrow.dataset", "Dataset")
+is_dask = is_of("dask.dataframe", "DataFrame")
 
 
-def _is_path(X: Any) -> bool:
+def is_path(X: Any) -> bool:
     if isinstance(X, str):
         return X.lower().endswith(_ENDINGS) or os.path.isdir(X)
     return isinstance(X, os.PathLike)
 
 
-_DUCKDB = _Engine(is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb")
+DUCKDB = Engine(is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb")
 _is_ibis = is_of("ibis.expr.types", "Table")
-_ENGINES = [
+ENGINES = [
     # asked for by name, some names of polars are patterns of others
-    _Engine(
+    Engine(
         nw.dependencies.is_polars_lazyframe, lambda X, types: X.rename(_numbers(types)), "polars"
     ),
-    _DUCKDB,
-    _Engine(_is_dask, _of_dask, "dask"),
-    _Engine(is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
-    _Engine(_is_ibis, _of_ibis, "ibis"),
+    DUCKDB,
+    Engine(is_dask, _of_dask, "dask"),
+    Engine(is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
+    Engine(_is_ibis, _of_ibis, "ibis"),
 ]
 
 
-def _scanned(path: str) -> Any:
+def scanned(path: str) -> Any:
     """Return the rows of Parquet or CSV files as a polars LazyFrame."""
     files, glob = _files(path), "://" in path or not os.path.exists(path)
-    scan = _with_extra(lambda: import_module("polars"), path, "polars")
+    scan = with_extra(lambda: import_module("polars"), path, "polars")
     if files[0].lower().endswith((".parquet", ".pq")):
         return scan.scan_parquet(files, glob=glob)
     # as text: types are those of all the rows, found as the command line finds them

@@ -25,7 +25,7 @@ from sklearn_puffer._base import (
     refuse_masked,
     refuse_tables,
 )
-from sklearn_puffer._tables.alike import _own_block
+from sklearn_puffer._tables.alike import own_block
 from sklearn_puffer._tables.columns import Column, unit_of
 from sklearn_puffer._tables.times import time_values, written_times
 from sklearn_puffer._tables.values import (
@@ -351,7 +351,7 @@ class _PandasTable(_FrameTable):
             else self._column(name, done)
             for name, done in columns.items()
         }
-        block = _own_block(list(built.values()))
+        block = own_block(list(built.values()))
         # copy=False keeps the filled columns as they are instead of gathering them once more
         result = (
             pd.DataFrame(built, index=self.frame.index, copy=False)
@@ -478,7 +478,7 @@ class _ArrayTable:
         arrays = [
             done.data if done.passed else self._column(name, done) for name, done in columns.items()
         ]
-        block = _own_block(arrays, down=True)
+        block = own_block(arrays, down=True)
         if block is not None:
             return block
         holds_objects = self.array.dtype.kind in "OUS"

@@ -18,20 +18,20 @@ from sklearn_puffer._base import Array, FloatArray, listed, on_one_line, task
 from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.counting import ranks_of
 from sklearn_puffer._tables.engine import (
-    _DUCKDB,
-    _ENGINES,
+    DUCKDB,
+    ENGINES,
+    Engine,
     Levels,
-    _check_names,
-    _check_renamed,
-    _Engine,
-    _is_dask,
-    _is_dataset,
-    _is_path,
-    _levels,
-    _scanned,
-    _with_extra,
+    check_names,
+    check_renamed,
     in_narwhals,
+    is_dask,
+    is_dataset,
+    is_path,
+    levels_of,
+    scanned,
     selected,
+    with_extra,
 )
 from sklearn_puffer._tables.values import (
     Name,
@@ -53,26 +53,26 @@ def opened(X: Any) -> LazyTable:
     TypeError, ValueError
         If it has columns that cannot be told apart, or X is no path of rows.
     """
-    if _is_path(X):
-        return opened(_scanned(os.fspath(X)))
-    if _is_dataset(X):
-        rows = _with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
+    if is_path(X):
+        return opened(scanned(os.fspath(X)))
+    if is_dataset(X):
+        rows = with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
         names = enumerate(X.schema.names, 1)  # some of which DuckDB may have changed
-        return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), _DUCKDB)
-    engine = next(known for known in _ENGINES if known.is_one(X))
-    _check_renamed(X)
-    return _with_extra(lambda: _opened(X, engine), X, engine.extra)
+        return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), DUCKDB)
+    engine = next(known for known in ENGINES if known.is_one(X))
+    check_renamed(X)
+    return with_extra(lambda: _opened(X, engine), X, engine.extra)
 
 
-def _opened(X: Any, engine: _Engine) -> LazyTable:
+def _opened(X: Any, engine: Engine) -> LazyTable:
     if engine.extra != "polars":
         import_module("pyarrow")  # as which groups are fetched
-    _check_names(X)
+    check_names(X)
     types = dict(in_narwhals(X).collect_schema())
-    if _is_dask(X):  # in whose objects narwhals sees strings
+    if is_dask(X):  # in whose objects narwhals sees strings
         types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
     frame = in_narwhals(engine.by_place(X, types))
-    return LazyTable(X, frame, types, _levels(X, types))
+    return LazyTable(X, frame, types, levels_of(X, types))
 
 
 MOST_CELLS = 1 << 23
