@@ -39,6 +39,7 @@ TESTS = {
     "_fits": "classifier_priors",
     "_release.composition": "spending releases",
     "_release.ledger": "ledger",
+    "_release.keyed_rows": "keyed person_ledger",
     "_release.person_ledger": "person_ledger",
     "_release.store": "ledger_faults",
     "_noise.keyed": "keyed person_ledger",
