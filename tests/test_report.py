@@ -431,7 +431,7 @@ def test_who_signs_reads_what_becomes_of_the_rarest_secret_at_its_own_rate():
     found = audit(noiser, table[750:])
     [line] = [each for each in report(noiser, found).lines if each.startswith("In this table")]
     share, most = (float(each) / 100.0 for each in re.findall(r"([\d.]+) %", line))
-    assert "audited rows whose loan is yes or no have yes" in line
+    assert "audited rows with loan yes or no have yes" in line
     assert share == pytest.approx(np.mean(loan[750:] == "yes"), abs=0.03)
     posterior = share * math.e / (1.0 - share + share * math.e)
     assert most == pytest.approx(posterior, abs=0.002)

@@ -257,14 +257,14 @@ class Notion(ABC):
         if told["delta"] == 0.0 and told["alpha"] is None:
             rare = percent_at_most(float(expit(logit(0.01) + told["epsilon"])))
             return (
-                "For example: if two secrets were equally probable to a reader before, an even "
-                f"chance becomes at most {most}, and a chance of 1 % at most {rare}, whatever is "
-                "released."
+                "For example: if two secrets were equally probable to such a reader before, an "
+                f"even chance becomes at most {most}, and a chance of 1 % at most {rare}, whatever "
+                "values come out."
             )
         return (
-            "For example: if two secrets are equally probable to a reader before the release, a "
-            f"guess afterwards is right at most {most} of the time. Single releases may tell more, "
-            "but seldom."
+            "For example: if two secrets are equally probable to such a reader before the release, "
+            f"a guess afterwards is right at most {most} of the time. Single releases may tell "
+            "more, but seldom."
         )
 
     @abstractmethod

@@ -470,9 +470,9 @@ def _rarest(noiser: TableRelease, attacks: Sequence[Any]) -> list[str]:
     share = rare.n / (rare.n + rare.n_against)
     most = percent_at_most(float(expit(logit(share) + certificate.epsilon)))
     return [
-        f"In this table {100.0 * share:.2g} % of the audited rows whose {shown(rare.sensitive)} is "
-        f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)}: who knew no "
-        f"more than that becomes at most {most} sure of it."
+        f"In this table {100.0 * share:.2g} % of the audited rows with {shown(rare.sensitive)} "
+        f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)}: such a "
+        f"reader who knew no more than that becomes at most {most} sure of it."
     ]
 
 
@@ -702,7 +702,7 @@ def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tu
 def _kept(utility: Sequence[Any]) -> list[list[str]]:
     """Return how much values change, beside constants, and how many stay."""
     change, constant, stay = _means(utility, "change_sd", "constant_sd", "unchanged")
-    beside = f"in standard deviations; a constant in each place: {constant:.2f} sd"
+    beside = f"sd: standard deviations; a constant in each place: {constant:.2f} sd"
     return [
         ["Mean change", f"{change:.2f} sd", beside],
         ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],

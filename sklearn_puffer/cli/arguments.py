@@ -383,27 +383,24 @@ def _ledger(actions: Any) -> None:
     Keep the record of what was released, so that it cannot be released too often.
 
       puffer ledger create clients.ledger release.json
-      puffer ledger left clients.ledger release.json
       puffer ledger show clients.ledger release.json
       puffer ledger spend clients.ledger release.json --note "sent by hand"
     """
     texts = {
         "create": "Start a ledger, with nothing spent.",
-        "show": "Show all that was released.",
-        "left": "Show what may still be released.",
+        "show": "Show all that was released, and what may still be.",
         "spend": "Put a release on record that is made elsewhere.",
     }
-    create, show, left, spend = (
+    create, show, spend = (
         _command(actions, name, text, f"{name}_ledger") for name, text in texts.items()
     )
-    for parser in (create, show, left, spend):
+    for parser in (create, show, spend):
         parser.add_argument("ledger", metavar="LEDGER", help="its file")
         _artifact(parser)
     text = "independent data, each with a whole budget; repeated for several"
     create.add_argument("--dataset", dest="datasets", action="append", metavar="NAME", help=text)
-    for parser in (left, spend):
-        text = "may be left out where there is only one"
-        parser.add_argument("--dataset", metavar="NAME", help=text)
+    text = "may be left out where there is only one"
+    spend.add_argument("--dataset", metavar="NAME", help=text)
     spend.add_argument("--releases", type=int, default=1, metavar="NUMBER", help="default: 1")
     spend.add_argument("--note", default="", metavar="TEXT")
 
@@ -419,27 +416,21 @@ def _persons(actions: Any) -> None:
           --persons clients.sqlite
       puffer persons left clients.sqlite release.json 000017 --key-file clients.key
       puffer persons show clients.sqlite release.json --key-file clients.key
-      puffer persons migrate clients.ledger clients.sqlite release.json --key-file clients.key
     """
     texts = {
         "create": "Start a ledger of persons, in which nobody has spent anything.",
-        "migrate": "Start one in which everybody has spent what a ledger says, and close that.",
         "show": "Show what was released.",
         "left": "Show what may still be released of a person.",
     }
-    create, migrate, show, left = (
+    create, show, left = (
         _command(actions, name, text, f"{name}_persons") for name, text in texts.items()
     )
-    migrate.add_argument("ledger", metavar="LEDGER", help="a ledger of releases of tables")
-    text = "in it; may be left out where there is only one"
-    migrate.add_argument("--dataset", metavar="NAME", help=text)
-    for parser in (create, migrate, show, left):
+    for parser in (create, show, left):
         parser.add_argument("persons", metavar="PERSONS", help="the file of the ledger of persons")
         _artifact(parser)
         _key(parser, required=True)
-    for parser in (create, migrate):
-        text = "what becomes of rows that changed: refused (the default), or counted once more"
-        parser.add_argument("--changes", choices=["refuse", "count"], default="refuse", help=text)
+    text = "what becomes of rows that changed: refused (the default), or counted once more"
+    create.add_argument("--changes", choices=["refuse", "count"], default="refuse", help=text)
     left.add_argument("person", metavar="ID", help="of the person")
     left.add_argument("--integer", action="store_true", help="the id is a whole number")
 

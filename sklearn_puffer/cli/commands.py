@@ -353,11 +353,6 @@ def show_ledger(args: Any) -> None:
         say(_left(ledger.left(name)))
 
 
-def left_ledger(args: Any) -> None:
-    """Show what may still be released of a dataset."""
-    say(_left(_ledger(args).left(args.dataset)))
-
-
 def spend_ledger(args: Any) -> None:
     """Put releases on record that are made elsewhere."""
     ledger = _ledger(args)
@@ -377,15 +372,6 @@ def create_persons(args: Any) -> None:
     key, changes = _key(args), args.changes
     PersonLedger.create(args.persons, fitted(args.artifact), key=key, changes=changes)
     tell(f"wrote {args.persons!r}")
-
-
-def migrate_persons(args: Any) -> None:
-    """Start one in which everybody has spent what a ledger of tables says."""
-    noiser = fitted(args.artifact)
-    ledger = Ledger.open(args.ledger, noiser)
-    how = {"key": _key(args), "dataset": args.dataset, "changes": args.changes}
-    PersonLedger.migrate(ledger, args.persons, noiser, **how)
-    tell(f"wrote {args.persons!r}; {args.ledger!r} is closed")
 
 
 def show_persons(args: Any) -> None:
