@@ -151,6 +151,7 @@ def test_more_than_fifty_secrets_are_refused_at_once(noise):
     PufferfishNoiser(1.0, sensitive="score", public="x").fit(fifty)
 
 
+@pytest.mark.slow
 def test_a_plan_reads_bins_and_goes_on_without_a_value_of_two_rows():
     two = TABLE.assign(group=np.where(TABLE.index < 2, "z", np.where(TABLE.index % 2, "a", "b")))
     found = plan(two.drop(columns="score"), "group", n_prototypes=4, n_bins=2, public=["x", "city"])

@@ -260,6 +260,7 @@ def test_categories_that_are_dates_are_refused_and_all_faults_are_told_at_once()
         assert re.findall("'(.)' holds dates", str(told.value)) == ["x", "y"]
 
 
+@pytest.mark.slow
 def test_a_plan_releases_categories_that_are_dates_where_they_are_named():
     table = pd.DataFrame({"s": SECRET, "x": DAY_LABELS, "z": DAYS % 3})
     told = plan(table, "s", public=["x", "z"], epsilon=3.0, noise="laplace").facts
