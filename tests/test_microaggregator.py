@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_puffer import (
+    Ledger,
     OverspentError,
     PersonLedger,
     PufferfishMicroaggregator,
@@ -223,8 +224,37 @@ def test_a_ledger_of_persons_refuses_a_second_typical_row_and_repeats_the_first(
     assert ledger.transform(rows, near, row_id="person").equals(first)
     changed = few.assign(age=np.where(few["age"] > 55, 30, 80))
     assert (rows.assign(changed) != rows.assign(few)).any()
-    with pytest.raises(OverspentError, match="changed since their last release"):
+    with pytest.raises(OverspentError, match="have no release left"):
         ledger.transform(rows, changed, row_id="person")
+
+
+@pytest.mark.parametrize("changes", ["refuse", "count"])
+@pytest.mark.parametrize("other", [{"release": 1}, {"dataset": "June"}])
+def test_a_ledger_of_persons_grants_a_row_one_release_under_any_name(
+    rows, tmp_path, changes, other
+):
+    few = TABLE[:40].assign(person=range(40))
+    service = PufferfishRelease.from_json(rows.to_json())
+    ledger = PersonLedger.create(tmp_path / "persons.db", rows, key=KEY, changes=changes)
+    assert ledger.left(3).releases == 1
+    first = ledger.transform(rows, few, row_id="person")
+    assert (ledger.left(3).releases, ledger.left(50).releases) == (0, 1)
+    with pytest.raises(OverspentError, match=r"have no release left.*by row_id= and a key"):
+        ledger.transform(service, few, row_id="person", **other)
+    assert ledger.transform(service, few, row_id="person").equals(first)
+
+
+def test_a_ledger_of_tables_grants_typical_rows_once(rows, tmp_path):
+    service = PufferfishRelease.from_json(rows.to_json())  # which remembers no rows
+    ledger = Ledger.create(tmp_path / "tables.db", rows, datasets=["May", "June"])
+    assert ledger.left("May").releases == 1
+    assert not ledger.allows(releases=2, dataset="May")
+    ledger.transform(service, TABLE[:40], dataset="May")
+    assert [ledger.left(name).releases for name in ("May", "June")] == [0, 1]
+    with pytest.raises(OverspentError, match="a second independent release of a row"):
+        ledger.transform(service, TABLE[:40], dataset="May")
+    again = Ledger.open(tmp_path / "tables.db", rows)
+    assert [again.allows(dataset=name) for name in ("May", "June")] == [False, True]
 
 
 def test_values_that_fit_never_saw_are_counted_and_released_as_the_nearest_row(rows):

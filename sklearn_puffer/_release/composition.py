@@ -133,6 +133,10 @@ def scale_for_releases(theta: float, releases: int, power: int = 1) -> float:
     return scale
 
 
+WHOLE: Axis = ""
+"""Stands for an axis in histories of releases without axes: of whole rows."""
+
+
 class Rule(ABC):
     """How releases add up: on every axis each costs something, and there is a budget.
 
@@ -212,10 +216,18 @@ class Meter:
     def times(self, release: Spent) -> float:
         """Return how often a release may still be made; beyond 2^63 times counts as infinite."""
         if not self.rule.budgets:
-            return 0 if release else math.inf
+            return self._whole_times(release)
         _check_spent(self.rule, release)
         times = [self._axis_times(axis, scales) for axis, scales in release.items() if scales]
         return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
+
+    def _whole_times(self, release: Spent) -> float:
+        """Return how often whole rows may still be released of which no axis adds up: once."""
+        if release.keys() - {WHOLE}:
+            return 0
+        if not release:
+            return math.inf
+        return max(1 - self.counts.get(WHOLE, 0), 0) // _count_of(release[WHOLE])
 
     def _room(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
         if self.rule.is_free(axis):
@@ -320,7 +332,8 @@ class Refused(Rule):
         Why they do not add up, as a sentence.
     scales : dict of axis to float, optional
         The certified scales: each axis may be released once at its scale or above, and as often as
-        one likes where it needs no noise. Without scales nothing may be released.
+        one likes where it needs no noise. Without scales no axis may be released, and whole rows
+        that have no axes (typical rows, swaps) once.
 
     Notes
     -----
@@ -367,6 +380,8 @@ def check_scale(scale: Any, axis: Axis, free: bool) -> float:
 def _check_spent(rule: Rule, spent: Spent) -> None:
     """Check the axes, scales and counts of a history."""
     for axis, scales in spent.items():
+        if axis == WHOLE and not rule.budgets:
+            continue
         if axis not in rule.budgets:
             raise ValueError(f"axis {axis!r} is not one of {list(rule.axes)}; name one of these.")
         for scale, count in scales.items():

@@ -20,6 +20,7 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._release.composition import (
+    WHOLE,
     Axis,
     Meter,
     Spent,
@@ -152,10 +153,13 @@ class State(LedgerTerms):
         left, draws = self.left(entry.dataset), getattr(self.rule, "draws", None)
         most = f" (each column {draws} time(s) at most)" if draws else ""
         advice = "Ask for larger scales, or fit with more releases before the first one."
+        both = entry.scales, self.scales
+        at, or_left = (f" at {_short(each)}" if each else "" for each in both)
+        by_column = f", or {_short(left.by_axis)} by column{most}" if left.by_axis else ""
         return (
-            f"{entry.releases} more release(s) of {entry.dataset!r} at {_short(entry.scales)} "
-            f"would overspend the ledger, and nothing was spent; left are {left.releases} "
-            f"release(s) at {_short(self.scales)}, or {_short(left.by_axis)} by column{most}. "
+            f"{entry.releases} more release(s) of {entry.dataset!r}{at} would overspend the "
+            f"ledger, and nothing was spent; left are {left.releases} release(s){or_left}"
+            f"{by_column}. "
             f"{getattr(self.rule, 'reason', advice)}"
         )
 
@@ -190,12 +194,16 @@ class State(LedgerTerms):
 def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
     """Return how often each axis is released at each scale, of releases and how many of each.
 
+    Releases without axes, of whole rows, are counted, too.
+
     >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
     {'age': {2.0: 3}, 'sex': {1.0: 2}}
+    >>> counts_of([({}, 2)])
+    {'': {1.0: 2}}
     """
     counts: dict[Axis, dict[float, int]] = {}
     for scales, number in releases:
-        for axis, scale in scales.items():
+        for axis, scale in (scales or {WHOLE: 1.0}).items():
             of_axis = counts.setdefault(axis, {})
             of_axis[scale] = of_axis.get(scale, 0) + number
     return counts

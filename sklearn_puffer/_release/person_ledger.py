@@ -601,6 +601,8 @@ def _overspent(verdict: Verdict, about: About, together: bool) -> str:
         'pass exhausted="withhold" to leave them out, or plan more releases of each row '
         "(releases=) in the fit before the first one."
     )
+    if reason := getattr(about.rule, "reason", ""):
+        way = f'pass exhausted="withhold" to leave them out: {reason}'
     if together:  # rows of who is left out would be seen with others, a second time
         way = "rows are exchanged with all of a table; release those of others as one by itself."
     return (
