@@ -407,7 +407,7 @@ class Audit(Document):
             self._attacks_section("Attacks on released rows", self.attacks),
             self._attacks_section("Control: fresh models on the rows as they are", self.control),
             *self._peers_section(),
-            *_utility_section(self.survived, self.peers),
+            *self._utility_section(),
             *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
         ]
 
@@ -437,6 +437,18 @@ class Audit(Document):
         head = ["way", "attacker", "secret", "against", "AUC", "odds shifted", "interval"]
         cells = [_best_cells(name, attacks) for name, attacks in ways]
         return [Section("Peers", note, [head, *cells])]
+
+    def _utility_section(self) -> list[Section]:
+        if not self.survived:
+            return []
+        note = (
+            "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
+        )
+        cells = [[shown(name) for name in self.utility]]
+        for what, column, *figures in self.utility.itertuples(index=False, name=None):
+            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
+            cells.append([what, shown(column), *texts])
+        return [Section("What survives", note, cells)]
 
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
         note = (
@@ -501,19 +513,6 @@ def _best_cells(name: str, attacks: Sequence[Attack]) -> list[str]:
     """Return the line of the pair that is told best."""
     best = max(attacks, key=lambda attack: attack.auc)
     return [shown(name), *_whom(best), _area(best), _shift(best), _ends(best)]
-
-
-def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> list[Section]:
-    if not survived:
-        return []
-    note = "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
-    cells = [["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]]
-    for figure in survived:
-        after_peers = [_after(peer, figure.what, figure.column) for peer in peers]
-        figures = [figure.before, figure.after, *after_peers]
-        texts = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
-        cells.append([figure.what, shown(figure.column), *texts])
-    return [Section("What survives", note, cells)]
 
 
 def _after(peer: Peer, what: str, column: Name) -> float:

@@ -287,7 +287,8 @@ def task_of(task: Any, table: Table) -> Task | None:
             f"task names column {quoted(name)}, which has no value that is not missing; name one "
             "that has."
         )
-    return Task(name, _default(target), target, by_column=True)
+    numbers = target.dtype.kind in "iuf" and len(np.unique(target)) > _CLASSES
+    return Task(name, boosted(60, regressor=numbers), target, by_column=True)
 
 
 def _given(task: tuple[Any, ...], n_rows: int) -> Task:
@@ -302,15 +303,6 @@ def _given(task: tuple[Any, ...], n_rows: int) -> Task:
             f"task has a y of shape {target.shape} beside {n_rows} rows; give one value a row."
         )
     return Task("y", task[0], target, by_column=False)
-
-
-def _default(target: Array) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-    modest = {"max_iter": 60, "max_leaf_nodes": 15, "early_stopping": False}
-    numbers = target.dtype.kind in "iuf" and len(np.unique(target)) > _CLASSES
-    model = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
-    return Pipeline([("boosted", model(categorical_features="from_dtype", **modest))])
 
 
 def known_rows(target: Array) -> Array:

@@ -125,13 +125,13 @@ class _AsTheyCome(Pipeline):
     """A pipeline that takes any columns; one that a user gives may be made for some."""
 
 
-def boosted(max_iter: int) -> Any:
+def boosted(max_iter: int, *, regressor: bool = False) -> Any:
     """Return boosted trees that take columns as they are, words as ``category``."""
-    from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+    kind = HistGradientBoostingRegressor if regressor else HistGradientBoostingClassifier
     modest = {"max_iter": max_iter, "max_leaf_nodes": 15, "early_stopping": False}
-    model = HistGradientBoostingClassifier(categorical_features="from_dtype", **modest)
-    return _AsTheyCome([("model", model)])
+    return _AsTheyCome([("model", kind(categorical_features="from_dtype", **modest))])
 
 
 def trained(attacker: Any, rows: Any, labels: Array) -> Any:
