@@ -69,10 +69,10 @@ class UtilityDisplay(Display):
     >>> from sklearn_puffer import plan
     >>> from sklearn_puffer.displays import UtilityDisplay
     >>> table = load_diabetes(as_frame=True, scaled=False).data
-    >>> found = plan(table, "sex", public=["bmi", "bp"], n_prototypes=8, n_bins=4)
+    >>> found = plan(table, "sex", public=["bmi", "bp"], n_prototypes=8, holdout=0.3)
     >>> display = UtilityDisplay.from_plan(found, figure="attack")
-    >>> list(display.lines)
-    ['typical rows', 'allowed']
+    >>> display.epsilons
+    array([0.1 , 0.25, 0.5 , 1.  , 2.  , 4.  ])
     >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
