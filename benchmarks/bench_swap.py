@@ -8,13 +8,18 @@ others. Random swapping moves as many rows as the swap beside it; nothing is gua
 nor of the swap of 0.2 (`tests/old_swap.py`; of several secrets it hides the most frequent one).
 """
 
+import multiprocessing
+import resource
 import sys
+import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 from _measure import alone, peak_bytes
 from _people import ADULT, FOLDER, auc, change, read
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -56,6 +61,8 @@ ROWS = (
     ("law-like, race", {}, {}),
 )
 SIZES = ((100_000, 2.0), (1_000_000, 30.0))
+ENGINES = {"polars": pl.scan_parquet, "DuckDB": lambda path: duckdb.sql(f"from '{path}'")}
+GROWTH = (100_000, 300_000, 1_000_000)
 
 
 def rows(quick=False):
@@ -160,18 +167,25 @@ def _law_like(n, seed):
 # ------------------------------------------------------------------------------------------- size
 
 
-def _size(n, limit):
-    """Return the seconds of a swap of ten columns of numbers, and its memory over its input."""
+def _ten_columns(n):
+    """Return invented people with ten columns of numbers."""
     rng = np.random.default_rng(0)
     ill = rng.integers(0, 2, n)
     table = pd.DataFrame(rng.normal(size=(n, 10)) + 0.3 * ill[:, None]).rename(columns=str)
-    table = table.assign(ill=ill, client=np.arange(n))
+    return table.assign(ill=ill, client=np.arange(n))
+
+
+def _swap():
     public = [str(k) for k in range(10)]
+    return PufferfishSwap(1.0, sensitive="ill", ids="client", public=public)
+
+
+def _size(n, limit):
+    """Return the seconds of a swap of ten columns of numbers, and its memory over its input."""
+    table = _ten_columns(n)
 
     def swapped():
-        return PufferfishSwap(1.0, sensitive="ill", ids="client", public=public).fit_transform(
-            table
-        )
+        return _swap().fit_transform(table)
 
     start = time.process_time()
     swapped()
@@ -183,3 +197,48 @@ def _size(n, limit):
         "reached": bool(seconds <= limit and share <= 3.0),
         "target": f"<= {limit:g} s, 3 inputs",
     }
+
+
+def growth():
+    """Return what fits and swaps of Parquet files take on engines, each in a process of its own."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n in GROWTH:
+            path = Path(folder) / f"{n}.parquet"
+            table = _ten_columns(n)
+            table.to_parquet(path, row_group_size=50_000)
+            n_bytes = table.memory_usage(index=False).sum()
+            for engine in ENGINES:
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    found.append(
+                        _grown(n, n_bytes, engine, *pool.apply(_on_engine, (engine, path)))
+                    )
+    return found
+
+
+def _on_engine(engine, path):
+    """Return the seconds of all threads, and by how many bytes the process grew."""
+    start, before = time.process_time(), _most_bytes()
+    key = b"blake2b:a key of a benchmark, and no secret"
+    plan = _swap().fit_transform(ENGINES[engine](path), row_id="client", key=key)
+    target = path.with_name("released.parquet")
+    (plan.sink_parquet if engine == "polars" else plan.write_parquet)(str(target))
+    return time.process_time() - start, _most_bytes() - before
+
+
+def _most_bytes():
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes * (1 if sys.platform == "darwin" else 1024)
+
+
+def _grown(n, n_bytes, engine, seconds, grew):
+    row = {
+        "n": n,
+        "engine": engine,
+        "fit and swap": seconds,
+        "a million rows": seconds / n * 1e6,
+        "memory": f"{grew / 1e6:.0f} MB",
+        "of the table": f"{n_bytes / 1e6:.0f} MB",
+    }
+    print(row, flush=True)
+    return row
