@@ -147,7 +147,7 @@ class PufferfishSwap(TableRelease):
     random_state : int or None, default=None
         None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
     n_jobs : int or None, default=None
-        Not used: a million rows of ten columns take a quarter of a minute on one core.
+        Not used: a million rows of ten columns take a third of a minute on one core.
     verbose : int, default=0
         1 shows after two seconds on standard error what is done, and how much is left.
 
