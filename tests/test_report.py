@@ -409,13 +409,13 @@ def test_two_reports_of_one_moment_are_the_same_bytes(noiser):
 def test_an_even_chance_is_told_rounded_up(noiser):
     told = str(report(noiser))
     assert math.e / (1.0 + math.e) < 0.732
-    assert "an even chance becomes at most 73.2 %" in told
+    assert "an even chance between two secrets becomes at most 73.2 %" in told
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_no_distributions_within_the_guarantee_make_a_rare_secret_likelier_than_is_said(epsilon):
     told = promised(epsilon).example()
-    most = float(re.search(r"a chance of 1 % at most ([\d.]+) %", told)[1]) / 100.0
+    most = float(re.search(r"one of 1 % at most ([\d.]+) %", told)[1]) / 100.0
     p, q = np.array([math.exp(epsilon), 1.0]), np.array([1.0, math.exp(epsilon)])
     p, q = p / p.sum(), q / q.sum()  # randomized response, which attains the guarantee
     attained = max(0.01 * p / (0.01 * p + 0.99 * q))
@@ -431,7 +431,7 @@ def test_who_signs_reads_what_becomes_of_the_rarest_secret_at_its_own_rate():
     found = audit(noiser, table[750:])
     [line] = [each for each in report(noiser, found).lines if each.startswith("In this table")]
     share, most = (float(each) / 100.0 for each in re.findall(r"([\d.]+) %", line))
-    assert "audited rows with loan yes or no have yes" in line
+    assert "of those with loan yes or no have yes" in line
     assert share == pytest.approx(np.mean(loan[750:] == "yes"), abs=0.03)
     posterior = share * math.e / (1.0 - share + share * math.e)
     assert most == pytest.approx(posterior, abs=0.002)

@@ -257,9 +257,8 @@ class Notion(ABC):
         if told["delta"] == 0.0 and told["alpha"] is None:
             rare = percent_at_most(float(expit(logit(0.01) + told["epsilon"])))
             return (
-                "For example: if two secrets were equally probable to such a reader before, an "
-                f"even chance becomes at most {most}, and a chance of 1 % at most {rare}, whatever "
-                "values come out."
+                "For example: to such a reader an even chance between two secrets becomes at most "
+                f"{most}, and one of 1 % at most {rare}."
             )
         return (
             "For example: if two secrets are equally probable to such a reader before the release, "

@@ -470,9 +470,9 @@ def _rarest(noiser: TableRelease, attacks: Sequence[Any]) -> list[str]:
     share = rare.n / (rare.n + rare.n_against)
     most = percent_at_most(float(expit(logit(share) + certificate.epsilon)))
     return [
-        f"In this table {100.0 * share:.2g} % of the audited rows with {shown(rare.sensitive)} "
-        f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)}: such a "
-        f"reader who knew no more than that becomes at most {most} sure of it."
+        f"In this table {100.0 * share:.2g} % of those with {shown(rare.sensitive)} "
+        f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)} (as audited): "
+        f"that chance becomes at most {most}."
     ]
 
 
@@ -492,8 +492,8 @@ def _promise_picture(notion: Notion) -> Bars:
 
 
 OF_RAW_ROWS = (
-    "This page is computed from the raw rows, without noise: keep it where you keep the table; the "
-    'report for recipients (kind="external") is for others.'
+    "This page is computed from the raw rows: keep it where you keep the table; others get the "
+    'report for recipients (kind="external").'
 )
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
@@ -629,8 +629,7 @@ def _decide(noiser: TableRelease, terms: Terms, audit: Audit | None) -> Section:
         f"person ({beside}).",
         *([about_ids] if terms.ids else []),
         f"Second releases: release {terms.again}.",
-        "Order: whether rows were sorted or entered by something that tells a secret; where in "
-        "doubt, shuffle them and reset the index first.",
+        "Order: whether rows were sorted by what tells a secret; in doubt, shuffle them first.",
         f"Attacks: {_strength(audit)}",
         "Use: whether what is left serves its purpose, by the changes and the task above.",
     ]
