@@ -25,14 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import inf
+from math import inf, nextafter
 from typing import Self, cast
 
 import numpy as np
 
 from sklearn_puffer._base import (
     LARGEST,
-    SMALLEST,
     ULP,
     UNIT,
     BoolArray,
@@ -129,8 +128,6 @@ class SumLosses:
     def __init__(self, users: Sequence[User], pairs: Sequence[UserPair]) -> None:
         self._users = check_users(users)
         self._pairs = _check_pairs(pairs, self._users)
-        shifts = [pair.shift for pair in self._pairs]
-        self._shifts = np.array([np.nan if shift is None else abs(shift) for shift in shifts])
         self._sums: dict[bytes, SumDistribution] = {}
         self._tables: dict[int, LossTable] = {}
         self._lattices: dict[int, LatticeDistribution] = {}
@@ -156,12 +153,8 @@ class SumLosses:
         them only, and the lower end holds whoever they are.
         """
         scale = check_positive(theta, "theta")
-        lower, upper = self.worst_case(scale)
-        for k in np.flatnonzero(np.isnan(self._shifts)).tolist():
-            worst = upper[k].copy()
-            upper[k] = self._upper(k, scale, worst)
-            lower[k] = np.minimum(self._lower(k, scale, worst), upper[k])
-        return lower, upper
+        lower, upper = zip(*(self.ends_of(k, scale) for k in range(len(self._pairs))), strict=True)
+        return np.stack(lower), np.stack(upper)
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven ends of the largest losses over all other users.
@@ -179,11 +172,31 @@ class SumLosses:
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
         """
         scale = check_positive(theta, "theta")
-        lower, upper = _translation(self._shifts, scale)
-        for k in np.flatnonzero(np.isnan(self._shifts)).tolist():
-            ends = self._table(k).intervals(Laplace(scale))
-            lower[k], upper[k] = ends[0][0], ends[1][0]
-        return lower, upper
+        lower, upper = zip(*(self._alone(k, scale) for k in range(len(self._pairs))), strict=True)
+        return np.stack(lower), np.stack(upper)
+
+    def ends_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of one pair.
+
+        Parameters
+        ----------
+        k : int
+            Position of the pair.
+        theta : float
+            Scale of the noise, in the units of the reports; 0 is no noise.
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (2,)
+            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
+        """
+        if theta == 0.0:
+            return np.zeros(2), np.full(2, self._without_noise(k))
+        lower, worst = self._alone(k, theta)
+        if self._pairs[k].shift is not None:
+            return lower, worst
+        upper = self._upper(k, theta, worst)
+        return np.minimum(self._lower(k, theta, worst), upper), upper
 
     def upper(self, k: int, theta: float, steps: int = MANY) -> float:
         """Return the upper end of one pair.
@@ -221,7 +234,7 @@ class SumLosses:
         bool
             False where their sum has too many steps.
         """
-        return not np.isnan(self._shifts[k]) or self._counts_all(k, MANY)
+        return self._pairs[k].shift is not None or self._counts_all(k, MANY)
 
     def worst_of(self, k: int, theta: float) -> FloatArray:
         """Return the upper ends of the worst case of one pair.
@@ -238,18 +251,22 @@ class SumLosses:
         ndarray of shape (2,)
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
         """
+        return self._alone(k, theta)[1]
+
+    def _alone(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses of one user's report without other users."""
+        shift = self._pairs[k].shift
+        if shift is not None:
+            return _translation(abs(shift), theta)
         if theta == 0.0:
-            return np.full(2, alone_without_noise(self._pairs[k]))
-        if not np.isnan(self._shifts[k]):
-            upper = _translation(self._shifts[k : k + 1], theta)[1]
-        else:
-            upper = self._table(k).intervals(Laplace(theta))[1]
-        return np.asarray(upper[0])
+            return np.zeros(2), np.full(2, self._table(k).without_noise().max())
+        lower, upper = self._table(k).intervals(Laplace(theta))
+        return lower[0], upper[0]
 
     def _without_noise(self, k: int) -> float:
-        if not np.isnan(self._shifts[k]):
-            return inf if self._shifts[k] else 0.0
-        worst: FloatArray = self._table(k).without_noise()[0]
+        worst = self.worst_of(k, 0.0)
+        if self._pairs[k].shift is not None:
+            return float(worst.max())
         others = self._others(k, FEW)
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
@@ -260,7 +277,7 @@ class SumLosses:
 
     def _upper(self, k: int, theta: float, worst: FloatArray, steps: int = MANY) -> FloatArray:
         """Return the smallest of the upper ends: of the worst case, with few others, with more."""
-        if not np.isnan(self._shifts[k]) or not worst.any():
+        if self._pairs[k].shift is not None or not worst.any():
             return worst
         ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, FEW), worst)
         if steps == FEW or self._counts_all(k, FEW):
@@ -293,6 +310,16 @@ class SumLosses:
         if k not in self._tables:
             self._tables[k] = LossTable([prior_pair(self._pairs[k])])
         return self._tables[k]
+
+    @cached_property
+    def lengths(self) -> tuple[int, int]:
+        """The range of one user's values where the secrets are distributions, and that of the sum.
+
+        Both are in steps.
+        """
+        free = [pair for pair in self._pairs if pair.shift is None]
+        own = max(map(reach_of, free), default=0.0) / self.step
+        return int(own), int(self._spans @ self._classes[1])
 
     @cached_property
     def step(self) -> float:
@@ -388,20 +415,13 @@ def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
     return kept
 
 
-def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of |shift|/theta, both ways; a shift is a rounded difference."""
-    with np.errstate(over="ignore", under="ignore"):
-        losses = np.repeat(shifts[:, None], 2, axis=1) / theta
-        lower = np.nextafter(np.nextafter(losses, 0.0), 0.0)
-        upper = np.where(losses == 0.0, 0.0, np.nextafter(np.nextafter(losses, inf), inf))
-    return lower, np.where((shifts[:, None] > 0.0) & (losses == 0.0), SMALLEST, upper)
-
-
-def alone_without_noise(pair: UserPair) -> float:
-    """Return the loss of the one user's report alone, released without noise."""
-    if pair.shift is not None:
-        return inf if pair.shift else 0.0
-    return float(LossTable([prior_pair(pair)]).without_noise().max())
+def _translation(shift: float, theta: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of shift/theta, both ways; a shift is a rounded difference."""
+    if shift == 0.0 or theta == 0.0:
+        return np.zeros(2), np.full(2, inf if shift else 0.0)
+    loss = shift / theta
+    lower, upper = nextafter(nextafter(loss, 0.0), 0.0), nextafter(nextafter(loss, inf), inf)
+    return np.full(2, lower), np.full(2, upper)
 
 
 def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserPair]:
@@ -671,9 +691,10 @@ def worst_case_scale(
     """
     budget = check_positive(epsilon, "epsilon")
     losses, members = SumLosses(users, pairs), list(pairs)
-    need_noise = [pair for pair in members if alone_without_noise(pair) > budget]
+    bare = [float(losses.worst_of(k, 0.0).max()) for k in range(len(members))]
+    need_noise = [pair for pair, loss in zip(members, bare, strict=True) if loss > budget]
     if not need_noise:
-        return Calibration(0.0, 0, max(map(alone_without_noise, members)))
+        return Calibration(0.0, 0, max(bare))
     noisy = SumLosses(users, need_noise)
     start = max(map(reach_of, members)) / budget
     scale = smallest_within(

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import (
-    BoolArray,
     FloatArray,
     IntArray,
     check_pairs,
@@ -53,9 +52,8 @@ from sklearn_puffer._sums.reports import (
     Reporters,
     SumSettings,
     read_reports,
-    step_of,
 )
-from sklearn_puffer._sums.users import User, UserPair, conditions, reach_of, user_pairs, with_mass
+from sklearn_puffer._sums.users import User, UserPair, conditions, user_pairs, with_mass
 from sklearn_puffer._tables import Name
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -128,7 +126,8 @@ class DiscreteSum:
         Where that takes long, a pair within the budget in the worst case, or with a few of the
         other users, keeps that bound, but for the largest of them.
         """
-        worst = self._worst(theta)
+        losses, everybody = self._sum, range(len(self.pairs))
+        worst = np.stack([losses.worst_of(k, theta) for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
@@ -140,14 +139,13 @@ class DiscreteSum:
         exact = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
         chosen = self._chosen(np.flatnonzero(~exact), worst.max(axis=1), notion.epsilon)
         if len(chosen) * self._work > _QUICK:
-            losses = self._losses_of(chosen)
-            few = np.array([losses.upper(k, theta, FEW) for k in range(len(chosen))])
+            few = np.array([losses.upper(k, theta, FEW) for k in chosen.tolist()])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
-        if len(chosen):
-            least, ends, exact[chosen] = self._intervals(chosen, theta)
-            lower[chosen] = np.maximum(lower[chosen], least)
-            upper[chosen] = np.minimum(upper[chosen], ends)
+        for k in chosen.tolist():
+            least, most = losses.ends_of(k, theta)
+            lower[k], upper[k] = np.maximum(lower[k], least), np.minimum(upper[k], most)
+            exact[k] = theta == 0.0 or losses.counts_all(k)
         return Losses(lower, upper, worst, exact)
 
     def _chosen(self, inexact: IntArray, worst: FloatArray, budget: float) -> IntArray:
@@ -158,27 +156,6 @@ class DiscreteSum:
             return inexact
         return inexact[worst[inexact] > budget]
 
-    def _losses_of(self, pairs: IntArray) -> SumLosses:
-        return SumLosses(self.counted_on, [self.pairs[k] for k in pairs.tolist()])
-
-    def _intervals(
-        self, chosen: IntArray, theta: float
-    ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return both ends of the losses of these pairs, and whether all users are counted on."""
-        losses = self._losses_of(chosen)
-        if theta > 0.0:
-            all_count = np.array([losses.counts_all(k) for k in range(len(chosen))])
-            return *losses.intervals(theta), all_count
-        upper = np.array([[losses.upper(k, 0.0)] * 2 for k in range(len(chosen))])
-        return np.zeros_like(upper), upper, np.ones(len(chosen), dtype=bool)
-
-    def _worst(self, theta: float) -> FloatArray:
-        """Return a bound on the losses of single users over all other users."""
-        losses = SumLosses(self.users, self.pairs)
-        if theta > 0.0:
-            return losses.worst_case(theta)[1]
-        return np.stack([losses.worst_of(k, 0.0) for k in range(len(self.pairs))])
-
     def _least(self, theta: float) -> FloatArray:
         """Return lower ends of the losses of single users, whatever the other users report."""
         if theta == 0.0:
@@ -186,23 +163,18 @@ class DiscreteSum:
         return np.stack([least_loss(pair, theta) for pair in self.pairs])
 
     @cached_property
-    def _lengths(self) -> tuple[int, int]:
-        """Return the range of one user's values and that of the sum of all, in steps."""
-        free = [pair for pair in self.pairs if pair.shift is None]
-        atoms = [with_mass(user.law) for user in self.counted_on]
-        step = step_of(np.concatenate(atoms + [with_mass(p) for x in free for p in (x.p, x.q)]))
-        ranges = [user.count * np.ptp(x) for user, x in zip(self.counted_on, atoms, strict=True)]
-        return int(max(map(reach_of, free), default=0.0) / step), int(sum(ranges) / step)
+    def _sum(self) -> SumLosses:
+        return SumLosses(self.counted_on, self.pairs)
 
     @property
     def _work(self) -> int:
         """Steps at which one pair is evaluated."""
-        return sum(self._lengths)
+        return sum(self._sum.lengths)
 
     @property
     def _is_computable(self) -> bool:
         """Whether the exact loss of every pair can be computed; that of translations always can."""
-        return self._lengths[0] <= MAX_STEPS
+        return self._sum.lengths[0] <= MAX_STEPS
 
     def _sufficient(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
         """Return the worst case over other users and the published scales, for single users."""
