@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf, nextafter
-from typing import Self, cast
+from typing import cast
 
 import numpy as np
 
@@ -68,10 +68,10 @@ MAX_STEPS = 2**23
 _QUOTIENT_ERROR = 4.0 * UNIT
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
 _HARDLY_ANY = 1e-3
-FEW, SEVERAL, MANY = 4000, 2**16, 2**17
+FEW, MANY = 4000, 2**17
 """The most steps of the sum of the other users who are counted on: more are closer, but slower.
 
-A sum of few or several users serves many pairs."""
+A sum of few users serves many pairs."""
 
 _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
 
@@ -532,7 +532,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
 
     Other users never increase a loss. So a pair is skipped if its loss without other users is
     within epsilon at the largest scale so far. For any other pair one evaluation decides whether
-    the scale grows: first with few of the other users, then with several, then with all.
+    the scale grows: first with few of the other users, then with all.
 
     References
     ----------
@@ -550,36 +550,25 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     0.484624
     """
     budget = check_positive(epsilon, "epsilon")
-    losses, members = SumLosses(users, pairs), list(pairs)
-    roughly = _Scale(losses, members, budget, [FEW]).visit_all()
-    exact = _Scale(losses, members, budget, [FEW, SEVERAL, MANY], roughly).visit_all()
-    return exact.calibration()
+    return _Scale(SumLosses(users, pairs), list(pairs), budget).calibration()
 
 
 class _Scale:
-    """The largest scale that a pair visited so far needs, with ``steps`` of the other users."""
+    """The largest scale that a pair visited so far needs."""
 
-    def __init__(
-        self,
-        losses: SumLosses,
-        pairs: list[UserPair],
-        budget: float,
-        steps: list[int],
-        roughly: _Scale | None = None,
-    ) -> None:
+    def __init__(self, losses: SumLosses, pairs: list[UserPair], budget: float) -> None:
         self._losses, self._pairs, self._budget = losses, pairs, budget
-        self._steps, self._roughly = steps, roughly
         self._scale, self._pair, self._bound = 0.0, 0, 0.0
 
-    def visit_all(self) -> Self:
+    def calibration(self) -> Calibration:
         """Visit every pair, the one with the largest worst case first."""
         self._start()
-        worst = np.array([self._worst(k, self._scale) for k in range(len(self._pairs))])
-        if self._roughly is not None:
-            worst[self._roughly._pair] *= 2.0
-        for k in np.argsort(-worst, kind="stable").tolist():
+        worst = [self._worst(k, self._scale) for k in range(len(self._pairs))]
+        for k in np.argsort(-np.array(worst), kind="stable").tolist():
             self._visit(k)
-        return self
+        if self._scale > 0.0 and self._bound == 0.0:
+            self._bound = self._losses.upper(self._pair, self._scale)
+        return Calibration(self._scale, self._pair, self._bound)
 
     def _start(self) -> None:
         """Begin just below the scale that the loss far out needs: no exact scale is smaller."""
@@ -603,25 +592,18 @@ class _Scale:
                 return
             if self._scale and loss(self._scale * _HAIR) <= self._budget:
                 break
-        start = self._scale or (self._roughly or self)._scale or self._alone(k)
-        self._scale, self._bound = self._enough(loss, k, start)
+        self._scale, self._bound = self._enough(loss, k, self._scale or self._alone(k))
         self._pair = k
 
     def _ways(self, k: int) -> list[Loss]:
         """Return upper bounds of a pair's loss, the quickest first, the exact one last."""
         ways: list[Loss] = [partial(self._worst, k)]
         if self._pairs[k].shift is None:
-            ways += [partial(self._losses.upper, k, steps=steps) for steps in self._steps]
+            ways += [partial(self._losses.upper, k, steps=steps) for steps in (FEW, MANY)]
         return ways
 
     def _worst(self, k: int, scale: float) -> float:
         return float(self._losses.worst_of(k, scale).max())
-
-    def calibration(self) -> Calibration:
-        """Return the scale, with the pair that decides it and that pair's loss."""
-        if self._scale > 0.0 and self._bound == 0.0:
-            self._bound = self._losses.upper(self._pair, self._scale)
-        return Calibration(self._scale, self._pair, self._bound)
 
     def _alone(self, k: int) -> float:
         """Return a scale that is enough for pair ``k``, whoever the others are."""
