@@ -42,7 +42,6 @@ from heapq import heapify, heappop, heappush
 from math import expm1, fsum, inf, log, sqrt
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray
@@ -56,6 +55,7 @@ _UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
 _LEAST_WEIGHT = 2.0**-900  # of a tilt: below, its weight is on masses too small for floats
 _SHALLOW, _DEEP = 2.0**-180, 2.0**-900
 _TRUST = 2.0**60
+_PIECE = 256
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
 _MISSED = 2.0**-60
 _MAX_TILTS = 40
@@ -115,24 +115,12 @@ class _Part:
 
 def convolved(a: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
     """Return the convolution of positive arrays, and its relative error in units of 2^-53."""
-    short, long = (a, b) if len(a) <= len(b) else (b, a)
-    if len(short) <= 64:
-        return np.convolve(long, short), len(short) + 1.0
-    size = 64 if len(short) < 8192 else 128
-    n_rows = -(-len(short) // size)
-    rows = np.zeros((n_rows, size))
-    rows.ravel()[: len(short)] = short
-    rows = np.ascontiguousarray(rows[:, ::-1])
-    out = np.zeros(len(long) + n_rows * size)
-    piece = 4096
-    for start in range(0, len(long), piece):
-        part = np.pad(long[start : start + piece], size - 1)
-        width = len(part) - size + 1
-        products = rows @ np.ascontiguousarray(sliding_window_view(part, width))
-        for k in range(n_rows):
-            index = start + k * size
-            out[index : index + width] += products[k]
-    return out[: len(a) + len(b) - 1], size + 2.0 * n_rows + 3.0
+    short, long = sorted((a, b), key=len)
+    sums = np.zeros(len(a) + len(b) - 1)
+    for start in range(0, len(short), _PIECE):  # inner products of this length, and their sums
+        piece = short[start : start + _PIECE]
+        sums[start : start + len(long) + len(piece) - 1] += np.convolve(long, piece)
+    return sums, min(len(short), _PIECE) + len(short) // _PIECE + 2.0
 
 
 class SumDistribution:

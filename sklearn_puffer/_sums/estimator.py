@@ -605,7 +605,8 @@ class PufferfishSum(CertifiedEstimator):
         Parameters
         ----------
         values : array-like of shape (n_reports,), or DataFrame
-            The reports, one for each user in the order of `fit`; or the table again, or its column.
+            The reports, one for each user in the order of `fit`; or the table again (without
+            ``by`` its column is enough).
             NaN for an absent user, where the presence is below 1, or absence a secret.
 
         Returns

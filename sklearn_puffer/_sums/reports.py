@@ -558,21 +558,19 @@ class Reporters:
             )
         return int(steps.sum())
 
-    def present(self, reports: Any) -> tuple[FloatArray, Array | None]:
+    def present(self, reports: Any) -> tuple[FloatArray, Array]:
         """Return the reports of those who are present, and their classes."""
         values, classes = self._read(reports)
         gone = np.isnan(values)
-        if not gone.any():
-            return values, classes
-        self._check_absent(classes if classes is None else classes[gone])
-        return values[~gone], classes if classes is None else classes[~gone]
+        self._check_absent(classes[gone])
+        return values[~gone], classes[~gone]
 
-    def _allowed(self, steps: IntArray, classes: Array | None) -> Array:
-        """Return which reports their users may hand in; without classes, which any user may."""
+    def _allowed(self, steps: IntArray, classes: Array) -> Array:
+        """Return which reports their users may hand in."""
         levels, pairs = self._alphabet
         codes = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
-        listed: Array = levels[codes] == steps
-        return listed if classes is None else listed & np.isin(classes * len(levels) + codes, pairs)
+        allowed: Array = np.isin(classes * len(levels) + codes, pairs)
+        return allowed & (levels[codes] == steps)
 
     @cached_property
     def _alphabet(self) -> tuple[IntArray, IntArray]:
@@ -582,20 +580,20 @@ class Reporters:
         pairs = [k * len(levels) + np.searchsorted(levels, x) for k, x in enumerate(accepted)]
         return levels, np.concatenate(pairs)
 
-    def _check_absent(self, classes: Array | None) -> None:
-        wrong = np.flatnonzero(self.there if classes is None else self.there[classes])
+    def _check_absent(self, classes: Array) -> None:
+        wrong = np.flatnonzero(self.there[classes])
         if wrong.size:
             raise ValueError(
                 f"a report of {self.called(classes, int(wrong[0]))} is missing, and presence= says "
                 "that none ever is; fill it, or declare a presence below 1 and fit again."
             )
 
-    def called(self, classes: Array | None, row: int) -> str:
+    def called(self, classes: Array, row: int) -> str:
         """Return what a message calls the user of a report."""
-        return "one of the rows" if classes is None else on_one_line(self.named(int(classes[row])))
+        return on_one_line(self.named(int(classes[row])))
 
-    def _read(self, reports: Any) -> tuple[FloatArray, Array | None]:
-        """Return the reports, NaN where one is missing, and their classes where these are known."""
+    def _read(self, reports: Any) -> tuple[FloatArray, Array]:
+        """Return the reports, NaN where one is missing, and their classes."""
         reports = readable_column(reports, "values")
         if self.source is not None and is_frame(reports):
             return self._read_table(reports, self.source)
@@ -606,12 +604,10 @@ class Reporters:
                 "one for each user, in the order of fit, and NaN for a user who is absent."
             )
         if self.source is not None and len(self.users) > 1:
-            if len(set(self.there.tolist())) > 1:  # which class misses a value matters
-                raise ValueError(
-                    "values is one column, and presence= allows missing reports of some classes "
-                    "only; pass the table, which tells the classes apart."
-                )
-            return values, None  # a column alone does not tell whose class a row is of
+            raise ValueError(
+                "values is one column, and by= says whose distribution a report follows; pass the "
+                "table, which tells the classes apart."
+            )
         return values, np.repeat(np.arange(len(self.users)), [user.count for user in self.users])
 
     def _read_table(self, reports: Any, source: Source) -> tuple[FloatArray, Array]:
