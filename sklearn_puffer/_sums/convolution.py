@@ -354,29 +354,15 @@ def _in_floats(numbers: Wide) -> FloatArray | None:
 # ------------------------------------------------------------------------- the largest ratios
 
 
-@dataclass(frozen=True, eq=False)
-class PairMasses:
-    """The two distributions of one user on one stretch of the lattice, shape (2, span + 1)."""
-
-    masses: Wide
-
-    @classmethod
-    def of(cls, priors: PriorPair, step: float) -> PairMasses:
-        lattices = [LatticeDistribution.of(prior, step) for prior in priors]
-        first = min(lattice.start for lattice in lattices)
-        size = max(lattice.start + lattice.span for lattice in lattices) - first + 1
-        masses = as_wide(np.zeros((2, size)))
-        for k, (lattice, prior) in enumerate(zip(lattices, priors, strict=True)):
-            masses[k, lattice.start - first + lattice.atoms] = _exact_masses(prior)
-        return cls(masses)
-
-    @property
-    def span(self) -> int:
-        return self.masses.shape[1] - 1
-
-    @property
-    def n_atoms(self) -> int:
-        return int((self.masses.mantissa > 0.0).sum(axis=1).max())
+def pair_masses(priors: PriorPair, step: float) -> Wide:
+    """Return two distributions on one stretch of the lattice, shape (2, span + 1)."""
+    lattices = [LatticeDistribution.of(prior, step) for prior in priors]
+    first = min(lattice.start for lattice in lattices)
+    size = max(lattice.start + lattice.span for lattice in lattices) - first + 1
+    masses = as_wide(np.zeros((2, size)))
+    for k, (lattice, prior) in enumerate(zip(lattices, priors, strict=True)):
+        masses[k, lattice.start - first + lattice.atoms] = _exact_masses(prior)
+    return masses
 
 
 def _exact_masses(distribution: Discrete) -> Wide:
@@ -392,13 +378,14 @@ def _exact_masses(distribution: Discrete) -> Wide:
 
 
 def margin(
-    losses: FloatArray, worst: FloatArray, units: float, missed: float, row_units: float
+    losses: FloatArray, worst: FloatArray, pair: Wide, units: float, missed: float, of_sums: float
 ) -> FloatArray:
     """Return how far the computed losses may be from the true ones.
 
-    ``units`` and ``missed`` are those of the masses of `SumDistribution`, ``row_units`` those of
+    ``units`` and ``missed`` are those of the masses of `SumDistribution`, ``of_sums`` the units of
     their Laplace sums.
     """
+    row_units = of_sums + int((pair.mantissa > 0.0).sum(axis=1).max()) + 5.0
     error = units * UNIT
     largest = min(float(worst.max()), 300.0)
     of_masses = min(2.0 * error, error * expm1(2.0 * largest))
@@ -406,11 +393,11 @@ def margin(
     return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
 
 
-def suprema(sums: Wide, pair: PairMasses, s: float) -> FloatArray:
+def suprema(sums: Wide, pair: Wide, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    masses = _in_floats(pair.masses)
-    if masses is None or (_WINDOW + pair.span) * s > _WIDEST:
-        logs = _wide_logs(sums, pair.masses)
+    masses = _in_floats(pair)
+    if masses is None or (_WINDOW + masses.shape[1]) * s > _WIDEST:
+        logs = _wide_logs(sums, pair)
     else:
         logs = _logs_by_window(sums, masses)
     largest: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)

@@ -40,12 +40,13 @@ from sklearn_puffer._base import (
     check_positive,
     smallest_within,
 )
+from sklearn_puffer._losses import Wide
 from sklearn_puffer._sums.convolution import (
     LatticeDistribution,
-    PairMasses,
     SumDistribution,
     laplace_sums,
     margin,
+    pair_masses,
     suprema,
 )
 from sklearn_puffer._sums.reports import step_of
@@ -271,8 +272,8 @@ class SumLosses:
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
         pair = self._masses(k)
-        losses = suprema(others.numbers(pair.span), pair, inf)
-        further = margin(losses, worst, others.units, 0.0, pair.n_atoms + 5.0)
+        losses = suprema(others.numbers(pair.shape[1] - 1), pair, inf)
+        further = margin(losses, worst, pair, others.units, 0.0, 0.0)
         return float(np.minimum(losses + further, worst).max())
 
     def _upper(self, k: int, theta: float, worst: FloatArray, steps: int = MANY) -> FloatArray:
@@ -300,9 +301,9 @@ class SumLosses:
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
-        sums, units = laplace_sums(others.numbers(pair.span), s)
+        sums, units = laplace_sums(others.numbers(pair.shape[1] - 1), s)
         losses = suprema(sums, pair, s)
-        further = margin(losses, worst, others.units, missed, units + pair.n_atoms + 5.0)
+        further = margin(losses, worst, pair, others.units, missed, units)
         ends: FloatArray = np.nextafter(losses + side * further, side * inf)
         return np.maximum(ends, 0.0)
 
@@ -390,7 +391,7 @@ class SumLosses:
             self._lattices[index] = LatticeDistribution.of(self._classes[0][index], self.step)
         return self._lattices[index]
 
-    def _masses(self, k: int) -> PairMasses:
+    def _masses(self, k: int) -> Wide:
         span = reach_of(self._pairs[k]) / self.step
         if span > MAX_STEPS:
             raise ValueError(
@@ -398,7 +399,7 @@ class SumLosses:
                 f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
                 "PufferfishSum), or use the worst case over all other users."
             )
-        return PairMasses.of(prior_pair(self._pairs[k]), self.step)
+        return pair_masses(prior_pair(self._pairs[k]), self.step)
 
 
 def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:

@@ -33,6 +33,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._release import MOST_RELEASES, check_releases
 from sklearn_puffer._sums.users import (
+    CONDITIONS,
     SECRETS,
     User,
     check_users,
@@ -57,21 +58,8 @@ from sklearn_puffer._tables import (
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior
 
-#: The names of the published conditions; not every one applies to every set of secrets.
-CONDITIONS = (
-    "theorem_1_of_001",
-    "theorem_2_of_001",
-    "theorem_3_eq14",
-    "theorem_3_eq13",
-    "theorem_4",
-    "lemma_1",
-    "lemma_2",
-    "lemma_2_both_ends",
-    "relaxed",
-    "corollary_1a",
-    "corollary_1b",
-)
-_STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
+PUBLISHED = (*CONDITIONS, "corollary_1a", "corollary_1b")
+_STRATEGIES = ("exact", "worst_case", "published", *PUBLISHED)
 _FOR_TABLES = ("value", "by", "alternatives", "presence")
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
 _MOST_EPSILON = 1e100

@@ -48,7 +48,7 @@ from sklearn_puffer._sums.losses import (
     worst_case_scale,
 )
 from sklearn_puffer._sums.reports import (
-    CONDITIONS,
+    PUBLISHED,
     Reporters,
     SumSettings,
     read_reports,
@@ -404,7 +404,7 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
 def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
     strategy, scales = settings.strategy, dict(scales)
     if strategy == "published":
-        scales[strategy] = min(scale for name, scale in scales.items() if name in CONDITIONS)
+        scales[strategy] = min(scale for name, scale in scales.items() if name in PUBLISHED)
     if strategy not in scales:
         raise ValueError(
             f"strategy={strategy!r} does not apply to secrets={settings.secrets!r} of "

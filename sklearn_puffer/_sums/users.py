@@ -555,6 +555,13 @@ _BY_SECRETS = {
 }
 _BINARY = (lemma_1, lemma_2, lemma_2_both_ends)
 
+CONDITIONS = tuple(
+    condition.__name__
+    for conditions_of in (*_BY_SECRETS.values(), _BINARY, (relaxed,))
+    for condition in conditions_of
+)
+"""The names of the published conditions; not every one applies to every set of secrets."""
+
 
 def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) -> list[Condition]:
     """Return every published condition that applies to the pairs, and `relaxed`.
