@@ -39,7 +39,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import expm1, fsum, inf, log, sqrt
+from math import expm1, fsum, inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,36 +197,31 @@ class SumDistribution:
         low, high = -steepest, steepest
         for _ in range(40):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._moments(middle)[1] < mean else (low, middle)
+            low, high = (middle, high) if self._mean(middle) < mean else (low, middle)
         tilt = 0.5 * (low + high)
         if steepest - abs(tilt) < 1e-6 * steepest:
             return float(np.copysign(steepest, tilt))
         return float(f"{tilt:.6g}")
 
-    def _moments(self, tilt: float) -> tuple[float, float, float]:
-        """Return log E e^(tilt (X - center)), and mean and deviation of the tilted distribution."""
-        atoms, masses, first, lengths, half, counts = self._flat
+    def _mean(self, tilt: float) -> float:
+        """Return the mean of the tilted distribution."""
+        atoms, masses, first, lengths, counts = self._flat
         exponents = atoms * tilt
         tops = np.maximum.reduceat(exponents, first)
         with np.errstate(under="ignore"):
             weights = masses * np.exp(exponents - np.repeat(tops, lengths))
             sums = np.maximum(np.add.reduceat(weights, first), 1e-300)
             means = np.add.reduceat(weights * atoms, first) / sums
-            squares = (atoms - np.repeat(means, lengths)) ** 2
-            variances = np.add.reduceat(weights * squares, first) / sums
-        logs = np.log(sums) + (tops - half * tilt)
-        total = fsum((counts * logs).tolist())
-        return total, float(counts @ means), sqrt(float(counts @ variances))
+        return float(counts @ means)
 
     @cached_property
-    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
-        """All atoms and masses; the first, number, half span and count of each distribution."""
+    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray]:
+        """All atoms and masses; the first, number and count of each distribution."""
         lengths = np.array([len(lattice.atoms) for lattice in self._lattices])
         atoms = np.concatenate([lattice.atoms for lattice in self._lattices]).astype(float)
         masses = np.concatenate([lattice.masses[lattice.atoms] for lattice in self._lattices])
-        half = np.array([0.5 * lattice.span for lattice in self._lattices])
         counts = np.array(self._counts, dtype=float)
-        return atoms, masses, np.cumsum(lengths) - lengths, lengths, half, counts
+        return atoms, masses, np.cumsum(lengths) - lengths, lengths, counts
 
     def _excess(self, s: float) -> FloatArray:
         """Return top(x)/h'(x) at the atoms left out, and 0 elsewhere."""

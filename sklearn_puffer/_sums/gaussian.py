@@ -115,13 +115,8 @@ class GaussianReporters(Reporters):
             If there is not one finite number for each user who is present.
         """
         values, classes = self.present(reports)
-        strange = ~np.isfinite(values)
-        if strange.any():
-            first = int(strange.argmax())
-            raise ValueError(
-                f"{self.called(classes, first)} reports {float(values[first])!r}, which is not "
-                "finite; correct the report."
-            )
+        why = "which is not finite; correct the report."
+        self._refuse(~np.isfinite(values), values, classes, why)
         return exact_sum(values)
 
     def parts(self) -> Iterator[bytes]:

@@ -536,15 +536,20 @@ class Reporters:
         """
         values, classes = self.present(reports)
         steps = in_steps(values, self.step, "values")
-        strange = ~self._allowed(steps, classes)
+        self._refuse(
+            ~self._allowed(steps, classes),
+            values,
+            classes,
+            "which its distribution does not have; correct the report, or fit on a distribution "
+            "that has it.",
+        )
+        return int(steps.sum())
+
+    def _refuse(self, strange: BoolArray, values: FloatArray, classes: Array, why: str) -> None:
         if strange.any():
             first = int(strange.argmax())
-            raise ValueError(
-                f"{self.called(classes, first)} reports {float(values[first])!r}, which its "
-                "distribution does not have; correct the report, or fit on a distribution that has "
-                "it."
-            )
-        return int(steps.sum())
+            who = self.called(classes, first)
+            raise ValueError(f"{who} reports {float(values[first])!r}, {why}")
 
     def present(self, reports: Any) -> tuple[FloatArray, Array]:
         """Return the reports of those who are present, and their classes."""

@@ -25,7 +25,6 @@ import numpy as np
 
 from sklearn_puffer._base import (
     FloatArray,
-    IntArray,
     check_pairs,
     on_one_line,
     rounded_up,
@@ -110,14 +109,14 @@ class DiscreteSum:
             if exact or self._is_computable:
                 scales = {"exact": sum_scale(self.counted_on, self.pairs, epsilon).scale} | scales
             return scales
-        by_name: dict[str, list[float]] = {}
         by_class: dict[int, list[UserPair]] = {}
         for pair in self.pairs:
             by_class.setdefault(pair.user, []).append(pair)
-        for k, pairs in by_class.items():
-            for name, scale in self._sufficient(pairs, epsilon / self.users[k].count).items():
-                by_name.setdefault(name, []).append(scale)
-        scales = {name: max(of) for name, of in by_name.items() if len(of) == len(by_class)}
+        each = [
+            self._sufficient(pairs, epsilon / self.users[k].count) for k, pairs in by_class.items()
+        ]
+        shared = [name for name in each[0] if all(name in of for of in each)]
+        scales = {name: max(of[name] for of in each) for name in shared}
         return {"exact": scales["worst_case"]} | scales
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
@@ -137,7 +136,11 @@ class DiscreteSum:
         # the interval of a class is as many times as wide as the class has users
         width = _CLOSED_CLASS if self.together else _CLOSED
         exact = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
-        chosen = self._chosen(np.flatnonzero(~exact), worst.max(axis=1), notion.epsilon)
+        # pairs whose loss is computed for the given users, and not only bounded
+        is_computed = not self.together and self._is_computable
+        chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
+        if len(chosen) * self._work > _QUICK:
+            chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
         if len(chosen) * self._work > _QUICK:
             few = np.array([losses.upper(k, theta, FEW) for k in chosen.tolist()])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
@@ -147,14 +150,6 @@ class DiscreteSum:
             lower[k], upper[k] = np.maximum(lower[k], least), np.minimum(upper[k], most)
             exact[k] = theta == 0.0 or losses.counts_all(k)
         return Losses(lower, upper, worst, exact)
-
-    def _chosen(self, inexact: IntArray, worst: FloatArray, budget: float) -> IntArray:
-        """Return the pairs whose loss is computed for the given users, and not only bounded."""
-        if self.together or not self._is_computable:
-            return inexact[:0]
-        if len(inexact) * self._work <= _QUICK:
-            return inexact
-        return inexact[worst[inexact] > budget]
 
     def _least(self, theta: float) -> FloatArray:
         """Return lower ends of the losses of single users, whatever the other users report."""
