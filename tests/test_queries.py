@@ -28,7 +28,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
-from sklearn_puffer._noise import Sampler, sampler_loss
+from sklearn_puffer._noise import sampler_loss, system_entropy
 from sklearn_puffer._release import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
 from sklearn_puffer._sums.estimator import _rule
@@ -697,7 +697,7 @@ def test_a_failed_fit_changes_nothing():
 
 def test_a_failed_release_draws_no_noise(monkeypatch):
     query = PufferfishSum(0.5).fit([User(P4)])
-    monkeypatch.setattr(sys.modules[Sampler.__module__], "_SystemEntropy", None)
+    monkeypatch.setattr(sys.modules[system_entropy.__module__], "SystemEntropy", None)
     with pytest.raises(ValueError, match="reports 7"):
         query.release([7])
 

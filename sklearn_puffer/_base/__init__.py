@@ -57,7 +57,6 @@ from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMe
 from sklearn_puffer._base.numerics import (
     LARGEST,
     LN2,
-    SMALLEST,
     ULP,
     UNIT,
     coarse_up,

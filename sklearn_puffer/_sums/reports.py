@@ -562,8 +562,8 @@ class Reporters:
         """Return which reports their users may hand in."""
         levels, pairs = self._alphabet
         codes = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
-        allowed: Array = np.isin(classes * len(levels) + codes, pairs)
-        return allowed & (levels[codes] == steps)
+        allowed: Array = (levels[codes] == steps) & np.isin(classes * len(levels) + codes, pairs)
+        return allowed
 
     @cached_property
     def _alphabet(self) -> tuple[IntArray, IntArray]:
