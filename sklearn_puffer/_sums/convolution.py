@@ -44,7 +44,7 @@ from math import expm1, fsum, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray
+from sklearn_puffer._base import LARGEST, LN2, UNIT, FloatArray, IntArray
 from sklearn_puffer._losses import PriorGrid, Wide, as_wide
 from sklearn_puffer._sums.users import with_mass
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -231,7 +231,7 @@ class SumDistribution:
             return excess
         logs = np.full(self.size, -inf)
         if s < inf:
-            sums, _ = laplace_sums(self._masses, s)
+            sums, _ = laplace_sums(self._masses, 1.0 / s)
             logs = np.log(sums.mantissa) + sums.exponent * LN2
         ratio = np.exp(np.minimum(self._log_top[unseen] - logs[unseen] + 1e-6, 600.0))
         if self._knows_support and ratio.sum() > _MISSED:
@@ -324,15 +324,20 @@ def _sum(parts: list[_Part], cut: float) -> _Part:
     return parts[0]
 
 
-def laplace_sums(masses: Wide, s: float) -> tuple[Wide, float]:
-    """Return the Laplace sums h of masses along the lattice, and their error in units of u."""
-    lattice, theta = [np.arange(float(len(masses.mantissa)))], np.array([1.0 / s])
+def laplace_sums(masses: Wide, scale: float) -> tuple[Wide, float]:
+    """Return the Laplace sums h of masses along the lattice, and their error in units of u.
+
+    The scale of the noise is in steps.
+    """
+    lattice, theta = [np.arange(float(len(masses.mantissa)))], np.array([min(scale, LARGEST)])
     floats = _in_floats(masses)
     if floats is not None:
         grid = PriorGrid(lattice, floats[None])
         sums = grid.sums(theta)
         if sums is not None:
-            least = max(log(sums.min()), -s * floats.size)  # of the kernel, on which errors hang
+            least = max(
+                log(sums.min()), -floats.size / scale
+            )  # of the kernel, on which errors hang
             return as_wide(sums[0]), grid.rounding(least) / UNIT
     grid = PriorGrid(lattice, masses.mantissa[None], masses.exponent[None])
     return grid.wide_sums(theta)[0], grid.wide_rounding(theta) / UNIT

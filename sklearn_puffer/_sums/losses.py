@@ -66,7 +66,7 @@ from sklearn_puffer.priors import Discrete, Prior
 MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""
 
-_QUOTIENT_ERROR = 4.0 * UNIT
+_QUOTIENT_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
 _HARDLY_ANY = 1e-3
 FEW, MANY = 4000, 2**17
@@ -301,7 +301,7 @@ class SumLosses:
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
-        sums, units = laplace_sums(others.numbers(pair.shape[1] - 1), s)
+        sums, units = laplace_sums(others.numbers(pair.shape[1] - 1), 1.0 / s)
         losses = suprema(sums, pair, s)
         further = margin(losses, worst, pair, others.units, missed, units)
         ends: FloatArray = np.nextafter(losses + side * further, side * inf)

@@ -247,7 +247,7 @@ def _on_steps(
             f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
         )
     if made.reach == 0.0 and any(
-        prior.atoms.any() for user in users for prior in made.distributions(user)
+        prior.atoms.any() for user in users for prior in distributions(user)
     ):
         raise ValueError(
             f"step={step!r} is too coarse: every report rounds to 0; pass a finer step, or None."
@@ -259,7 +259,7 @@ def _on_steps(
 
 def _check_binary(who: Reporters) -> None:
     for k, user in enumerate(who.users):
-        atoms = np.concatenate([prior.atoms for prior in who.distributions(user)])
+        atoms = np.concatenate([prior.atoms for prior in distributions(user)])
         strange = atoms[~np.isin(atoms, (0.0, 1.0))].tolist()
         if strange:
             raise ValueError(
@@ -306,7 +306,9 @@ def common_step(users: Sequence[User]) -> float:
     >>> common_step([User(Discrete([0.01, 0.25], [0.5, 0.5]))])
     0.01
     """
-    parts = [part for user in check_users(users) for part in _reported(user)]
+    members = check_users(users)
+    parts = [prior.atoms for user in members for prior in distributions(user)]
+    parts += [user.protected for user in members if user.values is not None]
     step = step_of(np.concatenate(parts)) if parts else 1.0
     return 1.0 if step.is_integer() else step
 
@@ -339,12 +341,9 @@ def step_of(values: FloatArray) -> float:
     )
 
 
-def _reported(user: User) -> Iterator[FloatArray]:
-    for distribution in (user.law, user.alternative):
-        if isinstance(distribution, Discrete):
-            yield distribution.atoms
-    if user.values is not None:
-        yield user.protected
+def distributions(user: User) -> list[Discrete]:
+    """Return the discrete distributions that a user's report may follow."""
+    return [prior for prior in (user.law, user.alternative) if isinstance(prior, Discrete)]
 
 
 def in_steps(values: Any, step: float, what: str) -> IntArray:
@@ -479,17 +478,13 @@ class Reporters:
     def _in_steps(self, user: User) -> User:
         law, *alternative = (
             prior.moved(in_steps(prior.atoms, self.step, "distributions").astype(float))
-            for prior in self.distributions(user)
+            for prior in distributions(user)
         )
         values = None if user.values is None else self._steps_of(user.values).astype(float)
         return replace(user, law=law, alternative=next(iter(alternative), None), values=values)
 
     def _steps_of(self, values: Any) -> IntArray:
         return np.unique(in_steps(values, self.step, "values"))
-
-    def distributions(self, user: User) -> list[Discrete]:
-        """Return the distributions that a user's report may follow."""
-        return [prior for prior in (user.law, user.alternative) if isinstance(prior, Discrete)]
 
     def accepted(self, user: User) -> IntArray:
         """Return the reports, in steps, that a user may hand in.
@@ -499,7 +494,7 @@ class Reporters:
         """
         if self.crossed:
             return self._of_all_classes
-        priors = self.distributions(user)
+        priors = distributions(user)
         possible = list(map(with_mass, priors if self.secrets == "distribution" else priors[:1]))
         if self.secrets.startswith("value"):  # a declared value needs no mass
             possible.append(user.protected)
@@ -508,7 +503,7 @@ class Reporters:
     @cached_property
     def _of_all_classes(self) -> IntArray:
         """The reports, in steps, that have mass in any class."""
-        priors = [prior for user in self.users for prior in self.distributions(user)]
+        priors = [prior for user in self.users for prior in distributions(user)]
         return self._steps_of(np.concatenate(list(map(with_mass, priors))))
 
     @property
