@@ -335,9 +335,8 @@ def laplace_sums(masses: Wide, scale: float) -> tuple[Wide, float]:
         grid = PriorGrid(lattice, floats[None])
         sums = grid.sums(theta)
         if sums is not None:
-            least = max(
-                log(sums.min()), -floats.size / scale
-            )  # of the kernel, on which errors hang
+            # rounding grows with the exponents of the kernel, which are no larger than this
+            least = max(log(sums.min()), -floats.size / scale)
             return as_wide(sums[0]), grid.rounding(least) / UNIT
     grid = PriorGrid(lattice, masses.mantissa[None], masses.exponent[None])
     return grid.wide_sums(theta)[0], grid.wide_rounding(theta) / UNIT
