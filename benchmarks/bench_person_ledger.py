@@ -10,7 +10,7 @@ from _measure import alone
 
 from sklearn_puffer import PersonLedger
 from sklearn_puffer._release import Precisions
-from sklearn_puffer._release.keyed_rows import Call
+from sklearn_puffer._release.persons import Call
 
 
 def rows(quick=False):

@@ -25,7 +25,7 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 README = PYPROJECT.with_name("README.md")
 
 # What a stranger has to read.
-MOST_LINES_OF_A_MODULE = 770
+MOST_LINES_OF_A_MODULE = 700
 MOST_LINES_OF_A_FUNCTION = 60  # of code
 MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README

@@ -32,7 +32,8 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._base import render, templates
-from sklearn_puffer._review.report import _brief, _whole
+from sklearn_puffer._review.first_figures import _whole
+from sklearn_puffer._review.report import _brief
 from sklearn_puffer.notions import promised
 
 HOSTILE = [

@@ -15,8 +15,6 @@ from typing import Any
 from scipy.special import expit, logit
 
 from sklearn_puffer._base import (
-    Bar,
-    Bars,
     Document,
     Page,
     Section,
@@ -44,9 +42,14 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
+from sklearn_puffer._review.first_figures import (
+    bounds_odds,
+    first_figures,
+    means,
+    promise_picture,
+)
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
-from sklearn_puffer.notions import Notion
 
 SCHEMA = "sklearn_puffer.report/1"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -440,7 +443,7 @@ def _budget(noiser: TableRelease) -> Section:
         "no fixed limit",
         f"{notion.budget_name()}: some releases may tell more",
     ]
-    if _bounds_odds(certificate):
+    if bounds_odds(certificate):
         beside = f"at most, by the budget {notion.budget_name()}{pair}"
         shift = ["Shift of odds", times(certificate.epsilon), beside]
     cells = [
@@ -448,7 +451,7 @@ def _budget(noiser: TableRelease) -> Section:
         shift,
         ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"],
     ]
-    return Section("At a glance", cells=cells, picture=_promise_picture(notion))
+    return Section("At a glance", cells=cells, picture=promise_picture(notion))
 
 
 def _examples(noiser: TableRelease, audit: Audit | None = None) -> list[str]:
@@ -464,7 +467,7 @@ def _rarest(noiser: TableRelease, attacks: Sequence[Any]) -> list[str]:
     certificate, terms = noiser.certificate_, noiser._fitted.mechanism.terms(noiser)
     joined = getattr(getattr(certificate, "prototypes", None), "joined", ())
     apart = _known(noiser, terms) != [] or joined or certificate.groups is not None
-    if not attacks or apart or not _bounds_odds(certificate):
+    if not attacks or apart or not bounds_odds(certificate):
         return []
     rare = min(attacks, key=lambda attack: attack.n / (attack.n + attack.n_against))
     share = rare.n / (rare.n + rare.n_against)
@@ -474,21 +477,6 @@ def _rarest(noiser: TableRelease, attacks: Sequence[Any]) -> list[str]:
         f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)} (as audited): "
         f"that chance becomes at most {most}."
     ]
-
-
-def _bounds_odds(certificate: Certificate) -> bool:
-    """Return whether no odds shift further, not with a small chance or in a mean alone."""
-    return certificate.delta == 0.0 and certificate.alpha is None
-
-
-def _promise_picture(notion: Notion) -> Bars:
-    """Return how well a reader may guess which of two secrets it is, before and after."""
-    most = notion.best_guess()
-    rows = [
-        Bar("before the release", 0.5, percent_at_most(0.5)),
-        Bar("after it, at most", most, percent_at_most(most)),
-    ]
-    return Bars("Chance of naming one of two equally probable secrets rightly", rows)
 
 
 OF_RAW_ROWS = (
@@ -508,7 +496,7 @@ def _internal(
     certificate = replace(noiser.certificate_, name="")
     if ledger is not None:
         ledger._check_noiser(certificate)
-    at_once, alarms = _at_once(certificate, audit)
+    at_once, alarms = first_figures(certificate, audit)
     found = [] if audit is None else [audit._page().headline]  # above what is only guaranteed
     terms, promise = noiser._fitted.mechanism.terms(noiser), certificate.promise()
     order = _of_order(certificate, plan)
@@ -582,7 +570,7 @@ def _of_use(certificate: Certificate) -> list[str]:
     """Return where single rows keep no more than constants would: in the mean, or in columns."""
     utility = certificate.utility
     worse = [column for column in utility if column.worse]
-    change, constant = _means(utility, "change_sd", "constant_sd")
+    change, constant = means(utility, "change_sd", "constant_sd")
     if utility and (len(worse) == len(utility) or constant < change < math.inf):
         return [
             "A ROW KEEPS NO MORE THAN CONSTANTS WOULD: its values change by "
@@ -674,91 +662,3 @@ def _all_settings(noiser: TableRelease) -> Section:
     settings.pop("fitted", None)  # of a release that was read: all of it
     said = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in settings.items())
     return Section("Settings", sentences=[f"{said}."])
-
-
-_FIGURE = "Best attack found"
-_SCORES = ("AUC on true rows", "R2 on true rows")
-
-
-def _at_once(certificate: Certificate, audit: Audit | None) -> tuple[Section, tuple[str, ...]]:
-    """Return the figures, with their picture, and the names of those that ask for attention."""
-    cells = [
-        ["figure", "value", "beside it"],
-        *_kept(certificate.utility),
-        *_distinct(certificate),
-        *_whole(certificate),
-        _attack(audit, certificate),
-        _task(audit),
-    ]
-    calm = audit is not None and audit.attacks and audit.caught and not audit.findings
-    picture = _promise_picture(certificate.notion) if certificate.holds else None
-    if audit is not None and audit.attacks:
-        picture = audit._picture()
-    section = Section("At a glance", cells=cells, picture=picture)
-    return section, () if calm else (_FIGURE,)
-
-
-def _kept(utility: Sequence[Any]) -> list[list[str]]:
-    """Return how much values change, beside constants, and how many stay."""
-    change, constant, stay = _means(utility, "change_sd", "constant_sd", "unchanged")
-    beside = f"sd: standard deviations; a constant in each place: {constant:.2f} sd"
-    return [
-        ["Mean change", f"{change:.2f} sd", beside],
-        ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
-    ]
-
-
-def _means(utility: Sequence[Any], *names: str) -> tuple[float, ...]:
-    return tuple(
-        math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
-        for name in names
-    )
-
-
-def _distinct(certificate: Any) -> list[list[str]]:
-    """Return how many different rows are released, where the certificate tells."""
-    typical = getattr(certificate, "prototypes", None)
-    if typical is None or typical.drawn is not None:  # whose columns are drawn one by one
-        return []
-    beside = f"at most, each typical of {typical.smallest} fitted rows or more"
-    if typical.strata is not None:
-        beside += "; beside known columns"
-    return [["Different rows", f"{typical.n_prototypes}", beside]]
-
-
-def _whole(certificate: Any) -> list[list[str]]:
-    """Return what the whole file of fitted people told who holds their list, if simulated."""
-    typical = getattr(certificate, "prototypes", None)
-    if typical is None:
-        return []
-    beside = "simulated, not proven: shift of odds for who holds the list of the fitted people"
-    if typical.table > certificate.epsilon:
-        beside += "; MORE THAN OF ONE ROW: keep it from such readers"
-    return [["Whole file", times(typical.table), beside]]
-
-
-def _attack(audit: Audit | None, certificate: Certificate) -> list[str]:
-    attack = None if audit is None else audit._surest()
-    if audit is None or attack is None:
-        return [_FIGURE, "none tried", "an audit (audit=) measures it"]
-    allowed = f"{audit._limit(attack)} allowed"
-    if not _bounds_odds(certificate):
-        allowed = f"allowed: {certificate.notion.budget_name()}"
-    chance = ", beyond it within chance" * (attack.low > attack.allowed and not audit.findings)
-    beside = f"{attack.view}: surely shifted odds; {allowed}{chance}; {audit._findable()}"
-    return [
-        _FIGURE,
-        times(attack.low, at_least=True) if attack.low > 0.0 else "no sure shift",
-        beside,
-    ]
-
-
-def _task(audit: Audit | None) -> list[str]:
-    """Return how well a model does that learns from released rows, beside one from true rows."""
-    survived = () if audit is None else audit.survived
-    for figure in survived:
-        if figure.what in _SCORES:
-            score = figure.what.split()[0]
-            beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
-            return ["Task", f"{figure.after:.3f} {score}", beside]
-    return ["Task", "not measured", "an audit with task= measures one"]

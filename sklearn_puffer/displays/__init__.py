@@ -4,13 +4,8 @@ Use this module to show what a release costs and tells: in a notebook, or to tho
 """
 
 from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDisplay
-from sklearn_puffer.displays.reviews import (
-    AuditDisplay,
-    PrototypeDisplay,
-    PrototypesTriedDisplay,
-    TradeoffDisplay,
-    UtilityDisplay,
-)
+from sklearn_puffer.displays.prototypes import PrototypeDisplay, PrototypesTriedDisplay
+from sklearn_puffer.displays.reviews import AuditDisplay, TradeoffDisplay, UtilityDisplay
 
 __all__ = [
     "AuditDisplay",

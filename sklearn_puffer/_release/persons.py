@@ -1,0 +1,331 @@
+"""What is on record of persons: how often, and how, the rows of each were released."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import (
+    BoolArray,
+    IntArray,
+    check_choice,
+    counted,
+    task,
+)
+from sklearn_puffer._release.composition import Axis, Meter, scales_from, scales_to
+from sklearn_puffer._release.keyed_rows import PERSON, PersonRecords, Pseudonyms
+from sklearn_puffer._release.ledger import counts_of
+from sklearn_puffer._release.store import NONSENSE, SCHEMAS, DamagedError, LedgerTerms, Sheet
+
+CHANGES = ["refuse", "count"]
+
+Counts = tuple[tuple[int, int], ...]
+"""Of a history: (kind, how many releases), ascending."""
+
+
+@dataclass(frozen=True)
+class PersonLeft:
+    """What may still be released of one person.
+
+    Attributes
+    ----------
+    releases : int or float
+        How many more releases of all columns at the noiser's own scales; infinite without end.
+    by_axis : dict
+        What is left on each axis, rounded down, as in `Ledger.left`.
+    released : int
+        How many releases are on record; the same noise again is none.
+    """
+
+    releases: float
+    by_axis: Mapping[Axis, float]
+    released: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call to `transform` that is on record.
+
+    Attributes
+    ----------
+    dataset : str
+    release : int
+    note : str
+    scales : dict
+    rows : int
+        Of the table.
+    new : int
+        Rows that were one more release of their person.
+    repeated : int
+        Rows whose noise was on record: they came out as before, and spent nothing.
+    withheld : int
+        Rows that were not released.
+    """
+
+    dataset: str
+    release: int
+    note: str
+    scales: Mapping[Axis, float]
+    rows: int = 0
+    new: int = 0
+    repeated: int = 0
+    withheld: int = 0
+
+
+_OF_PERSONS = ("changes", "salt", "check", "ids")
+
+
+@dataclass(frozen=True)
+class About(LedgerTerms):
+    """What a ledger of persons is about: the same from its first day on, but for the kind of ids.
+
+    Attributes
+    ----------
+    fingerprint, rule, scales
+        Of the noiser.
+    changes : {"refuse", "count"}
+        What becomes of rows that changed.
+    salt, check : str
+        What tells its pseudonyms from those of other ledgers, and other keys from its own.
+    ids : {"", "integer", "string"}
+        What ids are, once one was seen.
+    """
+
+    changes: str
+    salt: str
+    check: str
+    ids: str = ""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Return what `to_record` wrote; any error is that of a record that it did not write."""
+        check_choice(record["changes"], "changes", CHANGES)
+        return cls.read(record, *(record[name] for name in _OF_PERSONS))
+
+    def to_record(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        persons = {name: getattr(self, name) for name in _OF_PERSONS}
+        return {"schema": SCHEMAS["PersonLedger"]} | super().to_record() | persons
+
+    @property
+    def whole(self) -> bool:
+        """Whether another release of a person must be of the same row."""
+        return self.changes == "refuse"
+
+
+def followed(counts: Counts, kind: int) -> Counts:
+    """Return a history with one more release of a kind.
+
+    >>> followed(((0, 2),), 1), followed(((0, 2),), 0)
+    (((0, 2), (1, 1)), ((0, 3),))
+    """
+    further = dict(counts)
+    further[kind] = further.get(kind, 0) + 1
+    return tuple(sorted(further.items()))
+
+
+BASE = 0
+"""The history of persons that are not on record yet, as it is of nobody in an array of zeros."""
+
+_MOST = 1024  # persons in a part, on average
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of each row: one of the masks, of shape (n,), has it, or it is a new release.
+
+    Attributes
+    ----------
+    repeated : ndarray of bool
+        Its noise is on record.
+    changed : ndarray of bool
+        Another form of the person is on record, who may have another release.
+    overspent : ndarray of bool
+        The person has had all releases.
+    known : PersonRecords
+        Who is on record in the parts of these persons.
+    places, histories : ndarrays of int
+        The index of each person among them, -1 of a new one, and the history of each.
+    """
+
+    repeated: BoolArray
+    changed: BoolArray
+    overspent: BoolArray
+    known: PersonRecords
+    places: IntArray
+    histories: NDArray[np.uint32]
+
+    @property
+    def withheld(self) -> BoolArray:
+        """Which rows may not be released."""
+        return self.changed | self.overspent
+
+    @property
+    def new(self) -> BoolArray:
+        """Which rows are one more release of their person."""
+        return ~(self.repeated | self.withheld)
+
+
+class Book:
+    """What a ledger has of its persons, within one transaction."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        try:
+            self.about = About.from_record(sheet.record)
+            self.kinds = [scales_from(scales) for scales in sheet.record["kinds"]]
+            histories = sheet.record["histories"]
+            self.histories = [_counts(counts, len(self.kinds)) for counts, _ in histories]
+            self._sizes = [int(size) for _, size in histories]
+        except NONSENSE as fault:
+            raise DamagedError("its histories cannot be read") from fault
+        self._numbers = {counts: k for k, counts in enumerate(self.histories)}
+
+    def kind(self, scales: Mapping[Axis, float]) -> int:
+        """Return the number of a kind of release, which is one more if it is new."""
+        if scales not in self.kinds:
+            self.kinds.append(dict(scales))
+        return self.kinds.index(dict(scales))
+
+    def history(self, counts: Counts) -> int:
+        """Return the number of a history, which is one more if it is new."""
+        if counts not in self._numbers:
+            self._numbers[counts] = len(self.histories)
+            self.histories.append(counts)
+            self._sizes.append(0)
+        return self._numbers[counts]
+
+    def left(self, person: Pseudonyms) -> PersonLeft:
+        """Return what the person with a pseudonym, of shape (1, 2), may still be released."""
+        known = self._found(person)
+        [place] = known.places(person).tolist()
+        return self._left(self.histories[BASE if place < 0 else known.persons["history"][place]])
+
+    def tally(self) -> list[tuple[int, PersonLeft]]:
+        """Return how many of the persons on record have how much left."""
+        pairs = zip(self._sizes, self.histories, strict=True)
+        return [(size, self._left(counts)) for size, counts in pairs if size]
+
+    def _left(self, counts: Counts) -> PersonLeft:
+        meter, scales = self._meter(counts), self.about.scales
+        return PersonLeft(
+            meter.times(counts_of([(scales, 1)])), meter.left(), sum(n for _, n in counts)
+        )
+
+    def _meter(self, counts: Counts) -> Meter:
+        """Return what a history has spent."""
+        return self.about.rule.meter(counts_of((self.kinds[kind], n) for kind, n in counts))
+
+    def judged(self, batch: Any, kind: int) -> Verdict:
+        """Return what becomes of each row of a batch (`Noted`)."""
+        known = self._found(batch.persons)
+        places = known.places(batch.persons)
+        rows = np.append(known.persons, np.zeros(1, PERSON))[places]  # the last one is nobody
+        once = counts_of([(self.kinds[kind], 1)])
+        is_full = [not self._meter(counts).allows(once) for counts in self.histories]
+        repeated = known.has(places, batch.draws)
+        overspent = np.array(is_full)[rows["history"]] & ~repeated
+        changed = (places >= 0) & (rows["form"] != batch.forms) & ~repeated & ~overspent
+        return Verdict(repeated, changed, overspent, known, places, rows["history"])
+
+    def put(self, batch: Any, verdict: Verdict, kind: int) -> None:
+        """Put one more release of each of the new rows on record."""
+        new, sheet, known = verdict.new, self._sheet, verdict.known
+        rows = np.zeros(int(new.sum()), PERSON)
+        rows["pseudonym"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
+        rows["history"] = self._followed(verdict, kind)
+        touched = np.unique(_parts_of(rows["pseudonym"], sheet.n_parts))
+        n_parts = _enough(sheet.n_parts, sum(self._sizes))
+        if n_parts > sheet.n_parts:
+            known = self._read(np.arange(sheet.n_parts))
+            sheet.divide(n_parts)
+            touched = np.arange(n_parts)
+        self._lay(known.and_more(rows, batch.draws[new]), touched)
+
+    def _followed(self, verdict: Verdict, kind: int) -> NDArray[np.uint32]:
+        """Return the histories that rows come to by one more release, and count them there."""
+        before, is_old = verdict.histories[verdict.new], verdict.places[verdict.new] >= 0
+        after = np.empty_like(before)
+        for history in np.unique(before).tolist():
+            theirs = before == history
+            after[theirs] = number = self.history(followed(self.histories[history], kind))
+            self._sizes[number] += int(theirs.sum())
+            self._sizes[history] -= int((theirs & is_old).sum())
+        return after
+
+    def _found(self, persons: Pseudonyms) -> PersonRecords:
+        """Return who is on record in the parts of some persons."""
+        return self._read(np.unique(_parts_of(persons, self._sheet.n_parts)))
+
+    def _read(self, parts: IntArray) -> PersonRecords:
+        parts_read = counted(parts.tolist(), "parts of the ledger read")
+        try:
+            known = PersonRecords.of([self._sheet.part(part) for part in parts_read])
+            self.histories[int(known.persons["history"].max(initial=BASE))]
+        except NONSENSE as fault:
+            raise DamagedError("its persons cannot be read") from fault
+        return known
+
+    def _lay(self, known: PersonRecords, parts: IntArray) -> None:
+        """Write some parts, of which all persons are known."""
+        ends = known.ends
+        where = _parts_of(known.persons["pseudonym"], self._sheet.n_parts)
+        bounds = (np.searchsorted(where, parts, side).tolist() for side in ("left", "right"))
+        with task("persons put on record", len(known.persons)) as done:  # Ctrl-C is heard between
+            for part, first, last in zip(parts.tolist(), *bounds, strict=True):
+                draws = known.draws[ends[first] : ends[last]]
+                self._sheet.put(part, known.persons[first:last].tobytes(), draws.tobytes())
+                done(last - first)
+
+    def write(self, call: Call, kind: int, verdict: Verdict) -> None:
+        """Put a call on record, and the head, where the persons are already."""
+        masks = verdict.new, verdict.repeated, verdict.withheld
+        numbers = len(verdict.new), *(int(mask.sum()) for mask in masks)
+        self._sheet.append([call.dataset, call.release, call.note, kind, *numbers])
+        histories = list(zip(self.histories, self._sizes, strict=True))
+        self._sheet.write(record_of(self.about, self.kinds, histories))
+
+    def calls(self) -> tuple[Call, ...]:
+        """Return the calls on record."""
+        lines = self._sheet.lines()
+        try:
+            return tuple(
+                Call(dataset, release, note, self.kinds[kind], *numbers)
+                for dataset, release, note, kind, *numbers in lines
+            )
+        except NONSENSE as fault:
+            raise DamagedError("its calls cannot be read") from fault
+
+
+def record_of(
+    about: About, kinds: Sequence[Mapping[Axis, float]], histories: Sequence[tuple[Counts, int]]
+) -> dict[str, Any]:
+    kinds_now = [scales_to(scales) for scales in kinds]
+    return about.to_record() | {"kinds": kinds_now, "histories": histories}
+
+
+def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
+    """Return in which of so many parts persons are: the first bits of pseudonyms."""
+    rest = np.uint64(64 - n_parts.bit_length())
+    parts: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
+    return parts
+
+
+def _enough(n_parts: int, n_persons: int) -> int:
+    """Return how many parts to have, and when they do not suffice, four times as many or more."""
+    if n_persons <= _MOST * n_parts:
+        return n_parts
+    while 4 * n_persons > _MOST * n_parts:
+        n_parts *= 2
+    return n_parts
+
+
+def _counts(pairs: Any, n_kinds: int) -> Counts:
+    counts = tuple((int(kind), int(count)) for kind, count in pairs)
+    if not all(0 <= kind < n_kinds and count > 0 for kind, count in counts):
+        raise ValueError("a count of no kind")
+    return counts

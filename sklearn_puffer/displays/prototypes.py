@@ -1,0 +1,270 @@
+"""Pictures of typical rows, and of how their number and the budget change what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    FloatArray,
+    check_choice,
+    check_verbose,
+    counted,
+    listening,
+    quoted,
+)
+from sklearn_puffer.displays.noisers import (
+    DARK,
+    LIGHT,
+    MAP,
+    MIDDLE,
+    WARM,
+    Display,
+    check_axes,
+)
+
+_AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # that of a fit, by which budgets are tried
+_BUDGETS = 3.0  # of log odds that the colours of typical rows tell apart
+
+
+@dataclass(eq=False)
+class PrototypeDisplay(Display):
+    """What each typical row tells before its rows move and after it, in two principal components.
+
+    Typical rows are circles, larger where more rows are released as them. Their colour is the
+    largest log odds between two secrets, as counted: on the left of rows that became typical alone,
+    on the right of rows as they are released.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n_prototypes, 2)
+        Of the typical rows, in the two directions in which they differ most.
+    explained : tuple of float
+        The share of their variance in either direction.
+    sizes : ndarray of shape (n_prototypes,)
+        Fitted rows.
+    before, after : ndarray of shape (n_prototypes,)
+        The largest log odds of a protected pair, as counted.
+    budget : float
+        What no released row tells more than.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_puffer import PufferfishMicroaggregator
+    >>> from sklearn_puffer.displays import PrototypeDisplay
+    >>> X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], 100, axis=0)
+    >>> secrets = np.repeat([0, 1, 0, 1], [90, 60, 75, 75])
+    >>> rows = PufferfishMicroaggregator(0.5, level=None).fit(X, sensitive_features=secrets)
+    >>> display = PrototypeDisplay.from_microaggregator(rows)
+    >>> bool((display.after <= 0.5 + 1e-9).all() and display.before.max() > 0.5)
+    True
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    places: FloatArray
+    explained: tuple[float, float]
+    sizes: FloatArray
+    before: FloatArray
+    after: FloatArray
+    budget: float
+
+    @classmethod
+    def from_microaggregator(cls, rows: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Compute places and log odds of a fitted microaggregator.
+
+        Parameters
+        ----------
+        rows : fitted PufferfishMicroaggregator
+            Whose typical rows, counts and channel are drawn.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        PrototypeDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If it is not fitted.
+        """
+        check_axes(ax)
+        _check_microaggregator(rows)
+        points = rows._mechanism().prototypes.coordinates.rows(rows._mechanism().prototypes.rows)
+        places, explained = _principal(points.dense())
+        sizes = np.bincount(rows.labels_, minlength=len(places)).astype(float)
+        before, after = rows._odds_told()
+        budget = float(rows.certificate_.epsilon)
+        return cls(places, explained, sizes, before, after, budget).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        wide = 1.2 * max(float(np.ptp(self.places[:, 0])), 1e-9)
+        area = 20.0 + 280.0 * self.sizes / self.sizes.max()
+        most = self.before[np.isfinite(self.before)].max(initial=self.budget)
+        top = min(float(most), _BUDGETS * self.budget)
+        for k, told in enumerate((self.before, self.after)):
+            look = {"s": area, "cmap": MAP, "vmin": 0.0, "vmax": top, "edgecolor": "0.3", **options}
+            x, y = (self.places + np.array([k * wide, 0.0])).T
+            drawn = ax.scatter(x, y, c=np.minimum(told, top), linewidth=0.6, **look)
+            over = told > self.budget * (1.0 + 1e-9)
+            ax.scatter(x[over], y[over], marker="x", color=WARM, s=30, linewidth=1.5)
+        middle = self.places[:, 0].mean()
+        ax.set_xticks([middle, middle + wide], ["typical", "released"])
+        parts = ", ".join(f"{share:.0%}" for share in self.explained)
+        ax.set(xlabel=f"first principal component ({parts} of the variance in two)")
+        ax.set(ylabel="second principal component")
+        bar = ax.figure.colorbar(drawn, ax=ax)
+        bar.set_label(f"log odds; crosses: beyond {self.budget:g}")
+
+
+def _check_microaggregator(rows: Any) -> None:
+    if not (hasattr(rows, "channel_") and hasattr(rows, "prototypes_")):
+        raise TypeError(
+            f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit first."
+        )
+
+
+def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
+    """Return points in the two directions in which they differ most, and what these explain."""
+    centred = points - points.mean(axis=0)
+    left, spread, _ = np.linalg.svd(centred, full_matrices=False)
+    two = np.zeros((len(points), 2))
+    two[:, : min(2, len(spread))] = (left * spread)[:, :2]
+    total = max(float((spread**2).sum()), np.finfo(float).tiny)
+    shares = np.append(spread**2, 0.0)[:2] / total
+    return two, (float(shares[0]), float(shares[1]))
+
+
+@dataclass(eq=False)
+class PrototypesTriedDisplay(Display):
+    """How much a column changes with each number of typical rows that `fit` tried, or epsilon.
+
+    Parameters
+    ----------
+    numbers : ndarray
+        Of typical rows, or epsilons, ascending.
+    changes : ndarray
+        The mean change of a column with each, in standard deviations.
+    taken : int or float
+        The number that was taken, or the epsilon of the fit.
+    grouping, moving : float
+        The parts of its change: by becoming typical, and by the channel.
+    over : {"n_prototypes", "epsilon"}, default="n_prototypes"
+        What the numbers are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_puffer import PufferfishMicroaggregator
+    >>> from sklearn_puffer.displays import PrototypesTriedDisplay
+    >>> X = np.repeat([[0.0], [1.0], [2.0]], 100, axis=0)
+    >>> secrets = np.repeat([0, 1, 0, 1], [90, 60, 75, 75])
+    >>> rows = PufferfishMicroaggregator(0.5).fit(X, sensitive_features=secrets)
+    >>> display = PrototypesTriedDisplay.from_microaggregator(rows)
+    >>> display.taken in display.numbers
+    True
+    >>> display = PrototypesTriedDisplay.from_microaggregator(rows, over="epsilon")
+    >>> display.numbers.tolist(), bool((np.diff(display.changes) <= 0).all())
+    ([0.125, 0.25, 0.5, 1.0, 2.0], True)
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    numbers: FloatArray
+    changes: FloatArray
+    taken: float
+    grouping: float
+    moving: float
+    over: str = "n_prototypes"
+
+    @classmethod
+    def from_microaggregator(
+        cls,
+        rows: Any,
+        *,
+        over: str = "n_prototypes",
+        ax: Any = None,
+        verbose: int = 0,
+        **kwargs: Any,
+    ) -> Self:
+        """Take what a fitted microaggregator, or its certificate, tried; or try other epsilons.
+
+        Parameters
+        ----------
+        rows : fitted PufferfishMicroaggregator or PufferfishRelease, or its certificate
+            Whose certificate says what was tried. Other epsilons need the fitted object itself,
+            as it is or from joblib: the program between its typical rows is solved anew for each.
+        over : {"n_prototypes", "epsilon"}, default="n_prototypes"
+            Numbers of typical rows, or budgets from a quarter to four times that of the fit.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        PrototypesTriedDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If it is no certificate of typical rows, or holds no program to be solved anew: a
+            release from JSON, or a fit with known columns.
+        """
+        check_axes(ax)
+        check_choice(over, "over", ["n_prototypes", "epsilon"])
+        certificate: Any = getattr(rows, "certificate_", rows)
+        facts: Any = getattr(certificate, "prototypes", None)
+        if not hasattr(facts, "tried"):
+            raise TypeError(
+                f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit "
+                "first."
+            )
+        taken, tried = facts.n_prototypes, facts.tried
+        if over == "epsilon":
+            taken = certificate.epsilon
+            with listening(check_verbose(verbose), "programs"):
+                tried = list(_at_budgets(rows, taken))
+        numbers, changes = np.array(sorted(tried), dtype=float).T
+        parts = float(facts.grouping), float(facts.moving)
+        return cls(numbers, changes, taken, *parts, over).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        look = {"color": MIDDLE, "marker": "o", "label": "tried", **options}
+        ax.plot(self.numbers, self.changes, **look)
+        parts = {"bottom": 0.0, "width": 0.08 * self.taken, "edgecolor": DARK, "linewidth": 0.8}
+        ax.bar(self.taken, self.grouping, color=LIGHT, label="taken: grouping", **parts)
+        parts["bottom"] = self.grouping
+        ax.bar(self.taken, self.moving, color=WARM, label="taken: moving", **parts)
+        ax.set_xscale("log")
+        ax.set_xticks(self.numbers, [f"{number:g}" for number in self.numbers])
+        ax.minorticks_off()
+        of = "epsilon (nats)" if self.over == "epsilon" else "number of typical rows"
+        ax.set(xlabel=of, ylabel="mean change of a column (sd)")
+        ax.set_ylim(bottom=0.0)
+        ax.legend(fontsize="small")
+
+
+def _at_budgets(rows: Any, epsilon: float) -> Iterator[tuple[float, float]]:
+    """Yield budgets around one, and the change with each."""
+    program = getattr(rows, "_anew", None)
+    if program is None:
+        raise TypeError(
+            'over="epsilon" needs a PufferfishMicroaggregator that was fitted without known '
+            f"columns, got {quoted(rows)}; plan(table, ...) measures other budgets of any."
+        )
+    for budget in counted(epsilon * _AROUND, "budgets", len(_AROUND)):
+        yield float(budget), program.change(float(budget))
