@@ -596,7 +596,7 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, kind, noiser, monke
 
 # ------------------------------------------------------------------------------------- interrupts
 
-LEDGERS = ("store", "ledger", "keyed_rows", "person_ledger")
+LEDGERS = ("store", "ledger", "keyed_rows", "persons", "person_ledger")
 TRACED = {
     importlib.import_module(f"sklearn_puffer.{name}").__file__
     for name in ("_base.records", *(f"_release.{name}" for name in LEDGERS))

@@ -28,7 +28,7 @@ from sklearn_puffer import (
     PufferfishRelease,
 )
 from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
-from sklearn_puffer._release import keyed_rows, person_ledger
+from sklearn_puffer._release import person_ledger, persons
 from sklearn_puffer._release.keyed_rows import PERSON, Noted, PersonRecords
 
 KEY = b"blake2b:" + bytes(range(32))
@@ -186,7 +186,7 @@ class Oracle:
 def test_every_spend_is_that_of_an_oracle_with_a_list_for_every_person(
     tmp_path_factory, noiser, table, changes, most, plan
 ):
-    with mock.patch.object(keyed_rows, "_MOST", most):  # persons in a part
+    with mock.patch.object(persons, "_MOST", most):  # persons in a part
         follow_an_oracle(tmp_path_factory, noiser, table, changes, plan)
 
 
@@ -196,8 +196,8 @@ def follow_an_oracle(tmp_path_factory, noiser, table, changes, plan):
         PersonLedger.create(path, noiser, key=KEY, changes=changes),
         Oracle(noiser, changes),
     )
-    for persons, others, dataset, release, factor, exhausted in plan:
-        X = changed(table, others).iloc[persons]
+    for some, others, dataset, release, factor, exhausted in plan:
+        X = changed(table, others).iloc[some]
         call = dataset, release, factor
         told = [
             oracle.judge(p, v, call) for p, v in zip(X["client"], X["cars"].tolist(), strict=True)
@@ -253,7 +253,7 @@ def test_few_persons_are_found_among_many_and_many_among_few(ledger, noiser, tab
 def test_persons_are_found_in_however_many_parts_they_come_to_be(
     ledger, noiser, table, monkeypatch
 ):
-    monkeypatch.setattr(keyed_rows, "_MOST", 4)
+    monkeypatch.setattr(persons, "_MOST", 4)
     n_parts = []
     for size in (1, 3, 9, 40, 60):
         ledger.transform(noiser, table[:size], row_id="client")
@@ -612,7 +612,7 @@ def test_a_migration_that_fails_leaves_the_ledger_open(path, noiser, tmp_path):
 
 def die_in(name, path, noiser, table):
     """Release a table, and die where the given step of its spend begins."""
-    place = person_ledger if name == "taken_rows" else keyed_rows.Book
+    place = person_ledger if name == "taken_rows" else persons.Book
     setattr(place, name, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
     ledger = PersonLedger.open(path, noiser, key=KEY)
     ledger.transform(noiser, table[:30], row_id="client")

@@ -68,7 +68,7 @@ def quick_attackers():
     """Attack by fewer trees than a plan does, which are quick and find what is plain to see."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
-        patch.setattr(measured, "boosted", lambda _: boosted(5))
+        patch.setattr(measured, "boosted", lambda _, **kind: boosted(5, **kind))
         yield
 
 

@@ -17,7 +17,7 @@ from pyarrow import dataset
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
 from sklearn_puffer._noiser import against, utility
-from sklearn_puffer._release import check_stream, keyed_rows
+from sklearn_puffer._release import check_stream, persons
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer._tables import stream_of
@@ -411,7 +411,7 @@ def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys, display
 
 
 def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(keyed_rows, "_MOST", 8)
+    monkeypatch.setattr(persons, "_MOST", 8)
     noiser, rows = fitted(releases=2), table().assign(id=range(40))
     ledger = PersonLedger.create(tmp_path / "people.sqlite", noiser, key=KEY)
     ledger.transform(noiser, rows, row_id="id")

@@ -23,7 +23,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import counted, progress, stopping
 from sklearn_puffer._noiser import against, utility
-from sklearn_puffer._release import keyed_rows
+from sklearn_puffer._release import persons
 from sklearn_puffer.displays import MovesDisplay
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
@@ -142,7 +142,7 @@ def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
 
 @pytest.mark.slow
 def test_a_ledger_of_persons_holds_all_of_a_call_or_nothing(stops, monkeypatch, tmp_path):
-    monkeypatch.setattr(keyed_rows, "_MOST", 8)
+    monkeypatch.setattr(persons, "_MOST", 8)
     noiser, rows = fitted(releases=2), table()
     ledger = PersonLedger.create(tmp_path / "people.sqlite", noiser, key=KEY)
     reports = stops.reports_of(lambda: ledger.transform(noiser, rows[:2], row_id="id"))

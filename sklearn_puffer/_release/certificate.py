@@ -383,7 +383,8 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _shift(self, whose: str = "") -> str:
         """Return what readers can do to the odds of secrets, of the sensitive columns."""
-        sensitive = " or of ".join(sorted({shown(pair.sensitive) for pair in self.pairs}))
+        names = {pair.sensitive for pair in self.pairs}  # few, of many pairs
+        sensitive = " or of ".join(sorted(map(shown, names)))
         return self.notion.promise().replace("secrets", f"secrets of {sensitive}{whose}")
 
     def _seen(self) -> str:
