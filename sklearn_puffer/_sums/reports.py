@@ -32,13 +32,8 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._release import MOST_RELEASES, check_releases
-from sklearn_puffer._sums.users import (
-    CONDITIONS,
-    SECRETS,
-    User,
-    check_users,
-    with_mass,
-)
+from sklearn_puffer._sums.published import CONDITIONS
+from sklearn_puffer._sums.users import SECRETS, User, check_users, with_mass
 from sklearn_puffer._tables import (
     Name,
     Table,

@@ -46,13 +46,14 @@ from sklearn_puffer._sums.losses import (
     sum_scale,
     worst_case_scale,
 )
+from sklearn_puffer._sums.published import conditions
 from sklearn_puffer._sums.reports import (
     PUBLISHED,
     Reporters,
     SumSettings,
     read_reports,
 )
-from sklearn_puffer._sums.users import User, UserPair, conditions, user_pairs, with_mass
+from sklearn_puffer._sums.users import User, UserPair, user_pairs, with_mass
 from sklearn_puffer._tables import Name
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
