@@ -561,7 +561,8 @@ def _utilities(
         people = each.exchange.flows / ROW
         np.fill_diagonal(people, each.exchange.others / ROW)
         for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
-            most = min(max(round(people[a, b]), 1), PART)
+            at_once = people[a, b] / (1 + (a == b))  # within a secret, by halves
+            most = min(max(round(at_once), 1), PART)
             met = meeting(sample, a, b, rows.points, most, nearest=nearest)
             share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
             parts.append((*met, np.full(len(met[0]), share)))
