@@ -28,11 +28,7 @@ def main():
 
 def risks(rows, released, others, secret):
     """Yield the risk of each attack, with the ends of its interval at 95 %."""
-    from anonymeter.evaluators import (
-        InferenceEvaluator,
-        LinkabilityEvaluator,
-        SinglingOutEvaluator,
-    )
+    from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator
 
     warnings.simplefilter("ignore")  # of attacks that hardly succeed
     public = [name for name in released if name != secret]

@@ -10,11 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    FloatArray,
-    quoted,
-    real_numbers,
-)
+from sklearn_puffer._base import FloatArray, quoted, real_numbers
 from sklearn_puffer.priors import GaussianMixture
 
 MOST_ROWS = 2**13

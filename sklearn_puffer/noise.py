@@ -18,12 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import (
-    FloatArray,
-    check_above,
-    check_choice,
-    gone,
-)
+from sklearn_puffer._base import FloatArray, check_above, check_choice, gone
 from sklearn_puffer._noise import (
     LOG_ROUNDING,
     ROUNDING,

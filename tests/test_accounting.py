@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 
 from sklearn_puffer._losses import grid_cells, loss_table
 from sklearn_puffer._losses.convolution import PriorGrid, Wide
-from sklearn_puffer.accounting import (
-    MAX_CELLS,
-    Loss,
-    LossTable,
-    is_computable,
-    privacy_loss,
-)
+from sklearn_puffer.accounting import MAX_CELLS, Loss, LossTable, is_computable, privacy_loss
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair

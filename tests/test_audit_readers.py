@@ -11,12 +11,7 @@ from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_puffer import (
-    PufferfishMicroaggregator,
-    PufferfishNoiser,
-    PufferfishSwap,
-    audit,
-)
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, audit
 from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

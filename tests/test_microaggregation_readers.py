@@ -11,15 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from prototype_oracle import dense, rows_of
-from prototype_readers import (
-    by_claim,
-    cells_of,
-    fitted,
-    learnt,
-    one_column,
-    proven_shift,
-    pulled,
-)
+from prototype_readers import by_claim, cells_of, fitted, learnt, one_column, proven_shift, pulled
 from scipy.stats import binom, chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import OrdinalEncoder

@@ -23,14 +23,7 @@ from mpmath import mp, mpf
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise.family import QUADRATURE_MARGIN
-from sklearn_puffer.noise import (
-    FAMILIES,
-    ROUNDING,
-    Cauchy,
-    Gaussian,
-    GeneralizedCauchy,
-    Laplace,
-)
+from sklearn_puffer.noise import FAMILIES, ROUNDING, Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 KINDS = (*FAMILIES.values(), GeneralizedCauchy)
 DIGITS = 50

@@ -23,14 +23,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_puffer import PufferfishSGDClassifier, PufferfishSGDRegressor
 from sklearn_puffer._base import progress
-from sklearn_puffer._descent import (
-    Dependence,
-    Descent,
-    Iteration,
-    Logistic,
-    Squares,
-    scale_rows,
-)
+from sklearn_puffer._descent import Dependence, Descent, Iteration, Logistic, Squares, scale_rows
 from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer.iteration import (
     batch_shifts,

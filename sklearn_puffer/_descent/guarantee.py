@@ -54,12 +54,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer.iteration import (
-    gaussian_shifts,
-    iteration_loss,
-    shuffled_loss,
-    worst_shifts,
-)
+from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, shuffled_loss, worst_shifts
 from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import ULP, FloatArray
-from sklearn_puffer._losses.divergences import (
-    Ends,
-)
+from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer.noise import ROUNDING, Noise
 
 

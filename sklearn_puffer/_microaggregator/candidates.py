@@ -10,18 +10,9 @@ from itertools import pairwise
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import (
-    FloatArray,
-    IntArray,
-    counted,
-)
-from sklearn_puffer._microaggregator.certificate import (
-    as_matrix,
-)
-from sklearn_puffer._microaggregator.coordinates import (
-    Points,
-    Sample,
-)
+from sklearn_puffer._base import FloatArray, IntArray, counted
+from sklearn_puffer._microaggregator.certificate import as_matrix
+from sklearn_puffer._microaggregator.coordinates import Points, Sample
 from sklearn_puffer._microaggregator.drawn import DrawnCounts, learnt_bins
 from sklearn_puffer._microaggregator.program import (
     Bounded,
@@ -32,15 +23,9 @@ from sklearn_puffer._microaggregator.program import (
     whole_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
-from sklearn_puffer._microaggregator.reading import (
-    Batch,
-    Settings,
-    TableRead,
-)
+from sklearn_puffer._microaggregator.reading import Batch, Settings, TableRead
 from sklearn_puffer._noise import IntegerRows
-from sklearn_puffer._tables import (
-    Name,
-)
+from sklearn_puffer._tables import Name
 
 CANDIDATES = (8, 30, 60, 100)
 """Numbers of prototypes that "auto" tries, ascending, as long as what is minimised falls."""

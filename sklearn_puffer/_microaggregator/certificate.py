@@ -18,15 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    IntArray,
-    Section,
-    listed,
-    plain_record,
-    times,
-)
+from sklearn_puffer._base import Array, FloatArray, IntArray, Section, listed, plain_record, times
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts

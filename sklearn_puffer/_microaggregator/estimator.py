@@ -35,12 +35,7 @@ from sklearn_puffer._release import (
     check_units,
     next_table,
 )
-from sklearn_puffer._tables import (
-    Table,
-    is_lazy,
-    readable,
-    readable_column,
-)
+from sklearn_puffer._tables import Table, is_lazy, readable, readable_column
 from sklearn_puffer._tables import beside as columns_beside
 
 # what each has released without a key: it is in no copy and no file

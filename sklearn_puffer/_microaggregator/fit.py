@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    FloatArray,
-    __version__,
-    quoted,
-    utc_now,
-)
+from sklearn_puffer._base import FloatArray, __version__, quoted, utc_now
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.candidates import (
     Candidate,
@@ -37,37 +32,15 @@ from sklearn_puffer._microaggregator.certificate import (
     table_loss,
     utilities,
 )
-from sklearn_puffer._microaggregator.coordinates import (
-    Coordinates,
-)
+from sklearn_puffer._microaggregator.coordinates import Coordinates
 from sklearn_puffer._microaggregator.drawn import fitted_row_loss
-from sklearn_puffer._microaggregator.program import (
-    SecretCounts,
-)
+from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._microaggregator.prototypes import Prototypes, with_scores
-from sklearn_puffer._microaggregator.reading import (
-    Settings,
-    TableRead,
-    read_lazily,
-    read_table,
-)
+from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_lazily, read_table
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
-from sklearn_puffer._release import (
-    FitRows,
-    LearntMechanism,
-    PairLoss,
-    Refused,
-    RowOrder,
-    sentences,
-)
-from sklearn_puffer._tables import (
-    LazyTable,
-    Name,
-    counts_frame,
-    resolve,
-    values_frame,
-)
+from sklearn_puffer._release import FitRows, LearntMechanism, PairLoss, Refused, RowOrder, sentences
+from sklearn_puffer._tables import LazyTable, Name, counts_frame, resolve, values_frame
 
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:

@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, IntArray
-from sklearn_puffer._noise.entropy import (
-    CheckedEntropy,
-    Entropy,
-    NotCopied,
-    Words,
-    system_entropy,
-)
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, Words, system_entropy
 from sklearn_puffer._noise.sampler import blocks
 
 WHOLE = 1 << 62

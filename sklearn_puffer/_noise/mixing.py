@@ -28,12 +28,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._noise import portable
-from sklearn_puffer._noise.entropy import (
-    CheckedEntropy,
-    Entropy,
-    NotCopied,
-    RowEntropy,
-)
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
 from sklearn_puffer._noise.grid import Grid
 from sklearn_puffer._noise.integer_rows import SPARE_BITS, WHOLE
 from sklearn_puffer._noise.sampler import Sampler

@@ -1,12 +1,6 @@
 """What stands behind `PufferfishNoiser`: from a table to its priors, scales and release."""
 
-from sklearn_puffer._noiser import (
-    adversaries,
-    against,
-    fit,
-    problem,
-    scales,
-)
+from sklearn_puffer._noiser import adversaries, against, fit, problem, scales
 from sklearn_puffer._noiser.against import FittedNoise
 from sklearn_puffer._noiser.artifact import noise_of
 from sklearn_puffer._noiser.estimator import PufferfishNoiser

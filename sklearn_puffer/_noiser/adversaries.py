@@ -41,11 +41,7 @@ from sklearn_puffer._noiser.priors import (
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import COUNTED, Model
 from sklearn_puffer._noiser.utility import RawDistribution
-from sklearn_puffer._release import (
-    LazyRows,
-    Margin,
-    ModelFacts,
-)
+from sklearn_puffer._release import LazyRows, Margin, ModelFacts
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,

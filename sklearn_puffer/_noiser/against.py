@@ -46,24 +46,9 @@ from sklearn_puffer._noiser.problem import Bounds, Grids, Mixings, Problem, Wors
 from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
-from sklearn_puffer._release import (
-    Margin,
-    RowGroups,
-    RowsTogether,
-    SetLoss,
-)
-from sklearn_puffer._sets import (
-    computable,
-    work,
-)
-from sklearn_puffer._tables import (
-    CodeArray,
-    Column,
-    Name,
-    Pair,
-    Secret,
-    records_frame,
-)
+from sklearn_puffer._release import Margin, RowGroups, RowsTogether, SetLoss
+from sklearn_puffer._sets import computable, work
+from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise

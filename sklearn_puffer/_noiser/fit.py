@@ -16,11 +16,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
-from sklearn_puffer._noiser.adversaries import (
-    TablePriors,
-    about_rows,
-    table_priors,
-)
+from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
 from sklearn_puffer._noiser.against import DeferredLoss, FittedNoise, priors_around
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.priors import (

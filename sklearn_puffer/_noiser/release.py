@@ -16,15 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import (
-    Array,
-    IntArray,
-    counted,
-    digest,
-    listed,
-    stopping,
-    task,
-)
+from sklearn_puffer._base import Array, IntArray, counted, digest, listed, stopping, task
 from sklearn_puffer._noise import (
     MAX_STEPS,
     ByRow,
@@ -38,15 +30,7 @@ from sklearn_puffer._noise import (
     to_indices,
 )
 from sklearn_puffer._noise import release as add_noise
-from sklearn_puffer._release import (
-    Draw,
-    KeyedRows,
-    Moved,
-    Output,
-    Patterns,
-    Released,
-    TableRules,
-)
+from sklearn_puffer._release import Draw, KeyedRows, Moved, Output, Patterns, Released, TableRules
 from sklearn_puffer._tables import (
     LARGEST_SINGLE,
     Column,

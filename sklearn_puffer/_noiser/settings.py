@@ -22,18 +22,11 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser.priors import given_priors
 from sklearn_puffer._release import Columns, Guarantee
-from sklearn_puffer._strategies import (
-    dependent_rows,
-    reason_of,
-)
+from sklearn_puffer._strategies import dependent_rows, reason_of
 from sklearn_puffer.bounds import Strategy
 from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
-from sklearn_puffer.noise import (
-    FAMILIES,
-    Noise,
-    is_family,
-)
+from sklearn_puffer.noise import FAMILIES, Noise, is_family
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
 #: How priors are learnt from rows, by name; "empirical" counts them.

@@ -2,10 +2,7 @@
 
 from sklearn_puffer._release import sentences
 from sklearn_puffer._release.artifact import read_column, written_column
-from sklearn_puffer._release.certificate import (
-    Certificate,
-    CertifiedEstimator,
-)
+from sklearn_puffer._release.certificate import Certificate, CertifiedEstimator
 from sklearn_puffer._release.certificate_figures import (
     ColumnNoise,
     ColumnUtility,
@@ -29,14 +26,8 @@ from sklearn_puffer._release.composition import (
     mixing_scale,
     scale_for_releases,
 )
-from sklearn_puffer._release.drift import (
-    Margin,
-)
-from sklearn_puffer._release.keyed_rows import (
-    KeyedRows,
-    Keying,
-    check_keying,
-)
+from sklearn_puffer._release.drift import Margin
+from sklearn_puffer._release.keyed_rows import KeyedRows, Keying, check_keying
 from sklearn_puffer._release.ledger import Ledger
 from sklearn_puffer._release.mechanism import (
     Draw,

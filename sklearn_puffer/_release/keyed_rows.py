@@ -18,12 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import (
-    BoolArray,
-    IntArray,
-    check_count,
-    quoted,
-)
+from sklearn_puffer._base import BoolArray, IntArray, check_count, quoted
 from sklearn_puffer._noise import (
     KeyedBits,
     PersonPseudonyms,

@@ -28,12 +28,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._release.composition import Axis, scales_of
-from sklearn_puffer._release.ledger import (
-    MOST_AT_ONCE,
-    Entry,
-    Ledger,
-    counts_of,
-)
+from sklearn_puffer._release.ledger import MOST_AT_ONCE, Entry, Ledger, counts_of
 from sklearn_puffer._release.persons import (
     CHANGES,
     About,

@@ -9,13 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import (
-    BoolArray,
-    IntArray,
-    check_choice,
-    counted,
-    task,
-)
+from sklearn_puffer._base import BoolArray, IntArray, check_choice, counted, task
 from sklearn_puffer._release.composition import Axis, Meter, scales_from, scales_to
 from sklearn_puffer._release.keyed_rows import PERSON, PersonRecords, Pseudonyms
 from sklearn_puffer._release.ledger import counts_of

@@ -26,13 +26,7 @@ from scipy.special import chdtrc, xlogy
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    as_array,
-    listed,
-    real_numbers,
-)
+from sklearn_puffer._base import Array, FloatArray, as_array, listed, real_numbers
 from sklearn_puffer._tables import (
     AnyTable,
     LazyTable,

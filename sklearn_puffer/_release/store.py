@@ -40,15 +40,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from sklearn_puffer._base import (
-    Page,
-    explained,
-    located,
-    quoted,
-    sync_folder,
-    told,
-    write_new,
-)
+from sklearn_puffer._base import Page, explained, located, quoted, sync_folder, told, write_new
 from sklearn_puffer._noise import fresh_salt
 from sklearn_puffer._release.certificate import CertifiedEstimator
 from sklearn_puffer._release.composition import (

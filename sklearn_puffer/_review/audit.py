@@ -39,14 +39,7 @@ from sklearn_puffer._review.exact_tests import (
     judged,
     shares,
 )
-from sklearn_puffer._review.findings import (
-    CONTROL,
-    Audit,
-    Peer,
-    Survived,
-    pair_names,
-    survived,
-)
+from sklearn_puffer._review.findings import CONTROL, Audit, Peer, Survived, pair_names, survived
 from sklearn_puffer._review.given import (
     check_aligned,
     chosen_rows,

@@ -31,20 +31,10 @@ from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, Named, flat, secrets_of
-from sklearn_puffer._review.measured import (
-    Measurer,
-    Parts,
-    checked_share,
-    known_rows,
-    task_of,
-)
+from sklearn_puffer._review.measured import Measurer, Parts, checked_share, known_rows, task_of
 from sklearn_puffer._review.plan import NEARLY, Plan, Row, is_useful, ranked
 from sklearn_puffer._swap import PufferfishSwap
-from sklearn_puffer._tables import (
-    Name,
-    check_few,
-    frame_table,
-)
+from sklearn_puffer._tables import Name, check_few, frame_table
 from sklearn_puffer.accounting import MAX_CELLS
 
 BINS = 5

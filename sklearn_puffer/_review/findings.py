@@ -29,10 +29,7 @@ from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
-from sklearn_puffer._tables import (
-    Name,
-    records_frame,
-)
+from sklearn_puffer._tables import Name, records_frame
 
 SCHEMA = "sklearn_puffer.audit/6"
 CONTROL = "no release"

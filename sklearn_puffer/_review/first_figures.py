@@ -6,17 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_puffer._base import (
-    Bar,
-    Bars,
-    Section,
-    percent_at_most,
-    shown,
-    times,
-)
-from sklearn_puffer._release import (
-    Certificate,
-)
+from sklearn_puffer._base import Bar, Bars, Section, percent_at_most, shown, times
+from sklearn_puffer._release import Certificate
 from sklearn_puffer._review.findings import Audit
 from sklearn_puffer.notions import Notion
 

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from sklearn_puffer._base import (
-    Array,
-    check_count,
-    check_same_index,
-    listed,
-    plain,
-    quoted,
-)
+from sklearn_puffer._base import Array, check_count, check_same_index, listed, plain, quoted
 from sklearn_puffer._release import (
     RowOrder,
     TableRelease,
@@ -25,10 +18,7 @@ from sklearn_puffer._release import (
     group_codes,
     order_of_table,
 )
-from sklearn_puffer._review.readers import (
-    Groups,
-    Secrets,
-)
+from sklearn_puffer._review.readers import Groups, Secrets
 from sklearn_puffer._tables import (
     MOST_SECRETS,
     Name,

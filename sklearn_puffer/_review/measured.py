@@ -23,13 +23,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
-from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    counted,
-    on_one_line,
-    quoted,
-)
+from sklearn_puffer._base import Array, FloatArray, counted, on_one_line, quoted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import twice_below
 from sklearn_puffer._review.plan import Attacked, Row
@@ -46,13 +40,7 @@ from sklearn_puffer._review.readers import (
     trained,
     with_copies,
 )
-from sklearn_puffer._tables import (
-    Name,
-    Table,
-    date_columns,
-    recoded,
-    resolve,
-)
+from sklearn_puffer._tables import Name, Table, date_columns, recoded, resolve
 
 LEAST = 10
 """Rows of a secret in each half, below which it is not attacked."""

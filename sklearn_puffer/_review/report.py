@@ -42,12 +42,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
-from sklearn_puffer._review.first_figures import (
-    bounds_odds,
-    first_figures,
-    means,
-    promise_picture,
-)
+from sklearn_puffer._review.first_figures import bounds_odds, first_figures, means, promise_picture
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
 

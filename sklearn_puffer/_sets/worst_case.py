@@ -47,12 +47,7 @@ from sklearn_puffer._sets.density_ranges import (
     log_expm1,
     log_mean_exp,
 )
-from sklearn_puffer._sets.simultaneous_sets import (
-    SimultaneousSet,
-    computable,
-    is_exact,
-    n_numbers,
-)
+from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet, computable, is_exact, n_numbers
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer.priors import distinct, numbered

@@ -34,13 +34,7 @@ from sklearn_puffer._base import (
     shown,
     utc_now,
 )
-from sklearn_puffer._noise import (
-    MAX_STEPS,
-    Entropy,
-    sampler,
-    seeded_entropy,
-    system_entropy,
-)
+from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
 from sklearn_puffer._release import (
     Certificate,
     CertifiedEstimator,

@@ -50,14 +50,7 @@ from sklearn_puffer._sums.convolution import (
     suprema,
 )
 from sklearn_puffer._sums.reports import step_of
-from sklearn_puffer._sums.users import (
-    User,
-    UserPair,
-    check_users,
-    prior_pair,
-    reach_of,
-    with_mass,
-)
+from sklearn_puffer._sums.users import User, UserPair, check_users, prior_pair, reach_of, with_mass
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace

@@ -8,13 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    check_choice,
-    check_jobs,
-    check_positive,
-    fitting,
-    listed,
-)
+from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting, listed
 from sklearn_puffer._release import (
     Columns,
     FitRows,
@@ -32,16 +26,10 @@ from sklearn_puffer._release import (
     rows_of,
     sentences,
 )
-from sklearn_puffer._swap.certificate import (
-    ExchangeCertificate,
-    Figures,
-)
+from sklearn_puffer._swap.certificate import ExchangeCertificate, Figures
 from sklearn_puffer._swap.exchange import Units
 from sklearn_puffer._swap.program import Budget
-from sklearn_puffer._swap.release import (
-    MOST_COMBINATIONS,
-    RowExchange,
-)
+from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
 from sklearn_puffer._swap.shards import EngineRows
 from sklearn_puffer._tables import (
     Coarse,

@@ -22,13 +22,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._losses import (
-    Exchange,
-    insider_loss,
-    outsider_delta,
-    outsider_loss,
-    together,
-)
+from sklearn_puffer._losses import Exchange, insider_loss, outsider_delta, outsider_loss, together
 from sklearn_puffer._swap.exchange import PART, Points
 from sklearn_puffer._swap.shards import StratumProblem, sizes_of_piece
 

@@ -47,12 +47,7 @@ from sklearn_puffer._release import (
     rows_of,
     written_column,
 )
-from sklearn_puffer._swap.certificate import (
-    ExchangeCertificate,
-    Figures,
-    moved_utility,
-    terms,
-)
+from sklearn_puffer._swap.certificate import ExchangeCertificate, Figures, moved_utility, terms
 from sklearn_puffer._swap.exchange import (
     PART,
     Lots,

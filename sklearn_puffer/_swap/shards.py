@@ -17,13 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, quoted
-from sklearn_puffer._release import (
-    FittedMechanism,
-    KeyedPart,
-    Keying,
-    check_ids,
-    read_lazily,
-)
+from sklearn_puffer._release import FittedMechanism, KeyedPart, Keying, check_ids, read_lazily
 from sklearn_puffer._swap.exchange import Lots, check_first, halves, mark_of, note
 from sklearn_puffer._tables import (
     CHANGED,

@@ -11,9 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import (
-    Array,
-)
+from sklearn_puffer._base import Array
 
 
 def alike(column: Any) -> Any:

@@ -24,10 +24,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from sklearn_puffer._base import on_one_line, quoted, way_to_table
-from sklearn_puffer._tables.values import (
-    check_objects,
-    check_unique,
-)
+from sklearn_puffer._tables.values import check_objects, check_unique
 
 _END = r"([eE][+-]?[0-9]{1,3})?$"
 PATTERNS = {

@@ -6,15 +6,8 @@ import datetime as dt
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Array,
-)
-from sklearn_puffer._tables.values import (
-    Name,
-    Values,
-    present,
-    written_as,
-)
+from sklearn_puffer._base import Array
+from sklearn_puffer._tables.values import Name, Values, present, written_as
 
 
 def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:

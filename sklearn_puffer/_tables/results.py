@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import (
-    Array,
-)
+from sklearn_puffer._base import Array
 from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.values import (
-    Name,
-    Values,
-    take_levels,
-)
+from sklearn_puffer._tables.values import Name, Values, take_levels
 
 
 def no_rows(names: Sequence[Name]) -> pd.DataFrame:

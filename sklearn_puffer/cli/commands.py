@@ -36,13 +36,7 @@ from sklearn_puffer._base import (
     task,
     templates,
 )
-from sklearn_puffer._release import (
-    TableRelease,
-    check_stream,
-    keyed_mark,
-    rows_of_stream,
-    types_of,
-)
+from sklearn_puffer._release import TableRelease, check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._review import is_useful
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.settings import (

@@ -9,14 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    check_choice,
-    check_count,
-    listed,
-    quoted,
-)
+from sklearn_puffer._base import Array, FloatArray, check_choice, check_count, listed, quoted
 from sklearn_puffer._review import Audit, Plan
 from sklearn_puffer.displays.noisers import (
     COLOURS,
