@@ -20,9 +20,6 @@ _MOST_JOINT_ROWS = 2**15  # the same for rows of several columns
 _FAR = 1e75  # fourth powers of larger numbers, and of their inverse, are beyond floats
 
 
-# -------------------------------------------------------------------------------- the rows of a fit
-
-
 @dataclass(frozen=True)
 class Sample:
     """Distinct rows in order, and how often each occurs."""

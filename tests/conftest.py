@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from clusters import dask, ibis, spark, spark_session  # noqa: F401
+from clusters import dask, ibis, spark, spark_session  # noqa: F401  (fixtures)
 from hypothesis import settings
 
 # The same examples on every machine, and no deadlines: `--hypothesis-profile=search` looks further.

@@ -1,4 +1,4 @@
-r"""Sums of Laplace kernels, and the exact losses of one column that they give.
+r"""Sums of Laplace kernels over a grid.
 
 They are accurate relative to their size however small they are. For masses m on the points of a
 grid the sums are
@@ -15,16 +15,6 @@ every number is positive, so nothing ever cancels. Two ways serve one axis:
 
 and two kinds of arithmetic: floats, and where those would underflow `Wide` numbers (mantissa times
 a power of two held as an integer), for which the same scan is written once.
-
-*One column.* Between neighbouring atoms at distance T (in units of the scale) both densities are of
-the form
-
-.. math:: 2 \theta h(y) = a e^{-t} + b e^{t - T}, \qquad t = (y - x_i) / \theta \in [0, T],
-
-a the sum of what arrives from the left at the left atom, b from the right at the right one. Hence
-h_p - e^epsilon h_q is of that form too, changes its sign at most once, and integrates in closed
-form: with A > 0 > B it is positive up to t* = (T + log(A/|B|))/2, and its integral up to there is
-A (1 - e^{-t*})^2.
 """
 
 # How large the rounding error can be. Write u = 2^-53, and assume that `exp` and `log` are right to

@@ -1,4 +1,4 @@
-r"""Losses from panels of released values: proven intervals, also of columns that are independent.
+r"""Losses from panels of released values, as proven intervals.
 
 The space of released values is cut into panels. Of each panel we hold bounds on its mass under p
 and under q, and on the log ratio f = log h_p / h_q within it. For a convex function phi, the sum
@@ -8,25 +8,6 @@ and under q, and on the log ratio f = log h_p / h_q within it. For a convex func
 lies between that of the panels' masses (data processing: a panel's mean ratio is P/Q) and that of
 the chords of phi over [e^low, e^high], which depend on P and Q alone because a chord is linear.
 Both ends are second order in the width of the panels, however rough the bounds on f.
-
-*Independent columns.* Given the secret, pure and Renyi losses of independent groups add up. The
-(epsilon, delta) loss does not: what adds up is the log ratio L, as a random variable, and with L =
-L_1 + ... + L_k
-
-.. math:: \delta(\varepsilon) = E_P \bigl[ (1 - e^{\varepsilon - L})_+ \bigr] .
-
-*Above.* On a panel of masses P and Q whose ratio lies in [e^l, e^h], replace the two distributions
-by two outcomes of ratios e^l and e^h that have the same masses P and Q together. Every convex
-function of the ratio grows in the mean, because a chord lies above it; so every hockey stick
-:math:`H_\gamma = \int (h_p - \gamma h_q)_+`, for all gamma >= 0, does too. That is inherited by
-products: given the other groups' outcome of ratio e^t, the whole is :math:`H_{\gamma e^{-t}}` of
-this group, times their mass; so groups are replaced one after the other. With l and h on one grid
-of losses the replaced distributions are convolved exactly, and the price is second order in its
-step.
-
-*Below.* Round each panel's log ratio to the grid and call that its score. "The scores add up to at
-least t" is an event of the product space, whatever the scores are worth, so its
-:math:`P - e^\varepsilon Q` is a lower bound for each t, again second order in the step.
 """
 
 # Rounding. Sums are numpy's pairwise ones over terms of one sign: off by at most 60 u, u = 2^-53.

@@ -1,31 +1,14 @@
-"""Two discrete distributions of a column plus Laplace noise: losses are sums over gaps of atoms."""
+r"""Exact losses of one column of discrete values plus Laplace noise.
 
-# How large the rounding error can be. Write u = 2^-53, and assume that `exp` and `log` are right to
-# 2 ulp = 4u (numpy's own and every common C library are; a test looks). All terms are positive, so
-# the relative error of a sum is at most the largest relative error of its terms, and errors are
-# counted along the path of one term m(x) on its way to one y.
-#
-# 1. Distances, floats. A rounded gap divided by theta: a relative error of at most 2u in the
-#    exponent, so the kernel is that of slightly other distances d (1 + e), |e| <= E = 2u + u^2.
-#    Let f(t) = log sum_x m(x) exp(-t d(x, y)), convex, and f(0) = 0 as masses sum to one. Hence
-#    f(1 + E) >= (1 + E) f(1) and f(1 - E) <= (1 - E) f(1): the logarithm of the sum moves by at
-#    most E |log h(y)|, and |log h| is bounded by the smallest sum seen.
-# 2. Distances, wide numbers. A gap is an exact sum of two floats. Its quotient by theta log 2 is
-#    computed to twice the precision, and split into an integer k, kept exactly, and a rest in
-#    [-1/2, 1/2] that is wrong by at most 1.2u + 8 u^2 k once multiplied by log 2. With `exp`: 6u a
-#    factor, and 8 u^2 K over the whole path, of length K in units of theta log 2.
-# 3. Dense. Kernel values 4u and their product over g axes, less than 5gu; inner products of length
-#    n, nu in whatever order BLAS takes them.
-# 4. Scan. In each level a term takes at most B steps up and B steps down, B being the length of the
-#    blocks. A step is one factor (4u, wide 6u), one product and one addition (2u): 12u, wide 16u,
-#    for each atom of a block. Powers of two are exact. The last two additions: 2u.
-# 5. Masses: count and total may be rounded, and their quotient: 3u.
-#    Line 1 holds with unordered axes as well, where f(0) <= 0 is the log of a sum over them.
-# 6. Underflow. A product that underflows is wrong by at most 2^-1074. Fewer than 2^60 of them meet
-#    in one sum, and sums below 2^-900 are not used: less than 2^-100 of the sum. Additions of wide
-#    numbers misplace what is below 2^-900 of the larger part. One more u covers both.
-#
-# Products of (1 + u) and logarithms of (1 + x) are covered by a factor 1.01 on the total.
+Between neighbouring atoms at distance T (in units of the scale) both densities are of the form
+
+.. math:: 2 \theta h(y) = a e^{-t} + b e^{t - T}, \qquad t = (y - x_i) / \theta \in [0, T],
+
+a the sum of what arrives from the left at the left atom, b from the right at the right one. Hence
+h_p - e^epsilon h_q is of that form too, changes its sign at most once, and integrates in closed
+form: with A > 0 > B it is positive up to t* = (T + log(A/|B|))/2, and its integral up to there is
+A (1 - e^{-t*})^2.
+"""
 
 from __future__ import annotations
 

@@ -30,8 +30,6 @@ from sklearn_puffer._tables import Name
 CANDIDATES = (8, 30, 60, 100)
 """Numbers of prototypes that "auto" tries, ascending, as long as what is minimised falls."""
 
-# ------------------------------------------------------------------------------ one number of them
-
 
 class Candidate:
     """One number of prototypes, and what is counted of all rows, which are added."""

@@ -1,4 +1,9 @@
-"""The grid of a release: its step, and values as whole numbers of steps."""
+r"""The grid of a release: its step, and values as whole numbers of steps.
+
+The distribution drawn is the continuous one rounded to a grid of step g,
+:math:`K = \lfloor N/g \rfloor`, so with X on the grid ``X + g K`` is a rounding of ``X + N``: a
+post-processing of the continuous release, which inherits its privacy loss.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Draws from the rows of a matrix of whole numbers with one sum, exactly in proportion to them."""
+"""Rows of a matrix of whole numbers with one sum, and exact draws from them.
+
+So are channels of cells: the distribution of the released cell given the true one.
+"""
 
 from __future__ import annotations
 

@@ -7,10 +7,9 @@ In an unordered column the value stays, or is drawn anew from fixed shares:
 :math:`K_\rho K_\sigma = K_{1 - (1 - \rho)(1 - \sigma)}`, so a larger theta is a smaller one and
 something independent besides, and no loss grows with it; q is stationary, and keeps its shares.
 
-Channels of cells are in whole numbers: the distribution of the released cell given the true one,
-and how it is drawn. In rows of numbers and categories the numbers get noise and the categories a
-kernel. The axes are independent given the row, so losses of shifts add up over them. Along an
-unordered axis the loss does not depend on how far two codes are apart.
+In rows of numbers and categories the numbers get noise and the categories a kernel. The axes are
+independent given the row, so losses of shifts add up over them. Along an unordered axis the loss
+does not depend on how far two codes are apart.
 """
 
 from __future__ import annotations

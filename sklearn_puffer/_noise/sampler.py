@@ -1,11 +1,6 @@
-r"""What all samplers share: their grid, their bits, their scratch memory, and chunks of a draw.
+"""Samplers of noise on a grid, what they share, and the release of a column by them.
 
-Values are grid indices: counts of steps. Bits pass a health check before they are used. Some make
-uniform choices: a whole number below a bound, or a permutation.
-
-Nothing is kept that could replay the noise. The distribution drawn is the continuous one rounded to
-a grid of step g, :math:`K = \lfloor N/g \rfloor`, so with X on the grid ``X + g K`` is a rounding
-of ``X + N``: a post-processing of the continuous release, which inherits its privacy loss.
+Nothing is kept that could replay the noise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Shapes of noise: how the density of its magnitude decays, and what lies beyond a point."""
+r"""Shapes of noise: how the density of its magnitude decays.
+
+A shape describes the density p of the magnitude :math:`x = |N|/\theta \ge 0` of noise in units of
+its scale, :math:`p(x) = p(0) e^{-D(x)}` with a decay D that grows from D(0) = 0.
+"""
 
 from __future__ import annotations
 

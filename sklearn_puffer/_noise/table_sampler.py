@@ -1,8 +1,5 @@
 r"""Noise of any symmetric unimodal density on the grid, read off tables; and Laplace noise.
 
-A shape describes the density p of the magnitude :math:`x = |N|/\theta \ge 0` of noise in units of
-its scale, :math:`p(x) = p(0) e^{-D(x)}` with a decay D that grows from D(0) = 0.
-
 Laplace noise has a sampler of its own, which knows that the distribution is memoryless.
 """
 

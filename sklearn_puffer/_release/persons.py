@@ -1,4 +1,13 @@
-"""What is on record of persons: how often, and how, the rows of each were released."""
+"""What is on record of persons: how often, and how, the rows of each were released.
+
+A ledger of persons has pseudonyms alone. The first bits of one, which are as good as random, name a
+part of the store. A part is an array of persons, ascending, and one of the pseudonyms of their
+noise, person by person. The number of parts is a power of two, which keeps each of them small. All
+of them exist, so that a person in no part is not on record.
+
+A *kind* of release is its scales. A *history* is how many releases of each kind a person has had:
+few differ, however many persons there are, so that the rule judges each once and exactly.
+"""
 
 from __future__ import annotations
 

@@ -1,38 +1,25 @@
-"""Bounds for groups of rows that depend on each other in any way."""
+r"""Bounds for groups of rows that depend on each other in any way.
 
-# Why the bounds hold.
-#
-# Laplace, pure. The first and the mixed quotients are means of -s_i and s_i s_j over one
-# distribution of signs, so their sum is at most max_s (s.m + sum_{i<j} D_ij s_i s_j). As k'' is k
-# less a point mass of 1, in units of the noise, p_ii / p is at most 1; and at least 1 - h(sqrt
-# v)/sqrt v, h the normal hazard, v the variance of X_i given the other columns: for N(mu, v) plus
-# noise the ratio of density and smoothed density is greatest at mu, and given the others every
-# distribution is such a one. Along the path v = 1/(C^-1)_ii is concave in t, hence above the chord
-# from b to a, and that bound falls with v. Its mean over the chord is (G(b) - G(a))/(b - a), twice,
-# with G(v) = -log erfcx(sqrt(v/2)). With diag(D) >= 0 the bound is max_s (s.m + s'Ds/2), and
-# attained as y goes to infinity along s.
-#
-# Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and k''/k = (c/4)(1 + cos psi)(c - (c + 2)
-# cos psi) at x = tan(psi/2), so each column has its own maximum over psi, and mixed terms (c/2)^2.
-#
-# For small scales, through a common part N(c, C), C <= A and C <= B: p is it plus W, so log p/r is
-# at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and Minkowski c sum asinh(|W_i|_n/2) with the
-# n-norms of W_i, n = c d or more and at least 2; and log r/q at most the mean c sum
-# asinh(|W_i|_1/2) (Jensen), as asinh is concave.
-#
-# Moves. Let X - X' ~ N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves
-# by v then has a likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha -
-# 1/2) r v)/cosh(r v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the
-# product of the two cosh on the right is cosh of their sum plus cosh of their difference, the mean
-# of whose squares is ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns
-# is a mean over signs. A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in
-# any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
-# bounds it. Divergences are convex in the pair, so their means over v bound those of the two
-# distributions.
-#
-# Under Cauchy kinds the mean of the product over columns of F = e^((alpha - 1) D_alpha) of V_k is
-# at most the product of (E F(V_k)^d)^(1/d), by Hoelder's inequality: moments of each V_k, as in
-# 004, Corollary 4.1.
+The rows share their secret. Let rows :math:`X_1, ..., X_g` have any joint distribution given the
+secret, under which each has the distribution p under one secret and q under the other, and let each
+be released on its own through the kernel k. By Hoelder's inequality, and by Jensen's,
+
+.. math:: E_p \prod_r k(y_r | X_r) \le \prod_r \bigl( E_p k(y_r | X)^g \bigr)^{1/g}, \qquad
+          \log E_q \prod_r k(y_r | X_r) \ge \sum_r E_q \log k(y_r | X),
+
+so that the log ratio of the two is at most
+
+.. math:: g \sup_y \Bigl[ \tfrac1g \log E_p k(y | X)^g - E_q \log k(y | X) \Bigr] .
+
+*Where the supremum is.* Under Laplace noise, along one column and between two neighbouring values
+of either distribution, the first term is the log of :math:`A e^{gy/\theta} + B e^{-gy/\theta}` over
+g, which is convex, and the second one is linear; beyond all values their slopes cancel. So the
+supremum is at a row of values. A column without an order has finitely many outputs.
+
+*More noise, less loss.* In :math:`u = 1/\theta` the bracket at y is a log moment generating
+function, over g, plus a linear term: convex, and 0 at u = 0. So where it is positive it grows with
+u. A kernel of categories with a larger rho is that with the smaller one, followed by another.
+"""
 
 from __future__ import annotations
 

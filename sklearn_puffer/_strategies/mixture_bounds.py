@@ -1,10 +1,4 @@
-r"""Strategies on Gaussian mixtures: couplings between components, and bounds read off them.
-
-A coupling w couples the components; within a coupled pair the monotone map moves one Gaussian onto
-the other, so that in one column X - X' = dmu + dsd Z with Z standard normal. Any w with the right
-marginals gives a coupling of the mixtures, and so a valid bound on the privacy loss: a better
-one buys less noise and never costs privacy. What no coupling may do is miss a marginal, so masses
-here are integers over a common total, exactly; weights are read as in `priors.rational_counts`.
+"""Strategies on Gaussian mixtures: bounds read off couplings of their components.
 
 Within a coupled pair X - X' = m + s Z with Z standard normal, m the difference of the means and s
 that of the standard deviations, so all of X - X' is a mixture of such Gaussians, with weights w.

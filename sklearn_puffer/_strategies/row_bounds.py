@@ -1,4 +1,4 @@
-r"""Bounds for rows: of Gaussian mixtures, and of rows that depend on each other.
+r"""Bounds for rows of Gaussian mixtures.
 
 *Two Gaussian rows*, under noise along each column. In units of the noise: m the difference of the
 means, A and B the covariances, D = A - B, s a vector of signs. Released distributions :math:`p_t`
@@ -18,27 +18,6 @@ then lose, for every w of 0 or more with row sums a,
 as :math:`\sum_{ij} w_{ij} p_i \le \sum_{ij} w_{ij} e^{L_{ij}} q_j`; no column sums are asked of w.
 A delta, or the Renyi divergence, is at most its mean over a coupling of the components (both are
 convex). What follows from the pure loss is in `_strategies.derived_bounds`.
-
-*Rows that share their secret* and depend on each other in any way. Let rows :math:`X_1, ..., X_g`
-have any joint distribution given the secret, under which each has the distribution p under one
-secret and q under the other, and let each be released on its own through the kernel k. By Hoelder's
-inequality, and by Jensen's,
-
-.. math:: E_p \prod_r k(y_r | X_r) \le \prod_r \bigl( E_p k(y_r | X)^g \bigr)^{1/g}, \qquad
-          \log E_q \prod_r k(y_r | X_r) \ge \sum_r E_q \log k(y_r | X),
-
-so that the log ratio of the two is at most
-
-.. math:: g \sup_y \Bigl[ \tfrac1g \log E_p k(y | X)^g - E_q \log k(y | X) \Bigr] .
-
-*Where the supremum is.* Under Laplace noise, along one column and between two neighbouring values
-of either distribution, the first term is the log of :math:`A e^{gy/\theta} + B e^{-gy/\theta}` over
-g, which is convex, and the second one is linear; beyond all values their slopes cancel. So the
-supremum is at a row of values. A column without an order has finitely many outputs.
-
-*More noise, less loss.* In :math:`u = 1/\theta` the bracket at y is a log moment generating
-function, over g, plus a linear term: convex, and 0 at u = 0. So where it is positive it grows with
-u. A kernel of categories with a larger rho is that with the smaller one, followed by another.
 """
 
 # Why the bounds hold.

@@ -17,8 +17,6 @@ from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
-# ----------------------------------------------------------- the published conditions, corrected
-
 # Laplace noise, pure epsilon. Users report independent values, and a pair of secrets changes the
 # distribution of one user from p to q. A scale that keeps the loss of p against q within epsilon
 # keeps the loss of the sum within epsilon, whatever the other users do: with R the distribution of

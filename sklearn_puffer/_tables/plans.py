@@ -1,11 +1,8 @@
-"""Lazy tables whose rows pass through a function part by part, and the ids of their rows.
+"""Lazy tables whose rows pass through a function part by part.
 
 The function takes a table in memory and returns one of as many rows: a polars DataFrame on polars,
 a pandas one on Dask, an Arrow table elsewhere. A call without rows gives the types of the result,
 so a plan needs no job. The engine calls it with the rows of a part whenever it computes that part.
-
-An id is the same in every type: a whole number as an integer, a decimal or an object; a UUID as
-itself, its 16 bytes or its text; a date as itself, its first moment or its text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Ids of rows: how each is written, whatever its type or engine, and how many there are."""
+"""Ids of rows: how each is written, whatever its type or engine, and how many there are.
+
+An id is the same in every type: a whole number as an integer, a decimal or an object; a UUID as
+itself, its 16 bytes or its text; a date as itself, its first moment or its text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of what people decide by: plans, audits and typical rows."""
+"""Pictures of what people decide by: plans and audits."""
 
 from __future__ import annotations
 
