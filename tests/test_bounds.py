@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._strategies import w_infinity
 from sklearn_puffer.bounds import Relaxed, Tightest, sensitivity, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, exact
+from sklearn_puffer.couplings import w_infinity
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair

@@ -11,7 +11,7 @@ from scipy.linalg import expm, null_space
 from scipy.special import log_ndtr
 
 from sklearn_puffer import closed_forms as cf
-from sklearn_puffer._strategies import w_infinity
+from sklearn_puffer.couplings import w_infinity
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from children import processes
 
-from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-from sklearn_puffer._release import LedgerError, Precisions, Refused
+from sklearn_puffer import Ledger, LedgerError, OverspentError, PufferfishNoiser
+from sklearn_puffer._release import Precisions, Refused
 from sklearn_puffer._release.ledger import Entry
 
 

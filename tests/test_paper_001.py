@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from sklearn_puffer import PufferfishSum
-from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.couplings import optimal_plan, w_infinity
 from sklearn_puffer.datasets import removed_classes, replaced_classes
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -145,11 +145,8 @@ def test_the_plans_of_the_sums_move_as_far_as_the_figures_say(figure, farthest):
 
 
 def test_table_6_is_the_monotone_plan_of_table_4():
-    sources, targets, masses = monotone([TABLE_4]).of_pair(0)
-    shares = {
-        (x + 1, y + 1): mass / TABLE_4.p.total
-        for x, y, mass in zip(sources, targets, masses.tolist(), strict=True)
-    }
+    plan = optimal_plan(*TABLE_4)
+    shares = {(x, y): share for x, y, share in zip(*plan, strict=True)}
     assert shares == close(
         {
             (1, 2): 0.075,

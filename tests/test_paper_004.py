@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plot_attributes import apart, distances
 
-from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.couplings import w_infinity, w_p
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -55,12 +55,6 @@ def points(*rows):
 
 def loss_at(strategy, pair, noise, notion, factor=1.0):
     return float(strategy([PriorPair(*pair)], noise, notion).losses(factor).max())
-
-
-def mean_power(pair, power):
-    plans = monotone([PriorPair(*pair)])
-    weights = plans.masses / plans.masses.sum()
-    return float(weights @ np.abs(plans.shifts[:, 0]) ** power) ** (1.0 / power)
 
 
 # Corollary 3.1: the closed forms
@@ -105,8 +99,8 @@ def test_table_1_has_these_distances(table):
     for title, (w_inf, w_1, w_2) in expected["pairs"].items():
         pair = pair_of(table, title)
         assert w_infinity(*pair) == w_inf
-        assert mean_power(pair, 1) == pytest.approx(w_1, rel=1e-9)
-        assert mean_power(pair, 2) == pytest.approx(w_2, rel=1e-9)
+        assert w_p(*pair, 1) == pytest.approx(w_1, rel=1e-9)
+        assert w_p(*pair, 2) == pytest.approx(w_2, rel=1e-9)
     assert (
         max(w_infinity(*pair_of(table, title)) for title in expected["pairs"]) == (expected["Winf"])
     )
@@ -127,7 +121,7 @@ def test_table_1_prints_8_for_heart_where_13_is_true_and_its_noise_breaks_the_gu
 
 def test_table_1_prints_2_76_for_student_where_2_275966_is_true():
     pair = pair_of("student_mat_G3_paid", "no|yes")
-    assert mean_power(pair, 2) == pytest.approx(2.275966, abs=1e-6)
+    assert w_p(*pair, 2) == pytest.approx(2.275966, abs=1e-6)
 
 
 def test_two_of_the_six_distances_below_figures_2_to_4_of_004_are_misprints():
@@ -308,7 +302,7 @@ def counting_query(rho):
 def test_example_1_has_these_distances_and_losses(case):
     pair, noise = counting_query(case["rho"]), Cauchy(case["scale"])
     assert w_infinity(*pair) == case["Winf"]
-    assert mean_power(pair, 2) ** 2 == pytest.approx(case["W2sq"], rel=1e-9)
+    assert w_p(*pair, 2) ** 2 == pytest.approx(case["W2sq"], rel=1e-9)
     assert loss_at(wasserstein, pair, noise, RENYI) == pytest.approx(case["GWM_tight"], rel=1e-9)
     aware = loss_at(distribution_aware, pair, noise, RENYI)
     assert aware == pytest.approx(case["DAGWM_tight"], rel=1e-9)

@@ -27,9 +27,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
+from sklearn_puffer import Ledger, LedgerError, OverspentError, PufferfishSum, UncertifiedError
 from sklearn_puffer._noise import sampler_loss, system_entropy
-from sklearn_puffer._release import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
 from sklearn_puffer._sums.estimator import _rule
 from sklearn_puffer._sums.reports import SumSettings

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer._strategies import w_infinity
 from sklearn_puffer._sums import published as uc
+from sklearn_puffer.couplings import w_infinity
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 EPSILONS = [k / 10 for k in range(1, 11)]
