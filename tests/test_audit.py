@@ -546,7 +546,7 @@ def test_an_audit_is_json_text_and_inert_html():
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
     found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
     kept = json.loads(found.to_json())
-    assert kept["schema"] == "sklearn_puffer.audit/6"
+    assert kept["schema"] == "sklearn_puffer.audit/7"
     assert {each["attacker"] for each in kept["attacks"]} == {"<i>", "boosted"}
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in found._repr_html_()

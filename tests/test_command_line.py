@@ -625,9 +625,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["report", "r.json", "--audit", "in.csv", "--out", "in.csv"], "must end in .txt"),
         (["audit", "r.json", "in.csv", "--out", "r.pdf"], ".txt, .html, .md or .json"),
         (["audit", "r.json", "in.csv", "--out", "in.csv"], "must end in .txt"),
-        (["audit", "r.json", "in.csv", "--peer", "p.csv"], "'p.csv' is not NAME=FILE; write it"),
-        (["audit", "r.json", "in.csv", "--peer", "p=in.csv", "--peer", "p=in.csv"], "twice"),
-        (["audit", "r.json", "in.csv", "--peer", "p=semicolons.csv"], "separated by ';'"),
+        (["audit", "r.json", "semicolons.csv"], "separated by ';'"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
         (["audit", "r.json", "few.csv"], "table has too few rows to audit: of column"),
     ],
@@ -1108,19 +1106,17 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     assert main(["fit", "in.csv", "r.json", *FIT, *options]) == 0
     monkeypatch.setattr(progress, "EVERY", 0.01)
     asked = ["audit", "r.json", "held.csv", "--task", "income"]
-    assert main([*asked, "--peer", "as it was=held.csv", "--out", "a.json"]) == 0
+    assert main([*asked, "--out", "a.json"]) == 0
     assert "stages of an audit" in capsys.readouterr().err
     found = json.loads(Path("a.json").read_text())
     table = pd.read_csv("held.csv", dtype={"zip": str, "client": str})
-    more = {"task": "income", "peers": {"as it was": table}}
-    want = audit(PufferfishRelease.from_json(Path("r.json")), table, **more).to_dict()
+    want = audit(PufferfishRelease.from_json(Path("r.json")), table, task="income").to_dict()
     drawn_alike = ("attacker", "secret", "against", "n", "n_against", "allowed", "certified")
     assert [[own[k] for k in drawn_alike] for own in found["attacks"]] == [
         [own[k] for k in drawn_alike] for own in want["attacks"]
     ]
     for key in ("promise", "n_test", "control", "notes", "untested"):
         assert found[key] == want[key]
-    assert found["peers"][0]["attacks"] == want["peers"][0]["attacks"]
 
 
 @pytest.mark.slow

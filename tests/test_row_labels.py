@@ -88,7 +88,6 @@ ALIGNED = {
         TABLE["label"],
         lambda x: audit(fitted(), TABLE, task=(LogisticRegression(), x)),
     ),
-    ("audit", "peers"): (ROWS, lambda x: audit(fitted(), TABLE, peers={"other": x})),
     ("plan", "groups"): (IDS, lambda x: plan(TABLE, "secret", groups=x)),
     ("PufferfishSGDClassifier.fit", "y"): (
         TABLE["label"],
@@ -152,7 +151,7 @@ _OTHERS = {
     *((name, "row_id") for name in ("PufferfishRelease.transform", "PersonLedger.transform")),
     ("PufferfishRelease.transform", "sensitive_features"),
     *(("PufferfishRelease.fit", x) for x in ("y", "sensitive_features", "sample_weight")),
-    *(("Audit", "peers"), ("Plan", "task"), ("Certificate", "groups")),  # fields of results
+    *(("Plan", "task"), ("Certificate", "groups")),  # fields of results
     *(("couplings.Plan", "y"), ("datasets.Contingency", "counts")),
     # by arrays alone, without an index, and by secrets
     *((f"fits.{x}", "counts") for x in ("GaussianFit.fit", "MixtureFit.fit", "bootstrap")),
@@ -165,7 +164,7 @@ _OTHERS |= {
     for argument in ("y", "sensitive_features", "row_id")
 }
 _OTHERS |= {("PufferfishSwap", "groups")}
-_NAMES = {"sensitive_features", "sample_weight", "y", "row_id", "groups", "peers", "task"}
+_NAMES = {"sensitive_features", "sample_weight", "y", "row_id", "groups", "task"}
 _NAMES |= {"counts", "weights_of_rows", "labels", "row_ids", "sample_weights"}
 
 

@@ -18,7 +18,6 @@ from sklearn_puffer._base import (
     __version__,
     check_seed,
     check_verbose,
-    counted,
     listed,
     listening,
     quoted,
@@ -39,13 +38,12 @@ from sklearn_puffer._review.exact_tests import (
     judged,
     shares,
 )
-from sklearn_puffer._review.findings import CONTROL, Audit, Peer, Survived, pair_names, survived
+from sklearn_puffer._review.findings import CONTROL, Audit, Survived, pair_names, survived
 from sklearn_puffer._review.given import (
     check_aligned,
     chosen_rows,
     frame_of,
     pairs_of,
-    peers_of,
     secrets_in,
 )
 from sklearn_puffer._review.measured import Task, task_of
@@ -72,7 +70,6 @@ def audit(
     task: Any = None,
     *,
     sensitive_features: Any = None,
-    peers: Any = None,
     max_rows: int | None = _MOST_ROWS,
     random_state: int = 0,
     verbose: int = 0,
@@ -106,9 +103,6 @@ def audit(
         regressor. One reader joins it to the released rows.
     sensitive_features : Series, DataFrame or array-like of n_rows, default=None
         The secrets, where `fit` had them beside the table.
-    peers : {name: DataFrame}, default=None
-        The rows of ``table`` as other ways released them, as many and in the same order: the same
-        fresh models learn from these. They have no such guarantee, and no findings.
     max_rows : int or None, default=20000
         Most rows that are released, drawn from the table, whole groups of them; None for all.
     random_state : int, default=0
@@ -177,9 +171,7 @@ def audit(
     0  fresh models      4.0
     1  better model      4.0
     """
-    asked = _Asked.of(
-        estimator, table, attackers, task, sensitive_features, peers, max_rows, random_state
-    )
+    asked = _Asked.of(estimator, table, attackers, task, sensitive_features, max_rows, random_state)
     stages = reported("stages of an audit", _STAGES)
     with listening(check_verbose(verbose), "audit"), stages as done:
         audited = _Audited.of(asked)
@@ -191,20 +183,19 @@ def audit(
         attacks, others = _judged(_covered(readers), fields), _judged(_others(readers), fields)
         control = audited.control(fields)
         done()
-        figures, beside = audited.survived(audited.after), audited.peers(fields)
+        figures = audited.survived()
         done()
     return audited.found(
         attacks=tuple(attacks),
         control=tuple(control),
         others=tuple(others),
         survived=tuple(figures),
-        peers=tuple(beside),
         untested=pair_names(few),
         knows=tuple({reader.name: reader.knows for each in readers for reader in each}.items()),
     )
 
 
-# the release, what readers learn, attacks, and what survived with peers
+# the release, what readers learn, attacks, and what survived
 _STAGES = 4
 
 
@@ -225,7 +216,6 @@ class _Asked:
     beside: Any
     attackers: dict[str, Any]
     task: Task | None
-    peers: dict[str, Any]
     seed: int
 
     @classmethod
@@ -236,7 +226,6 @@ class _Asked:
         attackers: Any,
         task: Any,
         beside: Any,
-        peers: Any,
         max_rows: Any,
         seed: Any,
     ) -> _Asked:
@@ -245,16 +234,14 @@ class _Asked:
         models, seed = attackers_of(attackers), check_seed(seed) or 0
         frame = frame_of(table)
         source = frame_table(frame, "table")
-        check_aligned(table, task, peers)
+        check_aligned(table, task)
         every = secrets_in(estimator, source, beside, frame)
         rows, column, notes = chosen_rows(estimator, source, every, max_rows, seed)
         secrets = [replace(secret, codes=secret.codes[rows]) for secret in every]
         work = task_of(task, source)
         work = None if work is None else work.of(rows)
-        others = peers_of(peers, source.n_rows, list(estimator.utility_.index))
-        others = {name: rows_of.iloc[rows] for name, rows_of in others.items()}
         beside = None if beside is None else _taken(beside, rows)
-        what = (estimator, frame, rows, column, notes, secrets, beside, models, work, others, seed)
+        what = (estimator, frame, rows, column, notes, secrets, beside, models, work, seed)
         return cls(*what)
 
 
@@ -361,29 +348,15 @@ class _Audited:
             for secret, asked in zip(self.secrets, questions, strict=True)
         ]
 
-    def fresh(self, fields: Sequence[Field], name: str, rows: Any) -> list[Attack]:
-        """Return what fresh models find out of other rows than the released ones."""
-        readers = [[fresh(self.release, secret, rows, name)] for secret in self.secrets]
-        return _judged(readers, fields)
-
     def control(self, fields: Sequence[Field]) -> list[Attack]:
         """Return what fresh models find out of the rows as they are."""
-        return self.fresh(fields, CONTROL, self.release.before)
+        rows = self.release.before
+        readers = [[fresh(self.release, secret, rows, CONTROL)] for secret in self.secrets]
+        return _judged(readers, fields)
 
-    def survived(self, after: Any) -> list[Survived]:
+    def survived(self) -> list[Survived]:
         """Return what released rows are still good for, and which persons they point to."""
-        return survived(self.before, after, self.parts, self.asked.task)
-
-    def peers(self, fields: Sequence[Field]) -> list[Peer]:
-        """Return what the same models find out of rows that are hidden in another way."""
-        peers = counted(list(self.asked.peers.items()), "peers")
-        return [self._peer(fields, name, seen(rows, list(rows.columns))) for name, rows in peers]
-
-    def _peer(self, fields: Sequence[Field], name: str, after: Any) -> Peer:
-        every = self.fresh(fields, f"peer: {name}", _view(self.release.groups, after))
-        none: dict[str, Any] = dict.fromkeys(("p", "p_all", "certified", "findable"), math.nan)
-        attacks = tuple(replace(attack, **none) for attack in every)
-        return Peer(name, attacks, tuple(self.survived(after)))
+        return survived(self.before, self.after, self.parts, self.asked.task)
 
     def found(self, **what: Any) -> Audit:
         """Return the audit."""

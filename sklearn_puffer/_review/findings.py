@@ -31,7 +31,7 @@ from sklearn_puffer._review.measured import Task, equal, groups, known_rows, sco
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import Name, records_frame
 
-SCHEMA = "sklearn_puffer.audit/6"
+SCHEMA = "sklearn_puffer.audit/7"
 CONTROL = "no release"
 DISTINCT = "different rows"
 INTERNAL = (
@@ -71,25 +71,6 @@ class Finding:
         )
 
 
-@dataclass(frozen=True)
-class Peer:
-    """What another way to hide the secret came to.
-
-    Attributes
-    ----------
-    name : str
-    attacks : tuple of Attack
-        By the same attackers on the same rows. What is allowed is what the audited release
-        guaranteed, and not they: there is no p-value, and no certified loss.
-    survived : tuple of Survived
-        What its rows were good for before, and are after.
-    """
-
-    name: str
-    attacks: tuple[Attack, ...]
-    survived: tuple[Survived, ...]
-
-
 @dataclass(frozen=True, repr=False)
 class Audit(Document):
     """What `audit` found.
@@ -111,8 +92,6 @@ class Audit(Document):
         What the rows were good for before, and are after.
     others : tuple of Attack
         By readers whom the guarantee does not cover.
-    peers : tuple of Peer
-        Other ways to hide the secrets, attacked alike.
     drifted : bool
         Whether rows differ from those of `fit` by more than chance.
     fitted : bool
@@ -150,7 +129,6 @@ class Audit(Document):
     n_test: int
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
-    peers: tuple[Peer, ...] = ()
     drifted: bool = False
     fitted: bool = False
     untested: tuple[str, ...] = ()
@@ -178,12 +156,8 @@ class Audit(Document):
 
     @property
     def table(self) -> Any:
-        """The attacks as a DataFrame: a row for each pair in each direction, and each attacker.
-
-        Rows whose ``view`` begins with "peer:" are of peers, which have no such guarantee: what is
-        allowed there is that of the release, and there is no p-value.
-        """
-        return _frame([*self.attacks, *(attack for peer in self.peers for attack in peer.attacks)])
+        """The attacks as a DataFrame: a row for each pair in each direction, and each attacker."""
+        return _frame(self.attacks)
 
     @property
     def control_table(self) -> Any:
@@ -217,13 +191,9 @@ class Audit(Document):
 
     @property
     def utility(self) -> Any:
-        """What survived as a DataFrame: what was measured, before and after, and of each peer."""
-        names = ["what", "column", "before", "after"]
-        records = [
-            (*vars(f).values(), *(_after(peer, f.what, f.column) for peer in self.peers))
-            for f in self.survived
-        ]
-        return records_frame(records, [*names, *(f"peer: {peer.name}" for peer in self.peers)])
+        """What survived as a DataFrame: what was measured, before and after."""
+        records = [tuple(vars(figure).values()) for figure in self.survived]
+        return records_frame(records, ["what", "column", "before", "after"])
 
     @property
     def power(self) -> Any:
@@ -255,10 +225,6 @@ class Audit(Document):
             "readers": [
                 {"reader": reader, "knows": knows, **_records([best])[0]}
                 for reader, knows, best in self._by_reader()
-            ],
-            "peers": [
-                {"name": p.name, "attacks": _records(p.attacks), "utility": _records(p.survived)}
-                for p in self.peers
             ],
             "untested": list(self.untested),
             "notes": list(self.notes),
@@ -403,7 +369,6 @@ class Audit(Document):
             self._readers_section(),
             self._attacks_section("Attacks on released rows", self.attacks),
             self._attacks_section("Control: fresh models on the rows as they are", self.control),
-            *self._peers_section(),
             *self._utility_section(),
             *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
         ]
@@ -421,19 +386,6 @@ class Audit(Document):
             for reader, knows, a in self._by_reader()
         ]
         return Section("Readers", note, [head, *cells])
-
-    def _peers_section(self) -> list[Section]:
-        if not self.peers:
-            return []
-        note = (
-            "the same attackers on the same rows; peers HAVE NO SUCH PROMISE, and are no findings; "
-            "nobody checked that these are releases of the table; of each the pair that is told "
-            "best"
-        )
-        ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
-        head = ["way", "attacker", "secret", "against", "AUC", "odds shifted", "interval"]
-        cells = [_best_cells(name, attacks) for name, attacks in ways]
-        return [Section("Peers", note, [head, *cells])]
 
     def _utility_section(self) -> list[Section]:
         if not self.survived:
@@ -504,18 +456,6 @@ def _order(attack: Attack) -> tuple[float, float]:
     if math.isnan(attack.p_all):
         return 1.0, -attack.low
     return attack.p_all, attack.allowed - attack.low
-
-
-def _best_cells(name: str, attacks: Sequence[Attack]) -> list[str]:
-    """Return the line of the pair that is told best."""
-    best = max(attacks, key=lambda attack: attack.auc)
-    return [shown(name), *_whom(best), _area(best), _shift(best), _ends(best)]
-
-
-def _after(peer: Peer, what: str, column: Name) -> float:
-    """Return what the same figure is of a peer, NaN where it has none."""
-    same = (s.after for s in peer.survived if s.what == what and str(s.column) == str(column))
-    return next(same, math.nan)
 
 
 def _allowed(attack: Attack) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a plan and an audit are given: tables, columns, secrets, groups, and peers."""
+"""What a plan and an audit are given: tables, columns, secrets and groups."""
 
 from __future__ import annotations
 
@@ -472,12 +472,10 @@ def frame_of(table: Any) -> Any:
     return frame
 
 
-def check_aligned(table: Any, task: Any, peers: Any) -> None:
-    """Refuse targets and peers whose row labels say that they are in another order."""
+def check_aligned(table: Any, task: Any) -> None:
+    """Refuse a target whose row labels say that it is in another order."""
     if isinstance(task, tuple):
         check_same_index(task[-1], "y of task", table, "table")
-    for name, rows in peers.items() if isinstance(peers, Mapping) else ():
-        check_same_index(rows, f"peers[{name!r}]", table, "table")
 
 
 def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
@@ -593,34 +591,3 @@ def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
         return every
     chosen: Array = np.sort(train_test_split(every, train_size=max_rows, random_state=seed)[0])
     return chosen
-
-
-def peers_of(peers: Any, n_rows: int, columns: Sequence[Name]) -> dict[str, Any]:
-    """Return by name those of the released columns that each peer has, as pandas DataFrames."""
-    if peers is None:
-        return {}
-    if not isinstance(peers, Mapping):
-        raise TypeError(
-            f"peers is {quoted(peers)}; give {{name: DataFrame}}, the rows of table as another way "
-            "released them (examples/peers_of_a_release.py makes some)."
-        )
-    return {str(name): _given(name, rows, n_rows, columns) for name, rows in peers.items()}
-
-
-def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
-    if is_lazy(rows) or not is_frame(rows):
-        raise TypeError(
-            f"peers gives {quoted(name)} as {type(rows).__name__}; give a DataFrame in memory, of "
-            "the rows of table as this peer released them."
-        )
-    if len(frame := as_pandas(rows)) != n_rows:
-        raise ValueError(
-            f"peers gives {quoted(name)} {len(frame)} rows beside {n_rows} of table; give every "
-            "row of table as it was released, in the same order."
-        )
-    if not (names := [column for column in columns if column in frame.columns]):
-        raise ValueError(
-            f"peers gives {quoted(name)} without any of the released columns "
-            f"{listed(list(columns), 5)}; give these, as the peer released them."
-        )
-    return frame[names]

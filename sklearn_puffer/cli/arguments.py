@@ -301,15 +301,13 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     say what attackers find beside what is guaranteed. The releases that it draws are dropped.
 
       puffer audit release.json held_out.csv --task income
-      puffer audit noiser.joblib held_out.csv --out audit.html --peer remover=removed.csv
+      puffer audit noiser.joblib held_out.csv --out audit.html
 
     The audit is computed from the raw rows: keep it where you keep the table. The table is read
     into memory. The status is 1 where an attack tells more than was guaranteed.
     """
     _artifact(parser)
     parser.add_argument("table", metavar="TABLE", help=f"{_A_FILE}, with secrets")
-    text = "the rows of TABLE as another way released them; repeated for several"
-    parser.add_argument("--peer", dest="peers", action="append", metavar="NAME=FILE", help=text)
     _shared(parser)
     _out(parser)
     parser.add_argument("--quiet", action="store_true", help="tell no progress")

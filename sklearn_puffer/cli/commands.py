@@ -305,14 +305,8 @@ def audit(args: Any) -> int:
     noiser = fitted(args.artifact)
     check_holds(noiser)
     layout = layout_of(settings["table"], args)
-    peers: dict[str, Any] = {}
-    for text in args.peers or []:
-        name, path = _two_parts(text, "--peer", "NAME=FILE", "remover=removed.csv")
-        if name in peers:
-            raise ValueError(f"--peer gives {name!r} twice; name each peer otherwise.")
-        peers[name] = _rows_of(path, layout, noiser)
     table = _rows_of(args.table, layout, noiser)
-    result = sklearn_puffer.audit(noiser, table, peers=peers, verbose=not args.quiet, **how)
+    result = sklearn_puffer.audit(noiser, table, verbose=not args.quiet, **how)
     show(result, args)
     return NO_PROMISE if result.findings else FINE
 

@@ -32,7 +32,7 @@ MECHANISMS = {
 #: The functions whose parameters can be typed, but for these.
 FUNCTIONS = {"fit": "PufferfishNoiser", "plan": "plan", "audit": "audit"}
 _NOT_TYPED = {"fit": set(), "plan": {"table", "settings"}}
-_NOT_TYPED["audit"] = {"noiser", "table", "attackers", "sensitive_features", "peers", "verbose"}
+_NOT_TYPED["audit"] = {"noiser", "table", "attackers", "sensitive_features", "verbose"}
 
 
 def parameters_of(command: str) -> dict[str, str]:

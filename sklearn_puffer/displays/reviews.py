@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, check_choice, check_count, listed, quoted
+from sklearn_puffer._base import FloatArray, check_choice, check_count, listed, quoted
 from sklearn_puffer._review import Audit, Plan
 from sklearn_puffer.displays.noisers import (
     COLOURS,
@@ -266,9 +266,7 @@ class TradeoffDisplay(Display):
     attack, low, high : ndarray of shape (n,)
         What the attack that reached most reached, and the ends of its interval.
     allowed : ndarray of shape (n,)
-        What the guarantee of the release allows; NaN for a peer, which has none.
-    is_peer : ndarray of bool of shape (n,)
-        Whether the point is a peer of an audit.
+        What the guarantee of the release allows.
     before : ndarray of shape (m, 2)
         For each audit the utility of the rows as they are, and what attackers reach there.
     what : str
@@ -301,7 +299,6 @@ class TradeoffDisplay(Display):
     low: FloatArray
     high: FloatArray
     allowed: FloatArray
-    is_peer: Array
     before: FloatArray
     what: str = _KEPT
 
@@ -314,7 +311,7 @@ class TradeoffDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Take from each audit, and each of its peers, the attack that reached most.
+        """Take from each audit the attack that reached most.
 
         Parameters
         ----------
@@ -344,22 +341,20 @@ class TradeoffDisplay(Display):
         check_axes(ax)
         named = _named(audits)
         what = _figure(named, utility)
-        names, of = zip(*_points(named), strict=True)
+        of = list(named.values())
         best = [max(each.attacks, key=lambda attack: attack.auc) for each in of]
         reached, low, high, allowed = (
             np.array([getattr(attack, f"auc{end}") for attack in best], dtype=float)
             for end in ("", "_low", "_high", "_allowed")
         )
-        peer = np.array([not isinstance(each, Audit) for each in of])
         return cls(
-            list(names),
+            list(named),
             np.array([_kept(each, what, "after") for each in of], dtype=float),
             reached,
             low,
             high,
-            np.where(peer, np.nan, allowed),
-            peer,
-            np.array([_as_they_are(audit, what) for audit in named.values()], dtype=float),
+            allowed,
+            np.array([_as_they_are(each, what) for each in of], dtype=float),
             what,
         ).plot(ax=ax, **kwargs)
 
@@ -376,9 +371,8 @@ class TradeoffDisplay(Display):
 
     def _point(self, ax: Any, k: int, options: dict[str, Any]) -> None:
         reach = np.array([[self.attack[k] - self.low[k]], [self.high[k] - self.attack[k]]])
-        fill = "none" if self.is_peer[k] else _FILLS[k // len(MARKERS) % len(_FILLS)]
-        text = label(self.names[k], _LONGEST) + " (peer)" * bool(self.is_peer[k])
-        text += f" (no {self.what})" * math.isnan(self.utility[k])
+        fill = _FILLS[k // len(MARKERS) % len(_FILLS)]
+        text = label(self.names[k], _LONGEST) + f" (no {self.what})" * math.isnan(self.utility[k])
         colour, marker = _POINTS[k % len(_POINTS)], MARKERS[k % len(MARKERS)]
         marks = {"color": colour, "marker": marker, "markersize": 8}
         look = {"linestyle": "none", "fillstyle": fill, "capsize": 3, "label": text}
@@ -387,12 +381,11 @@ class TradeoffDisplay(Display):
 
     def _allowed(self, ax: Any) -> None:
         """Draw what is allowed: a line if it is the same for all, and a mark at each otherwise."""
-        ours = ~self.is_peer
-        if len(np.unique(self.allowed[ours])) == 1:
-            ax.axhline(self.allowed[ours][0], color=WARM, linestyle="--", label="allowed at most")
+        if len(np.unique(self.allowed)) == 1:
+            ax.axhline(self.allowed[0], color=WARM, linestyle="--", label="allowed at most")
             return
         mark = {"marker": "_", "s": 300, "linewidths": 2.5, "color": WARM}
-        ax.scatter(self.utility[ours], self.allowed[ours], label="allowed at most", **mark)
+        ax.scatter(self.utility, self.allowed, label="allowed at most", **mark)
 
 
 def _named(audits: Any) -> dict[str, Audit]:
@@ -433,14 +426,6 @@ def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
             f"{listed(shared)}; name one of these, or audit with task=."
         )
     return utility
-
-
-def _points(audits: Mapping[str, Audit]) -> Iterator[tuple[str, Any]]:
-    """Yield audits and their peers, with the names of their points."""
-    for name, audit in audits.items():
-        yield name, audit
-        beside = f", beside {name}" * (len(audits) > 1)
-        yield from ((peer.name + beside, peer) for peer in audit.peers)
 
 
 def _kept(of: Any, what: str, when: str) -> float:
