@@ -14,12 +14,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer._sums import published as uc
+from sklearn_puffer._sums.published import condition
 from sklearn_puffer.couplings import w_infinity
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+from sklearn_puffer.users import conditions, lemma_2_psi
 
 EPSILONS = [k / 10 for k in range(1, 11)]
 ABSENT = Discrete([0], [1.0])
+LEMMAS = ("lemma_1", "lemma_2", "lemma_2_both_ends")
 D1 = Discrete([1, 2, 3, 4, 5], [0.01, 0.04, 0.1, 0.2, 0.65])
 D2 = Discrete([1, 2, 3, 4, 5], [0.7, 0.2, 0.05, 0.04, 0.01])
 D3 = Discrete([1, 2, 3, 4, 5], [0.2] * 5)
@@ -78,29 +80,26 @@ def _mpf(value):
 
 
 GOLDEN = {
-    "theorem_1_of_001": (uc.theorem_1_of_001, (point(5), point(3)), [2 / e for e in EPSILONS]),
-    "theorem_2_of_001": (uc.theorem_2_of_001, (point(5), ABSENT), [5 / e for e in EPSILONS]),
-    "theorem_3_eq14": (uc.theorem_3_eq14, (P4, ABSENT), [5 / e for e in EPSILONS]),
+    "theorem_1_of_001": ((point(5), point(3)), [2 / e for e in EPSILONS]),
+    "theorem_2_of_001": ((point(5), ABSENT), [5 / e for e in EPSILONS]),
+    "theorem_3_eq14": ((P4, ABSENT), [5 / e for e in EPSILONS]),
     "theorem_3_eq13": (
-        uc.theorem_3_eq13,
         (P4, ABSENT),
         [
             *(30.5560385049, 15.5455812362, 10.5353183458, 8.02526644919, 6.51543678649),
             *(5.50583640961, 4.78218340819, 4.23733622221, 3.81177041594, 3.46976961268),
         ],
     ),
-    "theorem_4": (uc.theorem_4, (P4, Q4), [2 / e for e in EPSILONS]),
+    "theorem_4": ((P4, Q4), [2 / e for e in EPSILONS]),
     "relaxed of figure 6": (
-        uc.relaxed,
         (P4, Q4),
         [
             *(17.8257540266, 8.93623918962, 5.9726592728, 4.49056988916, 3.60108218683),
             *(3.00789988789, 2.58403886682, 2.26600704623, 2.01853102977, 1.82044675602),
         ],
     ),
-    "lemma_1": (uc.lemma_1, (coin(0.2), coin(0.9)), [1 / e for e in EPSILONS]),
+    "lemma_1": ((coin(0.2), coin(0.9)), [1 / e for e in EPSILONS]),
     "lemma_2": (
-        uc.lemma_2,
         (coin(0.2), coin(0.9)),
         [
             *(7.88480326877, 3.99210157474, 2.69223678977, 2.04074024327, 1.64870226141),
@@ -112,8 +111,8 @@ GOLDEN = {
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_scales_of_the_papers_figures_are_reproduced(name):
-    condition, distributions, expected = GOLDEN[name]
-    scales = [condition([PriorPair(*distributions)], epsilon).scale for epsilon in EPSILONS]
+    distributions, expected = GOLDEN[name]
+    scales = [condition(name.split()[0], [PriorPair(*distributions)], e).scale for e in EPSILONS]
     np.testing.assert_allclose(scales, expected, rtol=1e-11)
 
 
@@ -140,7 +139,9 @@ def test_the_scales_of_removed_classes_are_reproduced(name):
     counts, expected = CLASSES[name]
     first = -1 if counts[0] == 0 else 1
     distribution = Discrete.from_counts(np.arange(len(counts)) + first, counts)
-    scales = [uc.theorem_3_eq13([PriorPair(distribution, ABSENT)], e).scale for e in EPSILONS]
+    scales = [
+        condition("theorem_3_eq13", [PriorPair(distribution, ABSENT)], e).scale for e in EPSILONS
+    ]
     np.testing.assert_allclose(scales, expected, rtol=1e-11)
 
 
@@ -174,13 +175,13 @@ def test_the_scales_of_binary_classes_are_reproduced(name):
     distributions = [Discrete.from_counts([0, 1], [total - ones, ones]) for ones, total in counts]
     pairs = [PriorPair(*distributions)]
     np.testing.assert_allclose(
-        [uc.lemma_2(pairs, e).scale for e in EPSILONS[:5]], printed, rtol=1e-11
+        [condition("lemma_2", pairs, e).scale for e in EPSILONS[:5]], printed, rtol=1e-11
     )
     np.testing.assert_allclose(
-        [uc.lemma_2_both_ends(pairs, e).scale for e in EPSILONS[:5]], better, rtol=1e-11
+        [condition("lemma_2_both_ends", pairs, e).scale for e in EPSILONS[:5]], better, rtol=1e-11
     )
     np.testing.assert_allclose(
-        [uc.relaxed(pairs, e).scale for e in EPSILONS[:5]], better, rtol=1e-11
+        [condition("relaxed", pairs, e).scale for e in EPSILONS[:5]], better, rtol=1e-11
     )
 
 
@@ -189,7 +190,7 @@ def test_the_scales_of_binary_classes_are_reproduced(name):
 
 def test_the_distance_of_theorem_4_sees_gaps_in_the_alphabet():
     p, q = Discrete([0, 1, 10], [0.5, 0, 0.5]), Discrete([0, 1, 10], [0.6, 0.4, 0])
-    scale = uc.theorem_4([PriorPair(p, q)], 1.0).scale
+    scale = condition("theorem_4", [PriorPair(p, q)], 1.0).scale
     assert scale == 10.0
     assert loss_of_sum(p, q, [], scale) <= 1
     assert loss_of_sum(p, q, [], 1.0) == pytest.approx(8.78376105473)  # the printed distance
@@ -197,12 +198,12 @@ def test_the_distance_of_theorem_4_sees_gaps_in_the_alphabet():
 
 def test_lemma_2_looks_one_beyond_the_largest_value_of_the_others():
     p, q, others = coin(0.918), coin(0.77), Discrete([0, 1], [1 / 999, 998 / 999])
-    x, psi = uc.lemma_2_psi(0.918, 0.77, others)
+    x, psi = lemma_2_psi(0.918, 0.77, others)
     assert x.tolist() == [1.0, 2.0]
     short = 1 / math.log(math.exp(0.1) + math.expm1(0.1) * psi[0])
     assert short == pytest.approx(0.244433, rel=1e-5)
     assert loss_of_sum(p, q, [others], short) == pytest.approx(0.914238, rel=1e-5)
-    scale = uc.lemma_2([PriorPair(p, q)], 0.1).scale
+    scale = condition("lemma_2", [PriorPair(p, q)], 0.1).scale
     assert scale == pytest.approx(1.991259, rel=1e-6)
     assert loss_of_sum(p, q, [others], scale) <= 0.1
 
@@ -233,8 +234,8 @@ budgets = st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0])
 @pytest.mark.slow
 @given(distributions(), distributions(), st.lists(distributions(), max_size=2), budgets)
 def test_no_condition_on_two_distributions_is_below_the_exact_loss(p, q, others, epsilon):
-    for condition in (uc.theorem_4, uc.relaxed):
-        scale = condition([PriorPair(p, q)], epsilon).scale
+    for name in ("theorem_4", "relaxed"):
+        scale = condition(name, [PriorPair(p, q)], epsilon).scale
         if scale == 0.0:
             assert p == q or w_infinity(p, q) == 0.0
         else:
@@ -243,8 +244,8 @@ def test_no_condition_on_two_distributions_is_below_the_exact_loss(p, q, others,
 
 @given(distributions(), st.lists(distributions(), max_size=2), budgets)
 def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon):
-    for condition in (uc.theorem_3_eq13, uc.theorem_3_eq14):
-        scale = condition([PriorPair(p, ABSENT)], epsilon).scale
+    for name in ("theorem_3_eq13", "theorem_3_eq14"):
+        scale = condition(name, [PriorPair(p, ABSENT)], epsilon).scale
         if scale == 0.0:
             assert p.atoms[p.counts > 0].tolist() == [0.0]
         else:
@@ -254,7 +255,7 @@ def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon
 @pytest.mark.slow
 @given(coins(), coins(), st.lists(distributions(), max_size=2), budgets)
 def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
-    scales = [lemma([PriorPair(p, q)], epsilon).scale for lemma in uc._BINARY]
+    scales = [condition(name, [PriorPair(p, q)], epsilon).scale for name in LEMMAS]
     assert scales == sorted(scales, reverse=True)
     if p == q:
         assert scales == [0.0] * 3
@@ -265,7 +266,7 @@ def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
 @given(values, values, st.lists(distributions(), max_size=1), budgets)
 def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
     pair = PriorPair(point(a), point(b))
-    scale = uc.theorem_1_of_001([pair], epsilon).scale
+    scale = condition("theorem_1_of_001", [pair], epsilon).scale
     if a == b:
         assert scale == 0.0
         return
@@ -282,7 +283,7 @@ def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
     budgets,
 )
 def test_eq_13_is_the_loss_of_values_that_are_not_negative(distribution, epsilon):
-    scale = uc.theorem_3_eq13([PriorPair(distribution, ABSENT)], epsilon).scale
+    scale = condition("theorem_3_eq13", [PriorPair(distribution, ABSENT)], epsilon).scale
     assert loss_of_sum(distribution, ABSENT, [D1], scale) == pytest.approx(epsilon, rel=1e-10)
 
 
@@ -293,23 +294,25 @@ def test_psi_as_printed_agrees_with_its_closed_form(p, q, others, epsilon):
         for distribution in (p, q)
     ]
     assume(chances[0] != chances[1])
-    psi = uc.lemma_2_psi(*chances, others)[1].min()
+    psi = lemma_2_psi(*chances, others)[1].min()
     printed = 1 / math.log(math.exp(epsilon) + math.expm1(epsilon) * psi)
-    assert printed == pytest.approx(uc.lemma_2([PriorPair(p, q)], epsilon).scale, rel=1e-9)
+    assert printed == pytest.approx(
+        condition("lemma_2", [PriorPair(p, q)], epsilon).scale, rel=1e-9
+    )
 
 
 @given(coins(), coins(), budgets)
 def test_both_ends_of_the_plan_are_the_relaxed_condition_of_binary_distributions(p, q, epsilon):
-    both = uc.lemma_2_both_ends([PriorPair(p, q)], epsilon).scale
-    assert both == pytest.approx(uc.relaxed([PriorPair(p, q)], epsilon).scale, rel=1e-9)
+    both = condition("lemma_2_both_ends", [PriorPair(p, q)], epsilon).scale
+    assert both == pytest.approx(condition("relaxed", [PriorPair(p, q)], epsilon).scale, rel=1e-9)
 
 
 def test_the_worst_pair_decides():
     pairs = [PriorPair(point(1), point(0)), PriorPair(point(-4), point(3))]
-    assert uc.theorem_1_of_001(pairs, 0.5).scale == 14.0
+    assert condition("theorem_1_of_001", pairs, 0.5).scale == 14.0
     binary = [PriorPair(coin(0.5), coin(0.5)), PriorPair(coin(0.2), coin(0.9))]
-    for lemma in uc._BINARY:
-        assert lemma(binary, 0.3) == lemma(binary[1:], 0.3)
+    for name in LEMMAS:
+        assert condition(name, binary, 0.3) == condition(name, binary[1:], 0.3)
 
 
 # ------------------------------------------------------------------------------------------ corners
@@ -319,28 +322,33 @@ def test_the_worst_pair_decides():
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 800.0])
 def test_scales_follow_the_unit_of_the_values(unit, epsilon):
     p, q = Discrete([0, unit], [0.5, 0.5]), Discrete([0, 3 * unit], [0.25, 0.75])
-    assert uc.theorem_4([PriorPair(p, q)], epsilon).scale == pytest.approx(3 * unit / epsilon)
-    eq13 = uc.theorem_3_eq13([PriorPair(q, ABSENT)], epsilon).scale
+    assert condition("theorem_4", [PriorPair(p, q)], epsilon).scale == pytest.approx(
+        3 * unit / epsilon
+    )
+    eq13 = condition("theorem_3_eq13", [PriorPair(q, ABSENT)], epsilon).scale
     expected = 3 * unit / (epsilon + math.log1p(-math.expm1(-epsilon) / 3))
     assert eq13 == pytest.approx(expected, rel=1e-9)
 
 
 def test_masses_of_1e_minus_300_and_equal_distributions_are_no_trouble():
     rare = Discrete([0, 1], [1.0, 1e-300])
-    assert uc.lemma_2([PriorPair(rare, coin(0.0))], 1.0).scale == 1.0
-    assert 0 < uc.lemma_2_both_ends([PriorPair(rare, coin(0.0))], 1.0).scale < 0.0015
-    assert all(c.scale == 0.0 for c in uc.conditions([PriorPair(rare, rare)], "distribution", 1.0))
+    assert condition("lemma_2", [PriorPair(rare, coin(0.0))], 1.0).scale == 1.0
+    assert 0 < condition("lemma_2_both_ends", [PriorPair(rare, coin(0.0))], 1.0).scale < 0.0015
+    assert all(c.scale == 0.0 for c in conditions([PriorPair(rare, rare)], "distribution", 1.0))
 
 
 def test_a_value_without_mass_needs_no_noise():
     distribution = Discrete([0, 1, 100], [0.5, 0.5, 0])
-    assert uc.theorem_3_eq14([PriorPair(distribution, ABSENT)], 1.0).scale == 1.0
-    assert uc.theorem_4([PriorPair(distribution, Discrete([0, 1], [0.25, 0.75]))], 1.0).scale == 1.0
+    assert condition("theorem_3_eq14", [PriorPair(distribution, ABSENT)], 1.0).scale == 1.0
+    assert (
+        condition("theorem_4", [PriorPair(distribution, Discrete([0, 1], [0.25, 0.75]))], 1.0).scale
+        == 1.0
+    )
 
 
 def test_the_conditions_of_each_set_of_secrets():
     names = {
-        secrets: [c.name for c in uc.conditions([PriorPair(p, q)], secrets, 1.0)]
+        secrets: [c.name for c in conditions([PriorPair(p, q)], secrets, 1.0)]
         for secrets, p, q in [
             ("value", point(5), point(3)),
             ("value-absence", point(5), ABSENT),
@@ -359,22 +367,22 @@ def test_the_conditions_of_each_set_of_secrets():
 def test_bad_input_gets_a_sentence():
     pair = PriorPair(P4, Q4)
     with pytest.raises(ValueError, match="point masses"):
-        uc.theorem_1_of_001([pair], 1.0)
+        condition("theorem_1_of_001", [pair], 1.0)
     with pytest.raises(ValueError, match=r"point mass at 0 \(absence\)"):
-        uc.theorem_3_eq13([pair], 1.0)
+        condition("theorem_3_eq13", [pair], 1.0)
     with pytest.raises(ValueError, match="distributions of 0 and 1"):
-        uc.lemma_2([pair], 1.0)
+        condition("lemma_2", [pair], 1.0)
     with pytest.raises(ValueError, match="at least one pair"):
-        uc.theorem_4([], 1.0)
+        condition("theorem_4", [], 1.0)
     with pytest.raises(ValueError, match="epsilon"):
-        uc.theorem_4([pair], 0.0)
+        condition("theorem_4", [pair], 0.0)
     with pytest.raises(ValueError, match="secrets"):
-        uc.conditions([pair], "values", 1.0)
+        conditions([pair], "values", 1.0)
     with pytest.raises(ValueError, match="must differ"):
-        uc.lemma_2_psi(0.5, 0.5, D3)
+        lemma_2_psi(0.5, 0.5, D3)
     gaussian = GaussianMixture([1.0], [0.0], [1.0])
     with pytest.raises(TypeError, match="gaussian_users"):
-        uc.theorem_4([PriorPair(gaussian, gaussian)], 1.0)
+        condition("theorem_4", [PriorPair(gaussian, gaussian)], 1.0)
     rows = Discrete([[0, 1]], [1.0])
     with pytest.raises(ValueError, match="one column"):
-        uc.theorem_4([PriorPair(rows, rows)], 1.0)
+        condition("theorem_4", [PriorPair(rows, rows)], 1.0)

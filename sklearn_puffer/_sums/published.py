@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -28,9 +29,28 @@ from sklearn_puffer.priors import Discrete, PriorPair
 # alone. The chance that users are present is a factor of both densities, and cancels.
 #
 # Rounding. Distances and masses are exact fractions, and `rounded_up` returns the smallest float
-# that is not below a fraction. Only `_scale_of_psi` takes logarithms; a comment there bounds them.
+# that is not below a fraction. Only `_moved_share` takes logarithms; a comment there bounds them.
+#
+# The conditions.
+#
+# - Theorems 1, 2, 3 (Eq. 14), 4 and Lemma 1 are one, theta = max W_inf(p, q) / epsilon. Noise hides
+#   the farthest move of a coupling of p and q; with the others added to both ends that couples the
+#   sums. For two values W_inf is |a - b|, and no smaller scale is enough; against absence it is the
+#   largest |t| with mass; for different binary distributions it is 1.
+# - Theorem 3 (Eq. 13): E_p[e^(|D|/theta)] <= e^epsilon. The mean bounds the loss both ways, as
+#   1/E[e^-Z] <= E[e^Z]. Where D >= 0 it is the loss: far out the ratio of densities tends to it.
+# - Lemma 2: theta = max 1 / log(e^epsilon + (e^epsilon - 1) psi), psi = min(p, q) / |p - q|. The
+#   coupling that moves only |p - q| has, given the end 1, a share |p - q| / max(p, q) that moves by
+#   1, and E[e^(d/theta)] <= e^epsilon there is the formula. It is one side of 000, Prop. 3.2, which
+#   bounds both directions. Given the end 0, psi is (1 - max(p, q)) / |p - q|. Either end alone is
+#   enough, so "both ends" takes the larger psi of each pair.
+#
+# Corrected (CORRECTIONS.md). The printed distance of Theorem 4 (Lemma 3) is that of an alphabet
+# without gaps; here u runs over the merged breakpoints of both quantile functions. The x of Lemma 2
+# runs over values of the sum, as printed; it must run to max + 1, where the others have no mass and
+# psi is smallest (an instance loses .914 at epsilon .1). The proof of Theorem 2 has a wrong sign.
 
-_LARGEST_PSI = 1e300
+_LARGEST_PSI = Fraction(10) ** 300
 TwoDistributions = UserPair | PriorPair  # of one user's report under two secrets
 
 
@@ -47,98 +67,48 @@ class Condition:
     source: str
 
 
-def theorem_1_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale for one value of a user against another (001, Thm 1).
+def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) -> list[Condition]:
+    """Return every published condition that applies to the pairs, and `relaxed`.
 
-    .. math:: \theta = \max |a - b| / \varepsilon
+    Parameters
+    ----------
+    pairs : sequence of TwoDistributions
+        From `user_pairs`, or of distributions ``p`` and ``q``.
+    secrets : {"value", "value-absence", "distribution-absence", "distribution"}
+        Which of the four sets of 001 the pairs are from. The lemmas join in for ``"distribution"``
+        where all distributions are on 0 and 1.
+    epsilon : float
+        Budget in nats.
 
-    *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
-    users do, and no smaller scale does: the sum is moved by a - b.
+    Returns
+    -------
+    list of Condition
+        In the order of the paper. Any of them suffices, so the smallest scale may be used.
+
+    Raises
+    ------
+    ValueError
+        If ``secrets`` is none of the four, the pairs are not of that set, or epsilon is not
+        positive.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
+    >>> from sklearn_puffer.users import conditions
+    >>> pair = PriorPair(Discrete([0, 1], [0.8, 0.2]), Discrete([0, 1], [0.1, 0.9]))
+    >>> [condition.name for condition in conditions([pair], "distribution", 1.0)]
+    ['theorem_4', 'lemma_1', 'lemma_2', 'lemma_2_both_ends', 'relaxed']
     """
-    shifts = [abs(_value(p) - _value(q)) for p, q in _checked(pairs)]
-    return Condition("theorem_1_of_001", _per_epsilon(max(shifts), epsilon), "001, Thm 1, Eq. (10)")
+    names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
+    if secrets == "distribution" and all(map(_is_binary, _checked(pairs))):
+        names = (*names, *_BINARY)
+    return [condition(name, pairs, epsilon) for name in (*names, "relaxed")]
 
 
-def theorem_2_of_001(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale for a value of a user against absence (001, Thm 2).
-
-    .. math:: \theta = \max |a| / \varepsilon
-
-    *Formal guarantees.* As `theorem_1_of_001`: an absent user adds 0. (The proof in 001 has the
-    sign of |a| / theta wrong; the theorem is right.)
-    """
-    sizes = [abs(_value(p)) for p, _ in _against_absence(pairs)]
-    return Condition("theorem_2_of_001", _per_epsilon(max(sizes), epsilon), "001, Thm 2, Eq. (12)")
-
-
-def theorem_3_eq13(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale for the distribution of a user against absence (001, Thm 3, Eq. 13).
-
-    .. math:: \theta = \min\{\theta : E_p[e^{|D|/\theta}] \le e^\varepsilon \text{ for all p}\}
-
-    *Formal guarantees.* An upper bound on the mean is within e^epsilon at the returned scale. The
-    mean bounds the loss in both directions (1 / E[e^-Z] <= E[e^Z]). Where D >= 0 it is the loss:
-    far to the right the ratio of densities tends to E[e^(D/theta)], with other users or without.
-    """
-    notion = Pufferfish(check_positive(epsilon, "epsilon"))
-    scale = calibrate(_against_absence(pairs), notion, strategy=Relaxed("eq11")).scale
-    return Condition("theorem_3_eq13", scale, "001, Thm 3, Eq. (13)")
-
-
-def theorem_3_eq14(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale for a distribution against absence, from its range (001, Thm 3, Eq. 14).
-
-    .. math:: \theta = \max\{|t| : p(t) > 0\} / \varepsilon
-
-    *Formal guarantees.* As `theorem_3_eq13`, which is never larger.
-    """
-    sizes = [max(abs(value) for value in _support(p)) for p, _ in _against_absence(pairs)]
-    return Condition("theorem_3_eq14", _per_epsilon(max(sizes), epsilon), "001, Thm 3, Eq. (14)")
-
-
-def theorem_4(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale for one distribution of a user against another (001, Thm 4).
-
-    .. math:: \theta = \max W_\infty(p, q) / \varepsilon, \qquad
-              W_\infty = \max_u |F_p^{-1}(u) - F_q^{-1}(u)|
-
-    *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
-    users do: with the others added to both ends, a coupling of p and q couples the sums.
-
-    The printed distance (Lemma 3) is that of an alphabet without gaps (CORRECTIONS.md). Here u runs
-    over the merged breakpoints of both quantile functions.
-    """
-    scale = _per_epsilon(_largest_move(_checked(pairs)), epsilon)
-    return Condition("theorem_4", scale, "001, Thm 4, Eq. (16), corrected")
-
-
-def lemma_1(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale for one binary distribution of a user against another (001, Lemma 1).
-
-    .. math:: \theta = 1 / \varepsilon \quad \text{(0 where all pairs hold equal distributions)}
-
-    *Formal guarantees.* It is `theorem_4` for binary values.
-    """
-    moved = any(p != q for p, q in _chances(pairs))
-    return Condition("lemma_1", _per_epsilon(Fraction(moved), epsilon), "001, Lemma 1, Eq. (18)")
-
-
-def lemma_2(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the relaxed scale for one binary distribution against another (001, Lemma 2).
-
-    .. math:: \theta = \max \frac{1}{\log(e^\varepsilon + (e^\varepsilon - 1) \psi)}, \qquad
-              \psi = \inf_x \psi(x) = \frac{\min(p, q)}{|p - q|}
-
-    *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
-    users do. The coupling that moves only |p - q| has, given the end 1 that mass is moved to or
-    from, a share |p - q| / max(p, q) that moves by 1, and E[e^(d/theta)] <= e^epsilon there is the
-    formula. That is one side of 000, Prop. 3.2, which bounds the loss in both directions.
-
-    As printed, x runs over values of the sum; it must run to max + 1, where the others have no mass
-    and psi(x) is smallest: CORRECTIONS.md has an instance that loses .914 at epsilon .1.
-    """
-    psi = [_ratio(min(p, q), abs(p - q)) for p, q in _chances(pairs)]
-    return Condition("lemma_2", _scale_of_psi(psi, epsilon), "001, Lemma 2, Eq. (21), corrected")
+def condition(name: str, pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
+    """Return one of the published conditions, for pairs that it is about."""
+    source, of_its_kind, scale = _PUBLISHED[name]
+    return Condition(name, scale(of_its_kind(pairs), check_positive(epsilon, "epsilon")), source)
 
 
 def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, FloatArray]:
@@ -193,118 +163,8 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     return atoms + 1.0, psi
 
 
-def lemma_2_both_ends(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale of 001, Lemma 2, with the better of the two ends of the coupling.
-
-    .. math:: \psi = \frac{\max(\min(p, q), 1 - \max(p, q))}{|p - q|}
-
-    *Formal guarantees.* As `lemma_2`, which is never smaller. Given the end 0, a share
-    |p - q| / (1 - min(p, q)) moves, so that psi = (1 - max(p, q)) / |p - q| suffices there; either
-    end alone bounds the loss in both directions, hence the larger psi of each pair counts.
-    """
-    chances = _chances(pairs)
-    psi = [_ratio(max(min(p, q), 1 - max(p, q)), abs(p - q)) for p, q in chances]
-    return Condition("lemma_2_both_ends", _scale_of_psi(psi, epsilon), "001, Lemma 2, both ends")
-
-
-def relaxed(pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    r"""Return the scale of 000, Prop. 3.2, for the user's own distributions.
-
-    .. math:: E_\pi[e^{|X - X'|/\theta} \mid X' = x'] \le e^\varepsilon \; \forall x'
-              \quad \text{or} \quad
-              E_\pi[e^{|X - X'|/\theta} \mid X = x] \le e^\varepsilon \; \forall x
-
-    *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
-    users do. Up to rounding it is never above `theorem_4`, and equal to `theorem_3_eq13` against
-    absence and to `lemma_2_both_ends` for binary values.
-    """
-    notion = Pufferfish(check_positive(epsilon, "epsilon"))
-    scale = calibrate(_checked(pairs), notion, strategy="relaxed").scale
-    return Condition("relaxed", scale, "000, Prop. 3.2, on the user's own distributions")
-
-
-_BY_SECRETS = {
-    "value": (theorem_1_of_001,),
-    "value-absence": (theorem_2_of_001,),
-    "distribution-absence": (theorem_3_eq14, theorem_3_eq13),
-    "distribution": (theorem_4,),
-}
-_BINARY = (lemma_1, lemma_2, lemma_2_both_ends)
-
-CONDITIONS = tuple(
-    condition.__name__
-    for conditions_of in (*_BY_SECRETS.values(), _BINARY, (relaxed,))
-    for condition in conditions_of
-)
-"""The names of the published conditions; not every one applies to every set of secrets."""
-
-
-def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) -> list[Condition]:
-    """Return every published condition that applies to the pairs, and `relaxed`.
-
-    Parameters
-    ----------
-    pairs : sequence of TwoDistributions
-        From `user_pairs`, or of distributions ``p`` and ``q``.
-    secrets : {"value", "value-absence", "distribution-absence", "distribution"}
-        Which of the four sets of 001 the pairs are from. The lemmas join in for ``"distribution"``
-        where all distributions are on 0 and 1.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    list of Condition
-        In the order of the paper. Any of them suffices, so the smallest scale may be used.
-
-    Raises
-    ------
-    ValueError
-        If ``secrets`` is none of the four, the pairs are not of that set, or epsilon is not
-        positive.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.priors import Discrete, PriorPair
-    >>> from sklearn_puffer.users import conditions
-    >>> pair = PriorPair(Discrete([0, 1], [0.8, 0.2]), Discrete([0, 1], [0.1, 0.9]))
-    >>> [condition.name for condition in conditions([pair], "distribution", 1.0)]
-    ['theorem_4', 'lemma_1', 'lemma_2', 'lemma_2_both_ends', 'relaxed']
-    """
-    published = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
-    if secrets == "distribution" and all(map(_is_binary, _checked(pairs))):
-        published = (*published, *_BINARY)
-    return [condition(pairs, epsilon) for condition in (*published, relaxed)]
-
-
-def _per_epsilon(distance: Fraction, epsilon: float) -> float:
-    return rounded_up(distance / Fraction(check_positive(epsilon, "epsilon")))
-
-
-def _ratio(part: Fraction, whole: Fraction) -> float | None:
-    """Return a float not above the ratio, or None where the distributions are equal."""
-    if not whole:
-        return None
-    ratio = part / whole
-    return _LARGEST_PSI if ratio > _LARGEST_PSI else max(float(ratio) * (1.0 - ULP), 0.0)
-
-
-def _scale_of_psi(psi: Sequence[float | None], epsilon: float) -> float:
-    """Return the scale of the smallest psi; 0 where there is none."""
-    # log(e^eps + (e^eps - 1) psi) = eps + log(1 + (1 - e^-eps) psi). Relative errors in units of
-    # 2^-53, which log1p passes on at most as they are: expm1 2, the product 1, log1p 2, the sum 1.
-    # 16 are taken off.
-    budget = check_positive(epsilon, "epsilon")
-    least = min((value for value in psi if value is not None), default=None)
-    if least is None:
-        return 0.0
-    log_of_power = budget + math.log1p(-math.expm1(-budget) * min(least, _LARGEST_PSI))
-    with_margin = Fraction(log_of_power) * (1 - Fraction(1, 2**49))
-    return min(rounded_up(1 / with_margin), rounded_up(1 / Fraction(budget)))  # psi >= 0
-
-
-def _largest_move(pairs: Sequence[PriorPair]) -> Fraction:
-    """Return the largest W_inf of the pairs, exactly."""
+def _farthest(pairs: Sequence[PriorPair], epsilon: float) -> float:
+    """Return the largest W_inf of the pairs over epsilon."""
     coupled = monotone(pairs)
     with np.errstate(over="ignore"):
         sizes = np.abs(coupled.shifts[:, 0])
@@ -313,7 +173,32 @@ def _largest_move(pairs: Sequence[PriorPair]) -> Fraction:
         np.concatenate([pair[side].atoms for pair in pairs])[atoms[near]].tolist()
         for side, atoms in enumerate([coupled.sources, coupled.targets])
     ]
-    return max(abs(Fraction(a) - Fraction(b)) for a, b in set(zip(*ends, strict=True)))
+    farthest = max(abs(Fraction(a) - Fraction(b)) for a, b in set(zip(*ends, strict=True)))
+    return rounded_up(farthest / Fraction(epsilon))
+
+
+def _relaxed(condition: str, pairs: Sequence[PriorPair], epsilon: float) -> float:
+    return calibrate(pairs, Pufferfish(epsilon), strategy=Relaxed(condition)).scale
+
+
+def _moved_share(both_ends: bool, pairs: Sequence[PriorPair], epsilon: float) -> float:
+    """Return 1 / log(e^epsilon + (e^epsilon - 1) psi) for the smallest psi; 0 without one."""
+    chances = [sorted(map(_chance, pair)) for pair in pairs]
+    psi = [max(low, (1 - high) * both_ends) / (high - low) for low, high in chances if low < high]
+    if not psi:
+        return 0.0
+    # log(e^eps + (e^eps - 1) psi) = eps + log(1 + (1 - e^-eps) psi). Relative errors in units of
+    # 2^-53, which log1p passes on at most as they are: expm1 2, the product 1, log1p 2, the sum 1.
+    # 16 are taken off.
+    least = max(float(min(*psi, _LARGEST_PSI)) * (1.0 - ULP), 0.0)
+    log_of_power = epsilon + math.log1p(-math.expm1(-epsilon) * least)
+    with_margin = Fraction(log_of_power) * (1 - Fraction(1, 2**49))
+    return min(rounded_up(1 / with_margin), rounded_up(1 / Fraction(epsilon)))  # psi >= 0
+
+
+def _chance(distribution: Discrete) -> Fraction:
+    """Return the chance of a 1."""
+    return Fraction(int(distribution.counts[distribution.atoms == 1.0].sum()), distribution.total)
 
 
 def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
@@ -334,7 +219,7 @@ def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
 def _against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
     checked = _checked(pairs)
     for _, q in checked:
-        if _support(q) != [0]:
+        if with_mass(q).tolist() != [0.0]:
             raise ValueError(
                 "pairs must hold a distribution and the point mass at 0 (absence), got "
                 f"{_support_shown(q)}; use secrets='distribution' for two distributions."
@@ -342,27 +227,26 @@ def _against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
     return checked
 
 
-def _support(distribution: Discrete) -> list[Fraction]:
-    return [Fraction(atom) for atom in with_mass(distribution).tolist()]
+def _values(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
+    checked = _checked(pairs)
+    for prior in (prior for pair in checked for prior in pair):
+        if len(with_mass(prior)) > 1:
+            raise ValueError(
+                "pairs must hold point masses here, got a distribution with mass on "
+                f"{_support_shown(prior)}; use secrets='distribution' or 'distribution-absence'."
+            )
+    return checked
 
 
-def _value(distribution: Discrete) -> Fraction:
-    """Return the only value of a point mass."""
-    support = _support(distribution)
-    if len(support) > 1:
-        raise ValueError(
-            "pairs must hold point masses here, got a distribution with mass on "
-            f"{_support_shown(distribution)}; use secrets='distribution' or 'distribution-absence'."
-        )
-    return support[0]
+def _values_against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
+    return _values(_against_absence(pairs))
 
 
 def _is_binary(pair: PriorPair) -> bool:
-    return all(value in (0, 1) for prior in pair for value in _support(prior))
+    return all(value in (0.0, 1.0) for prior in pair for value in with_mass(prior).tolist())
 
 
-def _chances(pairs: Sequence[TwoDistributions]) -> list[tuple[Fraction, Fraction]]:
-    """Return the two chances of a 1 of each pair."""
+def _binary(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
     checked = _checked(pairs)
     for pair in checked:
         if not _is_binary(pair):
@@ -370,13 +254,36 @@ def _chances(pairs: Sequence[TwoDistributions]) -> list[tuple[Fraction, Fraction
                 f"pairs must hold distributions of 0 and 1, got {_support_shown(pair.p)} and "
                 f"{_support_shown(pair.q)}; use theorem_4 or relaxed."
             )
-    return [(_chance(p), _chance(q)) for p, q in checked]
-
-
-def _chance(distribution: Discrete) -> Fraction:
-    return Fraction(int(distribution.counts[distribution.atoms == 1.0].sum()), distribution.total)
+    return checked
 
 
 def _support_shown(distribution: Discrete) -> str:
     values = with_mass(distribution).tolist()
     return f"{values[:3]}" if len(values) <= 3 else f"{values[:3]} and {len(values) - 3} more"
+
+
+_PUBLISHED: dict[str, tuple[str, Callable[..., list[PriorPair]], Callable[..., float]]] = {
+    "theorem_1_of_001": ("001, Thm 1, Eq. (10)", _values, _farthest),
+    "theorem_2_of_001": ("001, Thm 2, Eq. (12)", _values_against_absence, _farthest),
+    "theorem_3_eq14": ("001, Thm 3, Eq. (14)", _against_absence, _farthest),
+    "theorem_3_eq13": ("001, Thm 3, Eq. (13)", _against_absence, partial(_relaxed, "eq11")),
+    "theorem_4": ("001, Thm 4, Eq. (16), corrected", _checked, _farthest),
+    "lemma_1": ("001, Lemma 1, Eq. (18)", _binary, _farthest),
+    "lemma_2": ("001, Lemma 2, Eq. (21), corrected", _binary, partial(_moved_share, False)),
+    "lemma_2_both_ends": ("001, Lemma 2, both ends", _binary, partial(_moved_share, True)),
+    "relaxed": (
+        "000, Prop. 3.2, the user's own distributions",
+        _checked,
+        partial(_relaxed, "either"),
+    ),
+}
+_BY_SECRETS = {
+    "value": ("theorem_1_of_001",),
+    "value-absence": ("theorem_2_of_001",),
+    "distribution-absence": ("theorem_3_eq14", "theorem_3_eq13"),
+    "distribution": ("theorem_4",),
+}
+_BINARY = ("lemma_1", "lemma_2", "lemma_2_both_ends")
+
+CONDITIONS = tuple(_PUBLISHED)
+"""The names of the published conditions; not every one applies to every set of secrets."""
