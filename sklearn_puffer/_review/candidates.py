@@ -43,7 +43,10 @@ _OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known", "groups", "max
 _OF_A_CALL = {"verbose", "random_state", "on_uncertified", "remainder"}
 _PRIORS = {"noise", "prior", "strategy", "dependence"}  # that bins and cells may not concern
 
-TYPICAL = "who knows the fitted table with its secrets, and sees one released row"
+TYPICAL = (
+    "who holds the list of fitted rows with their secrets, not who owns which, and sees one "
+    "released row"
+)
 EXCHANGED = "who holds the list of all rows with their secrets, and sees the whole released table"
 NOISY = "who knows the prior, and sees one released row"
 NOISY_GROUP = "who knows the prior, and sees all released rows of a group"
