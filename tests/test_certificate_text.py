@@ -13,10 +13,12 @@ import pytest
 
 import sklearn_puffer
 from sklearn_puffer import (
+    PufferfishMicroaggregator,
     PufferfishNoiser,
     PufferfishSGDClassifier,
     PufferfishSGDRegressor,
     PufferfishSum,
+    PufferfishSwap,
 )
 from sklearn_puffer._release.certificate_figures import KEYED
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
@@ -234,3 +236,25 @@ def test_the_html_of_a_fitted_estimator_says_whether_the_guarantee_holds():
     assert "holds for the counted prior" in fitted._repr_html_()
     fitted.certificate_ = dataclasses.replace(fitted.certificate_, loss=9.0)
     assert "DOES NOT HOLD" in fitted._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
+@pytest.mark.parametrize("kind", [PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap])
+def test_a_pair_of_secrets_that_is_not_listed_is_said_to_be_open(kind):
+    """A swap of a and b alone leaves everybody with secret c the own row."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"s": rng.choice(["a", "b", "c"], 600), "x": rng.integers(0, 3, 600)})
+    table["id"] = range(600)
+    options = {"ids": "id"} if kind is PufferfishSwap else {}
+    for pairs in ("all", [("a", "b")]):
+        release = kind(sensitive="s", public="x", secret_pairs=pairs, **options).fit(table)
+        released = release.transform(table)
+        for text in (str(release.certificate_), release.certificate_.details()):
+            assert ("secrets of a listed pair of s" in text) == (pairs != "all")
+            assert ("does not list are NOT protected" in text) == (pairs != "all")
+    assert "Risk: Pairs of secrets" in str(release.certificate_)
+    if kind is PufferfishSwap:  # and that is said after a release, too
+        c = table["s"] == "c"
+        assert (released["x"] == table["x"])[c].all()
+        assert not (released["x"] == table["x"])[~c].all()

@@ -318,6 +318,18 @@ def test_a_joined_label_is_bounded_and_costs_more():
             assert low <= odds(counts, rows.channel_.toarray()).max() <= high
 
 
+def test_what_is_said_as_counted_is_said_of_readers_who_join_a_label_too():
+    table = joined_people(n=600, seed=3)
+    rows = PufferfishMicroaggregator(sensitive="ill", joined="label", n_prototypes=8).fit(table)
+    worst = 0.0
+    for those in (table, table[table["label"]], table[~table["label"]]):
+        codes = rows.assign(those)
+        counts = [np.bincount(codes[those["ill"] == s], minlength=2) for s in (False, True)]
+        worst = max(worst, odds(np.array(counts).T, rows.channel_.toarray()).max())
+    assert rows.certificate_.facts.counted == pytest.approx(worst, rel=1e-9)
+    assert "readers who join a label other than 'label' to a row" in str(rows.certificate_)
+
+
 def test_passed_columns_are_told_of():
     table = joined_people()
     rows = PufferfishMicroaggregator(sensitive="ill", public="place", remainder="passthrough")

@@ -417,6 +417,22 @@ def test_merged_secrets_are_exchanged_as_one_and_the_certificate_says_so():
         swap_of(sensitive=["ill", "poor"], secret_groups={"any": ["cold"]}).fit(two)
 
 
+def test_what_insiders_learn_grows_with_the_distance_of_secrets_as_the_certificate_says():
+    rng, n = np.random.default_rng(0), 40
+    table = pd.DataFrame({"age": np.repeat(range(5), n), "pay": rng.normal(size=5 * n)})
+    table["id"] = range(5 * n)
+    bins = {"age": [0.5, 1.5, 2.5, 3.5]}
+    swap = PufferfishSwap(0.5, sensitive=bins, public="pay", ids="id", metric="steps").fit(table)
+    foreign = n * swap.flows_.to_numpy() - n * np.diag(swap.stays_)
+    told = np.log(foreign / (n - np.eye(5)))
+    steps = np.abs(np.subtract.outer(range(5), range(5)))
+    apart = np.abs(told[:, None] - told[None]).max(axis=2)
+    assert (apart <= 1.0 * steps + 1e-6).all()
+    assert apart.max() > 1.2
+    said = "about the holder by at most e^1, to the power of their distance."
+    assert said in str(swap.certificate_)
+
+
 @pytest.mark.parametrize("metric", ["steps", lambda a, b: 0.5 * abs(LABELS[a] - LABELS[b])])
 def test_each_pair_of_bins_has_a_budget_of_its_own_that_grows_with_their_distance(metric):
     swap = swap_of(sensitive={"age": [45, 52, 60]}, metric=metric, insiders=None).fit(TABLE)

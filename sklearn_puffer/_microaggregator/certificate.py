@@ -193,9 +193,10 @@ class PrototypeCertificate(Certificate):
     def _risks(self) -> list[str]:
         """Return what endangers people most: a second release, and what readers know besides."""
         facts = self.facts
+        other = f" other than {listed(list(facts.joined))}" if facts.joined else ""
         beyond = (
-            "readers who join a label to a row are not covered, nor those who know the rows of all "
-            "other fitted people and look for the last one's"
+            f"readers who join a label{other} to a row are not covered, nor those who know the "
+            "rows of all other fitted people and look for the last one's"
         )
         if facts.beyond:
             beyond = (

@@ -287,6 +287,12 @@ class LearntRows(LearntMechanism):
     def _facts(self) -> PrototypeFacts:
         best, settings = self.best, self.settings
         losses = [each for of_column in self._losses for each in of_column]
+        losses += [  # of readers who join a label, whom the budget covers, too
+            _losses_of(part, group, best.error)
+            for part in best.parts
+            if part.channel is not None
+            for group in part.joined
+        ]
         most = max(MOST_TABLES // len(best.parts), 1)
         tables = [
             table_loss(part.channel, part.groups[0].sizes, there, most)

@@ -385,7 +385,8 @@ loan by at most a factor of e^0.5 = 1.649.
         """Return what readers can do to the odds of secrets, of the sensitive columns."""
         names = {pair.sensitive for pair in self.pairs}  # few, of many pairs
         sensitive = " or of ".join(sorted(map(shown, names)))
-        return self.notion.promise().replace("secrets", f"secrets of {sensitive}{whose}")
+        of = "of a listed pair of" if say.ONLY_LISTED in self.assumptions else "of"
+        return self.notion.promise().replace("secrets", f"secrets {of} {sensitive}{whose}")
 
     def _seen(self) -> str:
         if self.groups is not None:

@@ -564,6 +564,17 @@ def printed(assumptions: Sequence[str]) -> list[str]:
     return [said for said in assumptions if said != KEYED]
 
 
+ONLY_LISTED = (
+    "Pairs of secrets that secret_pairs= does not list are NOT protected: a release may tell such "
+    "secrets apart for certain."
+)
+
+
+def about_listed(secret_pairs: Any) -> list[str]:
+    """Return what a certificate says of pairs of secrets that are not listed."""
+    return [] if isinstance(secret_pairs, str) else [ONLY_LISTED]
+
+
 PRIOR = "The prior is how the released columns are distributed given each secret."
 AWAITED = (
     "Adversaries whose prior differs from it by sampling error may learn more: "

@@ -91,6 +91,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
 
     _fitted: FittedMechanism
     sensitive: Any
+    secret_pairs: Any = "all"
     unknown: Any = "nearest"
     on_uncertified: str = "raise"
     random_state: int | None
@@ -157,7 +158,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
 
     def _take(self, learnt: LearntMechanism, rows: FitRows) -> None:
         named = hasattr(self, "feature_names_in_")
-        told = [*about_bins(rows.sensitive), *learnt.order.sentences()]
+        told = [*about_bins(rows.sensitive), *say.about_listed(self.secret_pairs)]
+        told += learnt.order.sentences()
         self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
         for name in getattr(self, "_shown", ()):
             self.__dict__.pop(name, None)

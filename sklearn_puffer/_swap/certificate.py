@@ -37,6 +37,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._tables import CHANGED, Name, Values, named_frame, present, series
 
+_OF_DISTANCE = ", to the power of their distance"
 _MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells
 
 
@@ -142,7 +143,7 @@ class ExchangeCertificate(Certificate):
         holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
         shift = self._shift(f" of {holder}")
         if self.facts.distances:
-            shift += ", to the power of their distance"
+            shift += _OF_DISTANCE
         shares = "the table"
         if self.facts.strata:
             shares = f"the stratum, which is given by {listed(self.facts.strata, 100)}"
@@ -207,23 +208,24 @@ class ExchangeCertificate(Certificate):
 
 
 def _insiders(facts: ExchangeFacts) -> str:
-    told = about_insiders(facts.insiders)
+    told = about_insiders(facts)
     if facts.insider_loss is None:
         return told
     rare = f"; they are {facts.rare:.2g} of the people" if facts.rare else ""
     return f"{told} (Proven: {short_number(facts.insider_loss)}{rare}.)"
 
 
-def about_insiders(budget: float | None) -> str:
+def about_insiders(facts: ExchangeFacts) -> str:
     """Return what people in the table may learn of each other."""
-    if budget is None:
+    if facts.insiders is None:
         return (
             "Not covered: insiders. Who finds the own row with somebody else may learn the "
             "holder's secret; insiders= bounds that."
         )
     return (
         "An insider who finds the own row with somebody, and goes by nothing else (not even by the "
-        f"row he holds himself), shifts the odds about the holder by at most e^{budget:g}. Those "
+        f"row he holds himself), shifts the odds about the holder by at most e^{facts.insiders:g}"
+        f"{_OF_DISTANCE if facts.distances else ''}. Those "
         "whose secret just one other person of their stratum has learn that it is not he."
     )
 
@@ -261,7 +263,7 @@ def terms(facts: ExchangeFacts) -> Terms:
             "Ids, order and index say nothing of a row.",
             "A person is one row, or one group of rows in groups=.",
             "The table is exchanged once: two swaps of the same people undo each other.",
-            about_insiders(facts.insiders),
+            about_insiders(facts),
         ),
         left_out=not_covered(facts),
         whole="Who gets the whole file is covered, and may hold the list of its rows with their "

@@ -367,7 +367,8 @@ class PufferfishSwap(TableRelease):
         return tags
 
     def _tell(self, figures: Callable[[], Figures], told: Sequence[str]) -> None:
-        said, before, found = [*about_bins(self.sensitive), *told], self._fitted, figures()
+        before, found = self._fitted, figures()
+        said = [*about_bins(self.sensitive), *sentences.about_listed(self.secret_pairs), *told]
         if self.random_state is not None:
             said.append(sentences.about_seed(self.random_state, "swap", "undo it"))
         certificate = found.certificate(before.certificate.n_columns, said, before.rules.groups)
