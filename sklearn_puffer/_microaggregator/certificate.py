@@ -160,12 +160,21 @@ class PrototypeCertificate(Certificate):
 
     def promise(self) -> str:
         """Return the two guarantees, for their two readers."""
+        return " ".join(self._promises())
+
+    def _promises(self) -> list[str]:
         if not self.holds:
-            return super().promise()
+            return [super().promise()]
         shift = self._shift()
         if self.facts.strata is not None:
             shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
-        return f"{_new_row(self.facts, shift)} {_fitted_row(shift)}"
+        return [_new_row(self.facts, shift), _fitted_row(shift)]
+
+    def _kept(self) -> str:
+        verdict, level = "holds" if self.holds else "DOES NOT HOLD", self.facts.level
+        if level is None:
+            return f"{verdict} for shares of secrets as counted"
+        return f"{verdict}, with sampling error allowed for ({level:.0%})"
 
     def check(self, table: Any, *, verbose: int = 0) -> NoReturn:
         """Refuse: a certificate of typical rows holds no distribution of the fitted rows.
@@ -234,12 +243,12 @@ class PrototypeCertificate(Certificate):
 
 
 def _new_row(facts: PrototypeFacts, shift: str) -> str:
-    given = "as counted" if facts.level is None else f"in the {facts.level:.0%} set"
+    error = "" if facts.level is None else f", within sampling error ({facts.level:.0%}),"
     return (
         "A row that was not fitted: whoever knows the distribution, how typical rows are drawn, "
         "the fitted table with its secrets and everything about all other people, and sees the "
-        f"released row, can {shift}, if the shares of secrets are {given} and typical rows occur "
-        "as in fit."
+        f"released row, can {shift}, if secrets are as frequent among similar rows as "
+        f"counted{error} and typical rows as frequent as in fit."
     )
 
 
@@ -291,7 +300,7 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         f"Not covered: {labels}.",
         *(
             []
-            if facts.beyond is None
+            if facts.beyond is None or (facts.joined and not facts.beyond)
             else [
                 f"Who knows their label moves the odds of {facts.beyond:.1%} of the people beyond "
                 "the budget, as counted; name its column in joined= to bound it."

@@ -381,6 +381,10 @@ loan by at most a factor of e^0.5 = 1.649.
         known = "the prior" if self.groups is None else self.groups.known()
         return f"Whoever sees {self._seen()}, and knows {known}, can {self._shift()}."
 
+    def _promises(self) -> list[str]:
+        """Return the guarantee, a line for each reader."""
+        return [self.promise()]
+
     def _shift(self, whose: str = "") -> str:
         """Return what readers can do to the odds of secrets, of the sensitive columns."""
         names = {pair.sensitive for pair in self.pairs}  # few, of many pairs
@@ -430,7 +434,7 @@ loan by at most a factor of e^0.5 = 1.649.
     def _first_screen(self) -> Page:
         rows = f"{self.n_rows} rows"
         lines = [
-            self.promise(),
+            *self._promises(),
             *([say.PRIOR] if "knows the prior" in self.promise() else []),
             *([self.remedy] if self.remedy and not self.holds else []),
             *self._what_changes(),
@@ -528,7 +532,7 @@ loan by at most a factor of e^0.5 = 1.649.
         """Return the lines below the verdict."""
         return [
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-            self.promise(),
+            *self._promises(),
             *self._told_below(),
             say.made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]

@@ -305,7 +305,8 @@ def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
     _check_promised(noiser)
     certificate, terms = noiser.certificate_, noiser._fitted.mechanism.terms(noiser)
     settings = _settings(noiser)
-    said = ", ".join(f"{key}: {shown(value)}" for key, value in settings.items())
+    told = ((key, value) for key, value in settings.items() if value is not None)
+    said = ", ".join(f"{key}: {shown(value)}" for key, value in told)
     left_out = [*left_open(noiser), *not_promised(noiser)]
     names = {
         "sensitive": noiser._fitted.rules.sensitive,
@@ -316,7 +317,7 @@ def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
         kind="external",
         holds=True,
         verdict="the guarantee holds",
-        lines=(certificate.promise(), terms.whole, *_examples(noiser)),
+        lines=(*certificate._promises(), terms.whole, *_examples(noiser)),
         front=(
             _budget(noiser),
             Section("What the guarantee takes for granted", sentences=_granted(noiser, terms)),
@@ -493,7 +494,7 @@ def _internal(
         ledger._check_noiser(certificate)
     at_once, alarms = first_figures(certificate, audit)
     found = [] if audit is None else [audit._page().headline]  # above what is only guaranteed
-    terms, promise = noiser._fitted.mechanism.terms(noiser), certificate.promise()
+    terms, promises = noiser._fitted.mechanism.terms(noiser), certificate._promises()
     order = _of_order(certificate, plan)
     return Report(
         kind="internal",
@@ -502,7 +503,7 @@ def _internal(
         lines=(
             *found,
             *order,
-            promise,
+            *promises,
             *([terms.whole] if certificate.holds else []),
             *_examples(noiser, audit),
             *_of_use(certificate),
@@ -511,7 +512,7 @@ def _internal(
         front=(at_once, *_conditions(noiser, certificate, audit)),
         sections=(
             _columns(noiser, terms),
-            Section("The certificate", sentences=_but(promise, certificate._lines())),
+            Section("The certificate", sentences=_but(promises, certificate._lines())),
             *certificate._sections(),
             *_page_of("Audit", audit, "the release was not attacked"),
             *_page_of("Plan", plan, "no other settings were tried"),
@@ -604,8 +605,8 @@ def _decide(noiser: TableRelease, terms: Terms, audit: Audit | None) -> Section:
     if joined is not None:
         beside += f"; joined= names {quoted(joined)}"
     about_ids = (
-        f"Ids: whether {', '.join(map(shown, terms.ids))} say something of a person, as numbers "
-        "given by date do."
+        f"Ids: whether values of {', '.join(map(shown, terms.ids))} say something of a person, as "
+        "numbers given by date do."
     )
     sentences = [
         "Known columns and labels: whether readers know, or may later join, further facts of a "
@@ -626,9 +627,9 @@ def _strength(audit: Audit | None) -> str:
     return f"whether those that were tried are enough: {audit._findable()}."
 
 
-def _but(said: str, lines: Sequence[str]) -> list[str]:
-    """Return lines without those that have what stands on the first page."""
-    return [line for line in lines if said not in line]
+def _but(said: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return lines without those that stand on the first page."""
+    return [line for line in lines if line not in said]
 
 
 def _page_of(what: str, document: Any, why: str) -> list[Section]:
@@ -636,8 +637,8 @@ def _page_of(what: str, document: Any, why: str) -> list[Section]:
     if document is None:
         return [Section(what, sentences=[f"None was given: {why}."])]
     page = document._page()
-    said = _but(getattr(document, "promise", OF_THE_PLAN), page.lines)
-    said = [line for line in said if line not in (OF_THE_AUDIT, OF_THE_PLAN)]
+    promised = f"Promised: {getattr(document, 'promise', '')}"
+    said = _but((promised, OF_THE_AUDIT, OF_THE_PLAN), page.lines)
     parts = [part for part in page.sections if not part.title.startswith(_TWICE)]
     return [Section(what, sentences=[page.headline, *said]), *(_brief(what, p) for p in parts)]
 
