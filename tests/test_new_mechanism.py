@@ -71,44 +71,22 @@ class Coins(Mechanism):
         return cls(dict(zip([column.name for column in read], ends, strict=True)), read)
 
 
-@dataclass(frozen=True, eq=False)
-class Read:
-    hidden: list
-    public: list
-    passed: list
-    pairs: dict
-
-
-@dataclass(frozen=True, eq=False)
-class LearntCoins(LearntMechanism):
-    columns: Read
-    coins: Coins
-    n_rows: int
-
-    def table_read(self):
-        return self.columns
-
-    def mechanism(self):
-        return self.coins
-
-    def certificate(self):
-        return Certificate(
-            epsilon=1.0,
-            loss=0.0,
-            pairs=(),
-            columns=(),
-            assumptions=["A coin knows no secret."],
-            strategy="exact",
-            noise="coins",
-            dependence="joint",
-            n_rows=self.n_rows,
-        )
-
-    def warnings(self):
-        return ["coins are no good release; use another mechanism"]
-
-    def attributes(self):
-        return {"ends_": self.coins.ends}
+def learnt_coins(hidden, public, coins, n_rows):
+    certificate = Certificate(
+        epsilon=1.0,
+        loss=0.0,
+        pairs=(),
+        columns=(),
+        assumptions=["A coin knows no secret."],
+        strategy="exact",
+        noise="coins",
+        dependence="joint",
+        n_rows=n_rows,
+    )
+    told = ["coins are no good release; use another mechanism"]
+    return LearntMechanism(
+        hidden, public, [], {}, coins, certificate, warnings=told, attributes={"ends_": coins.ends}
+    )
 
 
 class CoinRelease(TableRelease):
@@ -134,7 +112,7 @@ class CoinRelease(TableRelease):
         values = {name: table.values(name) for name in public}
         ends = {name: (float(x.data.min()), float(x.data.max())) for name, x in values.items()}
         columns = tuple(column_of(name, x) for name, x in values.items())
-        return LearntCoins(Read(hidden, public, [], {}), Coins(ends, columns), table.n_rows)
+        return learnt_coins(hidden, public, Coins(ends, columns), table.n_rows)
 
 
 def fitted(table=TABLE):

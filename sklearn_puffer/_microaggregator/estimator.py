@@ -337,7 +337,7 @@ class PufferfishMicroaggregator(TableRelease):
         return replace(rows, y=next(iter(columns.values())))
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
-        return learn(parameters, rows)
+        return learn(parameters, rows).plain()
 
     def _taken(self, learnt: LearntMechanism) -> None:
         _before.pop(self, None)

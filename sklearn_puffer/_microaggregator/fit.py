@@ -39,8 +39,8 @@ from sklearn_puffer._microaggregator.prototypes import Prototypes, with_scores
 from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_lazily, read_table
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
-from sklearn_puffer._release import FitRows, LearntMechanism, PairLoss, Refused, RowOrder, sentences
-from sklearn_puffer._tables import LazyTable, Name, counts_frame, resolve, values_frame
+from sklearn_puffer._release import FitRows, LearntMechanism, PairLoss, Refused, sentences
+from sklearn_puffer._tables import LazyTable, counts_frame, resolve, values_frame
 
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:
@@ -120,17 +120,29 @@ def _losses_of(part: Part, group: SecretCounts, error: float | None) -> _Losses:
 
 
 @dataclass(frozen=True, eq=False)
-class LearntRows(LearntMechanism):
-    """What a fit has learnt; see `LearntMechanism`."""
+class LearntRows:
+    """The typical rows and channels of a fit, and what follows from them."""
 
     settings: Settings
     read: TableRead
     tried: Sequence[Tried]
     best: Tried
 
-    def table_read(self) -> TableRead:
-        """Return the columns of the table, and the pairs of secrets."""
-        return self.read
+    def plain(self) -> LearntMechanism:
+        """Return what a fitted estimator is made of."""
+        read = self.read
+        return LearntMechanism(
+            hidden=read.hidden,
+            public=read.public,
+            passed=read.passed,
+            pairs=read.pairs,
+            mechanism=self.typical,
+            certificate=self.certificate(),
+            order=read.order,
+            columns=[*read.public, *read.known, *read.handed],
+            useless=self.useless(),
+            attributes=self.attributes(),
+        )
 
     @cached_property
     def typical(self) -> TypicalRows:
@@ -144,19 +156,6 @@ class LearntRows(LearntMechanism):
             return TypicalRows(best.prototypes, channel, drawn)
         channel, rows = best.released_by()
         return TypicalRows(best.prototypes, channel, drawn, Known(strata, rows))
-
-    def mechanism(self) -> TypicalRows:
-        """Return what releases rows."""
-        return self.typical
-
-    @property
-    def order(self) -> RowOrder:
-        """What the order of the rows tells about the secrets."""
-        return self.read.order
-
-    def released_order(self, names: Sequence[Name]) -> list[Name]:
-        """Return the released columns: public ones, known ones, those handed through."""
-        return [*self.read.public, *self.read.known, *self.read.handed]
 
     def attributes(self) -> dict[str, Any]:
         """Return what a fitted estimator shows: prototypes, counts, channel and labels."""

@@ -331,7 +331,7 @@ class PufferfishNoiser(TableRelease):
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
         with once_warned():
-            return learn(parameters, rows)
+            return learn(parameters, rows).plain()
 
     @property
     def theta_(self) -> Any:

@@ -40,18 +40,15 @@ from sklearn_puffer._release import (
     CountedLoss,
     FitRows,
     LearntMechanism,
-    Margin,
     PairLoss,
     Patterns,
     Refused,
-    RowGroups,
-    RowOrder,
     Rule,
     SetLoss,
     composition_rule,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import Column, Missing, Name
+from sklearn_puffer._tables import Column, Name
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
@@ -68,7 +65,7 @@ _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt(LearntMechanism):
+class Learnt:
     """The priors, scales and proof of a table, and what follows from them.
 
     Attributes
@@ -90,16 +87,6 @@ class Learnt(LearntMechanism):
     calibrated: Calibrated
     over_set: SetLoss | DeferredLoss | None
     no_sets: str | None
-
-    @property
-    def grouped(self) -> RowGroups | None:
-        """The groups of rows that are released together."""
-        return self.read.grouped
-
-    @property
-    def margins(self) -> list[Margin]:
-        """The distribution of each column, to notice drift."""
-        return self.priors.margins
 
     @property
     def settings(self) -> Settings:
@@ -309,28 +296,25 @@ class Learnt(LearntMechanism):
             rows=None if read.grouped is None else read.grouped.for_certificate(),
         )
 
-    def table_read(self) -> TableRead:
-        """Return the columns of the table, and the pairs of secrets."""
-        return self.read
-
-    @property
-    def missing(self) -> Missing:
-        """How missing values are read."""
-        return self.settings.columns.missing
-
-    @property
-    def order(self) -> RowOrder:
-        """What the order of the rows tells about the secrets."""
-        return self.read.order
-
-    def useless(self) -> list[str]:
-        """Return what a `UtilityWarning` says of the columns."""
-        return say.worthless(self.utility)
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the fitted adversary's priors as users look at them."""
-        adversary = self.priors.adversaries[0]
-        return {"priors_": named_distributions(adversary, self.read.public)}
+    def plain(self) -> LearntMechanism:
+        """Return what a fitted estimator is made of."""
+        adversary, read = self.priors.adversaries[0], self.read
+        return LearntMechanism(
+            hidden=read.hidden,
+            public=read.public,
+            passed=read.passed,
+            pairs=read.pairs,
+            mechanism=self.mechanism(),
+            certificate=self.certificate(),
+            missing=self.settings.columns.missing,
+            order=read.order,
+            grouped=read.grouped,
+            margins=self.priors.margins,
+            patterns=self.patterns(),
+            warnings=self.warnings(),
+            useless=say.worthless(self.utility),
+            attributes={"priors_": named_distributions(adversary, read.public)},
+        )
 
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss, where that is the strategy.

@@ -1,6 +1,6 @@
 """The protocol of a mechanism, and what is between a fit and a release.
 
-`LearntMechanism` is what `fit` learns and proves; it makes a `Mechanism`, which releases rows, and
+`LearntMechanism` is what `fit` learns and proves. It holds a `Mechanism`, which releases rows, and
 is written and read. The base of all estimators, `TableRelease`, knows no more of either.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar, NoReturn, Protocol, get_type_hints
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, NoReturn, get_type_hints
 
 from sklearn_puffer._base import (
     FieldError,
@@ -347,108 +347,75 @@ class FittedMechanism:
         return self.mechanism.released(table, self.rules, draw)
 
 
-class ReadColumns(Protocol):
-    """The columns of a table that was read for a fit."""
+@dataclass(frozen=True, eq=False)
+class LearntMechanism:
+    """What `fit` learns of a table, which a fitted estimator is made of; of the rows no more stays.
 
-    @property
-    def hidden(self) -> Sequence[Name]:
-        """The sensitive columns that are columns of the table."""
-
-    @property
-    def public(self) -> Sequence[Name]:
-        """The columns that are released."""
-
-    @property
-    def passed(self) -> Sequence[Name]:
-        """The columns that are handed through."""
-
-    @property
-    def pairs(self) -> Mapping[Name, Sequence[Pair]]:
-        """The protected pairs of secrets, by sensitive column."""
-
-
-class LearntMechanism(ABC):
-    """What `fit` learns of a table, which a fitted estimator is made of.
-
-    Of the rows themselves nothing is kept but what these methods return. A dataclass that derives
-    from it gives its fields other names than these properties, which would be their defaults.
+    Attributes
+    ----------
+    hidden, public, passed : sequence of names
+        The sensitive columns of the table, those that are released, and those handed through.
+    pairs : mapping
+        The protected pairs of secrets, by sensitive column.
+    mechanism : Mechanism
+        What releases rows.
+    certificate : Certificate
+        With ``utility``, and without a fingerprint yet.
+    missing : {"error", "category", "propagate"}
+        How missing values are read.
+    order : RowOrder
+        What the order of the rows tells about the secrets.
+    grouped : RowGroups or None
+        The groups of rows that are released together, if there are any.
+    margins : sequence of Margin
+        The distribution of each column, to notice drift; empty where it is not tested.
+    patterns : mapping
+        Which columns occurred together, where others may be missing.
+    columns : sequence of names, or None
+        The columns of a release in their order; None for that of the table.
+    warnings, useless : sequence of str
+        What the user should be warned of, and what a `UtilityWarning` says of the columns.
+    attributes : mapping
+        The attributes of a fitted estimator that are this mechanism's own.
     """
 
-    @abstractmethod
-    def table_read(self) -> ReadColumns:
-        """Return the columns of the table, and the pairs of secrets."""
-
-    @abstractmethod
-    def mechanism(self) -> Mechanism:
-        """Return what releases rows."""
-
-    @abstractmethod
-    def certificate(self) -> Any:
-        """Return the certificate, with ``utility``, and without a fingerprint yet."""
-
-    @property
-    def missing(self) -> Missing:
-        """How missing values are read."""
-        return "category"
-
-    @property
-    def order(self) -> RowOrder:
-        """What the order of the rows tells about the secrets."""
-        return RowOrder()
-
-    @property
-    def grouped(self) -> RowGroups | None:
-        """The groups of rows that are released together, if there are any."""
-        return None
-
-    @property
-    def margins(self) -> Sequence[Margin]:
-        """The distribution of each column, to notice drift; empty where it is not tested."""
-        return ()
-
-    def patterns(self) -> Patterns:
-        """Return which columns occurred together, where others may be missing."""
-        return {}
-
-    def warnings(self) -> list[str]:
-        """Return what the user should be warned of."""
-        return []
-
-    def useless(self) -> list[str]:
-        """Return what a `UtilityWarning` says of the columns."""
-        return []
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes of a fitted estimator that are this mechanism's own."""
-        return {}
-
-    def released_order(self, names: Sequence[Name]) -> list[Name]:
-        """Return the columns of a release in their order, by default that of the table."""
-        read, grouped = self.table_read(), self.grouped
-        chosen = {*read.public, *read.passed, *([grouped.column] if grouped else [])}
-        return [name for name in names if name in chosen]
+    hidden: Sequence[Name]
+    public: Sequence[Name]
+    passed: Sequence[Name]
+    pairs: Mapping[Name, Sequence[Pair]]
+    mechanism: Mechanism
+    certificate: Any
+    missing: Missing = "category"
+    order: RowOrder = field(default_factory=RowOrder)
+    grouped: RowGroups | None = None
+    margins: Sequence[Margin] = ()
+    patterns: Patterns = field(default_factory=dict)
+    columns: Sequence[Name] | None = None
+    warnings: Sequence[str] = ()
+    useless: Sequence[str] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def fitted(
         self, names: Sequence[Name], *, named: bool, told: Sequence[str] = ()
     ) -> FittedMechanism:
         """Return the fitted release, whose certificate has its fingerprint and is told more."""
-        read, grouped = self.table_read(), self.grouped
-        passed = list(dict.fromkeys([*read.passed, *([grouped.column] if grouped else [])]))
+        groups = [self.grouped.column] if self.grouped else []
+        chosen = {*self.public, *self.passed, *groups}
         rules = TableRules(
             names=names,
             named=named,
-            sensitive=read.hidden,
-            passed=passed,
-            order=self.released_order(names),
+            sensitive=self.hidden,
+            passed=list(dict.fromkeys([*self.passed, *groups])),
+            order=self.columns or [name for name in names if name in chosen],
             missing=self.missing,
-            patterns=self.patterns(),
+            patterns=self.patterns,
             margins=self.margins,
-            groups=grouped,
+            groups=self.grouped,
         )
-        fitted = FittedMechanism(rules, self.mechanism(), self.certificate())
-        assumptions = [*fitted.certificate.assumptions, *told]
+        fitted = FittedMechanism(rules, self.mechanism, self.certificate)
+        assumptions = [*self.certificate.assumptions, *told]
         certificate = replace(
-            fitted.certificate, assumptions=assumptions, fingerprint=fitted.fingerprint()
+            self.certificate, assumptions=assumptions, fingerprint=fitted.fingerprint()
         )
         return replace(fitted, certificate=certificate)
 
@@ -542,8 +509,8 @@ def certificate_from_dict(
             f"field schema must be {READ_SCHEMAS[0]!r}, got {quoted(record.get('schema'))}, of "
             f"version {quoted(record.get('version'))} of the library"
         )
-    for field, name in (("channel", "noise='optimal'"), ("swap", "noise='swap'")):
-        if field in record:
+    for key, name in (("channel", "noise='optimal'"), ("swap", "noise='swap'")):
+        if key in record:
             raise RetiredError(gone(name))
     hints = get_type_hints(kind)
     reader = Fields(record)

@@ -163,16 +163,15 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
         for name in getattr(self, "_shown", ()):
             self.__dict__.pop(name, None)
-        attributes = learnt.attributes()
-        for name, value in attributes.items():
+        for name, value in learnt.attributes.items():
             setattr(self, name, value)
-        self._shown = tuple(attributes)
-        self.secret_pairs_ = learnt.table_read().pairs
+        self._shown = tuple(learnt.attributes)
+        self.secret_pairs_ = learnt.pairs
         self._note_parameters()
         self._go_on_counting()
-        self._warn(learnt.warnings(), "fit", stacklevel=4)
+        self._warn(learnt.warnings, "fit", stacklevel=4)
         self._warn(learnt.order.warnings(), "order", stacklevel=4)
-        self._warn(learnt.useless(), "utility", UtilityWarning, stacklevel=4)
+        self._warn(learnt.useless, "utility", UtilityWarning, stacklevel=4)
 
     def _note_order(self, stream: Any) -> None:
         """Say what the order of the rows of a file tells, if an engine fitted it without seeing it.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import (
-    Array,
     FloatArray,
     IntArray,
     Section,
@@ -31,11 +30,9 @@ from sklearn_puffer._release import (
     Refused,
     RowGroups,
     Terms,
-    changes_of,
-    measured_utility,
     utility_section,
 )
-from sklearn_puffer._tables import CHANGED, Name, Values, named_frame, present, series
+from sklearn_puffer._tables import CHANGED, Name, named_frame, series
 
 _OF_DISTANCE = ", to the power of their distance"
 _MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells
@@ -141,16 +138,13 @@ class ExchangeCertificate(Certificate):
         if not self.holds:
             return super().promise()
         holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
-        shift = self._shift(f" of {holder}")
-        if self.facts.distances:
-            shift += _OF_DISTANCE
-        shares = "the table"
-        if self.facts.strata:
-            shares = f"the stratum, which is given by {listed(self.facts.strata, 100)}"
+        power = _OF_DISTANCE if self.facts.distances else ""
+        known = listed(self.facts.strata, 100)
         return (
             "Whoever holds the list of all rows with their secrets, but not whose is which, and "
-            f"sees the whole released table, can {shift}, against the shares of secrets in "
-            f"{shares}."
+            f"sees the whole released table, can {self._shift(f' of {holder}')}{power}, against "
+            "the shares of secrets in "
+            f"{f'the stratum, which is given by {known}' if known else 'the table'}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,8 +155,16 @@ class ExchangeCertificate(Certificate):
 
     def _what_changes(self) -> list[str]:
         facts = self.facts
-        known = [_strata(facts)] if facts.strata else []
-        return [_insiders(facts), self._moves(), *known, *not_covered(facts)]
+        rare = f"; they are {facts.rare:.2g} of the people" if facts.rare else ""
+        proven = "" if facts.insider_loss is None else short_number(facts.insider_loss)
+        told = about_insiders(facts) + (f" (Proven: {proven}{rare}.)" if proven else "")
+        known = (
+            f"{listed(facts.strata, 100)} stay with people and tell by themselves: "
+            f"{facts.one_secret:.1%} of the people are in strata of one secret, {facts.alone:.1%} "
+            f"alone in theirs, {facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in "
+            "strata whose odds are beyond e^epsilon of the table's."
+        )
+        return [told, self._moves(), *([known] if facts.strata else []), *not_covered(facts)]
 
     def _moves(self) -> str:
         who = "people keep their own row" if self.groups is None else "groups keep their own rows"
@@ -207,14 +209,6 @@ class ExchangeCertificate(Certificate):
         ]
 
 
-def _insiders(facts: ExchangeFacts) -> str:
-    told = about_insiders(facts)
-    if facts.insider_loss is None:
-        return told
-    rare = f"; they are {facts.rare:.2g} of the people" if facts.rare else ""
-    return f"{told} (Proven: {short_number(facts.insider_loss)}{rare}.)"
-
-
 def about_insiders(facts: ExchangeFacts) -> str:
     """Return what people in the table may learn of each other."""
     if facts.insiders is None:
@@ -230,30 +224,18 @@ def about_insiders(facts: ExchangeFacts) -> str:
     )
 
 
-def _strata(facts: ExchangeFacts) -> str:
-    known = listed(facts.strata, 100)
-    return (
-        f"{known} stay with people and tell by themselves: {facts.one_secret:.1%} of the people "
-        f"are in strata of one secret, {facts.alone:.1%} alone in theirs, "
-        f"{facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in strata whose odds are "
-        "beyond e^epsilon of the table's."
-    )
-
-
 def not_covered(facts: ExchangeFacts) -> list[str]:
     """Return what the guarantee does not cover, a line each."""
-    nearest = [
-        "Not covered: what a person in the table infers about third parties, from the rows that "
-        'were not matched; matching="parts" leaves only counts to tell.'
-    ]
-    return [
-        *(nearest if facts.matching == "nearest" else []),
-        "Not covered: a second swap of the same people, which undoes this one; keep this one.",
-        "Not covered: labels and other facts of a person that are not named in known=.",
-    ]
+    told = {
+        "what a person in the table infers about third parties, from the rows that were not "
+        'matched; matching="parts" leaves only counts to tell.': facts.matching == "nearest",
+        "a second swap of the same people, which undoes this one; keep this one.": True,
+        "labels and other facts of a person that are not named in known=.": True,
+    }
+    return [f"Not covered: {sentence}" for sentence, true in told.items() if true]
 
 
-def terms(facts: ExchangeFacts) -> Terms:
+def terms(facts: ExchangeFacts, known: Sequence[Name], ids: Sequence[Name]) -> Terms:
     """Return what a report says of an exchange of rows, by its settings."""
     return Terms(
         how="exchanged with its row",
@@ -269,31 +251,30 @@ def terms(facts: ExchangeFacts) -> Terms:
         whole="Who gets the whole file is covered, and may hold the list of its rows with their "
         "secrets: the guarantee is about all released rows together.",
         again="these people once: keep this table, and do not exchange them again",
+        known=known,
+        ids=ids,
     )
 
 
-TAKEN = [
-    "Ids, order and index say nothing of a row (numbers given by date do: name what they say in "
-    "known=).",
-    "The released table has the rows of the original one, so it tells the shares of secrets with "
-    "whatever its columns tell of them; the guarantee is against those shares.",
-    "Released whole flows are drawn anew around the mean flows that are certified here, and are "
-    "told nowhere.",
-]
-ALONE = (
-    "A person is one row: rows of one person or household tell more together; groups= exchanges "
-    "them together."
-)
-TOGETHER = (
-    "Sizes of groups, and which rows are in one, stay and are known. The rows of a group have one "
-    "secret, and go at random to members of the other group of whom the same is known; those of a "
-    "group that stays are dealt among its own members, too."
-)
-INSIDE = (
-    "Secrets are bins or merged values: within one of them rows may stay, and exact numbers or "
-    "merged values are not protected from each other."
-)
-NO_MORE = "two swaps of the same people undo each other; keep the first one."
+def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
+    """Return under which conditions the guarantee holds, by how secrets and groups are read."""
+    alone = together is None
+    told = {
+        "Ids, order and index say nothing of a row (numbers given by date do: name what they say "
+        "in known=).": True,
+        "The released table has the rows of the original one, so it tells the shares of secrets "
+        "with whatever its columns tell of them; the guarantee is against those shares.": True,
+        "Released whole flows are drawn anew around the mean flows that are certified here, and "
+        "are told nowhere.": True,
+        "A person is one row: rows of one person or household tell more together; groups= "
+        "exchanges them together.": alone,
+        "Sizes of groups, and which rows are in one, stay and are known. The rows of a group have "
+        "one secret, and go at random to members of the other group of whom the same is known; "
+        "those of a group that stays are dealt among its own members, too.": not alone,
+        "Secrets are bins or merged values: within one of them rows may stay, and exact numbers "
+        "or merged values are not protected from each other.": secret.edges or secret.merged,
+    }
+    return [sentence for sentence, true in told.items() if true]
 
 
 def label_of(label: Any) -> str:
@@ -305,182 +286,106 @@ def label_of(label: Any) -> str:
     return " and ".join(map(quoted, label)) if isinstance(label, tuple) else quoted(label)
 
 
-@dataclass(frozen=True, eq=False)
-class Figures:
-    """What is said of a swap of some rows: all of it from mean flows.
+# ------------------------------------------------------------------------------------ the figures
 
-    Attributes
+
+def certified(
+    mechanism: Any,
+    people: IntArray,
+    texts: Sequence[str],
+    n_columns: int,
+    told: Sequence[str],
+    together: RowGroups | None,
+) -> tuple[ExchangeCertificate, dict[str, Any]]:
+    """Return the certificate, without a fingerprint, and what an estimator shows of mean flows.
+
+    Parameters
     ----------
     mechanism : RowExchange
     people : ndarray of int of shape (n_strata, n_secrets)
         How many have each secret.
-    n_rows : int
-    flows : ndarray of shape (n_secrets, n_secrets)
-        How many people of each secret receive rows of each, on average.
-    others : ndarray of shape (n_secrets,)
-        How many of those who keep their secret receive another person's row.
-    losses : ndarray of shape (n_pairs,)
-    insider_loss : float
-    changes : bool
-        Whether somebody may receive a row that is not equal to the own one.
-    utility : list of ColumnUtility
+    texts : sequence of str
+        The figures of each part of the table: `RowExchange.figures`.
+    n_columns, told, together
+        Columns of the table, further assumptions, and the groups that are exchanged.
     """
-
-    mechanism: Any
-    people: IntArray
-    n_rows: int
-    flows: FloatArray
-    others: FloatArray
-    losses: FloatArray
-    insider_loss: float
-    changes: bool
-    utility: Sequence[ColumnUtility]
-
-    @classmethod
-    def of(cls, mechanism: Any, rows: Any, solved: Any) -> Figures:
-        """Return the figures of rows whose flows are solved."""
-        people = np.zeros((rows.strata.max() + 1, len(mechanism.secret.labels)), dtype=np.int64)
-        np.add.at(people, (rows.strata, rows.codes), 1)
-        return cls.merged(mechanism, people, [mechanism.figures(rows, solved)])
-
-    @classmethod
-    def merged(cls, mechanism: Any, people: IntArray, texts: Sequence[str]) -> Figures:
-        """Return the figures of a table of so many people, given those of its parts."""
-        parts = [json.loads(each) for each in texts]
-        each = {name: np.array([part[name] for part in parts]) for name in parts[0]}
-        if round(each["flows"].sum()) != people.sum():
-            raise ValueError(CHANGED)
-        n_rows = each["n_rows"]
-        utility = np.average(each["utility"], 0, n_rows).tolist()
-        return cls(
-            mechanism,
-            people,
-            int(n_rows.sum()),
-            each["flows"].sum(axis=0),
-            each["others"].sum(axis=0),
-            each["losses"].max(axis=0),
-            float(each["insiders"].max()),
-            bool(each["changes"].any()),
-            [ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)],
-        )
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the mean flows as an estimator shows them."""
-        labels = self.mechanism.secret.labels
-        shares = self.flows / np.maximum(self.sizes(), 1)[:, None]
-        rows = (dict(zip(labels, row, strict=True)) for row in shares)
-        flows = dict(zip(labels, rows, strict=True))
-        stays = dict(zip(labels, self.stays(), strict=True))
-        return {"flows_": named_frame(flows, labels), "stays_": series(stays, "stays")}
-
-    def certificate(
-        self, n_columns: int, told: Sequence[str], groups: RowGroups | None
-    ) -> ExchangeCertificate:
-        """Return the certificate, without a fingerprint yet."""
-        secret, budget = self.mechanism.secret, self.mechanism.budget
-        units = np.ones(len(self.losses)) if budget.delta else self.mechanism.factors
-        inside = [INSIDE] if secret.edges or secret.merged else []
-        return ExchangeCertificate(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            loss=float((self.losses / units).max(initial=0.0)),
-            pairs=tuple(self._pairs()),
-            columns=(),
-            assumptions=[*TAKEN, ALONE if groups is None else TOGETHER, *inside, *told],
-            strategy="least change",
-            noise="exchange",
-            dependence="joint",
-            n_rows=self.n_rows,
-            rule=Refused(NO_MORE),
-            groups=None if groups is None else groups.for_certificate(),
-            prior="the list of rows with their secrets",
-            n_columns=n_columns,
-            version=__version__,
-            date=utc_now(),
-            utility=tuple(self.utility),
-            exchange=self.facts(),
-        )
-
-    def _pairs(self) -> list[PairLoss]:
-        """Return the loss of each pair, both ways: the larger one stands for each."""
-        mechanism, losses = self.mechanism, []
-        labels, (epsilon, delta, _) = mechanism.secret.labels, mechanism.budget
-        each = zip(mechanism.pairs, mechanism.factors.tolist(), self.losses.tolist(), strict=True)
-        for (s, t), d, upper in each:
-            ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-23), 0.0), upper
-            for first, second in ((s, t), (t, s)):
-                of = mechanism.secret.name, labels[first], labels[second], 0
-                losses.append(PairLoss(*of, *ends, "recomputed"))
-        return losses
-
-    def sizes(self) -> Array:
-        """Return how many people have each secret."""
-        return np.asarray(self.people.sum(axis=0))
-
-    def stays(self) -> FloatArray:
-        """Return the share of people of each secret who keep their own row, on average."""
-        return np.asarray((np.diag(self.flows) - self.others) / np.maximum(self.sizes(), 1))
-
-    def facts(self) -> ExchangeFacts:
-        """Return what the swap does to rows."""
-        mechanism, stays, people = self.mechanism, self.stays(), self.people
-        insiders, labels = mechanism.budget.insiders, mechanism.secret.labels
-        rows, n_secrets = people.sum(axis=1), (people > 0).sum(axis=1)
-        rare = people[n_secrets > 1]
-
-        def share(count: Any) -> float:
-            return float(count / people.sum())
-
-        return ExchangeFacts(
-            stay=float(stays @ self.sizes() / people.sum()),
-            kept=tuple(map(partial(Kept, mechanism.secret.name), labels, stays.tolist())),
-            unchanged=not self.changes,
-            insiders=insiders,
-            insider_loss=None if insiders is None else self.insider_loss,
-            rare=share(rare[rare == 2].sum()),
-            matching=mechanism.matching,
-            strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
-            n_strata=len(people),
-            one_secret=share(rows[n_secrets == 1].sum()),
-            alone=share((rows == 1).sum()),
-            below_ten=share(rows[rows < 10].sum()),
-            beyond=share(rows[self._beyond()].sum()),
-            travelling=tuple(
-                str(c.name) for c in mechanism.columns if c.name in mechanism.secret.names
-            ),
-            distances=tuple(np.repeat(mechanism.distances, 2).tolist()),
-            merged=bool(mechanism.secret.merged),
-        )
-
-    def _beyond(self) -> Array:
-        """Return which strata tell more than the budget by themselves."""
-        table, beyond = self.sizes().astype(float), np.zeros(len(self.people), dtype=bool)
-        factor = math.exp(min(self.mechanism.budget.epsilon, 600.0))
-        for s, t in self.mechanism.pairs:
-            one, two = self.people[:, s] * table[t], self.people[:, t] * table[s]
-            beyond |= np.asarray((one > factor * two) | (two > factor * one))
-        return beyond
+    parts = [json.loads(each) for each in sorted(texts)]
+    each = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+    flows, losses = each["flows"].sum(axis=0), each["losses"].max(axis=0)
+    if round(flows.sum()) != people.sum():
+        raise ValueError(CHANGED)
+    secret, budget, sizes = mechanism.secret, mechanism.budget, people.sum(axis=0)
+    stays = (np.diag(flows) - each["others"].sum(axis=0)) / np.maximum(sizes, 1)
+    facts = ExchangeFacts(
+        stay=float(stays @ sizes / people.sum()),
+        kept=tuple(map(partial(Kept, secret.name), secret.labels, stays.tolist())),
+        unchanged=not each["changes"].any(),
+        insiders=budget.insiders,
+        insider_loss=None if budget.insiders is None else float(each["insiders"].max()),
+        matching=mechanism.matching,
+        strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
+        n_strata=len(people),
+        travelling=tuple(str(c.name) for c in mechanism.columns if c.name in secret.names),
+        distances=tuple(np.repeat(mechanism.distances, 2).tolist()),
+        merged=bool(secret.merged),
+        **_of_strata(mechanism, people),
+    )
+    units = np.ones(len(losses)) if budget.delta else mechanism.factors
+    utility = np.average(each["utility"], 0, each["n_rows"]).tolist()
+    certificate = ExchangeCertificate(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        loss=float((losses / units).max(initial=0.0)),
+        pairs=tuple(_pairs(mechanism, losses)),
+        columns=(),
+        assumptions=[*_assumptions(secret, together), *told],
+        strategy="least change",
+        noise="exchange",
+        dependence="joint",
+        n_rows=int(each["n_rows"].sum()),
+        rule=Refused("two swaps of the same people undo each other; keep the first one."),
+        groups=None if together is None else together.for_certificate(),
+        prior="the list of rows with their secrets",
+        n_columns=n_columns,
+        version=__version__,
+        date=utc_now(),
+        utility=tuple(
+            ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)
+        ),
+        exchange=facts,
+    )
+    labels, shares = secret.labels, flows / np.maximum(sizes, 1)[:, None]
+    rows = (dict(zip(labels, row, strict=True)) for row in shares)
+    stay = series(dict(zip(labels, stays, strict=True)), "stays")
+    shown_flows = named_frame(dict(zip(labels, rows, strict=True)), labels)
+    return certificate, {"flows_": shown_flows, "stays_": stay}
 
 
-def moved_utility(
-    name: Name, values: Values, who: Array, what: Array, weight: FloatArray
-) -> ColumnUtility:
-    """Return what survives of one column, if some people receive some rows, and the rest their own.
+def _pairs(mechanism: Any, losses: FloatArray) -> list[PairLoss]:
+    """Return the loss of each pair, both ways: the larger one stands for each."""
+    found, secret, (epsilon, delta, _) = [], mechanism.secret, mechanism.budget
+    each = zip(mechanism.pairs, mechanism.factors.tolist(), losses.tolist(), strict=True)
+    for (s, t), d, upper in each:
+        ends = max(delta or epsilon * d, upper), max(upper * (1.0 - 2.0**-23), 0.0), upper
+        for first, second in ((s, t), (t, s)):
+            of = secret.name, secret.labels[first], secret.labels[second], 0
+            found.append(PairLoss(*of, *ends, "recomputed"))
+    return found
 
-    Parameters
-    ----------
-    name : str or int
-    values : Values
-    who, what : ndarray of int of shape (n_pairs,)
-        People, and whose rows they receive.
-    weight : ndarray of shape (n_pairs,)
-        The share of all people for whom each pair stands.
-    """
-    unit = 1.0
-    if values.kind in ("float", "integer"):
-        numbers = present(values).astype(np.float64)
-        unit = float(numbers[np.isfinite(numbers)].std()) if len(numbers) else 1.0
-    changes = changes_of(values.taken(who), values.taken(what), unit or 1.0)
-    changes, weights = np.append(changes, 0.0), np.append(weight, 1.0 - weight.sum())
-    ones = np.ones(len(values))
-    return measured_utility(name, unit or 1.0, changes, weights, values, ones)
+
+def _of_strata(mechanism: Any, people: IntArray) -> dict[str, float]:
+    """Return the shares of people in strata that tell more than others by themselves."""
+    rows, n_secrets, table = people.sum(axis=1), (people > 0).sum(axis=1), people.sum(axis=0)
+    several, beyond = people[n_secrets > 1], np.zeros(len(people), dtype=bool)
+    factor = math.exp(min(mechanism.budget.epsilon, 600.0))
+    for s, t in mechanism.pairs:
+        one, two = people[:, s] * float(table[t]), people[:, t] * float(table[s])
+        beyond |= np.asarray((one > factor * two) | (two > factor * one))
+    counts = {
+        "rare": several[several == 2].sum(),
+        "one_secret": rows[n_secrets == 1].sum(),
+        "alone": (rows == 1).sum(),
+        "below_ten": rows[rows < 10].sum(),
+        "beyond": rows[beyond].sum(),
+    }
+    return {name: float(count / people.sum()) for name, count in counts.items()}

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting, listed
+from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
 from sklearn_puffer._release import (
     Columns,
     FitRows,
     Guarantee,
     LearntMechanism,
-    RowGroups,
     RowOrder,
     TableRelease,
     about_bins,
@@ -26,7 +25,7 @@ from sklearn_puffer._release import (
     rows_of,
     sentences,
 )
-from sklearn_puffer._swap.certificate import ExchangeCertificate, Figures
+from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Units
 from sklearn_puffer._swap.program import Budget
 from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
@@ -36,7 +35,6 @@ from sklearn_puffer._tables import (
     Faults,
     LazyTable,
     Name,
-    Pair,
     Secret,
     SecretRule,
     Values,
@@ -52,21 +50,8 @@ from sklearn_puffer._tables import (
     public_columns,
     resolve,
     secret_pairs_of,
+    with_two,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """The parameters of a swap, as far as they are checked without data."""
-
-    guarantee: Guarantee
-    columns: Columns
-    ids: Any
-    budget: Budget
-    secret_groups: Any
-    metric: Any
-    matching: str
-    weights: Mapping[Any, float]
 
 
 class PufferfishSwap(TableRelease):
@@ -269,15 +254,7 @@ class PufferfishSwap(TableRelease):
         return self
 
     def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        row_id: Any = None,
-        key: Any = None,
-        dataset: str = "",
-        release: int = 0,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, **keyed: Any
     ) -> Any:
         """Fit, and exchange the rows of the same table.
 
@@ -289,14 +266,8 @@ class PufferfishSwap(TableRelease):
             Not used.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             As in `fit`.
-        row_id : str, int or array-like of n_rows, default=None
-            As in `transform`.
-        key : bytes, Path or "env:NAME", default=None
-            As in `transform`.
-        dataset : str, default=""
-            As in `transform`.
-        release : int, default=0
-            As in `transform`.
+        **keyed
+            ``row_id``, ``key``, ``dataset`` and ``release``, as in `transform`.
 
         Returns
         -------
@@ -305,8 +276,7 @@ class PufferfishSwap(TableRelease):
         """
         self.fit(X, y, sensitive_features=sensitive_features)
         beside = None if is_lazy(X) else sensitive_features
-        keyed: dict[str, Any] = {"row_id": row_id, "key": key, "dataset": dataset}
-        return self.transform(X, sensitive_features=beside, release=release, **keyed)
+        return self.transform(X, sensitive_features=beside, **keyed)
 
     def transform(
         self,
@@ -366,40 +336,32 @@ class PufferfishSwap(TableRelease):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _tell(self, figures: Callable[[], Figures], told: Sequence[str]) -> None:
-        before, found = self._fitted, figures()
-        said = [*about_bins(self.sensitive), *sentences.about_listed(self.secret_pairs), *told]
+    def _tell(self, figures: Callable[..., Any], told: Sequence[str]) -> None:
+        before, about = self._fitted, sentences.about_listed(self.secret_pairs)
+        said = [*about_bins(self.sensitive), *about, *told]
         if self.random_state is not None:
             said.append(sentences.about_seed(self.random_state, "swap", "undo it"))
-        certificate = found.certificate(before.certificate.n_columns, said, before.rules.groups)
+        certificate, shown = figures(before.certificate.n_columns, said, before.rules.groups)
         self._fitted = replace(before, certificate=certificate)
         self.certificate_ = replace(certificate, fingerprint=self._fitted.fingerprint())
-        for attribute, value in found.attributes().items():
-            setattr(self, attribute, value)
+        self.__dict__.update(shown)
 
-    def _checked_parameters(self) -> Settings:
+    def _checked_parameters(self) -> tuple[Guarantee, Columns, Budget]:
         params = self.get_params(deep=False)
-        grouped = self.groups is not None
-        params["within_group"] = "any" if grouped else "independent"
-        if grouped and self.max_group is None:
+        params["within_group"] = "independent" if self.groups is None else "any"
+        if self.groups is not None and self.max_group is None:
             params["max_group"] = "count"
         check_choice(self.missing, "missing", ["error", "category"])
         check_jobs(self.n_jobs)
         guarantee = Guarantee.of(params)
         epsilon, delta = float(guarantee.notion.epsilon), float(guarantee.notion.delta)
-        return Settings(
-            guarantee=guarantee,
-            columns=Columns.of(params),
-            ids=self.ids,
-            budget=Budget(epsilon, delta, _checked_insiders(self.insiders, epsilon)),
-            secret_groups=self.secret_groups,
-            metric=self.metric,
-            matching=check_choice(self.matching, "matching", ["nearest", "parts", "random"]),
-            weights=check_units(self.weights),
-        )
+        budget = Budget(epsilon, delta, _checked_insiders(self.insiders, epsilon))
+        check_choice(self.matching, "matching", ["nearest", "parts", "random"])
+        check_units(self.weights)
+        return guarantee, Columns.of(params), budget
 
-    def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
-        return learn(parameters, rows)
+    def _learnt(self, parameters: Any, rows: FitRows) -> LearntMechanism:
+        return learn(self, parameters, rows)
 
 
 def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
@@ -414,77 +376,9 @@ def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
 # ---------------------------------------------------------------------------------- what is learnt
 
 
-@dataclass(frozen=True, eq=False)
-class TableRead:
-    """Which columns of a table are what; see `ReadColumns`."""
-
-    hidden: list[Name]
-    public: list[Name]
-    ids: list[Name]
-    strata: list[Name]
-    pairs: dict[Name, list[Pair]]
-
-    @property
-    def passed(self) -> list[Name]:
-        """The columns that stay with people."""
-        return [*self.ids, *self.strata]
-
-
-@dataclass(frozen=True, eq=False)
-class LearntSwap(LearntMechanism):
-    """What a fit has learnt; see `LearntMechanism`."""
-
-    read: TableRead
-    figures: Figures
-    told_by_order: RowOrder
-    n_columns: int
-    labelled: bool
-    together: RowGroups | None
-    told: Sequence[str]
-
-    def table_read(self) -> TableRead:
-        """Return the columns of the table, and the pairs of secrets."""
-        return self.read
-
-    def mechanism(self) -> Any:
-        """Return what exchanges rows."""
-        return self.figures.mechanism
-
-    @property
-    def missing(self) -> Any:
-        """How missing secrets are read."""
-        return self.figures.mechanism.secret.missing
-
-    @property
-    def order(self) -> RowOrder:
-        """What the order of the rows tells about the secrets."""
-        return self.told_by_order
-
-    @property
-    def grouped(self) -> RowGroups | None:
-        """The groups that are exchanged, if there are any."""
-        return self.together
-
-    def certificate(self) -> ExchangeCertificate:
-        """Return the certificate of the fitted rows, without a fingerprint yet."""
-        return self.figures.certificate(self.n_columns, self.told, self.together)
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the mean flows."""
-        return self.figures.attributes()
-
-    def warnings(self) -> list[str]:
-        """Return that nothing says whose row is whose, where nothing does."""
-        if self.read.passed or self.labelled:
-            return []
-        name = str(self.figures.mechanism.secret.name)[:40]
-        return [
-            f"nothing here says whose row is whose: leaving {name!r} out and shuffling is the same "
-            "release; name ids= or known=, or take PufferfishMicroaggregator."
-        ]
-
-
-def learn(settings: Settings, given: FitRows) -> LearntSwap:
+def learn(
+    swap: PufferfishSwap, checked: tuple[Guarantee, Columns, Budget], given: FitRows
+) -> LearntMechanism:
     """Learn secrets and units, and solve the flows of the rows.
 
     Raises
@@ -493,72 +387,84 @@ def learn(settings: Settings, given: FitRows) -> LearntSwap:
         Naming every column that is at fault.
     """
     table: Any = given.table
-    engine = isinstance(table, LazyTable)
-    grouped, name = settings.columns.grouped, None
-    if engine and grouped is not None:
+    guarantee, columns, budget = checked
+    lazy, grouped, group = isinstance(table, LazyTable), columns.grouped, None
+    if lazy and grouped is not None:
         grouped.refuse_parts("X is lazy, and each of its parts is read where it is")
-    rule, secret = _secret_of(settings, given)
-    read = _columns_of(settings, given, secret)
+    rule, secret = _secret_of(swap, columns, given)
+    hidden, public, ids, strata = _roles_of(swap, columns, given)
+    pairs = secret_pairs_of(guarantee.pairs, [secret])
     faults = Faults()
-    named = settings.columns.public is not None
-    values = faults.of(lambda name: _moving(table, name, named), read.public)
+    values = faults.of(lambda name: _moving(table, name, swap.public is not None), public)
     faults.refuse()
-    columns = dict(zip(read.public, values, strict=True))
-    weights = {
-        resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
-    }
+    moving = dict(zip(public, values, strict=True))
+    weights = check_units(swap.weights)
+    units = {resolve(name, public, "weights")[0]: unit for name, unit in weights.items()}
     if grouped is not None:
-        name = grouped.name_in(table, read.hidden)
-        grouped = grouped.fitted(table, name, {secret.name: secret.codes(table.n_rows)})
-    find, pairs = secret.find, read.pairs[secret.name]
-    known = {name: first_values(table, name) for name in read.strata}
+        group = grouped.name_in(table, hidden)
+        grouped = grouped.fitted(table, group, {secret.name: secret.codes(table.n_rows)})
+    known = {name: first_values(table, name) for name in strata}
     mechanism = RowExchange(
-        columns=[column_of(name, values) for name, values in columns.items()],
-        ids=tuple(read.ids),
-        strata=tuple(read.strata),
-        coarse=Coarse.learnt(settings.columns.known, known),
+        columns=[column_of(name, values) for name, values in moving.items()],
+        ids=tuple(ids),
+        strata=tuple(strata),
+        coarse=Coarse.learnt(columns.known, known),
         secret=rule,
-        group=name,
-        pairs=tuple((find(s), find(t)) for s, t in pairs),
-        distances=distances_of(settings.metric, rule, pairs),
-        measure=Units.learnt(columns, weights, table),
-        budget=settings.budget,
-        matching=settings.matching,
+        group=group,
+        pairs=tuple((secret.find(s), secret.find(t)) for s, t in pairs[secret.name]),
+        distances=distances_of(swap.metric, rule, pairs[secret.name]),
+        measure=Units.learnt(moving, units, table),
+        budget=budget,
+        matching=swap.matching,
     )
-    if engine:
+    if lazy:
         order, rows = RowOrder(), EngineRows(mechanism, None, table.native)
-        figures = Figures.merged(mechanism, rows.people, rows.figures())
-        told = rows.told()
+        figures, told = (rows.people, rows.figures()), rows.told()
     else:
         found = mechanism.read(table, given.secrets)
         mechanism.check_alone(len(np.unique(found.marks)), table.n_rows)
-        figures, told = Figures.of(mechanism, found, mechanism.solved(found)), []
+        solved, told = mechanism.solved(found), []
+        figures = mechanism.people(found), [mechanism.figures(found, solved)]
         order = order_told(rows_of(table, None), [secret])
     n_columns = len({*table.names, *rule.names})
-    return LearntSwap(read, figures, order, n_columns, has_row_labels(table), grouped, told)
+    certificate, shown = certified(mechanism, *figures, n_columns, told, grouped)
+    said = not (ids or strata or has_row_labels(table))
+    return LearntMechanism(
+        hidden=hidden,
+        public=public,
+        passed=[*ids, *strata],
+        pairs=pairs,
+        mechanism=mechanism,
+        certificate=certificate,
+        missing=rule.missing,
+        order=order,
+        grouped=grouped,
+        warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
+        attributes=shown,
+    )
 
 
-def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
-    table, columns = given.table, given.secrets
-    if columns is None:
-        names = resolve(given.sensitive, table.names, "sensitive")
-        columns = {name: table.values(name) for name in names}
+_NOBODYS = (
+    "nothing here says whose row is whose: leaving {} out and shuffling is the same release; name "
+    "ids= or known=, or take PufferfishMicroaggregator."
+)
+
+
+def _secret_of(swap: PufferfishSwap, asked: Columns, given: FitRows) -> tuple[SecretRule, Secret]:
+    table: Any = given.table
+    names = list(given.secrets or resolve(given.sensitive, table.names, "sensitive"))
+    columns = given.secrets or {name: table.values(name) for name in names}
     if isinstance(table, LazyTable):
         given.refuse_bins()
         table.count(names)
         columns = table.rows(names)[0]
     bins = bins_of(given.sensitive, table.names)
     edges = {name: edges_of(name, columns[name], bins[name], None) for name in bins}
-    merged = merges_of(settings.secret_groups, list(columns))
-    rule = SecretRule(tuple(columns), edges, settings.columns.missing, merged=merged)
+    merged = merges_of(swap.secret_groups, names)
+    rule = SecretRule(tuple(names), edges, asked.missing, merged=merged)
     for name in {*merged} - {*edges}:
         check_merged(name, columns[name], merged[name], "secret_groups")
-    secret = rule.read(columns)
-    if len(secret.labels) < 2:
-        raise ValueError(
-            f"sensitive column {secret.name!r} has one value only ({listed(secret.labels)}); "
-            "nothing can be told apart, so choose a column with at least two."
-        )
+    secret = with_two(rule.read(columns))
     if len(secret.labels) > MOST_COMBINATIONS:
         raise ValueError(
             f"sensitive {secret.name!r} has {len(secret.labels)} secrets, and rows are exchanged "
@@ -568,11 +474,11 @@ def _secret_of(settings: Settings, given: FitRows) -> tuple[SecretRule, Secret]:
     return replace(rule, labels=secret.labels), secret
 
 
-def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead:
-    """Return which columns are exchanged, which stay with people, and the protected pairs."""
-    names, columns = given.table.names, settings.columns
+def _roles_of(swap: PufferfishSwap, columns: Columns, given: FitRows) -> list[list[Name]]:
+    """Return the sensitive columns, those that are exchanged, the ids, and those of strata."""
+    names = given.table.names
     hidden = resolve(given.sensitive, names, "sensitive") if given.secrets is None else []
-    asked = {"ids": settings.ids, "known": columns.known, "public": columns.public}
+    asked = {"ids": swap.ids, "known": columns.known, "public": columns.public}
     ids, known, public = (
         [] if each is None else resolve(each, names, argument) for argument, each in asked.items()
     )
@@ -581,13 +487,8 @@ def _columns_of(settings: Settings, given: FitRows, secret: Secret) -> TableRead
         refuse_twice({argument: those, "ids": ids, "known": known})
     staying = {*hidden, *ids, *known}
     moving = public or public_columns(None, names, [*staying])
-    return TableRead(
-        hidden=hidden,
-        public=[name for name in names if name in moving],
-        ids=ids,
-        strata=[*known, *columns.passed(names, {*staying, *moving})],
-        pairs=secret_pairs_of(settings.guarantee.pairs, [secret]),
-    )
+    strata = [*known, *columns.passed(names, {*staying, *moving})]
+    return [hidden, [name for name in names if name in moving], ids, strata]
 
 
 def _moving(table: Any, name: Name, named: bool) -> Values:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
-from functools import partial
+from dataclasses import astuple, dataclass, fields
 from itertools import compress, product
 from typing import Any, ClassVar
 
@@ -40,14 +39,16 @@ from sklearn_puffer._release import (
     Terms,
     UncertifiedError,
     certificate_from_dict,
+    changes_of,
     check_one_secret,
     group_codes,
+    measured_utility,
     order_told,
     read_column,
     rows_of,
     written_column,
 )
-from sklearn_puffer._swap.certificate import ExchangeCertificate, Figures, moved_utility, terms
+from sklearn_puffer._swap.certificate import ExchangeCertificate, certified, terms
 from sklearn_puffer._swap.exchange import (
     PART,
     Lots,
@@ -88,6 +89,7 @@ from sklearn_puffer._tables import (
     alike,
     first_values,
     id_values,
+    present,
     row_digests,
     row_hashes,
     strata_of,
@@ -385,7 +387,11 @@ class RowExchange(Mechanism):
         note(draw.by, rows.marks, lots.mark)
         secrets = Secret(self.secret.name, self.secret.labels, CodeArray(rows.seen[-1]))
         order = order_told(rows_of(table, None), [secrets])
-        draw.by._tell(partial(Figures.of, self, rows, solved), order.sentences())
+
+        def told(*about: Any) -> Any:
+            return certified(self, self.people(rows), [self.figures(rows, solved)], *about)
+
+        draw.by._tell(told, order.sentences())
         return whole, None
 
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
@@ -404,8 +410,14 @@ class RowExchange(Mechanism):
                 received[people] = people[whose]
         return received
 
+    def people(self, rows: SwapRows) -> IntArray:
+        """Return how many people have each secret, by strata."""
+        people = np.zeros((rows.strata.max() + 1, len(self.secret.labels)), dtype=np.int64)
+        np.add.at(people, (rows.strata, rows.codes), 1)
+        return people
+
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
-        """Return the figures of some rows as JSON; see `Figures.merged`."""
+        """Return the figures of some rows as JSON; see `certified`."""
         k = len(self.secret.labels)
         flows, others = np.zeros((k, k)), np.zeros(k)
         for each in solved:
@@ -429,7 +441,7 @@ class RowExchange(Mechanism):
         rows = EngineRows.keyed(fitted, X, keying)
         plan = rows.plan(by)
         told = [*RowOrder().sentences(), *rows.told()]
-        by._tell(lambda: Figures.merged(self, rows.people, rows.figures()), told)
+        by._tell(lambda *about: certified(self, rows.people, rows.figures(), *about), told)
         return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
@@ -449,8 +461,7 @@ class RowExchange(Mechanism):
 
     def terms(self, release: Any) -> Terms:
         """Return what a report says of an exchange."""
-        told = terms(release.certificate_.facts)
-        return replace(told, known=self.strata, ids=self.ids)
+        return terms(release.certificate_.facts, self.strata, self.ids)
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of how rows are exchanged, and of what else counts."""
@@ -570,3 +581,27 @@ def _utilities(
     moved = (np.concatenate(part) for part in zip(*(parts or none), strict=True))
     found = rows.pairs_of_rows(*moved)
     return [moved_utility(name, values, *found) for name, values in rows.columns.items()]
+
+
+def moved_utility(
+    name: Name, values: Values, who: Array, what: Array, weight: FloatArray
+) -> ColumnUtility:
+    """Return what survives of one column, if some people receive some rows, and the rest their own.
+
+    Parameters
+    ----------
+    name : str or int
+    values : Values
+    who, what : ndarray of int of shape (n_pairs,)
+        People, and whose rows they receive.
+    weight : ndarray of shape (n_pairs,)
+        The share of all people for whom each pair stands.
+    """
+    unit = 1.0
+    if values.kind in ("float", "integer"):
+        numbers = present(values).astype(np.float64)
+        unit = float(numbers[np.isfinite(numbers)].std()) if len(numbers) else 1.0
+    changes = changes_of(values.taken(who), values.taken(what), unit or 1.0)
+    changes, weights = np.append(changes, 0.0), np.append(weight, 1.0 - weight.sum())
+    ones = np.ones(len(values))
+    return measured_utility(name, unit or 1.0, changes, weights, values, ones)

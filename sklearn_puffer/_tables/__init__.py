@@ -99,6 +99,7 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
     standard_deviation,
+    with_two,
 )
 from sklearn_puffer._tables.times import UNITS, in_days
 from sklearn_puffer._tables.values import (

@@ -196,10 +196,14 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
     ValueError
         If a value is missing or infinite, or there are fewer than two values.
     """
-    secret = read_secret(name, values, missing)
+    return with_two(read_secret(name, values, missing))
+
+
+def with_two(secret: Secret) -> Secret:
+    """Return a secret, and refuse it if all rows have one value."""
     if len(secret.labels) < 2:
         raise ValueError(
-            f"sensitive column {name!r} has one value only ({listed(secret.labels)}); "
+            f"sensitive column {secret.name!r} has one value only ({listed(secret.labels)}); "
             "nothing can be told apart, so choose a column with at least two."
         )
     return secret
