@@ -24,10 +24,10 @@ from sklearn_puffer._review.exact_tests import (
     Attack,
     Budget,
     Claim,
-    Field,
-    Question,
+    Judge,
     Reader,
     RowSplit,
+    Secrets,
     corrected,
     findable,
     lower,
@@ -93,25 +93,31 @@ def mixed(n_rows=400, seed=0):
 GRID = np.linspace(0.0, 1.0, 40_001)
 
 
-def question(field_of=400, own=160, **more):
-    """Return the field of one pair of secrets, and the question of one against the other."""
-    codes = (np.arange(field_of) >= own).astype(int)
-    asked = Question("s", "a", "b", 0, 1)
-    split = RowSplit.of(field_of, 0)
-    return Field(codes, split, [asked], {}, 10, **more), asked
-
-
-NOBODY = Reader("nobody", "nothing", {}, Budget(1.0))
+NOBODY = Reader("nobody", "nothing", Secrets("s", ["a", "b"], (np.arange(400) >= 160) * 1), {})
 
 
 def test_base_odds_are_taken_as_large_as_they_may_be_but_for_a_tenth_of_the_level_over_all_tests():
-    field, asked = question()
-    base, most = field.base(NOBODY, asked)
+    judge, error = Judge(RowSplit.of(400, 0)), 0.05 / 100  # ten tests
+    base, most = judge.base(NOBODY, (0, 1), error)
     assert base == pytest.approx(math.log(160 / 240))
     share = 1.0 / (1.0 + math.exp(-most[0]))
-    assert binom.cdf(160, 400, share) == pytest.approx(0.05 / 100)
-    known, asked = question(exchanged=True)
-    assert known.base(NOBODY, asked)[1] == pytest.approx(math.log(160 / 240))
+    assert binom.cdf(160, 400, share) == pytest.approx(error)
+    assert judge.base(NOBODY, (0, 1), 0.0)[1] == pytest.approx(math.log(160 / 240))
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_each_judge_asks_for_a_tenth_of_the_level_over_its_tests_and_for_none_of_known_odds(
+    exchanged, monkeypatch
+):
+    errors = []
+    own = Judge.base
+    monkeypatch.setattr(Judge, "base", lambda *given: errors.append(given[-1]) or own(*given))
+    asked = replace(NOBODY.secrets, pairs=[(0, 1), (1, 0)])
+    ways = {way: np.zeros((400, 2)) for way in "abcde"}
+    Judge(RowSplit.of(400, 0), exchanged=exchanged).attacks(
+        [replace(NOBODY, secrets=asked, claims=ways)]
+    )
+    assert errors == pytest.approx([0.0 if exchanged else 0.05 / 100] * 10)
 
 
 @pytest.mark.parametrize(("k", "h"), [(9, 1), (30, 3), (5, 0)])
@@ -228,9 +234,8 @@ def test_of_few_rows_the_same_ones_train_and_choose_and_no_row_is_read_by_a_mode
 
 def claim(reader, worth):
     nothing = np.zeros(0)
-    asked = Question("s", "a", "b", 0, 1)
-    named = Reader(reader, "", {}, Budget(1.0))
-    return Claim(named, "way", asked, *[nothing] * 5, worth)
+    named = replace(NOBODY, name=reader)
+    return Claim(named, "way", (0, 1), Budget(1.0), *[nothing] * 5, worth)
 
 
 def test_half_the_level_is_for_the_claim_of_each_reader_that_looks_best_and_half_for_all():

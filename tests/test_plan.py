@@ -24,8 +24,7 @@ from sklearn.utils import shuffle
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
 from sklearn_puffer._review import candidates, measured
 from sklearn_puffer._review.candidates import Candidate, _of_people
-from sklearn_puffer._review.exact_tests import Budget
-from sklearn_puffer._review.given import Secrets
+from sklearn_puffer._review.exact_tests import Budget, Secrets
 from sklearn_puffer._review.measured import Measurer, area
 from sklearn_puffer._review.plan import Attacked, Row, ranked
 from sklearn_puffer._review.readers import boosted, seen

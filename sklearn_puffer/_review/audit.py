@@ -16,6 +16,7 @@ from sklearn_puffer._base import (
     Array,
     PufferfishWarning,
     __version__,
+    check_same_index,
     check_seed,
     check_verbose,
     listed,
@@ -24,39 +25,12 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._release import TableRelease, group_codes
-from sklearn_puffer._review.exact_tests import (
-    TRAIN,
-    Attack,
-    Budget,
-    Field,
-    Question,
-    Reader,
-    RowSplit,
-    claims_of,
-    corrected,
-    judged,
-    shares,
-)
-from sklearn_puffer._review.findings import CONTROL, Audit, Survived, pair_names, survived
-from sklearn_puffer._review.given import (
-    check_aligned,
-    chosen_rows,
-    frame_of,
-    pairs_of,
-    secrets_in,
-)
+from sklearn_puffer._release import TableRelease
+from sklearn_puffer._review.exact_tests import TRAIN, Reader, RowSplit, Secrets
+from sklearn_puffer._review.findings import CONTROL, Audit, pair_names, survived
+from sklearn_puffer._review.given import chosen_rows, frame_of, pairs_of, secrets_in
 from sklearn_puffer._review.measured import Task, task_of
-from sklearn_puffer._review.readers import (
-    Groups,
-    Release,
-    Secrets,
-    attackers_of,
-    equal_rows,
-    fresh,
-    readers_of,
-    seen,
-)
+from sklearn_puffer._review.readers import Groups, Release, attackers_of, fresh, readers_of, seen
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
 
 _MOST_ROWS = 20_000
@@ -171,220 +145,109 @@ def audit(
     0  fresh models      4.0
     1  better model      4.0
     """
-    asked = _Asked.of(estimator, table, attackers, task, sensitive_features, max_rows, random_state)
-    stages = reported("stages of an audit", _STAGES)
+    _check_fitted(estimator)
+    models, seed = attackers_of(attackers), check_seed(random_state) or 0
+    given = _Given.of(estimator, table, task, sensitive_features, max_rows, seed)
+    stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done:
-        audited = _Audited.of(asked)
-        questions, few = audited.questions()
+        release = given.released(estimator, models, seed)
+        secrets, few = _with_pairs(given.of_units(), pairs_of(estimator), release.parts)
         done()
-        readers = [readers_of(audited.release, secret) for secret in audited.secrets]
-        fields = audited.fields(readers, questions)
+        readers = [reader for secret in secrets for reader in readers_of(release, secret)]
         done()
-        attacks, others = _judged(_covered(readers), fields), _judged(_others(readers), fields)
-        control = audited.control(fields)
+        judge = release.judge()
+        attacks = judge.attacks([reader for reader in readers if reader.budget is not None])
+        others = judge.attacks([reader for reader in readers if reader.budget is None])
+        control = judge.attacks(_control(release, secrets))
         done()
-        figures = audited.survived()
+        figures = _survived(release, given.task)
         done()
-    return audited.found(
+    certificate, parts = estimator.certificate_, release.rows
+    drift = None if certificate.fitted is None else certificate.check(given.table)
+    alike = _counted_alike(estimator, given.table) if drift is None else _rows_of_fit(drift)
+    return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
         others=tuple(others),
         survived=tuple(figures),
         untested=pair_names(few),
-        knows=tuple({reader.name: reader.knows for each in readers for reader in each}.items()),
+        knows=tuple({reader.name: reader.knows for reader in readers}.items()),
+        promise=certificate.promise(),
+        n_rows=len(given.rows),
+        n_given=len(given.table),
+        n_train=len(parts.train),
+        n_choose=len(parts.choose),
+        n_test=len(parts.test),
+        drifted=drift is not None and drift.drifted,
+        fitted=alike,
+        released_by=certificate.released_by,
+        notes=(*given.notes, *_notes(release, estimator)),
+        version=__version__,
+        date=utc_now(),
     )
 
 
-# the release, what readers learn, attacks, and what survived
-_STAGES = 4
+def _control(release: Release, secrets: Sequence[Secrets]) -> list[Reader]:
+    """Return the fresh models on the rows as they are."""
+    return [fresh(release, secret, release.before, CONTROL) for secret in secrets]
+
+
+def _survived(release: Release, task: Task | None) -> Any:
+    """Return what released rows are still good for, and which persons they point to."""
+    before, after = (seen(rows, release.columns) for rows in (release.raw, release.released))
+    return survived(before, after, release.rows, task)
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """What an audit is asked, checked before any work.
+class _Given:
+    """The table that is audited: ``rows`` of it, of which secrets, task and groups are.
 
-    ``frame`` has all rows that were given; ``rows`` are those that are audited, and ``secrets`` and
-    ``beside``, the secrets that were given beside the table, are of these.
+    ``beside`` are the secrets that were given beside the table.
     """
 
-    estimator: TableRelease
-    frame: Any
+    table: Any
     rows: Array
-    column: Name | None
+    groups: Groups | None
     notes: tuple[str, ...]
     secrets: list[Secrets]
-    beside: Any
-    attackers: dict[str, Any]
     task: Task | None
-    seed: int
+    beside: Any
 
     @classmethod
     def of(
-        cls,
-        estimator: Any,
-        table: Any,
-        attackers: Any,
-        task: Any,
-        beside: Any,
-        max_rows: Any,
-        seed: Any,
-    ) -> _Asked:
+        cls, estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, seed: int
+    ) -> _Given:
         """Return it, or say what cannot be audited."""
-        _check_fitted(estimator)
-        models, seed = attackers_of(attackers), check_seed(seed) or 0
         frame = frame_of(table)
         source = frame_table(frame, "table")
-        check_aligned(table, task)
+        if isinstance(task, tuple):
+            check_same_index(task[-1], "y of task", table, "table")
         every = secrets_in(estimator, source, beside, frame)
-        rows, column, notes = chosen_rows(estimator, source, every, max_rows, seed)
+        rows, groups, notes = chosen_rows(estimator, source, every, max_rows, seed)
         secrets = [replace(secret, codes=secret.codes[rows]) for secret in every]
         work = task_of(task, source)
         work = None if work is None else work.of(rows)
         beside = None if beside is None else _taken(beside, rows)
-        what = (estimator, frame, rows, column, notes, secrets, beside, models, work, seed)
-        return cls(*what)
+        return cls(frame, rows, groups, notes, secrets, work, beside)
+
+    def released(self, estimator: Any, attackers: Any, seed: int) -> Release:
+        """Return a release of the rows in parts, of whole groups where there are any."""
+        frame, groups = self.table.iloc[self.rows], self.groups
+        parts = rows = RowSplit.of(len(frame if groups is None else groups), seed)
+        if groups is not None:
+            rows = RowSplit(*map(groups.rows, (parts.train, parts.choose, parts.test)))
+        after, own = _released(estimator, frame, self.beside, rows)
+        label = None if self.task is None else (self.task.name, self.task.target)
+        return Release(own, frame, after, rows, parts, attackers, label, groups)
+
+    def of_units(self) -> list[Secrets]:
+        """Return the secrets of what is attacked: of rows, or of groups of them."""
+        if self.groups is None:
+            return self.secrets
+        return [replace(each, codes=each.codes[self.groups.first]) for each in self.secrets]
 
 
-_Few = tuple[Name, Any, Any, int]
-
-
-@dataclass(frozen=True, eq=False)
-class _Audited:
-    """The rows that are audited, released once.
-
-    ``release`` is what attackers see of it, and ``secrets`` are theirs: of rows, or of whole groups
-    of them. ``before`` and ``after`` are the rows themselves, of which ``parts`` train, choose and
-    test.
-    """
-
-    asked: _Asked
-    release: Release
-    secrets: list[Secrets]
-    before: Any
-    after: Any
-    parts: RowSplit
-
-    @classmethod
-    def of(cls, asked: _Asked) -> _Audited:
-        """Return a release of rows in parts, whole groups of them where a column has these."""
-        frame, groups, secrets = asked.frame.iloc[asked.rows], None, asked.secrets
-        parts = units = RowSplit.of(len(frame), asked.seed)
-        if asked.column is not None:
-            groups = Groups.of(group_codes(frame_table(frame), asked.column))
-            units = RowSplit.of(len(groups), asked.seed)
-            parts = RowSplit(*map(groups.rows, (units.train, units.choose, units.test)))
-            secrets = [replace(each, codes=each.codes[groups.first]) for each in secrets]
-        released, drawn = _release(asked.estimator, frame, asked.beside, parts)
-        columns = asked.estimator.utility_.index
-        names = [name for name in released.columns if name in columns]
-        before, after = seen(frame, names), seen(released, names)
-        certificate = asked.estimator.certificate_
-        release = Release(
-            estimator=drawn,
-            raw=frame,
-            released=released,
-            before=_view(groups, before),
-            after=_view(groups, after),
-            parts=units,
-            budget=Budget(certificate.epsilon, certificate.delta, certificate.alpha),
-            exchanged=not asked.estimator._fitted.mechanism.by_row,
-            attackers=asked.attackers,
-            label=None if asked.task is None else (asked.task.name, asked.task.target),
-            groups=groups,
-        )
-        return cls(asked, release, secrets, before, after, parts)
-
-    def strata(self) -> Array | None:
-        """Return what known columns say of each row; the tested rows of an exchange are apart."""
-        release = self.release
-        if not (release.known or release.exchanged):
-            return None
-        rows = np.zeros(len(self.after), dtype=np.intp)
-        if release.known:
-            rows = equal_rows(release.released[release.known])
-        if release.groups is not None:
-            rows = rows[release.groups.first]
-        tested = np.isin(np.arange(len(rows)), release.parts.test)
-        return 2 * rows + tested if release.exchanged else rows
-
-    def questions(self) -> tuple[list[list[Question]], list[_Few]]:
-        """Return what is asked of each column, and the pairs with too few rows to ask."""
-        pairs, asked, few = pairs_of(self.asked.estimator), [], []
-        for secret in self.secrets:
-            every = [(q, self._to_learn(secret, q)) for q in _questions(secret, pairs[secret.name])]
-            asked.append([question for question, n in every if n >= LEAST])
-            few += [(q.sensitive, q.secret, q.against, n) for q, n in every[::2] if n < LEAST]
-        if not any(asked):
-            raise ValueError(_too_few(few))
-        return asked, few
-
-    def _to_learn(self, secret: Secrets, question: Question) -> int:
-        """Return how many rows of the rarer secret readers learn from, or choose events by."""
-        parts = self.release.parts
-        return min(
-            int((secret.codes[rows] == code).sum())
-            for rows in (parts.train, parts.choose)
-            for code in (question.i, question.j)
-        )
-
-    def fields(
-        self, readers: Sequence[Sequence[Reader]], questions: Sequence[Sequence[Question]]
-    ) -> list[Field]:
-        """Return what all attacks on each sensitive column share."""
-        release, certificate = self.release, self.asked.estimator.certificate_
-        tests = _n_tests(_covered(readers), questions)
-        pure = certificate.holds and release.budget.alpha is None and not release.budget.delta
-        return [
-            Field(
-                secret.codes,
-                release.parts,
-                asked,
-                _certified(certificate.pairs, secret.name),
-                tests,
-                self.strata(),
-                release.exchanged,
-                release.budget.epsilon if pure else math.inf,
-            )
-            for secret, asked in zip(self.secrets, questions, strict=True)
-        ]
-
-    def control(self, fields: Sequence[Field]) -> list[Attack]:
-        """Return what fresh models find out of the rows as they are."""
-        rows = self.release.before
-        readers = [[fresh(self.release, secret, rows, CONTROL)] for secret in self.secrets]
-        return _judged(readers, fields)
-
-    def survived(self) -> list[Survived]:
-        """Return what released rows are still good for, and which persons they point to."""
-        return survived(self.before, self.after, self.parts, self.asked.task)
-
-    def found(self, **what: Any) -> Audit:
-        """Return the audit."""
-        asked, certificate, parts = self.asked, self.asked.estimator.certificate_, self.parts
-        drift = None if certificate.fitted is None else certificate.check(asked.frame)
-        return Audit(
-            **what,
-            promise=certificate.promise(),
-            n_rows=len(asked.rows),
-            n_given=len(asked.frame),
-            n_train=len(parts.train),
-            n_choose=len(parts.choose),
-            n_test=len(parts.test),
-            drifted=drift is not None and drift.drifted,
-            fitted=_counted_alike(asked) if drift is None else _rows_of_fit(drift),
-            released_by=certificate.released_by,
-            notes=(*asked.notes, *_notes(self.release, asked.estimator)),
-            version=__version__,
-            date=utc_now(),
-        )
-
-
-def _view(groups: Groups | None, rows: Any) -> Any:
-    """Return what attackers see of rows, or of groups of them."""
-    return rows if groups is None else groups.seen(rows)
-
-
-def _release(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
+def _released(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
     """Return a release, and a copy of the estimator that made it: the audit's own is no release.
 
     Where rows are exchanged as a whole, the tested ones are a table of their own, the last.
@@ -419,58 +282,39 @@ def _taken(beside: Any, rows: Array) -> Any:
     return beside.iloc[rows] if hasattr(beside, "iloc") else np.asarray(beside)[rows]
 
 
-# ------------------------------------------------------------------------------ what readers find
-
-
-def _covered(readers: Sequence[Sequence[Reader]]) -> list[list[Reader]]:
-    """Return the readers whom the guarantee covers, of each sensitive column."""
-    return [[reader for reader in each if reader.budget is not None] for each in readers]
-
-
-def _others(readers: Sequence[Sequence[Reader]]) -> list[list[Reader]]:
-    """Return the readers whom it does not cover."""
-    return [[reader for reader in each if reader.budget is None] for each in readers]
-
-
-def _n_tests(readers: Sequence[Sequence[Reader]], questions: Sequence[Sequence[Question]]) -> int:
-    both = zip(readers, questions, strict=True)
-    return sum(len(reader.claims) * len(asked) for each, asked in both for reader in each)
-
-
-def _judged(readers: Sequence[Sequence[Reader]], fields: Sequence[Field]) -> list[Attack]:
-    """Return what readers find out, by the field of each column, with p-values over all of it."""
-    claims = [
-        (claim, field)
-        for each, field in zip(readers, fields, strict=True)
-        for reader in each
-        for claim in claims_of(reader, field)
-    ]
-    names = {reader.name for each in readers for reader in each}
-    tests = _n_tests(readers, [field.questions for field in fields])
-    weights = shares([claim for claim, _ in claims], tests, len(names))
-    attacks = [judged(*both, share) for both, share in zip(claims, weights, strict=True)]
-    return corrected(attacks, weights)
-
-
+_Few = tuple[Name, Any, Any, int]
 LEAST = 5
 """Rows of a secret to learn from, and to choose events by, below which it is not told."""
 
 
-def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
+def _with_pairs(
+    secrets: Sequence[Secrets], pairs: Any, parts: RowSplit
+) -> tuple[list[Secrets], list[_Few]]:
+    """Return secrets with the pairs that are attacked, both ways, and pairs with too few rows."""
+    told, few = [], list[_Few]()
+    for secret in secrets:
+        attacked = []
+        for a, b, codes, n in _to_learn(secret, pairs[secret.name], parts):
+            if n < LEAST:
+                few.append((secret.name, a, b, n))
+            else:
+                attacked += [codes, codes[::-1]]
+        told.append(replace(secret, pairs=attacked))
+    if not any(secret.pairs for secret in told):
+        raise ValueError(_too_few(few))
+    return told, few
+
+
+def _to_learn(
+    secret: Secrets, pairs: Sequence[tuple[Any, Any]], parts: RowSplit
+) -> Iterator[tuple[Any, Any, tuple[int, int], int]]:
+    """Yield pairs, with codes, and how many rows of the rarer one readers learn or choose by."""
     place = {label: code for code, label in enumerate(secret.labels)}
     for a, b in pairs:
         i, j = place.get(a, -1), place.get(b, -1)
-        yield Question(secret.name, a, b, i, j)
-        yield Question(secret.name, b, a, j, i)
-
-
-def _certified(pairs: Sequence[Any], name: Name) -> dict[tuple[Any, Any], float]:
-    losses: dict[tuple[Any, Any], float] = {}
-    for loss in pairs:
-        if loss.sensitive == name:
-            key = (loss.secret, loss.against)
-            losses[key] = max(loss.upper, losses.get(key, 0.0))
-    return losses
+        sides = [secret.codes[rows] for rows in (parts.train, parts.choose)]
+        counts = [int((side == code).sum()) for side in sides for code in (i, j)]
+        yield a, b, (i, j), min(counts) if min(i, j) >= 0 else 0
 
 
 def _too_few(few: Sequence[_Few]) -> str:
@@ -488,17 +332,15 @@ def _rows_of_fit(drift: Any) -> bool:
     return bool(same and drift.n_rows == drift.n_fitted)
 
 
-def _counted_alike(asked: _Asked) -> bool:
+def _counted_alike(estimator: Any, frame: Any) -> bool:
     """Return whether each typical row is nearest to as many rows as in `fit`, where that is had."""
-    counts, assign = (getattr(asked.estimator, name, None) for name in ("counts_", "assign"))
+    counts, assign = (getattr(estimator, name, None) for name in ("counts_", "assign"))
     if counts is None or assign is None:
         return False
     if counts.columns.nlevels > 1:
         counts = counts[counts.columns[0][0]]
     of_fit = counts.sum(axis=1).groupby(level=-1).sum()
-    return bool(
-        (np.bincount(assign(asked.frame), minlength=len(of_fit)) == of_fit.to_numpy()).all()
-    )
+    return bool((np.bincount(assign(frame), minlength=len(of_fit)) == of_fit.to_numpy()).all())
 
 
 def _notes(release: Release, estimator: TableRelease) -> list[str]:

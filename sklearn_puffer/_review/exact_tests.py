@@ -8,8 +8,9 @@ times its base odds, so that k of k + h is held against a binomial distribution.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -227,31 +228,16 @@ def findable(
     >>> 1.0 < findable(Budget(1.0), 500, (500, 500), 0.74, 0.05, 0.5) < 1.6
     True
     """
-    low, high = 0, rows + 1  # the fewest rows of the first secret that are significant
-    while high - low > 1:
-        middle = (low + high) // 2
-        small = p_value(guarantee, (middle, rows - middle), tested, most) <= level
-        low, high = (low, middle) if small else (middle, high)
-    if high > rows:
+
+    def is_found(k: int) -> bool:
+        return p_value(guarantee, (k, rows - k), tested, most) <= level
+
+    few = bisect_left(range(rows + 1), True, key=is_found)  # of the first secret
+    if few > rows:
         return math.inf
     # the loss at which so many are as probable as asked for
-    chance = float(betaincinv(high, rows - high + 1, POWER))
+    chance = float(betaincinv(few, rows - few + 1, POWER))
     return max(guarantee.epsilon, float(logit(chance) - logit(base)))
-
-
-_THRESHOLDS, _BINS, _WITHIN = 60, 10, 3
-_MOST_CELLS = 400
-
-
-@dataclass(frozen=True)
-class Question:
-    """Which secret is to be told from which other: codes of a sensitive column, and its rows."""
-
-    sensitive: Name
-    secret: Any
-    against: Any
-    i: int
-    j: int
 
 
 @dataclass(frozen=True)
@@ -310,12 +296,28 @@ class Attack:
 
 
 @dataclass(frozen=True, eq=False)
+class Secrets:
+    """The secrets of the rows, of a column or a combination, and the pairs that are attacked.
+
+    ``codes`` are places in ``labels``, -1 of what is missing; ``pairs`` are two codes each, of
+    which an audit tells the first from the second.
+    """
+
+    name: Any
+    labels: Sequence[Any]
+    codes: Array
+    pairs: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Reader:
     """Somebody who reads a release, and what he claims of each row.
 
     Attributes
     ----------
     name, knows : str
+    secrets : Secrets
+        Of the people that rows are released with.
     claims : dict of ndarray of shape (n_rows, n_secrets)
         By how he reads rows: a score of each secret, such as its log chance; NaN for rows that he
         has learnt from, and for secrets that he does not know.
@@ -331,6 +333,7 @@ class Reader:
 
     name: str
     knows: str
+    secrets: Secrets
     claims: Mapping[str, FloatArray]
     budget: Budget | None = None
     cells: Array | None = None
@@ -339,19 +342,35 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """What all attacks on one sensitive column share.
+class Claim:
+    """An event in which a reader claims one secret against another; no tested row chose it.
+
+    ``base`` and ``most`` are the base log odds at each row, and the largest ones that they are
+    taken to be; ``worth`` is how much more than is allowed odds shift at least on the rows that
+    chose the event.
+    """
+
+    reader: Reader
+    way: str
+    pair: tuple[int, int]
+    budget: Budget | None
+    scores: FloatArray
+    base: FloatArray
+    most: FloatArray
+    event: Array
+    tested: Array
+    worth: float
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Who holds what readers claim against the true secrets of the tested rows.
 
     Attributes
     ----------
-    codes : ndarray of int
-        The secret of the person that each row is released with.
     parts : RowSplit
-    questions : sequence of Question
     certified : dict
-        The proven loss of each pair.
-    tests : int
-        Over which p-values are corrected.
+        The proven loss of each pair: by sensitive column, secret and the other one.
     strata : ndarray of int or None
         What known columns say of each row, within which the guarantee is made; of rows that are
         exchanged the tested ones are strata of their own.
@@ -362,109 +381,129 @@ class Field:
         that is allowed.
     """
 
-    codes: Array
     parts: RowSplit
-    questions: Sequence[Question]
-    certified: Mapping[tuple[Any, Any], float]
-    tests: int
+    certified: Mapping[tuple[Any, Any, Any], float] = field(default_factory=dict)
     strata: Array | None = None
     exchanged: bool = False
     epsilon: float = math.inf
 
-    def budget(self, reader: Reader, question: Question) -> Budget | None:
+    def attacks(self, readers: Sequence[Reader]) -> list[Attack]:
+        """Return what readers find out, with p-values over all of it."""
+        tests = sum(len(reader.claims) * len(reader.secrets.pairs) for reader in readers)
+        # the chance that some base odds are larger than they are taken to be
+        error = 0.0 if self.exchanged or not tests else 0.1 * LEVEL / tests
+        claims = [claim for reader in readers for claim in self._claims(reader, error)]
+        weights = shares(claims, tests, len({reader.name for reader in readers}))
+        both = zip(claims, weights, strict=True)
+        return corrected([self._judged(*each, error) for each in both], weights)
+
+    def _claims(self, reader: Reader, error: float) -> Iterator[Claim]:
+        """Yield what a reader claims of each pair in each direction, in each of his ways."""
+        secrets, parts = reader.secrets, self.parts
+        for (way, claims), (i, j) in product(reader.claims.items(), secrets.pairs):
+            scores, first = claims[:, i] - claims[:, j], secrets.codes == i
+            base, most = self.base(reader, (i, j), error)
+            there = _among(reader, (i, j)) & ~np.isnan(scores) & np.isfinite(base)
+            choose, test = (part[there[part]] for part in (parts.choose, parts.test))
+            if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
+                continue
+            event, shift = best_event(scores, first, base, choose, reader.cells)
+            budget = self._budget(reader, (i, j))
+            worth = shift - (0.0 if budget is None else budget.epsilon)
+            yield Claim(reader, way, (i, j), budget, scores, base, most, event, test, worth)
+
+    def _budget(self, reader: Reader, pair: tuple[int, int]) -> Budget | None:
         """Return what is guaranteed to a reader about one pair; None for nothing."""
-        certified = self.certified.get((question.secret, question.against), 0.0)
+        certified = self.certified.get(_named(reader.secrets, pair), 0.0)
         if reader.budget is None or certified <= self.epsilon:
             return reader.budget
         return replace(reader.budget, epsilon=reader.budget.epsilon * certified / self.epsilon)
 
-    def among(self, reader: Reader, question: Question) -> Array:
-        """Return the rows of a pair of secrets that a reader picks from."""
-        pair = np.isin(self.codes, (question.i, question.j))
-        return pair if reader.among is None else pair & reader.among
-
-    @property
-    def apart(self) -> bool:
-        """Whether known columns tell something by themselves."""
-        if self.strata is None:
-            return False
-        return len(np.unique(self.strata)) > 1 + self.exchanged
-
-    @property
-    def error(self) -> float:
-        """The chance that some base odds are larger than they are taken to be."""
-        return 0.0 if self.exchanged else 0.1 * LEVEL / self.tests
-
-    def base(self, reader: Reader, question: Question) -> tuple[FloatArray, FloatArray]:
+    def base(
+        self, reader: Reader, pair: tuple[int, int], error: float
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the base log odds at each row, and the largest ones that they are taken to be.
 
-        NaN where only one of the two secrets occurs.
+        The latter are too small with a chance of ``error`` over all strata. NaN where only one of
+        the two secrets occurs.
         """
-        among = np.ones(len(self.codes), dtype=bool)
-        if not self.exchanged:
-            among = self.among(reader, question)
-        rows = np.zeros(len(self.codes), dtype=np.intp) if self.strata is None else self.strata
+        codes = reader.secrets.codes
+        among = np.full(len(codes), True) if self.exchanged else _among(reader, pair)
+        rows = np.zeros(len(codes), dtype=np.intp) if self.strata is None else self.strata
         n, m = (
-            np.bincount(rows[among & (self.codes == code)], minlength=rows.max() + 1)[rows]
-            for code in (question.i, question.j)
+            np.bincount(rows[among & (codes == code)], minlength=rows.max() + 1)[rows]
+            - (0 if reader.own is None else reader.own == code)
+            for code in pair
         )
-        if reader.own is not None:
-            n, m = n - (reader.own == question.i), m - (reader.own == question.j)
         alone = (n < 1) | (m < 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             base = np.where(alone, np.nan, np.log(n) - np.log(m))
-            if not self.error:
+            if not error:
                 return base, base
-            most = logit(upper(n, n + m, self.error / len(np.unique(rows))))
+            most = logit(upper(n, n + m, error / len(np.unique(rows))))
         return base, np.where(alone, np.nan, most)
 
+    def _judged(self, claim: Claim, share: float, error: float) -> Attack:
+        """Return what came of a claim on the tested rows, by their true secrets."""
+        secrets, test = claim.reader.secrets, claim.tested
+        first, event = secrets.codes == claim.pair[0], test[claim.event[test]]
+        k, h = int(first[event].sum()), int((~first[event]).sum())
+        n, m = int(first[test].sum()), int((~first[test]).sum())
+        base = float(expit(claim.base[event if len(event) else test]).mean())
+        shift, low, high = _shift(k, k + h, base)
+        name, secret, against = named = _named(secrets, claim.pair)
+        return Attack(
+            view=claim.reader.name,
+            attacker=claim.way,
+            sensitive=name,
+            secret=secret,
+            against=against,
+            n=n,
+            n_against=m,
+            **_area(claim.scores, test, first),
+            log_odds=shift,
+            low=low,
+            high=high,
+            certified=self.certified.get(named, math.nan),
+            share=len(event) / len(test),
+            **self._held(claim, (k, h), (n, m), LEVEL * share - error, error),
+        )
 
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """An event in which a reader claims one secret against another; no tested row chose it.
-
-    Attributes
-    ----------
-    reader : Reader
-    way : str
-        How he reads rows.
-    question : Question
-    scores : ndarray
-        How much each row looks like the secret, to him.
-    base, most : ndarray
-        The base log odds at each row, and the largest ones that they are taken to be.
-    event : ndarray of bool
-    tested : ndarray of int
-        The rows by which he is judged.
-    worth : float
-        How much more than is allowed odds shift at least on the rows that chose the event.
-    """
-
-    reader: Reader
-    way: str
-    question: Question
-    scores: FloatArray
-    base: FloatArray
-    most: FloatArray
-    event: Array
-    tested: Array
-    worth: float
+    def _held(
+        self,
+        claim: Claim,
+        event: tuple[int, int],
+        tested: tuple[int, int],
+        level: float,
+        error: float,
+    ) -> dict[str, float]:
+        """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed."""
+        budget, test = claim.budget, claim.tested
+        if budget is None:
+            return dict.fromkeys(("auc_allowed", "allowed", "p", "findable"), math.nan)
+        chances = expit(claim.most + budget.epsilon)
+        rows, base = test[claim.event[test]], float(expit(claim.base[test]).mean())
+        most = float(chances[rows].mean()) if len(rows) else 1.0
+        # known columns tell by themselves, and what they tell is no finding
+        apart = self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
+        return {
+            "auc_allowed": math.nan if apart else budget.auc(),
+            "allowed": budget.epsilon,
+            "p": min(1.0, p_value(budget, event, tested, most) + error),
+            "findable": findable(
+                budget, tested[0], tested, float(chances[test].mean()), level, base
+            ),
+        }
 
 
-def claims_of(reader: Reader, field: Field) -> Iterator[Claim]:
-    """Yield what a reader claims of each pair in each direction, in each of his ways."""
-    for (way, claims), question in product(reader.claims.items(), field.questions):
-        scores = claims[:, question.i] - claims[:, question.j]
-        first, among = field.codes == question.i, field.among(reader, question)
-        base, most = field.base(reader, question)
-        there = among & ~np.isnan(scores) & np.isfinite(base)
-        choose, test = (part[there[part]] for part in (field.parts.choose, field.parts.test))
-        if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
-            continue
-        event, shift = _Found(scores, first, base, choose).best(reader.cells)
-        budget = field.budget(reader, question)
-        worth = shift - (0.0 if budget is None else budget.epsilon)
-        yield Claim(reader, way, question, scores, base, most, event, test, worth)
+def _named(secrets: Secrets, pair: tuple[int, int]) -> tuple[Name, Any, Any]:
+    return secrets.name, secrets.labels[pair[0]], secrets.labels[pair[1]]
+
+
+def _among(reader: Reader, pair: tuple[int, int]) -> Array:
+    """Return the rows of a pair of secrets that a reader picks from."""
+    of_pair = np.isin(reader.secrets.codes, pair)
+    return of_pair if reader.among is None else of_pair & reader.among
 
 
 def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
@@ -478,54 +517,6 @@ def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
         if claim.worth > claims[best.setdefault(claim.reader.name, k)].worth:
             best[claim.reader.name] = k
     return [0.5 / tests + 0.5 / readers * (k in best.values()) for k in range(len(claims))]
-
-
-def judged(claim: Claim, field: Field, share: float) -> Attack:
-    """Return what came of a claim on the tested rows, by their true secrets."""
-    question, test, first = claim.question, claim.tested, field.codes == claim.question.i
-    event = test[claim.event[test]]
-    k, h = int(first[event].sum()), int((~first[event]).sum())
-    n, m = int(first[test].sum()), int((~first[test]).sum())
-    base = float(expit(claim.base[event if len(event) else test]).mean())
-    shift, low, high = _shift(k, k + h, base)
-    return Attack(
-        view=claim.reader.name,
-        attacker=claim.way,
-        sensitive=question.sensitive,
-        secret=question.secret,
-        against=question.against,
-        n=n,
-        n_against=m,
-        **_area(claim.scores, test, first),
-        log_odds=shift,
-        low=low,
-        high=high,
-        certified=field.certified.get((question.secret, question.against), math.nan),
-        share=len(event) / len(test),
-        **_held(field, claim, (k, h), (n, m), share),
-    )
-
-
-def _held(
-    field: Field, claim: Claim, event: tuple[int, int], tested: tuple[int, int], share: float
-) -> dict[str, float]:
-    """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed."""
-    budget = field.budget(claim.reader, claim.question)
-    if budget is None:
-        return dict.fromkeys(("auc_allowed", "allowed", "p", "findable"), math.nan)
-
-    def most(rows: Array) -> float:
-        return float(expit(claim.most[rows] + budget.epsilon).mean()) if len(rows) else 1.0
-
-    rows, test = claim.tested[claim.event[claim.tested]], claim.tested
-    base, level = float(expit(claim.base[test]).mean()), LEVEL * share - field.error
-    return {
-        # known columns tell by themselves, and what they tell is no finding
-        "auc_allowed": math.nan if field.apart else budget.auc(),
-        "allowed": budget.epsilon,
-        "p": min(1.0, p_value(budget, event, tested, most(rows)) + field.error),
-        "findable": findable(budget, tested[0], tested, most(test), level, base),
-    }
 
 
 def _shift(k: int, rows: int, share: float) -> tuple[float, float, float]:
@@ -544,76 +535,72 @@ def _area(scores: FloatArray, test: Array, first: Array) -> dict[str, float]:
     return {"auc": auc, "auc_low": max(0.0, auc - off), "auc_high": min(1.0, auc + off)}
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What a reader sees on the rows that events are chosen by."""
-
-    scores: FloatArray
-    first: Array
-    base: FloatArray
-    choose: Array
-
-    def best(self, cells: Array | None) -> tuple[Array, float]:
-        """Return the event whose odds are proven to be furthest from the base odds, and how far."""
-        best, value = np.ones(len(self.scores), dtype=bool), -math.inf
-        for blocks, nested in self._partitions(cells):
-            worth = self._worth(blocks, nested)
-            at = int(np.argmax(worth))
-            if worth[at] > value:
-                value, best = float(worth[at]), (blocks >= at) if nested else (blocks == at)
-        return best, value
-
-    def _partitions(self, cells: Array | None) -> Iterator[tuple[Array, bool]]:
-        """Yield numbers of all rows, and whether an event is all from a number on."""
-        yield np.searchsorted(self._edges(_THRESHOLDS), self.scores, side="right"), True
-        yield np.searchsorted(self._edges(_BINS), self.scores, side="right"), False
-        yield self._steps(), False
-        if cells is not None and cells.max() < _MOST_CELLS:
-            yield cells, False
-            yield self._within(cells), False
-
-    def _edges(self, n: int) -> FloatArray:
-        scores = np.unique(self.scores[self.choose])
-        return np.asarray(scores[np.linspace(0, len(scores) - 1, min(n, len(scores))).astype(int)])
-
-    def _steps(self) -> Array:
-        """Return the step of an isotonic fit of the secret by the score."""
-        scores = _finite(self.scores)
-        fit = IsotonicRegression(out_of_bounds="clip")
-        fit.fit(scores[self.choose], self.first[self.choose])
-        heights = np.full(len(scores), -1.0)
-        there = ~np.isnan(scores)
-        heights[there] = fit.predict(scores[there])
-        steps = np.unique(heights[self.choose].round(9))
-        return np.searchsorted(steps, heights.round(9))
-
-    def _within(self, cells: Array) -> Array:
-        """Return cells cut at the scores of their rows."""
-        blocks = np.full(len(cells), -1)
-        for cell in np.unique(cells[self.choose]):
-            inside = cells == cell
-            scores = self.scores[self.choose[inside[self.choose]]]
-            ends = np.quantile(scores, np.linspace(0.0, 1.0, _WITHIN + 1)[1:-1], method="lower")
-            blocks[inside] = cell * _WITHIN + np.searchsorted(ends, self.scores[inside])
-        return np.where(cells < 0, -1, blocks)
-
-    def _worth(self, blocks: Array, nested: bool) -> FloatArray:
-        """Return for each block by how much the odds of its rows exceed the base odds at least."""
-        rows = self.choose[blocks[self.choose] >= 0]
-        at, size = blocks[rows], int(blocks.max(initial=0)) + 1
-        weights = (None, self.first[rows], expit(self.base[rows]))
-        sums = [np.bincount(at, each, size) for each in weights]
-        if nested:
-            sums = [each[::-1].cumsum()[::-1] for each in sums]
-        total, k, base = sums
-        with np.errstate(divide="ignore", invalid="ignore"):
-            worth = logit(lower(k, total, LEVEL)) - logit(base / total)
-        return np.where(np.isnan(worth), -np.inf, worth)
+_THRESHOLDS, _BINS, _WITHIN = 60, 10, 3
+_MOST_CELLS = 400
 
 
-def _finite(scores: FloatArray) -> FloatArray:
-    """Return scores without infinite ones; what is not known stays NaN."""
-    return np.clip(scores, -1e9, 1e9)
+def best_event(
+    scores: FloatArray, first: Array, base: FloatArray, choose: Array, cells: Array | None
+) -> tuple[Array, float]:
+    """Return the event whose odds are proven to be furthest from the base odds, and how far.
+
+    Rows that choose it have a first secret or not, and base log odds. Events are scores above a
+    threshold, in a bin, on a step of an isotonic fit, in a cell, and parts of a cell by scores.
+    """
+    told, labels = scores[choose], first[choose]
+    steps = _steps(scores, choose, labels)
+    ways = [(_cut(scores, told, _THRESHOLDS), True), (_cut(scores, told, _BINS), False)]
+    ways.append((steps, False))
+    if cells is not None and cells.max() < _MOST_CELLS:
+        ways += [(cells, False), (_within(scores, choose, cells), False)]
+    best, value = np.ones(len(scores), dtype=bool), -math.inf
+    for blocks, nested in ways:
+        worth = _worth(blocks[choose], labels, expit(base[choose]), nested)
+        at = int(np.argmax(worth))
+        if worth[at] > value:
+            value, best = float(worth[at]), (blocks >= at) if nested else (blocks == at)
+    return best, value
+
+
+def _cut(scores: FloatArray, told: FloatArray, n: int) -> Array:
+    """Return which of n blocks each score is in, cut at scores that were told."""
+    atoms = np.unique(told)
+    edges = atoms[np.linspace(0, len(atoms) - 1, min(n, len(atoms))).astype(int)]
+    return np.searchsorted(edges, scores, side="right")
+
+
+def _steps(scores: FloatArray, choose: Array, labels: Array) -> Array:
+    """Return the step of an isotonic fit of the secret by the score; of no score it is 0."""
+    finite, heights = np.clip(scores, -1e9, 1e9), np.full(len(scores), -1.0)
+    fit = IsotonicRegression(out_of_bounds="clip").fit(finite[choose], labels)
+    there = ~np.isnan(finite)
+    heights[there] = fit.predict(finite[there])
+    return np.searchsorted(np.unique(heights[choose].round(9)), heights.round(9))
+
+
+def _within(scores: FloatArray, choose: Array, cells: Array) -> Array:
+    """Return cells cut at the scores of their rows."""
+    blocks, ends = np.full(len(cells), -1), np.linspace(0.0, 1.0, _WITHIN + 1)[1:-1]
+    for cell in np.unique(cells[choose]):
+        inside = cells == cell
+        edges = np.quantile(scores[choose[inside[choose]]], ends, method="lower")
+        blocks[inside] = cell * _WITHIN + np.searchsorted(edges, scores[inside])
+    return np.where(cells < 0, -1, blocks)
+
+
+def _worth(blocks: Array, labels: Array, base: FloatArray, nested: bool) -> FloatArray:
+    """Return for each block by how much the odds of its rows exceed the base odds at least.
+
+    If they are nested, all blocks from a number on count as one.
+    """
+    there = blocks >= 0
+    sums = [np.bincount(blocks[there], w[there], minlength=1) for w in (there, labels, base)]
+    if nested:
+        sums = [each[::-1].cumsum()[::-1] for each in sums]
+    total, k, odds = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = logit(lower(k, total, LEVEL)) - logit(odds / total)
+    return np.where(np.isnan(worth), -np.inf, worth)
 
 
 def corrected(attacks: Sequence[Attack], weights: Sequence[float]) -> list[Attack]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from sklearn_puffer._base import Array, check_count, check_same_index, listed, plain, quoted
+from sklearn_puffer._base import Array, check_count, listed, plain, quoted
 from sklearn_puffer._release import (
     RowOrder,
     TableRelease,
@@ -18,7 +18,8 @@ from sklearn_puffer._release import (
     group_codes,
     order_of_table,
 )
-from sklearn_puffer._review.readers import Groups, Secrets
+from sklearn_puffer._review.exact_tests import Secrets
+from sklearn_puffer._review.readers import Groups
 from sklearn_puffer._tables import (
     MOST_SECRETS,
     Name,
@@ -472,12 +473,6 @@ def frame_of(table: Any) -> Any:
     return frame
 
 
-def check_aligned(table: Any, task: Any) -> None:
-    """Refuse a target whose row labels say that it is in another order."""
-    if isinstance(task, tuple):
-        check_same_index(task[-1], "y of task", table, "table")
-
-
 def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
     """Return the secrets of the rows, by sensitive column, or by combinations of several."""
     columns = {} if given is None else secret_columns(given, source.n_rows, frame)
@@ -550,13 +545,13 @@ def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
         )
 
 
-_Chosen = tuple[Array, Name | None, tuple[str, ...]]
+_Chosen = tuple[Array, Groups | None, tuple[str, ...]]
 
 
 def chosen_rows(
     estimator: Any, source: Table, secrets: Sequence[Secrets], max_rows: Any, seed: int
 ) -> _Chosen:
-    """Return the rows to audit, the column of the groups that are attacked, and what to say."""
+    """Return the rows to audit, their groups where these are attacked, and what to say."""
     rules = estimator._fitted.rules
     if rules.groups is None:
         return _rows(source.n_rows, max_rows, seed), None, ()
@@ -582,7 +577,8 @@ def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Ch
         f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
         f"{quoted(column)}{which}."
     )
-    return units.rows(kept), column, (note,)
+    rows = units.rows(kept)
+    return rows, Groups.of(units.codes[rows]), (note,)
 
 
 def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:

@@ -25,11 +25,10 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, on_one_line, quoted
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import twice_below
+from sklearn_puffer._review.exact_tests import Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Row
 from sklearn_puffer._review.readers import (
     Groups,
-    Secrets,
     attackers_of,
     boosted,
     encoder,
@@ -574,7 +573,8 @@ class Measurer:
         if groups is None or not self.whole:
             codes = None if groups is None else groups.codes
             return attacked(rows, secrets, self.rounds, attackers, copies=copies, groups=codes)
-        rounds = [(groups.among(learn), groups.among(judge)) for learn, judge in self.rounds]
+        codes = groups.codes
+        rounds = [(np.unique(codes[x]), np.unique(codes[y])) for x, y in self.rounds]
         of_groups = _of_rows(secrets, groups.first)
         return attacked(groups.seen(rows), of_groups, rounds, attackers, copies=copies)
 
@@ -586,7 +586,7 @@ class Measurer:
             secrets=_of_rows(self.secrets, part),
             halves=halves,
             task=None if self.task is None else self.task.of(part),
-            groups=None if self.groups is None else self.groups.of_rows(part),
+            groups=None if self.groups is None else Groups.of(self.groups.codes[part]),
         )
 
     def alone(self) -> dict[Name, float]:

@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,8 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, quoted, shown
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import Budget, Reader, RowSplit
+from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
 from sklearn_puffer._tables import Features, Name, first_values, frame_table, in_days, row_digests
-
-
-@dataclass(frozen=True, eq=False)
-class Secrets:
-    """The secrets of the rows, of a column or a combination, and the pairs that are attacked."""
-
-    name: Any
-    labels: Sequence[Any]
-    codes: Array
-    pairs: Sequence[tuple[int, int]] = ()
 
 
 def is_words(column: Any) -> bool:
@@ -190,84 +181,59 @@ SIZE = "rows of the group"
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of some rows.
+    """The groups of some rows: ``codes`` has the number of the group of each row, from 0 on."""
 
-    Attributes
-    ----------
-    places : ndarray of int of shape (n_groups, width)
-        The rows of each group in the order of the table, and -1 behind them.
-    """
-
-    places: IntArray
+    codes: IntArray
 
     @classmethod
     def of(cls, codes: Array) -> Groups:
-        """Return those of a number for each row, the same for the rows of one group.
-
-        >>> Groups.of(np.array([7, 3, 7])).places.tolist()
-        [[1, -1], [0, 2]]
-        """
-        codes = np.unique(codes, return_inverse=True)[1].ravel()
-        order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
-        within = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        places = np.full((len(sizes), int(sizes.max())), -1, dtype=np.int64)
-        places[codes[order], within] = order
-        return cls(places)
+        """Return those of any value for each row, the same for the rows of one group."""
+        return cls(np.unique(codes, return_inverse=True)[1].ravel())
 
     def __len__(self) -> int:
-        return len(self.places)
+        return int(self.codes.max()) + 1
 
     @property
     def first(self) -> Array:
         """The first row of each group."""
-        return self.places[:, 0]
+        return np.unique(self.codes, return_index=True)[1]
 
     @property
     def sizes(self) -> Array:
         """How many rows each group has."""
-        return np.asarray((self.places >= 0).sum(axis=1))
-
-    @property
-    def codes(self) -> Array:
-        """The number of the group of each row."""
-        there = self.places >= 0
-        codes = np.empty(int(there.sum()), dtype=np.intp)
-        codes[self.places[there]] = np.nonzero(there)[0]
-        return codes
-
-    def of_rows(self, rows: Array) -> Groups:
-        """Return those of some rows, which are numbered anew."""
-        return Groups.of(self.codes[rows])
-
-    def among(self, rows: Array) -> Array:
-        """Return the groups whose rows are among these, which have all rows of a group or none."""
-        return np.flatnonzero(np.isin(self.first, rows))
+        return np.bincount(self.codes)
 
     def rows(self, groups: Array) -> Array:
         """Return the rows of some groups, ascending."""
-        places = self.places[groups]
-        return np.sort(places[places >= 0])
+        return np.flatnonzero(np.isin(self.codes, groups))
 
     def seen(self, frame: Any) -> Any:
-        """Return what attackers see of groups: their rows side by side, and how many they are."""
+        """Return what attackers see of groups: their rows side by side, and how many they are.
+
+        >>> import pandas as pd
+        >>> Groups.of(np.array([7, 3, 7])).seen(pd.DataFrame({"x": [1.0, 2.0, 3.0]})).to_numpy()
+        array([[ 2., nan,  1.],
+               [ 1.,  3.,  2.]])
+        """
+        place = frame.groupby(self.codes).cumcount().to_numpy()
+        there = [place == k for k in range(int(place.max()) + 1)]
         wide = type(frame)(
             {
-                f"{name} #{k + 1}": _taken(frame[name], rows)
+                f"{name} #{k + 1}": self._spread(frame[name], rows)
                 for name in frame.columns
-                for k, rows in enumerate(self.places.T)
+                for k, rows in enumerate(there)
             }
         )
-        if self.places.shape[1] > 1:
+        if len(there) > 1:
             wide[SIZE] = self.sizes
         return wide
 
-
-def _taken(column: Any, rows: Array) -> Any:
-    """Return the values of some rows, missing where the row is -1."""
-    values = column.iloc[np.maximum(rows, 0)].reset_index(drop=True)
-    if (rows >= 0).all():
-        return values
-    return (values if str(values.dtype) == "category" else values.astype(float)).where(rows >= 0)
+    def _spread(self, column: Any, rows: Array) -> Any:
+        """Return the values of some rows by their groups, missing where a group has none."""
+        values = column[rows].set_axis(self.codes[rows])
+        if len(values) < len(self) and not is_words(values):
+            values = values.astype(float)
+        return values.reindex(range(len(self)))
 
 
 _FEW = 0.9  # released rows that are typical rows, below which what is published is no use
@@ -289,32 +255,54 @@ class Release:
         As it was when the tested rows were released.
     raw, released : DataFrame
         The rows, as they are and as they are released.
-    before, after : DataFrame
-        The same as attackers see them.
-    parts : RowSplit
-    budget : Budget
-    exchanged : bool
-        Whether rows are exchanged as a whole table, of which the tested rows are one.
+    rows, parts : RowSplit
+        Which rows train, choose and test, and the same of what is attacked: of groups, if any.
     attackers : dict
         The fresh models, by name.
     label : (name, ndarray) or None
         What a reader may join to the rows.
     groups : Groups or None
-        Where groups of rows are attacked as a whole: then the parts, and rows as attackers see
-        them, are of groups.
+        Where groups of rows are attacked as a whole.
     """
 
     estimator: Any
     raw: Any
     released: Any
-    before: Any
-    after: Any
+    rows: RowSplit
     parts: RowSplit
-    budget: Budget
-    exchanged: bool
     attackers: Mapping[str, Any]
     label: tuple[Name, Array] | None
     groups: Groups | None
+
+    @cached_property
+    def before(self) -> Any:
+        """The rows as they are, as attackers are given them."""
+        return self._seen(self.raw)
+
+    @cached_property
+    def after(self) -> Any:
+        """The released rows, as attackers are given them."""
+        return self._seen(self.released)
+
+    def _seen(self, rows: Any) -> Any:
+        shown_rows = seen(rows, self.columns)
+        return shown_rows if self.groups is None else self.groups.seen(shown_rows)
+
+    @property
+    def columns(self) -> list[Name]:
+        """The released columns that attackers look at."""
+        return [name for name in self.released.columns if name in self.estimator.utility_.index]
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether rows are exchanged as a whole table, of which the tested rows are one."""
+        return not self.estimator._fitted.mechanism.by_row
+
+    @property
+    def budget(self) -> Budget:
+        """What is guaranteed."""
+        certificate = self.estimator.certificate_
+        return Budget(certificate.epsilon, certificate.delta, certificate.alpha)
 
     @property
     def known(self) -> list[Name]:
@@ -339,6 +327,27 @@ class Release:
     def _facts(self) -> Any:
         return getattr(self.estimator.certificate_, "facts", None)
 
+    def judge(self) -> Judge:
+        """Return who judges what readers claim of it."""
+        certificate, budget = self.estimator.certificate_, self.budget
+        losses: dict[tuple[Any, Any, Any], float] = {}
+        for loss in certificate.pairs:
+            key = (loss.sensitive, loss.secret, loss.against)
+            losses[key] = max(loss.upper, losses.get(key, 0.0))
+        pure = certificate.holds and budget.alpha is None and not budget.delta
+        epsilon = budget.epsilon if pure else math.inf
+        return Judge(self.parts, losses, self._strata(), self.exchanged, epsilon)
+
+    def _strata(self) -> Array | None:
+        """Return what known columns say of each row; the tested rows of an exchange are apart."""
+        if not (self.known or self.exchanged):
+            return None
+        rows = equal_rows(self.released[self.known]) if self.known else np.zeros(len(self.raw), int)
+        if self.groups is not None:
+            rows = rows[self.groups.first]
+        tested = np.isin(np.arange(len(rows)), self.parts.test)
+        return 2 * rows + tested if self.exchanged else rows
+
 
 def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
     """Return everybody who reads a release; of groups of rows there are fresh models alone."""
@@ -356,18 +365,18 @@ def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> R
     for way, attacker in counted(list(release.attackers.items()), "attackers"):
         takes_copies = isinstance(attacker, _AsTheyCome) or not hasattr(attacker, "steps")
         own = copies if takes_copies else seen
-        claims[way] = learnt(attacker, own, own, release, secrets)
+        claims[way] = learnt(attacker, own, own, release.parts, secrets)
     knows = "released rows of people whose secrets are known, and how often rows occur"
-    return Reader(name, knows, claims, release.budget, equal_rows(seen))
+    return Reader(name, knows, secrets, claims, release.budget, equal_rows(seen))
 
 
-def learnt(attacker: Any, rows: Any, seen: Any, release: Release, secrets: Secrets) -> FloatArray:
+def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secrets) -> FloatArray:
     """Return what a model that learns from some rows claims of what it sees, in log chances."""
-    codes = secrets.codes
+    codes, test = secrets.codes, parts.test
     asked = np.isin(codes, np.flatnonzero([label is not None for label in secrets.labels]))
     claims = np.full((len(seen), len(secrets.labels)), np.nan)
-    test, whole = release.parts.test, None
-    for learnt_from, read in release.parts.rounds:
+    whole = None
+    for learnt_from, read in parts.rounds:
         train = learnt_from[asked[learnt_from]]
         if len(np.unique(codes[train])) < 2:
             continue
@@ -407,7 +416,7 @@ def _holder(release: Release, secrets: Secrets) -> Iterator[Reader]:
     if typical is not None:
         knows = "the fitted table with its secrets, its counts, and the channel"
         cells = equal_rows(release.after)
-        yield Reader(LIST, knows, {"Bayes": typical}, release.budget, cells)
+        yield Reader(LIST, knows, secrets, {"Bayes": typical}, release.budget, cells)
 
 
 def _modeller(release: Release, secrets: Secrets) -> Iterator[Reader]:
@@ -416,7 +425,7 @@ def _modeller(release: Release, secrets: Secrets) -> Iterator[Reader]:
     if model is not None:
         knows = "raw rows of other people with their secrets, and what a model learns of them"
         claims = {"boosted": model}
-        yield Reader(MODEL, knows, claims, release.budget, equal_rows(release.after))
+        yield Reader(MODEL, knows, secrets, claims, release.budget, equal_rows(release.after))
 
 
 def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
@@ -425,7 +434,7 @@ def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
     raw, seen = release.before[names], release.after
     if any(is_words(raw[name]) != is_words(seen[name]) for name in names):
         return None  # words that come out as codes
-    return learnt(boosted(60), raw, seen, release, secrets)
+    return learnt(boosted(60), raw, seen, release.parts, secrets)
 
 
 def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
@@ -435,26 +444,24 @@ def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
     what secret its owner is. The second has a model instead. The third is in the table.
     """
     owners, alone, own = _looked_up(release, secrets)
-    flows, model = (
-        _published_flows(release.estimator, secrets),
-        _model_of_raw_rows(release, secrets),
-    )
+    flows = _published_flows(release.estimator, secrets)
+    model = _model_of_raw_rows(release, secrets)
     cells = np.where(owners.max(axis=1) == 1.0, owners.argmax(axis=1), -1)
     ways = {"published flows": np.log(owners @ flows + _LEAST)}
     if model is not None:
         ways["flows and a model"] = model
     knows = "every row of the table with its secret, and the published flows, not whose is which"
-    yield Reader(LIST, knows, ways, release.budget, cells)
+    yield Reader(LIST, knows, secrets, ways, release.budget, cells)
     if model is not None:
         chances = np.exp(model - np.nanmax(model, axis=1, keepdims=True, initial=-math.inf))
         chances = np.nan_to_num(chances / np.nansum(chances, axis=1, keepdims=True))
         claims = {"boosted, and flows": np.log(chances @ flows + _LEAST)}
         knows = "a model of raw rows of other people, and the published flows"
-        yield Reader(MODEL, knows, claims, release.budget, equal_rows(release.after))
+        yield Reader(MODEL, knows, secrets, claims, release.budget, equal_rows(release.after))
     among = alone & ~own & (cells >= 0)
     knows = "his own row, found with somebody else, and the shares of secrets: insiders= limits him"
     claims = {"own row": np.log(owners + _LEAST)}
-    yield Reader(INSIDER, knows, claims, release.insiders, cells, among, cells)
+    yield Reader(INSIDER, knows, secrets, claims, release.insiders, cells, among, cells)
 
 
 def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, Array]:
@@ -552,7 +559,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     kinds = label_kinds(values)
     seen = release.after.copy()
     seen[beside(list(seen.columns), f"{name} as it is")] = kinds
-    claims = {"boosted": learnt(boosted(40), seen, seen, release, secrets)}
+    claims = {"boosted": learnt(boosted(40), seen, seen, release.parts, secrets)}
     counts = np.bincount(kinds[kinds >= 0])  # a quarter of tied numbers may be empty
     often = [kind for kind in np.argsort(-counts, kind="stable").tolist() if counts[kind]]
     for kind in often[:_MOST_LABELS]:
@@ -561,6 +568,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
         yield Reader(
             f"joins {shown(name)}: {which}",
             f"the {shown(name)} of each person, and released rows of others with theirs",
+            secrets,
             claims,
             release.joined,
             equal_rows(release.after),
