@@ -235,7 +235,7 @@ class _Given:
         frame, groups = self.table.iloc[self.rows], self.groups
         parts = rows = RowSplit.of(len(frame if groups is None else groups), seed)
         if groups is not None:
-            rows = RowSplit(*map(groups.rows, (parts.train, parts.choose, parts.test)))
+            rows = parts.at(groups.rows)
         after, own = _released(estimator, frame, self.beside, rows)
         label = None if self.task is None else (self.task.name, self.task.target)
         return Release(own, frame, after, rows, parts, attackers, label, groups)

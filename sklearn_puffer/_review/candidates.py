@@ -269,7 +269,7 @@ def plan(
         Most rows that settings are fitted to, drawn by ``random_state``; None fits all. At most
         some 8,000 are attacked.
     random_state : int, default=0
-        The seed of the split, of the halves, and of the releases that are measured. The same seed
+        The seed of the split, of the parts, and of the releases that are measured. The same seed
         gives the same figures.
     verbose : int, default=0
         1 prints to standard error how far it has come. Ctrl-C keeps the settings that are done.
@@ -367,7 +367,8 @@ def _planned(given: Given, named: Named, wanted: Wanted, parts: Parts, seed: int
     measurer = Measurer.of(parts, shown_columns, secrets, task, seed, whole=whole)
     raw, bare = measurer.raw(), measurer.bare()
     rows = _tried(measurer, wanted.candidates())
-    rows = ranked(rows, bare, max(_ALIKE, 1.0 / math.sqrt(sum(map(len, measurer.halves)))))
+    n_rows = len(measurer.split.shown) + len(measurer.split.test)
+    rows = ranked(rows, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
     return Plan(
         sensitive=tuple(given.hidden),
         facts=tuple(_with_constants(named, parts.held)),

@@ -1,7 +1,7 @@
 """What released rows tell and what they are still good for: figures, without a test of a guarantee.
 
-`attacked` cuts rows in two halves. Attackers learn on the first and are judged on the second, and
-which attacker and pair of secrets is reported is chosen within the first: so choosing adds nothing.
+`attacked` parts rows as an audit does: attackers learn on some, which attacker and pair of secrets
+is reported is chosen on others, and its figure is that of the rest, so that choosing adds nothing.
 A `Measurer` has all figures of a plan.
 """
 
@@ -25,7 +25,7 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, on_one_line, quoted
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import Secrets, twice_below
+from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Row
 from sklearn_puffer._review.readers import (
     Groups,
@@ -33,25 +33,24 @@ from sklearn_puffer._review.readers import (
     boosted,
     encoder,
     is_words,
+    learnt,
     looks,
-    scored,
     seen,
-    trained,
     with_copies,
 )
 from sklearn_puffer._tables import Name, Table, date_columns, recoded, resolve
 
 LEAST = 10
-"""Rows of a secret in each half, below which it is not attacked."""
+"""Rows of a secret to learn, choose and test by, below which it is not attacked."""
 
 WIDEST = 0.15
 """Half the width of the 95 % interval at chance, above which there are too few rows."""
 
 
-def pairs_to_attack(secrets: Secrets, halves: Sequence[Array]) -> list[tuple[int, int]]:
-    """Return the pairs of secrets with rows enough in each half; of missing ones the code is -1."""
-    n = len(secrets.labels)
-    counts = np.min([np.bincount(secrets.codes[h] + 1, minlength=n + 1) for h in halves], axis=0)
+def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
+    """Return the pairs of secrets with rows enough in each part; of missing ones the code is -1."""
+    n, parts = len(secrets.labels), (split.train, split.choose, split.test)
+    counts = np.min([np.bincount(secrets.codes[p] + 1, minlength=n + 1) for p in parts], axis=0)
     return [(i, j) for i, j in combinations(range(n), 2) if min(counts[[i + 1, j + 1]]) >= LEAST]
 
 
@@ -67,7 +66,7 @@ def half_width(n: int, m: int) -> float:
 def attacked(
     rows: Any,
     secrets: Sequence[Secrets],
-    rounds: Sequence[tuple[Array, Array]],
+    split: RowSplit,
     attackers: Mapping[str, Any],
     *,
     copies: bool,
@@ -75,82 +74,33 @@ def attacked(
 ) -> Attacked:
     """Return the best attack on released rows, as `seen` returns them.
 
-    In each round attackers learn on the first rows, and are judged on the second. What is reported
-    was chosen within the first, so that its figure is unbiased and its interval that of rows drawn
-    anew; or of groups drawn anew, where ``groups`` has a number for each row: then rounds have
-    whole groups. Of several rounds it is the mean; they share rows, so the standard error is the
-    mean of theirs, which is right however they hang together.
+    It is chosen by rows that are not tested, so that its figure is unbiased and its interval that
+    of rows drawn anew; or of groups drawn anew, where ``groups`` has a number for each row.
     """
     seen_rows = with_copies(rows) if copies else rows
     groups = np.arange(len(rows)) if groups is None else groups
-    each = [_round(seen_rows, secrets, halves, attackers, groups) for halves in rounds]
-    attempts = [(s, name, pair) for s in secrets for name in attackers for pair in s.pairs]
-    best = [choosing.argmax() for choosing, _, _ in each]
-    secret, name, (i, j) = attempts[max(best, key=best.count)]
-    found = [(areas[k], errors[k]) for k, (_, areas, errors) in zip(best, each, strict=True)]
-    auc, error = (float(mean) for mean in np.mean(found, axis=0))
-    areas, errors = (np.mean([judged[k] for judged in each], axis=0) for k in (1, 2))
+    attempts, chosen, judged = [], [], []
+    for secret in secrets:
+        for name, attacker in counted(list(attackers.items()), "attackers"):
+            claims = learnt(attacker, seen_rows, seen_rows, split, secret)
+            for i, j in secret.pairs:
+                attempts.append((secret.name, secret.labels[i], secret.labels[j], name))
+                scores, codes = claims[:, i] - claims[:, j], secret.codes
+                for part, areas in ((split.choose, chosen), (split.test, judged)):
+                    x, y = (part[codes[part] == code] for code in (i, j))
+                    areas.append(area(scores[x], scores[y], groups[np.concatenate([x, y])]))
+    (seems, doubt), (areas, variances) = np.array(chosen).T, np.array(judged).T
+    best, errors = int(np.argmax(seems - np.sqrt(doubt))), np.sqrt(variances)
+    auc, error = float(areas[best]), float(errors[best])
     wide = float(ndtri(1.0 - 0.05 / (2 * len(attempts)))) * errors
     return Attacked(
-        secret.name,
-        secret.labels[i],
-        secret.labels[j],
-        name,
+        *attempts[best],
         auc,
         max(auc - 1.96 * error, 0.0),
         min(auc + 1.96 * error, 1.0),
         float((areas - wide).max()),
         float((areas + wide).max()),
     )
-
-
-def _round(
-    rows: Any,
-    secrets: Sequence[Secrets],
-    halves: tuple[Array, Array],
-    attackers: Mapping[str, Any],
-    groups: Array,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return what each attempt seems worth on the first half, and its AUC and error on the second.
-
-    Attempts are in the order of secrets, attackers and pairs.
-    """
-    chosen, judged = [], []
-    for secret in secrets:
-        for attacker in counted(list(attackers.values()), "attackers"):
-            chosen.append(_areas(rows, secret, _cut(halves[0], secret, groups), attacker, groups))
-            judged.append(_areas(rows, secret, halves, attacker, groups))
-    choosing, judging = np.concatenate(chosen), np.concatenate(judged)
-    least = choosing[:, 0] - np.sqrt(choosing[:, 1])
-    return least, judging[:, 0], np.sqrt(judging[:, 1])
-
-
-def _cut(rows: Array, secret: Secrets, groups: Array) -> tuple[Array, Array]:
-    """Return two halves of rows, with as many groups of each secret in both."""
-    _, firsts, back = np.unique(groups[rows], return_index=True, return_inverse=True)
-    ordered = np.argsort(secret.codes[rows[firsts]], kind="stable")
-    ranks = np.empty(len(ordered), dtype=np.intp)
-    ranks[ordered] = np.arange(len(ordered))
-    ranks = ranks[back.ravel()]
-    in_order = np.argsort(ranks, kind="stable")
-    first = ranks[in_order] % 2 == 0
-    return rows[in_order[first]], rows[in_order[~first]]
-
-
-def _areas(
-    rows: Any, secret: Secrets, halves: tuple[Array, Array], attacker: Any, groups: Array
-) -> FloatArray:
-    """Return AUC and its variance of each pair, learnt on the first half, judged on the second."""
-    codes = np.unique(np.array(secret.pairs))
-    learn, judge = (half[np.isin(secret.codes[half], codes)] for half in halves)
-    model = trained(attacker, rows.iloc[learn], secret.codes[learn])
-    areas = np.empty((len(secret.pairs), 2))
-    for k, (i, j) in enumerate(secret.pairs):
-        x, y = (judge[secret.codes[judge] == code] for code in (i, j))
-        both = np.concatenate([x, y])
-        scores = scored(model, rows.iloc[both], i, j)
-        areas[k] = area(scores[: len(x)], scores[len(x) :], groups[both])
-    return areas
 
 
 def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[float, float]:
@@ -174,11 +124,12 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
     return float(above.mean()), float(sums @ sums + least)
 
 
-def task_score(task: Task, raw: Any, released: Any, halves: tuple[Array, Array]) -> float:
+def task_score(task: Task, raw: Any, released: Any, split: RowSplit) -> float:
     """Return the score on true rows of a model that learnt on released ones: AUC or R^2."""
+    parts = split.shown, split.test
     scores = [
         score_of(task, released, task.target, raw, train, test)
-        for test, train in (halves, halves[::-1])
+        for train, test in (parts, parts[::-1])
     ]
     return float(np.mean(scores))
 
@@ -300,10 +251,10 @@ def known_rows(target: Array) -> Array:
 
 def score_of(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
     """Return the score on true rows of a model that learnt from others."""
-    model, learnt = clone(task.model), learnable(rows.iloc[train])
+    model, known = clone(task.model), learnable(rows.iloc[train])
     if not isinstance(model, Pipeline):
-        model = make_pipeline(encoder(learnt), model)
-    model.fit(learnt, target[train])
+        model = make_pipeline(encoder(known), model)
+    model.fit(known, target[train])
     if is_regressor(task.model):
         return float(model.score(true.iloc[test], task.target[test]))
     return _auc(model, true.iloc[test], task.target[test])
@@ -327,29 +278,12 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
     return float(np.mean(areas))
 
 
-# ------------------------------------------------------------------------------ re-identification
-
-
-# ---------------------------------------------------------------------------------- the secrets
-
-
 # ------------------------------------------------------------------------- of a plan, as a whole
 
-SMALL = 1_000  # rows, below which all of them are measured, a fold at a time
-
-
 FOLDS = 5
-
-
 _MEASURED = 8_000
-
-
 _SHARE = 0.4  # of a larger table
-
-
 _RARE = 400  # rows of a rare secret that are measured
-
-
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
 
 
@@ -431,8 +365,8 @@ class Measurer:
         The released columns, and those that readers know and that stay with people.
     secrets : sequence of Secrets
         Of the rows that are measured.
-    halves : tuple of ndarray
-        Rows of either half: attackers learn on one and are judged on the other.
+    split : RowSplit
+        Rows that attackers learn from, choose by and are tested on.
     task : Task or None
     seed : int
     groups : Groups or None
@@ -445,7 +379,7 @@ class Measurer:
     columns: Sequence[Name]
     beside: Sequence[Name]
     secrets: Sequence[Secrets]
-    halves: tuple[Array, Array]
+    split: RowSplit
     task: Task | None
     seed: int
     groups: Groups | None = None
@@ -462,33 +396,27 @@ class Measurer:
         *,
         whole: bool,
     ) -> Measurer:
-        """Return what measures the rows, some thousands of them, in two halves of whole groups."""
+        """Return what measures the rows, some thousands of them, in parts of whole groups."""
         groups = _groups_of(len(parts.held), parts.held_groups)
         chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
-        sides = np.sort(chosen[::2]), np.sort(chosen[1::2])
-        halves = groups.rows(sides[0]), groups.rows(sides[1])
+        of_groups = RowSplit.of(len(chosen), seed).at(lambda part: chosen[part])
+        split = of_groups.at(groups.rows)
         judged = _of_rows(secrets, groups.first) if whole else secrets
-        pairs = [pairs_to_attack(e, sides if whole else halves) for e in judged]
+        pairs = [pairs_to_attack(each, of_groups if whole else split) for each in judged]
         secrets = [
             replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
             for e, p in zip(secrets, pairs, strict=True)
         ]
         own = None if parts.held_groups is None else groups
-        return cls(parts, *columns, secrets, halves, task, seed, own, whole)
-
-    @property
-    def rounds(self) -> list[tuple[Array, Array]]:
-        """Which rows are learnt from, and which are judged; both ways in a small table."""
-        return [self.halves, self.halves[::-1]] if self.parts.folds else [self.halves]
+        return cls(parts, *columns, secrets, split, task, seed, own, whole)
 
     def chance_width(self) -> float:
         """Return how wide the 95 % interval of an attack on nothing is; NaN without an attack."""
         wide = []
         for secret in self.secrets:
-            counts = [np.bincount(secret.codes[half] + 1) for half in self.halves]
+            counts = np.bincount(secret.codes[self.split.test] + 1)
             for i, j in secret.pairs:
-                few = min(counts, key=lambda of: min(of[i + 1], of[j + 1]))
-                wide.append(2.0 * half_width(int(few[i + 1]), int(few[j + 1])))
+                wide.append(2.0 * half_width(int(counts[i + 1]), int(counts[j + 1])))
         return min(wide, default=math.nan)
 
     def tried(self, candidate: Any) -> Row:
@@ -544,18 +472,17 @@ class Measurer:
         """Return the figures of released rows; ``blind`` where there is nothing to attack."""
         held, names = self.parts.held, [*self.columns, *self.beside]
         change, equal = changes(held, released, self.columns)
-        part = np.sort(np.concatenate(self.halves))
-        after, before = (seen(frame.iloc[part], names) for frame in (released, held))
-        local, score = self.local(part), math.nan
-        if local.task is not None:
-            features = [name for name in names if name != local.task.name]
-            score = task_score(local.task, before[features], after[features], local.halves)
+        after, before = (seen(frame, names) for frame in (released, held))
+        task, score = self.task, math.nan
+        if task is not None:
+            features = [name for name in names if name != task.name]
+            score = task_score(task, before[features], after[features], self.split)
         return Row(
             label,
             change=change,
             equal=float(equal.mean()),
             rows_equal=float(equal.all(axis=1).mean()),
-            attack=None if blind else local.attacked(after, attackers_of(None)),
+            attack=None if blind else self.attacked(after, attackers_of(None)),
             task=score,
             groups=groups(released, names),
         )
@@ -565,39 +492,23 @@ class Measurer:
     ) -> Attacked | None:
         """Return the best attack on released rows, or on groups of them; None where they are few.
 
-        ``rows`` is what `seen` returns of the rows that are measured.
+        ``rows`` is what `seen` returns of the rows that are held out.
         """
         secrets, groups = [each for each in self.secrets if each.pairs], self.groups
         if not secrets:
             return None
         if groups is None or not self.whole:
             codes = None if groups is None else groups.codes
-            return attacked(rows, secrets, self.rounds, attackers, copies=copies, groups=codes)
-        codes = groups.codes
-        rounds = [(np.unique(codes[x]), np.unique(codes[y])) for x, y in self.rounds]
+            return attacked(rows, secrets, self.split, attackers, copies=copies, groups=codes)
+        split = self.split.at(lambda part: np.unique(groups.codes[part]))
         of_groups = _of_rows(secrets, groups.first)
-        return attacked(groups.seen(rows), of_groups, rounds, attackers, copies=copies)
-
-    def local(self, part: Array) -> Measurer:
-        """Return the same with rows numbered within the part that is measured."""
-        halves = np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])
-        return replace(
-            self,
-            secrets=_of_rows(self.secrets, part),
-            halves=halves,
-            task=None if self.task is None else self.task.of(part),
-            groups=None if self.groups is None else Groups.of(self.groups.codes[part]),
-        )
+        return attacked(groups.seen(rows), of_groups, split, attackers, copies=copies)
 
     def alone(self) -> dict[Name, float]:
         """Return how much each released column tells by itself: the AUC of boosted trees."""
-        part = np.sort(np.concatenate(self.halves))
-        local = self.local(part)
-        rows = seen(self.parts.held.iloc[part], self.columns)
-        trees = {"boosted": boosted(60)}
-        found = {}
+        rows, found = seen(self.parts.held, self.columns), {}
         for name in counted(list(self.columns), "columns"):
-            attack = local.attacked(rows[[name]], trees, copies=False)
+            attack = self.attacked(rows[[name]], {"boosted": boosted(60)}, copies=False)
             found[name] = 0.5 if attack is None else attack.auc
         return found
 

@@ -150,13 +150,6 @@ def encoder(rows: Any) -> Any:
     )
 
 
-def scored(model: Any, rows: Any, secret: int, against: int) -> FloatArray:
-    """Return how much more each row looks like one secret than like the other."""
-    seen, classes = log_looks(model, rows), list(model.classes_)
-    more: FloatArray = seen[:, classes.index(secret)] - seen[:, classes.index(against)]
-    return more
-
-
 def log_looks(model: Any, rows: Any) -> FloatArray:
     """Return how much each row looks like each class: the log of its chance, if there is one."""
     seen = looks(model, rows)
