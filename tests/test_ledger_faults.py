@@ -380,7 +380,7 @@ def test_a_file_that_became_a_pipe_is_not_waited_for(ledger, kind, noiser, path)
 def test_a_ledger_that_goes_in_the_middle_of_a_spend_makes_it_fail(
     ledger, kind, noiser, path, monkeypatch, what
 ):
-    sheet = store.Store._sheet
+    sheet = store.Account._sheet
 
     def meanwhile(self, connection):
         found = sheet(self, connection)
@@ -391,9 +391,9 @@ def test_a_ledger_that_goes_in_the_middle_of_a_spend_makes_it_fail(
 
     ledger.history()
     with monkeypatch.context() as patch:
-        patch.setattr(store.Store, "_sheet", meanwhile)
+        patch.setattr(store.Account, "_sheet", meanwhile)
         with pytest.raises(OSError, match="exchanged or removed in the meantime, and nothing was"):
-            ledger._store.change(1.0, lambda sheet: None)
+            ledger._change(lambda sheet: None)
     path.with_name("away").replace(path)
     assert kind.left(ledger) == 2
 
@@ -483,7 +483,7 @@ def test_a_state_that_the_disk_does_not_confirm_counts_as_spent(ledger, kind, no
     with monkeypatch.context() as patch:
         connecting(patch, lambda connect, args, options: connect(*args, **options, factory=Failing))
         with pytest.raises(OSError, match="is on record or will be undone"):
-            ledger._store.change(1.0, lambda sheet: sheet.write(sheet.record))
+            ledger._change(lambda sheet: sheet.write(sheet.record))
     assert kind.left(ledger) == 2
     kind.spend(ledger, noiser, "a")
     assert kind.left(ledger) == 1
@@ -552,7 +552,7 @@ def test_who_waits_for_a_lock_too_long_is_told_and_spends_nothing(ledger, kind, 
     holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(TimeoutError, match=r"nothing was spent .*after .* s; .*longer timeout"):
-        waiting._store.change(0.02, lambda sheet: None)
+        waiting._change(lambda sheet: None)
     threading.Timer(0.1, holder.close).start()
     kind.spend(ledger, noiser, "a")
     assert kind.left(waiting) == 1
@@ -688,7 +688,7 @@ def test_no_ctrl_c_is_lost_while_a_ledger_works(kind, path, noiser, monkeypatch)
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.02))
             try:
                 while len(heard) == raised:
-                    ledger._store.change(1.0, lambda sheet: sheet.write(sheet.record))
+                    ledger._change(lambda sheet: sheet.write(sheet.record))
                     kind.left(other)
                     kind.left(ledger)
             except KeyboardInterrupt:
@@ -725,7 +725,7 @@ class DyingLater(Dying):
 
 def die(kind, path, noiser, step):
     if step in ("_sheet", "_check_place"):
-        setattr(store.Store, step, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+        setattr(store.Account, step, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
     elif step == "write":
         store.Sheet.write = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
     else:
@@ -735,7 +735,7 @@ def die(kind, path, noiser, step):
     ledger = {Tables: Ledger, Persons: PersonLedger}[kind]
     own = (KEY,) if kind is Persons else ()
     ledger = ledger(path, noiser.certificate_.fingerprint, *own)
-    ledger._store.change(1.0, lambda sheet: sheet.write(sheet.record))
+    ledger._change(lambda sheet: sheet.write(sheet.record))
 
 
 @pytest.mark.slow
@@ -744,7 +744,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_state(
     ledger, kind, noiser, path, step
 ):
     def number():
-        return ledger._store.read(1.0, lambda sheet: sheet.number)
+        return ledger._read(lambda sheet: sheet.number)
 
     before = number()
     process = processes().Process(target=die, args=(kind, path, noiser, step))

@@ -257,7 +257,7 @@ def test_persons_are_found_in_however_many_parts_they_come_to_be(
     n_parts = []
     for size in (1, 3, 9, 40, 60):
         ledger.transform(noiser, table[:size], row_id="client")
-        n_parts.append(ledger._store.read(1.0, lambda sheet: sheet.n_parts))
+        n_parts.append(ledger._read(lambda sheet: sheet.n_parts))
     assert n_parts == sorted(n_parts)
     assert (n_parts[0], n_parts[-1]) == (1, 16)
     ledger.transform(noiser, table[20:30], row_id="client", release=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Integral, Number
 from typing import Any, Self
 
@@ -117,37 +116,27 @@ class State(LedgerTerms):
             )
         return dataset
 
-    def allows(
-        self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
-    ) -> bool:
-        """Return whether the budget suffices for further releases."""
-        counts = counts_of([(self._chosen(scales), releases)])
-        return self._meter(self.name(dataset)).allows(counts)
-
     def entry(
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
     ) -> Entry:
-        """Return releases as they will be on record.
-
-        Raises
-        ------
-        OverspentError
-            If the budget does not suffice.
-        """
+        """Return releases as they will be on record."""
         if not isinstance(note, str):
             raise TypeError(f"note must be a string, got {quoted(note)}.")
-        entry = Entry(self.name(dataset), self._chosen(scales), releases, note)
-        if not self.allows(scales, releases, dataset):
-            raise OverspentError(self._overspent(entry))
-        return entry
-
-    def _chosen(self, scales: Mapping[Axis, float] | None) -> Mapping[Axis, float]:
         if scales is None:
-            return self.scales
-        if not scales or not scales.keys() <= self.scales.keys():
+            scales = self.scales
+        elif not scales or not scales.keys() <= self.scales.keys():
             names = listed(tuple(self.scales))
             raise ValueError(f"scales must name some of the columns {names}, got {dict(scales)}.")
-        return scales
+        return Entry(self.name(dataset), scales, releases, note)
+
+    def allows(self, entry: Entry) -> bool:
+        """Return whether the budget suffices for further releases."""
+        return self._meter(entry.dataset).allows(counts_of([(entry.scales, entry.releases)]))
+
+    def check(self, entry: Entry) -> None:
+        """Refuse releases that overspend the budget."""
+        if not self.allows(entry):
+            raise OverspentError(self._overspent(entry))
 
     def _overspent(self, entry: Entry) -> str:
         left, draws = self.left(entry.dataset), getattr(self.rule, "draws", None)
@@ -164,13 +153,14 @@ class State(LedgerTerms):
         )
 
     def plus(self, entry: Entry) -> State:
-        """Return the state after further releases."""
-        entries = list(self.entries)
-        for k, old in enumerate(entries):
-            if old.kind == entry.kind:
-                entries[k] = replace(old, releases=old.releases + entry.releases)
-                return replace(self, entries=tuple(entries))
-        return replace(self, entries=(*entries, entry))
+        """Return the state after further releases: equal ones are counted together."""
+        kinds, entries = [old.kind for old in self.entries], list(self.entries)
+        if entry.kind not in kinds:
+            return replace(self, entries=(*entries, entry))
+        same = kinds.index(entry.kind)
+        more = entries[same].releases + entry.releases
+        entries[same] = replace(entry, releases=more)
+        return replace(self, entries=tuple(entries))
 
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""
@@ -182,13 +172,7 @@ class State(LedgerTerms):
         return counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
 
     def _meter(self, dataset: str) -> Meter:
-        if dataset not in self._meters:
-            self._meters[dataset] = self.rule.meter(self.spent(dataset))
-        return self._meters[dataset]
-
-    @cached_property
-    def _meters(self) -> dict[str, Meter]:
-        return {}
+        return self.rule.meter(self.spent(dataset))
 
 
 def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
@@ -223,9 +207,6 @@ def _short(numbers: Mapping[Axis, float]) -> str:
 
 MOST_AT_ONCE = 2**63  # releases to be spent at once
 _SHOWN = 10  # entries on a page
-
-Look = tuple[bytes, tuple[int, ...]]
-"""The start of a file, with what the system says of it."""
 
 
 class Ledger(Account[State]):
@@ -292,12 +273,6 @@ class Ledger(Account[State]):
 
     _kind = "Ledger"
 
-    def __init__(
-        self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
-    ) -> None:
-        super().__init__(path, fingerprint, timeout)
-        self._seen: tuple[Look, State] | None = None
-
     @classmethod
     def create(
         cls,
@@ -340,7 +315,7 @@ class Ledger(Account[State]):
         ledger = cls(path, certificate.fingerprint, timeout)
         state = State.of(certificate, names)
         state.left(names[0])  # a rule that does not know the columns is refused here
-        ledger._store.create(lambda sheet: sheet.write(state.to_record()))
+        ledger._create(lambda sheet: sheet.write(state.to_record()))
         return ledger
 
     @classmethod
@@ -372,9 +347,6 @@ class Ledger(Account[State]):
         ledger = cls(path, certificate.fingerprint, timeout)
         ledger._check_noiser(certificate)
         return ledger
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_seen": None}
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -430,11 +402,12 @@ class Ledger(Account[State]):
         def record(sheet: Sheet) -> Left:
             state = self._state(sheet)
             entry = state.entry(amounts, count, dataset, note)
+            state.check(entry)
             after = state.plus(entry)
             sheet.write(after.to_record())
             return after.left(entry.dataset)  # nothing may fail once the state is on the disk
 
-        return self._store.change(self.timeout, record)
+        return self._change(record)
 
     def allows(
         self,
@@ -459,8 +432,9 @@ class Ledger(Account[State]):
         bool
             Nothing is spent.
         """
-        count = _check_releases(releases)
-        return self._held().allows(_numbers(scales), count, dataset)
+        amounts, count = _numbers(scales), _check_releases(releases)
+        state = self._held()
+        return state.allows(state.entry(amounts, count, dataset, ""))
 
     def left(self, dataset: str | None = None) -> Left:
         """Return what may still be released of a dataset.
@@ -507,7 +481,7 @@ class Ledger(Account[State]):
             names = _check_datasets([*state.datasets, dataset])
             sheet.write(replace(state, datasets=names).to_record())
 
-        self._store.change(self.timeout, record)
+        self._change(record)
 
     def transform(
         self,
@@ -589,7 +563,7 @@ class Ledger(Account[State]):
     ) -> Any:
         """Return what is computed, when it is on record."""
         state = self._check_noiser(certificate_for(noiser))
-        state.entry(scales, 1, dataset, note)
+        state.check(state.entry(scales, 1, dataset, note))
         released = compute()
         try:
             self.spend(scales, dataset=dataset, note=note)
@@ -599,23 +573,7 @@ class Ledger(Account[State]):
         return released
 
     def _held(self) -> State:
-        """Return the state of the file, read again only where the file is another one."""
-        seen = self._seen
-        if seen is not None and seen[0] == self._look():
-            return seen[1]
-        state, number = self._store.read(
-            self.timeout, lambda sheet: (self._state(sheet), sheet.number)
-        )
-        look = self._look()
-        # the start of the file has the number, and is that of the state if nobody is writing now
-        same_number = int.from_bytes(look[0][60:64], "big") == number
-        # in one step, for other threads may ask
-        self._seen = (look, state) if same_number else None
-        return state
-
-    def _look(self) -> Look:
-        start, status = self._store.look()
-        return start, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return self._read(self._state)
 
     def _page(self) -> Page:
         state = self._held()

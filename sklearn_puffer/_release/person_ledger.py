@@ -228,7 +228,7 @@ class PersonLedger(Account[About]):
                 f'{about.rule.refuses_changes}, or leave changes="refuse".'
             )
         about.rule.meter({}).times(counts_of([(about.scales, 1)]))  # or raises
-        ledger._store.create(partial(_fill, about, base))
+        ledger._create(partial(_fill, about, base))
         return ledger
 
     @classmethod
@@ -326,7 +326,7 @@ class PersonLedger(Account[About]):
             with put_away(ledger.path):
                 begin([entry for entry in state.entries if entry.dataset == name])
 
-        ledger._store.change(ledger.timeout, succeed)
+        ledger._change(succeed)
         return cls(path, certificate.fingerprint, key, ledger.timeout)
 
     _kind = "PersonLedger"
@@ -347,7 +347,7 @@ class PersonLedger(Account[About]):
     @property
     def n_persons(self) -> int:
         """How many persons are on record."""
-        return self._read(lambda book: sum(n for n, _ in book.tally()))
+        return self._look_up(lambda book: sum(n for n, _ in book.tally()))
 
     def left(self, person: Any) -> PersonLeft:
         """Return what may still be released of a person.
@@ -381,7 +381,7 @@ class PersonLedger(Account[About]):
         known = row_ids.canonical_id(person)
         if known is None:
             raise TypeError(f"person must be an id, such as a str or an int, got {quoted(person)}.")
-        return self._read(look)
+        return self._look_up(look)
 
     def history(self) -> tuple[Call, ...]:
         """Return the calls that are on record.
@@ -391,7 +391,7 @@ class PersonLedger(Account[About]):
         tuple of Call
             In their order.
         """
-        return self._read(lambda book: book.calls())
+        return self._look_up(lambda book: book.calls())
 
     def transform(
         self,
@@ -490,7 +490,7 @@ class PersonLedger(Account[About]):
             book.write(call, number, verdict)
             return verdict.withheld
 
-        return self._store.change(self.timeout, record)
+        return self._change(record)
 
     def _book(self, sheet: Sheet) -> Book:
         book = Book(sheet)
@@ -503,8 +503,8 @@ class PersonLedger(Account[About]):
             )
         return book
 
-    def _read(self, look: Callable[[Book], Answer]) -> Answer:
-        return self._store.read(self.timeout, lambda sheet: look(self._book(sheet)))
+    def _look_up(self, look: Callable[[Book], Answer]) -> Answer:
+        return self._read(lambda sheet: look(self._book(sheet)))
 
     def _pseudonyms(self, about: About) -> PersonPseudonyms:
         return PersonPseudonyms(self._key_now(), about.salt)
@@ -514,10 +514,10 @@ class PersonLedger(Account[About]):
         return read_key(key.get() if isinstance(key, _Held) else key)
 
     def _held(self) -> About:
-        return self._read(lambda book: book.about)
+        return self._look_up(lambda book: book.about)
 
     def _page(self) -> Page:
-        return self._read(lambda book: _page(book, self.path))
+        return self._look_up(lambda book: _page(book, self.path))
 
 
 class _Held:

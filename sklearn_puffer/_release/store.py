@@ -6,7 +6,7 @@ What is on record never falls short of what was released, whatever happens to th
 
 - A spend is one transaction that nobody else reads or writes beside. SQLite rolls it back from its
   journal (``-journal``) if the process dies. It is on the disk, journal and folder with it
-  (``synchronous=EXTRA``), when `Store.change` returns, so a release after that is paid for. No
+  (``synchronous=EXTRA``), when `Account._change` returns, so a release after that is paid for. No
   write-ahead log is kept, so that a copy of the file, made while nothing is spent, has all of it.
 - Connections live as long as a transaction, and no fork happens in between, so that a child
   inherits neither a lock nor a half-read page. Who finds the file locked waits without holding
@@ -240,191 +240,7 @@ class _BusyError(Exception):
 
 
 class DamagedError(Exception):
-    """Raised for what no ledger wrote; `Store` tells it as a `LedgerError`."""
-
-
-@dataclass(frozen=True)
-class Store:
-    """Where a ledger is, and its class."""
-
-    path: Path
-    opener: str
-
-    def create(self, fill: Callable[[Sheet], None]) -> None:
-        """Write a ledger that does not exist yet, whole, for its owner alone.
-
-        Raises
-        ------
-        FileExistsError
-            If there is one, or the journal of one that was there.
-        OSError
-            If it cannot be written.
-        """
-        if self.path.exists():
-            said = f"there is a file already; open a ledger with {self.opener}.open"
-            raise FileExistsError(errno.EEXIST, said, str(self.path))
-        for suffix in ("-journal", "-wal"):
-            if (beside := self.path.with_name(f"{self.path.name}{suffix}")).exists():
-                raise FileExistsError(
-                    errno.EEXIST,
-                    "there is the journal of another database, which would be taken for that of "
-                    "the ledger; remove it, or choose another name",
-                    str(beside),
-                )
-        write_new(self.path, _database(fill), private=True)
-
-    def read(self, timeout: float, work: Callable[[Sheet], Answer]) -> Answer:
-        """Return what work reads from one state."""
-        return self._patiently(timeout, "BEGIN", work)
-
-    def change(self, timeout: float, work: Callable[[Sheet], Answer]) -> Answer:
-        """Return what work returns, when all that it wrote is on the disk; or nothing is."""
-        return self._patiently(timeout, "BEGIN EXCLUSIVE", work)
-
-    def look(self) -> tuple[bytes, os.stat_result]:
-        """Return what is another one, whatever the clock says, when the ledger has changed."""
-        try:
-            with _one:
-                handle = os.open(self.path, _AT_ONCE)
-                try:
-                    status = os.fstat(handle)
-                    if stat.S_ISREG(status.st_mode):
-                        return os.read(handle, 100), status
-                finally:
-                    os.close(handle)
-            raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
-        except OSError as fault:
-            raise told(fault, self.path, "the ledger cannot be found or read") from fault
-
-    def damaged(self, why: str) -> LedgerError:
-        """Return what is raised for a file that does not hold what a ledger wrote."""
-        return LedgerError(
-            f"{str(self.path)!r} is not a ledger, or a damaged one ({why}); put back the last "
-            "whole copy, and make again, or spend, what was released since."
-        )
-
-    def _patiently(self, timeout: float, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
-        """Do some work as soon as nobody holds the database.
-
-        An interrupt may come between any two instructions. Whatever was taken is given back, and
-        given back again where the interrupt hit the giving back.
-        """
-        deadline, pause = time.monotonic() + timeout, _SHORTEST_PAUSE
-        while True:
-            # threads wait for each other here, and processes below, where nobody holds anything
-            left = min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
-            try:
-                try:
-                    if _one.acquire(timeout=left):
-                        with suppress(_BusyError):
-                            return self._once(begin, work)
-                finally:
-                    _let_go()
-            finally:
-                _let_go()
-            left = deadline - time.monotonic()
-            if left <= 0.0:
-                waiting = OSError(
-                    errno.ETIMEDOUT,
-                    f"another process or thread still holds it after {timeout:g} s; wait for that "
-                    "one, or end it, or open the ledger with a longer timeout",
-                )
-                said = "the ledger cannot be locked, and nothing was spent"
-                raise told(waiting, self.path, said)
-            time.sleep(min(pause, left))
-            pause = min(2.0 * pause, _LONGEST_PAUSE)
-
-    def _once(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
-        status = self._checked_look()
-        address = f"{self.path.as_uri()}?mode=rw"
-        with self._explained():
-            connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
-            try:
-                try:
-                    for pragma in _SAFELY:
-                        connection.execute(f"PRAGMA {pragma}")
-                    connection.execute(begin)
-                    sheet = self._sheet(connection)
-                    self._check_place(status)
-                    answer = work(sheet)
-                    connection.execute("COMMIT")
-                    return answer
-                finally:
-                    connection.close()  # what was not committed is rolled back
-            finally:
-                connection.close()
-
-    def _checked_look(self) -> os.stat_result:
-        start, status = self.look()
-        if status.st_nlink > 1:
-            raise LedgerError(
-                f"the ledger {str(self.path)!r} has {status.st_nlink} names (hard links), each of "
-                "which would have a journal of its own; remove the others."
-            )
-        if start.lstrip().startswith(b"{"):
-            raise self._older()
-        if not start.startswith(_START):
-            raise self.damaged("it does not begin as one")
-        return status
-
-    def _check_place(self, status: os.stat_result) -> None:
-        """Look whether the file that was opened is still the one in its place."""
-        with suppress(FileNotFoundError):
-            now = os.stat(self.path)
-            if now.st_size % _PAGE:
-                raise DamagedError("it is cut off")
-            if os.path.samestat(status, now):
-                return
-        said = "the ledger was exchanged or removed in the meantime, and nothing was spent"
-        raise OSError(errno.EBUSY, said, str(self.path))
-
-    def _sheet(self, connection: sqlite3.Connection) -> Sheet:
-        """Return what the database holds, if it has the tables of a ledger and no others."""
-        query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
-        # no cursor outlives its line here, or an interrupt's traceback would hold it, and its lock
-        tables = [str(sql) for (sql,) in connection.execute(query).fetchall()]
-        if sorted(tables) != sorted(TABLES):
-            if OLD_TABLE in tables:
-                raise self._older()
-            raise DamagedError("its tables are others")
-        sheet = Sheet(connection)
-        try:
-            sheet.read()
-            schema = sheet.record["schema"]
-        except NONSENSE as fault:
-            raise DamagedError("its head is not what was written") from fault
-        if schema != SCHEMAS[self.opener]:
-            ways = {other: f"open it with {opener}.open" for opener, other in SCHEMAS.items()}
-            raise LedgerError(
-                f"the ledger {str(self.path)!r} was written as {quoted(schema)}, and {self.opener} "
-                f"reads {SCHEMAS[self.opener]!r}; {ways.get(schema, 'use the version of then')}."
-            )
-        return sheet
-
-    def _older(self) -> LedgerError:
-        return LedgerError(
-            f"{str(self.path)!r} was written by version 0.2, which alone reads it; release these "
-            "data by that version, or create a ledger for data that were never released."
-        )
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Tell in every error of SQLite what it means for the ledger."""
-        try:
-            yield
-        except DamagedError as fault:
-            raise self.damaged(str(fault)) from fault
-        except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
-            raise self.damaged("its tables are others") from fault
-        except (sqlite3.Error, sqlite3.Warning) as fault:
-            code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            if code & 0xFF in _BUSY:
-                raise _BusyError from fault
-            if code & 0xFF in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-                error = OSError(_SYSTEM[code & 0xFF], str(fault))
-                said = _PERHAPS if code in _UNSURE else _NOTHING
-                raise told(error, self.path, said) from fault
-            raise self.damaged(str(fault)) from fault
+    """Raised for what no ledger wrote; `Account` tells it as a `LedgerError`."""
 
 
 def _database(fill: Callable[[Sheet], None]) -> bytes:
@@ -500,7 +316,9 @@ class Account(ABC, Generic[Held]):
 
     _kind: ClassVar[str]  # the name of the class, by which files are told apart
 
-    def __init__(self, path: str | os.PathLike[str], fingerprint: str, timeout: float) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
+    ) -> None:
         self.path = located(path)
         self.fingerprint = fingerprint
         self.timeout = check_timeout(timeout)
@@ -527,10 +345,6 @@ class Account(ABC, Generic[Held]):
     def _repr_html_(self) -> str:
         return self._page().notebook()
 
-    @property
-    def _store(self) -> Store:
-        return Store(self.path, self._kind)
-
     def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
         """Return what the ledger is about, if the certificate is that of its noiser."""
         held = self._held() if held is None else held
@@ -538,6 +352,175 @@ class Account(ABC, Generic[Held]):
         if ledger != (certificate.fingerprint, scales_of(certificate), certificate.rule):
             raise LedgerError(foreign(self.path))
         return held
+
+    def _create(self, fill: Callable[[Sheet], None]) -> None:
+        """Write a ledger that does not exist yet, whole, for its owner alone."""
+        if self.path.exists():
+            said = f"there is a file already; open a ledger with {self._kind}.open"
+            raise FileExistsError(errno.EEXIST, said, str(self.path))
+        for suffix in ("-journal", "-wal"):
+            if (beside := self.path.with_name(f"{self.path.name}{suffix}")).exists():
+                raise FileExistsError(
+                    errno.EEXIST,
+                    "there is the journal of another database, which would be taken for that of "
+                    "the ledger; remove it, or choose another name",
+                    str(beside),
+                )
+        write_new(self.path, _database(fill), private=True)
+
+    def _read(self, work: Callable[[Sheet], Answer]) -> Answer:
+        """Return what work reads from one state."""
+        return self._patiently("BEGIN", work)
+
+    def _change(self, work: Callable[[Sheet], Answer]) -> Answer:
+        """Return what work returns, when all that it wrote is on the disk; or nothing is."""
+        return self._patiently("BEGIN EXCLUSIVE", work)
+
+    def _damaged(self, why: str) -> LedgerError:
+        """Return what is raised for a file that does not hold what a ledger wrote."""
+        return LedgerError(
+            f"{str(self.path)!r} is not a ledger, or a damaged one ({why}); put back the last "
+            "whole copy, and make again, or spend, what was released since."
+        )
+
+    def _patiently(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
+        """Do some work as soon as nobody holds the database.
+
+        An interrupt may come between any two instructions. Whatever was taken is given back, and
+        given back again where the interrupt hit the giving back.
+        """
+        deadline, pause = time.monotonic() + self.timeout, _SHORTEST_PAUSE
+        while True:
+            # threads wait for each other here, and processes below, where nobody holds anything
+            left = min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+            try:
+                try:
+                    if _one.acquire(timeout=left):
+                        with suppress(_BusyError):
+                            return self._once(begin, work)
+                finally:
+                    _let_go()
+            finally:
+                _let_go()
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                waiting = OSError(
+                    errno.ETIMEDOUT,
+                    f"another process or thread still holds it after {self.timeout:g} s; wait for "
+                    "that one, or end it, or open the ledger with a longer timeout",
+                )
+                said = "the ledger cannot be locked, and nothing was spent"
+                raise told(waiting, self.path, said)
+            time.sleep(min(pause, left))
+            pause = min(2.0 * pause, _LONGEST_PAUSE)
+
+    def _once(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
+        status = self._checked_look()
+        address = f"{self.path.as_uri()}?mode=rw"
+        with self._explained():
+            connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
+            try:
+                try:
+                    for pragma in _SAFELY:
+                        connection.execute(f"PRAGMA {pragma}")
+                    connection.execute(begin)
+                    sheet = self._sheet(connection)
+                    self._check_place(status)
+                    answer = work(sheet)
+                    connection.execute("COMMIT")
+                    return answer
+                finally:
+                    connection.close()  # what was not committed is rolled back
+            finally:
+                connection.close()
+
+    def _look(self) -> tuple[bytes, os.stat_result]:
+        """Return the start of the file, and what the system says of it."""
+        try:
+            with _one:
+                handle = os.open(self.path, _AT_ONCE)
+                try:
+                    status = os.fstat(handle)
+                    if stat.S_ISREG(status.st_mode):
+                        return os.read(handle, len(_START)), status
+                finally:
+                    os.close(handle)
+            raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
+        except OSError as fault:
+            raise told(fault, self.path, "the ledger cannot be found or read") from fault
+
+    def _checked_look(self) -> os.stat_result:
+        """Return what the system says of the file, if that begins as a ledger and has one name."""
+        start, status = self._look()
+        if status.st_nlink > 1:
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} has {status.st_nlink} names (hard links), each of "
+                "which would have a journal of its own; remove the others."
+            )
+        if start.lstrip().startswith(b"{"):
+            raise self._older()
+        if not start.startswith(_START):
+            raise self._damaged("it does not begin as one")
+        return status
+
+    def _check_place(self, status: os.stat_result) -> None:
+        """Look whether the file that was opened is still the one in its place."""
+        with suppress(FileNotFoundError):
+            now = os.stat(self.path)
+            if now.st_size % _PAGE:
+                raise DamagedError("it is cut off")
+            if os.path.samestat(status, now):
+                return
+        said = "the ledger was exchanged or removed in the meantime, and nothing was spent"
+        raise OSError(errno.EBUSY, said, str(self.path))
+
+    def _sheet(self, connection: sqlite3.Connection) -> Sheet:
+        """Return what the database holds, if it has the tables of a ledger and no others."""
+        query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
+        # no cursor outlives its line here, or an interrupt's traceback would hold it, and its lock
+        tables = [str(sql) for (sql,) in connection.execute(query).fetchall()]
+        if sorted(tables) != sorted(TABLES):
+            if OLD_TABLE in tables:
+                raise self._older()
+            raise DamagedError("its tables are others")
+        sheet = Sheet(connection)
+        try:
+            sheet.read()
+            schema = sheet.record["schema"]
+        except NONSENSE as fault:
+            raise DamagedError("its head is not what was written") from fault
+        if schema != SCHEMAS[self._kind]:
+            ways = {other: f"open it with {opener}.open" for opener, other in SCHEMAS.items()}
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} was written as {quoted(schema)}, and {self._kind} "
+                f"reads {SCHEMAS[self._kind]!r}; {ways.get(schema, 'use the version of then')}."
+            )
+        return sheet
+
+    def _older(self) -> LedgerError:
+        return LedgerError(
+            f"{str(self.path)!r} was written by version 0.2, which alone reads it; release these "
+            "data by that version, or create a ledger for data that were never released."
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Tell in every error of SQLite what it means for the ledger."""
+        try:
+            yield
+        except DamagedError as fault:
+            raise self._damaged(str(fault)) from fault
+        except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
+            raise self._damaged("its tables are others") from fault
+        except (sqlite3.Error, sqlite3.Warning) as fault:
+            code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+            if code & 0xFF in _BUSY:
+                raise _BusyError from fault
+            if code & 0xFF in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
+                error = OSError(_SYSTEM[code & 0xFF], str(fault))
+                said = _PERHAPS if code in _UNSURE else _NOTHING
+                raise told(error, self.path, said) from fault
+            raise self._damaged(str(fault)) from fault
 
 
 def certificate_for(noiser: Any) -> Any:
