@@ -31,7 +31,7 @@ TESTS = {
     "_losses.line": LOSSES,
     "_losses.discrete_distributions": LOSSES,
     "_losses.convolution": f"known_values {LOSSES}",
-    "_losses.boxes": "boxes",
+    "_losses.boxes": "boxes coarse_losses",
     "_losses.pair_losses": "category_kernel known_values",
     "_losses.swap_odds": "swap_flows",
     "_strategies.transport": "transport float_masses",

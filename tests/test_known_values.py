@@ -292,8 +292,9 @@ def test_what_only_one_secret_has_is_a_delta_whatever_the_noise():
         distributions.append(np.einsum("ra,rb->ab", kept.astype(float), masses) / len(own))
     told = loss_of(*distributions, delta=0.02, epsilon=2.0)
     assert gone < told <= noiser.certificate_.loss * (1 + 1e-9)
-    with pytest.raises(ValueError, match=r"already tells inf .* \(most at one=7\)"):
-        fitted(2.0, table, known="one")
+    for promise in ({}, {"alpha": 3.0}):
+        with pytest.raises(ValueError, match=r"already tells inf .* \(most at one=7\)"):
+            fitted(2.0, table, known="one", **promise)
 
 
 def test_the_certificate_is_about_what_is_released_and_not_about_the_raw_noise():
@@ -554,6 +555,16 @@ def test_another_prior_loses_what_it_tells_who_knows_a_value_of_rows():
     assert lost > 1.01 * lost_under(noiser, prior, [], released)
 
 
+@pytest.mark.parametrize("options", [{}, {"noise": "cauchy"}, {"alpha": 3.0}], ids=str)
+def test_a_prior_with_a_known_value_of_one_secret_alone_loses_it_whatever_the_noise(options):
+    noiser, (first, _) = fitted(0.1, weakly_ill(0), known="one", **options), some_prior(0).values()
+    rest = first.rows[:, 0] > 0
+    other = Discrete.from_counts(first.rows[rest], first.counts[rest])
+    there, back = noiser.certificate_.against({0: first, 1: other}).pairs
+    assert (there.lower, there.upper) == (math.inf, math.inf)
+    assert 0.0 < back.lower <= back.upper < math.inf
+
+
 def test_a_classifier_may_know_a_column_too():
     model = ClassifierFit(DecisionTreeClassifier(min_samples_leaf=5), cv=2)
     with warnings.catch_warnings():
@@ -717,3 +728,13 @@ def test_what_stays_alone_loses_what_its_shares_do():
             assert lower.max() == pytest.approx(expected, rel=1e-9)
             assert upper.max() == pytest.approx(expected, rel=1e-9)
             assert lower.max() <= expected * (1 + 1e-15) <= upper.max() * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("notion", [Pufferfish(1.0), RenyiPufferfish(1.0, 2.0)], ids=str)
+def test_what_stays_and_only_one_secret_has_is_lost_beyond_bounds_whatever_the_noise(notion):
+    p, q = Discrete([0.0, 1.0], [0.25, 0.75]), Discrete([0.0], [1.0])
+    noise = MixedNoise(Laplace((1.0,)), (Unchanged.of_values([0.0, 1.0]),))
+    for factor in (1e-3, 1.0, 1e6):
+        lower, upper = LossTable([PriorPair(p, q)], notion).intervals(noise.scaled(factor))
+        assert lower.tolist() == [[math.inf, pytest.approx(math.log(4.0))]]
+        assert upper.tolist() == [[math.inf, pytest.approx(math.log(4.0))]]

@@ -353,12 +353,14 @@ class _Group:
         else:
             losses = self._suprema(sums)
             error = grid.rounding(log(sums.min()))
-        margin = 2.0 * error + UNIT * (10.0 + 5.0 * losses)
+        certain = np.isinf(losses)  # an unchanged value that only one of two priors has
+        margin = np.where(certain, 0.0, 2.0 * error + UNIT * (10.0 + 5.0 * losses))
+        lower = np.where(certain, np.inf, np.nextafter(losses - margin, -np.inf))
         upper = np.nextafter(losses + margin, np.inf)
         if np.any(theta > scales):
             # The loss at a shorter scale than was computed with is at most that without noise.
             upper = np.maximum(upper, self.without_noise())
-        return np.maximum(np.nextafter(losses - margin, -np.inf), 0.0), upper
+        return np.maximum(lower, 0.0), upper
 
     def without_noise(self) -> FloatArray:
         return self._suprema(self._grid(self._mixings).masses())
