@@ -79,7 +79,8 @@ def attacked(
     """
     seen_rows = with_copies(rows) if copies else rows
     groups = np.arange(len(rows)) if groups is None else groups
-    attempts, chosen, judged = [], [], []
+    attempts: list[tuple[Any, Any, Any, str]] = []
+    chosen, judged = list[tuple[float, float]](), list[tuple[float, float]]()
     for secret in secrets:
         for name, attacker in counted(list(attackers.items()), "attackers"):
             claims = learnt(attacker, seen_rows, seen_rows, split, secret)

@@ -366,11 +366,10 @@ def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> R
 def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secrets) -> FloatArray:
     """Return what a model that learns from some rows claims of what it sees, in log chances."""
     codes, test = secrets.codes, parts.test
-    asked = np.isin(codes, np.flatnonzero([label is not None for label in secrets.labels]))
     claims = np.full((len(seen), len(secrets.labels)), np.nan)
     whole = None
     for learnt_from, read in parts.rounds:
-        train = learnt_from[asked[learnt_from]]
+        train = learnt_from[codes[learnt_from] >= 0]
         if len(np.unique(codes[train])) < 2:
             continue
         model = trained(attacker, rows.iloc[train], codes[train])
