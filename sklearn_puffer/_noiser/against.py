@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import prod
 from operator import attrgetter
 from typing import Any, Literal
@@ -37,7 +38,6 @@ from sklearn_puffer._noiser.priors import (
     Members,
     Part,
     SecretPair,
-    SetPart,
     given_adversary,
     make_groups,
     set_parts,
@@ -496,91 +496,87 @@ class CountedSets:
     Attributes
     ----------
     level : float
-    asked : bool
-        Whether the noise must serve all of their priors.
-    counted, pairs, columns, partition
-        As in `priors_around`; the sets are made when they are first needed.
+    counted, pairs, columns, groups
+        As in `priors_around`.
     """
 
     level: float
-    asked: bool
     counted: Adversary
     pairs: Mapping[Name, Sequence[Pair]]
     columns: Sequence[Column]
-    partition: Sequence[Sequence[int]]
+    groups: Sequence[Sequence[int]]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
-    @cached_property
-    def parts(self) -> list[list[SetPart]]:
-        """The sets of each group of columns."""
-        return set_parts(self.counted, self.pairs, self.columns, self.level, self.partition)
-
-    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | DeferredLoss:
-        """Return the loss over the sets, or an object that computes it later."""
-        about = self.columns, problem.mixings, problem.noise, problem.notion
-        n_pairs = sum(len(of_column) for of_column in self.pairs.values())
-        at = calibrated.factor, calibrated.grids, calibrated.share
-        if self.asked or _numbers(self.counted, n_pairs, *about) <= CHEAP:
-            return self.loss_at(replace(problem, sets=calibrated.sets or self.parts), *at)
-        # without the priors and what was computed from them
-        bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity)
-        return DeferredLoss(self, bare, *at, loud=is_listening())  # who listens now will then, too
-
-    def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
-        """Return the loss over the sets at some scales, sampler included."""
-        if factor > 0.0:
-            problem = rounded(replace(problem, groups=()), grids)
-        ratio = problem.drawing_loss
-        bounds = Bounds(problem, problem.notion.for_distribution(ratio)).over_sets()
-        losses = np.sum([bound.losses(factor) for bound in bounds], axis=0)
-        if factor > 0.0:
-            losses = np.nextafter(problem.notion.of_samples(losses, ratio), np.inf)
-        return SetLoss(
-            level=self.level,
-            loss=float(losses.max()),
-            exact=exact_over_sets(problem, bounds),
-            estimate=False,
-            share=share,
-            decided=_decided(problem.sets, bounds),
-        )
-
-
-def _decided(sets: Sequence[Sequence[SetPart]], bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
-    """Return the secrets with so few rows that they determine the noise."""
-    labels: dict[Any, None] = {}
-    for group, bound in zip(sets, bounds, strict=True):
-        for part, of_part in zip(group, bound.bounds, strict=True):
-            decided = zip(part.sets, of_part.decided(), strict=True)
-            labels |= {label: None for (_, label), is_decided in decided if is_decided}
-    return tuple(labels)
+    def parts(self) -> list[Group]:
+        """Return the sets of each group of columns."""
+        return set_parts(self.counted, self.pairs, self.columns, self.level, self.groups)
 
 
 @dataclass(eq=False)
 class DeferredLoss:
-    """The loss over the sets, computed when it is first asked for."""
+    """The loss over the sets at some scales, computed when it is first asked for."""
 
     sets: CountedSets
     problem: Problem
     factor: float
     grids: FloatArray
     share: float
+    loud: bool
     known: SetLoss | None = None
-    loud: bool = False
 
     def value(self) -> SetLoss:
         """Return the loss, and remember it; two threads at once compute the same."""
         if self.known is None:
-            # a copy of the sets: their bounds are not kept
-            sets = replace(self.sets)
             with (
                 listening(self.loud, "loss over the set of priors"),
                 task("loss over the set of priors", heads=True),
             ):
-                problem = replace(self.problem, sets=sets.parts)
-                self.known = sets.loss_at(problem, self.factor, self.grids, self.share)
+                self.known = self.computed()
         return self.known
+
+    def computed(self) -> SetLoss:
+        """Return the loss, sampler included; the sets are made here, and not kept."""
+        problem, factor = self.problem, self.factor
+        problem = problem if problem.sets else replace(problem, sets=self.sets.parts())
+        problem = rounded(problem, self.grids) if factor > 0.0 else problem
+        ratio = problem.drawing_loss
+        bounds = Bounds(problem, problem.notion.for_distribution(ratio)).over_sets()
+        losses = np.sum([bound.losses(factor) for bound in bounds], axis=0)
+        if factor > 0.0:
+            losses = np.nextafter(problem.notion.of_samples(losses, ratio), np.inf)
+        return SetLoss(
+            level=self.sets.level,
+            loss=float(losses.max()),
+            exact=exact_over_sets(problem, bounds),
+            estimate=False,
+            share=self.share,
+            decided=self._decided(problem.sets, bounds),
+        )
+
+    def _decided(self, groups: Sequence[Group], bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
+        """Return the secrets with so few rows that they determine the noise."""
+        secret_pairs = [pair for of_column in self.sets.pairs.values() for pair in of_column]
+        labels: dict[Any, None] = {}
+        for group, bound in zip(groups, bounds, strict=True):
+            for part, losses in zip(group, bound.bounds, strict=True):
+                secrets = [label for k in part.owners for label in secret_pairs[k]]
+                label_of = dict(zip(map(id, chain.from_iterable(part.pairs)), secrets, strict=True))
+                decided = losses.decided(losses.guess)[len(part.pairs) :]
+                each = zip(part.priors(), decided.tolist(), strict=True)
+                labels |= {label_of[id(around)]: None for around, is_decided in each if is_decided}
+        return tuple(labels)
+
+
+def loss_over(
+    sets: CountedSets, problem: Problem, calibrated: Calibrated
+) -> SetLoss | DeferredLoss:
+    """Return the loss over the sets where noise serves them or it is cheap, else what computes it.
+
+    It holds no priors but the counted ones.
+    """
+    bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=calibrated.sets)
+    at = calibrated.factor, calibrated.grids, calibrated.share
+    deferred = DeferredLoss(sets, bare, *at, loud=is_listening())  # who listens now will then, too
+    return deferred.computed() if bare.sets or _numbers(sets, problem) <= CHEAP else deferred
 
 
 def priors_around(
@@ -610,60 +606,42 @@ def priors_around(
     knowledge, asked = settings.knowledge, settings.columns
     if asked.grouped is not None or asked.known is not None or knowledge.fit is not None:
         return None, None
-    reason: str | None = None
+    level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
+    sets = CountedSets(level, counted, pairs, columns, groups)
     if knowledge.prior is not None:
         reason = "the prior is given, not learnt from the rows"
     elif knowledge.model is not None:
         reason = "the prior is that of a classifier, around which no set is known"
     else:
-        reason = _too_large(settings, counted, columns, mixings)
-    wanted = knowledge.confidence is not None
-    if reason is not None:
-        return None, reason if wanted else None
-    level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
-    return CountedSets(level, wanted, counted, pairs, columns, groups), None
+        reason = _too_large(sets, settings, mixings)
+    if not reason:
+        return sets, None
+    return None, reason if knowledge.confidence is not None else None
 
 
-def _too_large(
-    settings: Settings, counted: Adversary, columns: Sequence[Column], mixings: Mixings
-) -> str | None:
-    """Return why the loss over the sets is not computable, or None."""
-    for members, count in _set_sizes(counted).items():
-        noise = noise_of(settings.noise, mixings, members, np.ones(len(columns)))
-        shape = _shape(members, columns)
+def _too_large(sets: CountedSets, settings: Settings, mixings: Mixings) -> str:
+    """Return why the loss over the sets is not computable; "" if it is."""
+    for shape, count, noise in _sizes(sets, settings.noise, mixings):
         if not computable(shape, count, noise, settings.guarantee.notion):
             size = min(float(prod(shape)), 1e300) if len(shape) < 100 else 1e300
-            return f"{size:.3g} cells in {len(members)} column(s) under this noise and notion"
-    return None
+            return f"{size:.3g} cells in {len(shape)} column(s) under this noise and notion"
+    return ""
 
 
-def _numbers(
-    counted: Adversary,
-    n_pairs: int,
-    columns: Sequence[Column],
-    mixings: Mixings,
-    noise: Noise,
-    notion: Notion,
-) -> int:
+def _numbers(sets: CountedSets, problem: Problem) -> int:
     """Return roughly how many numbers the losses over all sets and their pairs take."""
-    total = 0
-    for members, count in _set_sizes(counted).items():
-        shape = _shape(members, columns)
-        of_members = noise_of(noise, mixings, members, np.ones(len(columns)))
-        of_a_point = work(shape, 1, of_members, notion) // prod(shape)
-        total += work(shape, count, of_members, notion) + n_pairs * of_a_point
+    n_pairs, total = sum(map(len, sets.pairs.values())), 0
+    for shape, count, noise in _sizes(sets, problem.noise, problem.mixings):
+        total += work(shape, count, noise, problem.notion)
+        total += n_pairs * (work(shape, 1, noise, problem.notion) // prod(shape))
     return total
 
 
-def _set_sizes(counted: Adversary) -> dict[Members, int]:
-    """Return how many sets there are over each combination of columns."""
-    n_sets: dict[Members, int] = {}
-    for of_secret in counted.values():
-        for distributions in of_secret.values():
-            for members in distributions:
-                n_sets[members] = n_sets.get(members, 0) + 1
-    return n_sets
-
-
-def _shape(members: Members, columns: Sequence[Column]) -> list[int]:
-    return [len(columns[k].atoms) for k in members]
+def _sizes(
+    sets: CountedSets, noise: Noise, mixings: Mixings
+) -> Iterator[tuple[list[int], int, Noise]]:
+    """Yield the grid of each combination of columns, how many sets it has, and its noise."""
+    every = [of for of_secret in sets.counted.values() for of in of_secret.values()]
+    for members, count in Counter(members for of in every for members in of).items():
+        shape = [len(sets.columns[k].atoms) for k in members]
+        yield shape, count, noise_of(noise, mixings, members, np.ones(len(sets.columns)))

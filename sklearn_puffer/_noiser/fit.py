@@ -17,7 +17,7 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
-from sklearn_puffer._noiser.against import DeferredLoss, FittedNoise, priors_around
+from sklearn_puffer._noiser.against import DeferredLoss, FittedNoise, loss_over, priors_around
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.priors import (
     Adversary,
@@ -357,11 +357,11 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
         check_kept(read, problem, len(priors.adversaries))
     if no_sets is not None:
         problem = replace(problem, strategy=sensitivity)  # which serves every prior
-    elif sets is not None and sets.asked:
-        problem = replace(problem, sets=sets.parts)
+    elif sets is not None and settings.knowledge.confidence is not None:
+        problem = replace(problem, sets=sets.parts())
     problem = weighted(problem, read.settings.weights, priors.spreads)
     calibrated = find_scales(problem)
-    over_set = None if sets is None else sets.loss(problem, calibrated)
+    over_set = None if sets is None else loss_over(sets, problem, calibrated)
     return Learnt(read, priors, problem, calibrated, over_set, no_sets)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._noise import to_indices
-from sklearn_puffer._sets import SetLosses, SimultaneousSet, error_share, set_around
+from sklearn_puffer._sets import error_share, set_around
 from sklearn_puffer._tables import (
     CodeArray,
     Coded,
@@ -24,8 +24,6 @@ from sklearn_puffer._tables import (
     Secret,
     count,
 )
-from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 Members = tuple[int, ...]
@@ -37,14 +35,14 @@ Adversary = dict[Name, dict[Any, Distributions]]  # sensitive column -> secret -
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Columns that are released together, and the pairs of priors over them.
+    """Columns that are released together, and the pairs of priors, or of sets of them, over them.
 
     Attributes
     ----------
     members : tuple of int
         Positions of the public columns.
     pairs : list of PriorPair
-        Priors over those columns.
+        Priors over those columns, or confidence sets.
     owners : ndarray of int of shape (len(pairs),)
         The secret pair each of them belongs to.
     """
@@ -58,27 +56,27 @@ class Part:
         """Whether any number may occur: the priors are continuous."""
         return any(isinstance(prior, GaussianMixture) for prior in self._priors)
 
-    def priors(self) -> list[Prior]:
-        """Return the distinct priors."""
+    def priors(self) -> list[Any]:
+        """Return the distinct priors, or sets."""
         return list(self._priors)
 
     @cached_property
-    def _priors(self) -> list[Prior]:
+    def _priors(self) -> list[Any]:
         """The distinct priors: many fewer than the pairs they make."""
         return distinct(self.pairs)
 
-    def mapped(self, change: Callable[[Any], Prior], members: Members) -> Part:
+    def mapped(self, change: Callable[[Any], Any], members: Members) -> Part:
         """Return the part with each distinct prior changed once."""
         new = {id(prior): change(prior) for prior in self.priors()}
         pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
         return Part(members, pairs, self.owners)
 
     def rounded(self, grids: FloatArray) -> Part:
-        """Return the part with the rows of its discrete priors on the grid."""
+        """Return the part with the rows of its discrete priors, or of its sets, on the grid."""
         if self.is_free:
             return self
         steps = grids[list(self.members)]
-        return self.mapped(lambda prior: prior.moved(on_steps(prior.rows, steps)), self.members)
+        return self.mapped(lambda prior: _rounded(prior, steps), self.members)
 
     def marginal(self, axis: int) -> Part:
         """Return the part of one column alone."""
@@ -88,84 +86,13 @@ class Part:
 Group = list[Part]  # of columns that are independent of all other groups
 
 
-@dataclass(frozen=True, eq=False)
-class SetPart:
-    """Columns that are released together, and the confidence sets of the secrets over them.
-
-    Attributes
-    ----------
-    members : tuple of int
-        Positions of the public columns.
-    sets : dict
-        The set of each secret, (sensitive column, value).
-    pairs : list of tuple
-        The two secrets of each pair.
-    owners : list of int
-        The secret pair each of them belongs to.
-    """
-
-    members: Members
-    sets: dict[tuple[Name, Any], SimultaneousSet]
-    pairs: list[tuple[tuple[Name, Any], tuple[Name, Any]]]
-    owners: list[int]
-    made: dict[Any, SetBound] = field(default_factory=dict)
-
-    def bound(self, noise: Noise, notion: Notion) -> SetBound:
-        """Return the worst losses over the sets; the last bound is kept."""
-        key = noise, notion
-        if key not in self.made:
-            self.made.clear()
-            pairs = [(self.sets[p], self.sets[q]) for p, q in self.pairs]
-            alone = [(around, around) for around in self.sets.values()]
-            self.made[key] = SetBound(SetLosses([*pairs, *alone], noise, notion), len(pairs))
-        return self.made[key]
-
-    def rounded(self, grids: FloatArray) -> SetPart:
-        """Return the sets over the atoms on the grid; these sets if the atoms lie on it."""
-        steps = grids[list(self.members)]
-        axes = next(iter(self.sets.values())).axes
-        moved = tuple(
-            on_steps(axis[:, None], step[None])[:, 0]
-            for axis, step in zip(axes, steps, strict=True)
-        )
-        if all(np.array_equal(old, new) for old, new in zip(axes, moved, strict=True)):
-            return self
-        sets = {secret: replace(around, axes=moved) for secret, around in self.sets.items()}
-        return SetPart(self.members, sets, self.pairs, self.owners)
-
-
-@dataclass(frozen=True, eq=False)
-class SetBound:
-    """The worst loss of each pair over its sets, and which sets decide it.
-
-    Attributes
-    ----------
-    losses_of : SetLosses
-        The losses of the pairs, and then of every set against itself.
-    n_pairs : int
-    """
-
-    losses_of: SetLosses
-    n_pairs: int
-
-    @property
-    def guess(self) -> float:
-        """A factor near which the loss meets the budget."""
-        return self.losses_of.guess
-
-    @property
-    def tolerance(self) -> float:
-        """The relative width to which factors are worth computing."""
-        return self.losses_of.tolerance
-
-    def losses(self, factor: float) -> FloatArray:
-        """Return the worst losses over the sets, shape (n_pairs, 2)."""
-        return self.losses_of.losses(factor)[: self.n_pairs]
-
-    def decided(self) -> list[bool]:
-        """Return for each set whether its secret has so few rows that they determine the noise."""
-        decided: list[bool] = self.losses_of.decided(self.guess)[self.n_pairs :].tolist()
-        return decided
+def _rounded(prior: Any, steps: FloatArray) -> Any:
+    if isinstance(prior, Discrete):
+        return prior.moved(on_steps(prior.rows, steps))
+    axes = [
+        on_steps(axis[:, None], step[None]) for axis, step in zip(prior.axes, steps, strict=True)
+    ]
+    return replace(prior, axes=tuple(axis[:, 0] for axis in axes))
 
 
 def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
@@ -387,7 +314,7 @@ def set_parts(
     columns: Sequence[Column],
     level: float,
     groups: Sequence[Sequence[int]],
-) -> list[list[SetPart]]:
+) -> list[Group]:
     """Return for each group of columns the confidence sets of the secrets in pairs.
 
     All of them hold together with the probability ``level``.
@@ -409,28 +336,7 @@ def set_parts(
         }
         for name, of_secret in counted.items()
     }
-    return [_set_parts(sets, pairs, set(group)) for group in groups]
-
-
-def _set_parts(
-    sets: dict[Name, dict[Any, dict[Members, SimultaneousSet]]],
-    pairs: Mapping[Name, Sequence[Pair]],
-    group: set[int],
-) -> list[SetPart]:
-    parts: dict[Members, SetPart] = {}
-    secret_pairs = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
-    secrets = {name: {label: (name, label) for label in of} for name, of in sets.items()}
-    for owner, (name, a, b) in enumerate(secret_pairs):
-        p, q = sets[name][a], sets[name][b]
-        first, second = secrets[name][a], secrets[name][b]
-        for members in p:
-            if members in q and group.issuperset(members):
-                part = parts.get(members) or parts.setdefault(members, SetPart(members, {}, [], []))
-                part.sets.setdefault(first, p[members])
-                part.sets.setdefault(second, q[members])
-                part.pairs.append((first, second))
-                part.owners.append(owner)
-    return [parts[members] for members in sorted(parts)]
+    return make_groups([sets], pairs, groups)[1]
 
 
 class _Patterns:

@@ -38,8 +38,9 @@ from sklearn_puffer._noise import (
     grid_step,
     sampler_loss,
 )
-from sklearn_puffer._noiser.priors import Group, Part, SecretPair, SetPart
+from sklearn_puffer._noiser.priors import Group, Part, SecretPair
 from sklearn_puffer._release import RowGroups, factor_below, mixing_scale, scale_for_releases
+from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
 from sklearn_puffer._tables import Column, Name
 from sklearn_puffer.accounting import MAX_CELLS, is_computable
@@ -85,7 +86,7 @@ class Problem:
         Its scales are those of all releases together.
     reach : ndarray of shape (n_columns,)
         A bound on |x| over the values that may be released, beside those of the priors.
-    sets : sequence of sequence of SetPart
+    sets : sequence of Group
         Confidence sets of the secrets whose every prior is to be served; empty without any.
     releases : int
         How often the same rows are released.
@@ -107,7 +108,7 @@ class Problem:
     strategy: Strategy
     noise: Noise
     reach: FloatArray | float = 0.0
-    sets: Sequence[Sequence[SetPart]] = ()
+    sets: Sequence[Group] = ()
     n_jobs: int | None = None
     releases: int = 1
     secret_pairs: Sequence[SecretPair] = ()
@@ -148,7 +149,7 @@ Mixings = Sequence[Mixing | None]
 """By column: what an unordered one is drawn anew from, None of the others. May be empty."""
 
 
-def template(problem: Problem, part: Part | SetPart) -> Noise:
+def template(problem: Problem, part: Part) -> Noise:
     """Return the noise of a part's columns at factor 1."""
     return noise_of(problem.noise, problem.mixings, part.members, problem.weights)
 
@@ -242,8 +243,8 @@ class Bounds:
             notion = notion.shared(len(problem.sets))
         return [
             WorstPart(
-                [part.bound(template(problem, part), notion) for part in group],
-                [np.array(part.owners) for part in group],
+                [_over_sets(part, template(problem, part), notion) for part in group],
+                [part.owners for part in group],
                 problem.n_pairs,
             )
             for group in problem.sets
@@ -285,6 +286,11 @@ class Bounds:
                 len(part.pairs),
             )
         return bound
+
+
+def _over_sets(part: Part, noise: Noise, notion: Notion) -> SetLosses:
+    """Return the worst losses over the pairs of sets, and then of every set against itself."""
+    return SetLosses([*part.pairs, *((each, each) for each in part.priors())], noise, notion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +375,8 @@ class WorstPart:
         """Return the loss of each pair's worst part, shape (n_pairs, 2)."""
         worst = np.zeros((self.n_pairs, 2))
         for bound, owners in zip(self.bounds, self.owners, strict=True):
-            np.maximum.at(worst, owners, bound.losses(factor))
+            # those of sets against themselves, which come last, belong to no pair
+            np.maximum.at(worst, owners, bound.losses(factor)[: len(owners)])
         return self.n_rows * worst
 
 

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from sklearn_puffer._base import Array, FloatArray, coarse_up, listed, quoted, smallest_within, task
 from sklearn_puffer._losses import coarse_lower, corner_losses
-from sklearn_puffer._noiser.priors import Group, Part, SetPart, on_steps
+from sklearn_puffer._noiser.priors import Group, Part, on_steps
 from sklearn_puffer._noiser.problem import (
     Bounds,
     Composed,
@@ -81,7 +81,7 @@ class Calibrated:
         The part of ``theta`` that the priors alone need; the rest is for sampling error.
     factor : float
         The factor of the weights.
-    sets : sequence of sequence of SetPart
+    sets : sequence of Group
         The confidence sets that the noise serves, on the grid.
     least : float or None
         Where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed.
@@ -96,7 +96,7 @@ class Calibrated:
     recomputed: Array
     share: float
     factor: float
-    sets: Sequence[Sequence[SetPart]]
+    sets: Sequence[Group]
     least: float | None = None
 
 
@@ -284,7 +284,7 @@ def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -
 def exact_over_sets(problem: Problem, bounds: Sequence[WorstPart]) -> bool:
     """Return whether bounds over confidence sets are the worst losses themselves."""
     alone = problem.notion.adds_up or len(problem.sets) == 1
-    return alone and all(part.losses_of.exact for bound in bounds for part in bound.bounds)
+    return alone and all(part.exact for bound in bounds for part in bound.bounds)
 
 
 def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
