@@ -42,7 +42,7 @@ from sklearn_puffer._noiser.priors import (
     make_groups,
     set_parts,
 )
-from sklearn_puffer._noiser.problem import Bounds, Grids, Mixings, Problem, WorstPart, noise_of
+from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, WorstPart, noise_of
 from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
@@ -53,7 +53,7 @@ from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 
 Interval = tuple[FloatArray, FloatArray, Array]
 
@@ -389,7 +389,7 @@ class FittedNoise:
 
     def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
         """Return lower ends for all releases; one at their joint scale gives upper ends."""
-        return losses_at(problem, notion, Grids(problem).below(notion, 1.0))[0]
+        return losses_at(problem, notion, problem.below(notion, 1.0))[0]
 
     @property
     def _noisy(self) -> Array:
@@ -407,12 +407,8 @@ class FittedNoise:
         """Return what drawing on the grid adds to a pure loss."""
         if not self._noisy.any():
             return 0.0
-        # any continuous prior serves: it only marks the columns in which values are rounded
-        prior = GaussianMixture([1.0], [0.0], [1.0])
         free = [k for k, column in enumerate(self.columns) if column.free]
-        parts = [Part((k,), [PriorPair(prior, prior)], np.zeros(1, dtype=int)) for k in free]
-        steps = Grids(self._problem([], 0, self.notion))
-        return steps.loss([[part] for part in parts], 1.0, self.grids)
+        return self._problem([], 0, self.notion).grid_loss(1.0, self.grids, free)
 
     def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
         """Return the problem whose noise is that of the release at factor 1.

@@ -68,6 +68,8 @@ class Part:
     def mapped(self, change: Callable[[Any], Any], members: Members) -> Part:
         """Return the part with each distinct prior changed once."""
         new = {id(prior): change(prior) for prior in self.priors()}
+        if members == self.members and all(new[id(prior)] is prior for prior in self.priors()):
+            return self
         pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
         return Part(members, pairs, self.owners)
 
@@ -87,12 +89,13 @@ Group = list[Part]  # of columns that are independent of all other groups
 
 
 def _rounded(prior: Any, steps: FloatArray) -> Any:
+    """Return a discrete prior, or a set, on the grid; itself where it lies there."""
     if isinstance(prior, Discrete):
-        return prior.moved(on_steps(prior.rows, steps))
-    axes = [
-        on_steps(axis[:, None], step[None]) for axis, step in zip(prior.axes, steps, strict=True)
-    ]
-    return replace(prior, axes=tuple(axis[:, 0] for axis in axes))
+        rows = on_steps(prior.rows, steps)
+        return prior if np.array_equal(rows, prior.rows) else prior.moved(rows)
+    pairs = zip(prior.axes, steps, strict=True)
+    axes = tuple(on_steps(axis[:, None], step[None])[:, 0] for axis, step in pairs)
+    return prior if all(map(np.array_equal, axes, prior.axes)) else replace(prior, axes=axes)
 
 
 def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
@@ -290,7 +293,9 @@ def make_groups(
 
 
 def _parts(
-    adversaries: Sequence[Adversary], secret_pairs: Sequence[SecretPair], group: set[int]
+    adversaries: Sequence[Adversary],
+    secret_pairs: Sequence[tuple[int, Name, Any, Any]],
+    group: set[int],
 ) -> Group:
     def of_group(distributions: Distributions) -> Distributions:
         return {m: prior for m, prior in distributions.items() if group.issuperset(m)}
@@ -336,7 +341,8 @@ def set_parts(
         }
         for name, of_secret in counted.items()
     }
-    return make_groups([sets], pairs, groups)[1]
+    of_pairs = [(0, name, a, b) for name, of_column in pairs.items() for a, b in of_column]
+    return [_parts([sets], of_pairs, set(group)) for group in groups]
 
 
 class _Patterns:

@@ -144,6 +144,79 @@ class Problem:
         """What the sampler's error of all these draws adds to a pure loss, in nats."""
         return sampler_loss(len(self.weights) * self.n_rows * self.draws)
 
+    @cached_property
+    def free(self) -> list[int]:
+        """The columns in which any number may occur."""
+        parts = [part for group in self.groups for part in group if part.is_free]
+        return sorted({k for part in parts for k in part.members})
+
+    @cached_property
+    def _ranges(self) -> tuple[FloatArray, FloatArray]:
+        """The smallest and the largest atom of each column among all priors.
+
+        Of a mixture these are the ends of `_STEEP_SCALES` standard deviations around its means.
+        """
+        low, high = np.full(len(self.weights), np.inf), np.full(len(self.weights), -np.inf)
+        for part in (part for group in self.groups for part in group):
+            members = list(part.members)
+            for least, most in map(_ends, part.priors()):
+                low[members] = np.minimum(low[members], least)
+                high[members] = np.maximum(high[members], most)
+        return low, high
+
+    @property
+    def moving(self) -> Array:
+        """Which columns have more than one value: only those need noise."""
+        return np.asarray(self._ranges[0] < self._ranges[1])
+
+    def scales(self, factor: float) -> FloatArray:
+        """Return the scale of each column in a single release."""
+        return drawn_scales(self.noise, factor * self.weights, self.releases, self.mixings)
+
+    def below(self, notion: Notion, factor: float) -> float:
+        """Return the factor of more noise at which one release loses no more than all of them."""
+        scales = factor * self.weights
+        if not any(self.mixings) or self.releases == 1:
+            return factor_below(self.noise, notion, self.releases)
+        # it is one of them
+        noisy = scales > 0.0
+        ratios = self.scales(factor)[noisy] / scales[noisy]
+        return float(ratios.max(initial=1.0)) * (1.0 + 2.0**-50)
+
+    def grids(self, factor: float) -> FloatArray:
+        """Return each column's grid step: as fine as 64 bits allow for its alphabet.
+
+        A column that stays as it is has step 0.
+        """
+        ends = np.maximum(*map(np.abs, self._ranges))
+        # a column without a common pair of secrets has no ends
+        reach = np.maximum(self.reach, np.where(np.isfinite(ends), ends, 0.0))
+        theta = self.scales(factor).tolist()
+        columns = zip(theta, self.whole.tolist(), reach.tolist(), self.names, strict=True)
+        mixed = self.mixings or (None,) * len(theta)
+        return np.array([_step(mix, *column) for mix, column in zip(mixed, columns, strict=True)])
+
+    def finest(self) -> float:
+        """Return the loss that drawing adds on the finest grids, whatever the factor."""
+        return self.grid_loss(1.0, FINEST * self.scales(1.0), self.free)
+
+    def grid_loss(self, factor: float, grids: FloatArray, free: Sequence[int]) -> float:
+        """Return what drawing on the grid adds to a pure loss: the sampler's error, and rounding.
+
+        A value of a free column that is off the grid moves by at most half a step, under either
+        secret. Whole numbers are on a grid of step 1 or less. The sampler's error counts once for
+        every release. The value is rounded once for all releases, so that rounding counts under the
+        noise of all of them. Both count for each row that shares the secret.
+        """
+        moved = [k for k in free if not (self.whole[k] and grids[k] <= 1.0)]
+        steps = sum(float(grids[k] / (factor * self.weights[k])) for k in moved)
+        # a Renyi divergence weighs the tails more: the mean lies this many Gaussian scales further
+        divergence = self.notion.divergence
+        alpha = divergence.alpha if isinstance(divergence, PowerMean) else 0.0
+        far = _STEEP_SCALES + 2.0 * math.sqrt(2.0 * alpha * self.notion.epsilon)
+        steepest = float(self.noise.with_scale(1.0).steepest(0.0, far))
+        return self.drawing_loss + self.n_rows * steepest * steps
+
 
 Mixings = Sequence[Mixing | None]
 """By column: what an unordered one is drawn anew from, None of the others. May be empty."""
@@ -517,72 +590,6 @@ def _binned_sizes(columns: Sequence[Column], n_bins: int) -> list[int]:
     return [size(column) for column in columns]
 
 
-@dataclass(frozen=True, eq=False)
-class Grids:
-    """The grids of the columns, and what rounding to them adds to the loss."""
-
-    problem: Problem
-
-    def scales(self, factor: float) -> FloatArray:
-        """Return the scale of each column in a single release."""
-        problem = self.problem
-        scales = factor * problem.weights
-        return drawn_scales(problem.noise, scales, problem.releases, problem.mixings)
-
-    def below(self, notion: Notion, factor: float) -> float:
-        """Return the factor of more noise at which one release loses no more than all of them."""
-        problem, scales = self.problem, factor * self.problem.weights
-        if not any(problem.mixings) or problem.releases == 1:
-            return factor_below(problem.noise, notion, problem.releases)
-        # it is one of them
-        noisy = scales > 0.0
-        ratios = self.scales(factor)[noisy] / scales[noisy]
-        return float(ratios.max(initial=1.0)) * (1.0 + 2.0**-50)
-
-    def finest(self) -> float:
-        """Return the loss that drawing adds on the finest grids, whatever the factor."""
-        return self.loss(self.problem.groups, 1.0, FINEST * self.scales(1.0))
-
-    def grids(self, factor: float) -> FloatArray:
-        """Return each column's grid step: as fine as 64 bits allow for its alphabet.
-
-        A column that stays as it is has step 0.
-        """
-        problem = self.problem
-        reach = _reach(problem.groups, problem.reach, len(problem.weights))
-        theta = self.scales(factor).tolist()
-        columns = zip(theta, problem.whole.tolist(), reach.tolist(), problem.names, strict=True)
-        mixed = problem.mixings or (None,) * len(theta)
-        return np.array([_step(mix, *column) for mix, column in zip(mixed, columns, strict=True)])
-
-    def loss(self, groups: Sequence[Group], factor: float, grids: FloatArray) -> float:
-        """Return what drawing on the grid adds to a pure loss: the sampler's error, and rounding.
-
-        A value off the grid moves by at most half a step, under either secret. Whole numbers are
-        on a grid of step 1 or less. The sampler's error counts once for every release. The value
-        is rounded once for all releases, so that rounding counts under the noise of all of them.
-        Both count for each row that shares the secret.
-        """
-        problem = self.problem
-        free = {k for group in groups for part in group if part.is_free for k in part.members}
-        moved = [k for k in sorted(free) if not (problem.whole[k] and grids[k] <= 1.0)]
-        steps = sum(float(grids[k] / (factor * problem.weights[k])) for k in moved)
-        # a Renyi divergence weighs the tails more: the mean lies this many Gaussian scales further
-        divergence = problem.notion.divergence
-        alpha = divergence.alpha if isinstance(divergence, PowerMean) else 0.0
-        tilt = math.sqrt(2.0 * alpha * problem.notion.epsilon)
-        far = _STEEP_SCALES + 2.0 * tilt
-        steepest = float(problem.noise.with_scale(1.0).steepest(0.0, far))
-        return problem.drawing_loss + problem.n_rows * steepest * steps
-
-
-def moving_columns(groups: Sequence[Group], n_columns: int) -> Array:
-    """Return which columns have more than one value: only those need noise."""
-    low, high = _ranges(groups, n_columns)
-    moving: Array = low < high
-    return moving
-
-
 def _step(mixing: Mixing | None, theta: float, whole: bool, reach: float, name: Name) -> float:
     if theta == 0.0 or mixing is not None:
         return float(theta != 0.0)
@@ -590,31 +597,6 @@ def _step(mixing: Mixing | None, theta: float, whole: bool, reach: float, name: 
         return coarse_enough(grid_step(theta, integer=whole), theta, reach)
     except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from None
-
-
-def _reach(groups: Sequence[Group], known: FloatArray | float, n_columns: int) -> FloatArray:
-    """Return a bound on |x| for each column."""
-    low, high = _ranges(groups, n_columns)
-    ends = np.maximum(np.abs(low), np.abs(high))
-    # a column without a common pair of secrets has no ends
-    reach: FloatArray = np.maximum(known, np.where(np.isfinite(ends), ends, 0.0))
-    return reach
-
-
-def _ranges(groups: Sequence[Group], n_columns: int) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest atom of each column among all priors.
-
-    Of a mixture these are the ends of `_STEEP_SCALES` standard deviations around its means.
-    """
-    low, high = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-    for group in groups:
-        for part in group:
-            members = list(part.members)
-            for prior in part.priors():
-                least, most = _ends(prior)
-                low[members] = np.minimum(low[members], least)
-                high[members] = np.maximum(high[members], most)
-    return low, high
 
 
 def _ends(prior: Prior) -> tuple[FloatArray, FloatArray]:

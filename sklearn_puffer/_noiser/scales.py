@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sklearn_puffer._base import Array, FloatArray, coarse_up, listed, quoted, smallest_within, task
@@ -22,12 +21,10 @@ from sklearn_puffer._noiser.priors import Group, Part, on_steps
 from sklearn_puffer._noiser.problem import (
     Bounds,
     Composed,
-    Grids,
     Problem,
     WorstPart,
     composable,
     has_exact_loss,
-    moving_columns,
     outwards,
     recompute,
     template,
@@ -108,58 +105,56 @@ def find_scales(problem: Problem) -> Calibrated:
     *Formal guarantees.* ``upper`` bounds the loss of all releases together, as they are drawn, the
     error of the sampler's atoms and the rounding of values to the grid included.
     """
-    steps = Grids(problem)
-    ratio = steps.finest()
+    ratio = problem.finest()
     solution = _solve(problem, ratio)
     factor = _canonical(problem, max(solution.factor, _solve_sets(problem, ratio)))
     if factor == 0.0:
-        return _prove(problem, solution, 0.0, np.zeros_like(problem.weights))
-    calibrated = _drawn(problem, steps, solution, factor)
+        return _prove(solution, 0.0, np.zeros_like(problem.weights))
+    calibrated = _drawn(solution, factor)
     for more in _NUDGES:
         # computed losses fall with the factor up to the width of their intervals only
         if not 0.0 < calibrated.upper.max() / problem.notion.budget - 1.0 < _NUDGES[-1]:
             break
         wider = _canonical(problem, calibrated.factor * (1.0 + more))
-        calibrated = _drawn(problem, steps, solution, wider)
-    return _with_least(problem, solution, calibrated)
+        calibrated = _drawn(solution, wider)
+    return _with_least(solution, calibrated)
 
 
-def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -> Calibrated:
+def _with_least(solution: _Solution, calibrated: Calibrated) -> Calibrated:
     """Return the scales with the part that is surely needed, where the exact loss is out of reach.
 
     *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
     loss at every smaller scale. It is 0 where no such part of a thousandth or more is known.
     """
+    problem, found = solution.problem, calibrated.factor
     if problem.strategy is not exact or calibrated.recomputed.all():
         return calibrated
-    certifier = _Certifier(problem, solution)
-    steps = Grids(problem)
 
     def lower(factor: float) -> float:
-        return float(certifier.lower(steps.below(solution.inner, factor) * factor).max())
+        return float(solution.lower(problem.below(solution.inner, factor) * factor).max())
 
-    if lower(_LEAST_SHARE * calibrated.factor) <= problem.notion.budget:
+    if lower(_LEAST_SHARE * found) <= problem.notion.budget:
         return replace(calibrated, least=0.0)
-    enough = smallest_within(
-        lower, problem.notion.budget, 0.7 * calibrated.factor, _LEAST_TOLERANCE
-    )
-    return replace(
-        calibrated, least=min(enough * (1.0 - _LEAST_TOLERANCE) / calibrated.factor, 1.0)
-    )
+    enough = smallest_within(lower, problem.notion.budget, 0.7 * found, _LEAST_TOLERANCE)
+    return replace(calibrated, least=min(enough * (1.0 - _LEAST_TOLERANCE) / found, 1.0))
 
 
-def _drawn(problem: Problem, steps: Grids, solution: _Solution, factor: float) -> Calibrated:
+def _drawn(solution: _Solution, factor: float) -> Calibrated:
     """Put the atoms on the grid of the noise, at no smaller a factor, and prove the result."""
-    drawn, grids, ratio = problem, steps.grids(factor), solution.ratio
-    while not (_on_grid(drawn, grids) and steps.loss(drawn.groups, factor, grids) <= ratio):
+    problem = solution.problem
+    grids, ratio = problem.grids(factor), solution.ratio
+    while not (
+        _on_grid(solution.problem, grids)
+        and problem.grid_loss(factor, grids, problem.free) <= ratio
+    ):
         drawn = rounded(problem, grids)
-        ratio = max(ratio, steps.loss(drawn.groups, factor, grids))
+        ratio = max(ratio, problem.grid_loss(factor, grids, problem.free))
         # more noise is never less private, so the larger of the two factors serves the rounded rows
         solution = _solve(drawn, ratio)
         factor = max(factor, _canonical(problem, max(solution.factor, _solve_sets(drawn, ratio))))
         # which may ask for a coarser grid, and the rows for yet another rounding
-        grids = steps.grids(factor)
-    return _prove(drawn, solution, factor, grids)
+        grids = problem.grids(factor)
+    return _prove(solution, factor, grids)
 
 
 def rounded(problem: Problem, grids: FloatArray) -> Problem:
@@ -197,7 +192,7 @@ def _stated(losses: FloatArray, budget: float) -> FloatArray:
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
     """Return the factor that a problem needs before values are put on a grid, for comparisons."""
-    ratio = Grids(problem).finest()
+    ratio = problem.finest()
     factor = _solve(problem, ratio, tolerance, start).factor
     return max(factor, _solve_sets(problem, ratio, tolerance=tolerance))
 
@@ -210,119 +205,26 @@ def losses_at(
     It is the loss of the continuous distribution, without that of drawing on a grid.
     """
     bounds = Bounds(problem, notion).whole()
-    return _Certifier(problem, _Solution(factor, bounds, notion, 0.0)).interval(factor)
+    return _Solution(problem, factor, bounds, notion, 0.0).interval(factor)
 
 
-class _Solution(NamedTuple):
-    """The factor that the priors need, and the bounds with which it was computed.
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """The factor that the priors need, and the losses, recomputed as far as they are computable.
 
     The continuous distribution keeps the notion ``inner``, and so draws keep the problem's: their
-    probabilities differ by e^ratio at most.
+    probabilities differ by e^ratio at most. The ``bounds`` are the strategy's.
     """
 
+    problem: Problem
     factor: float
     bounds: list[Any]
     inner: Notion
     ratio: float
 
-
-def _solve(
-    problem: Problem, ratio: float, tolerance: float = _TOLERANCE, start: float | None = None
-) -> _Solution:
-    inner = problem.notion.for_distribution(ratio)
-    bounds = Bounds(problem, inner).whole()
-    if any(isinstance(bound, Composed) for bound in bounds):
-        tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
-    if any(map(reason_of, bounds)):
-        without_noise = np.sum([bound.losses(0.0) for bound in bounds], axis=0).max()
-        if without_noise > _within(inner):
-            raise ValueError(refusal_of(problem))
-    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance, start=start)
-    return _Solution(factor, bounds, inner, ratio)
-
-
-def refusal_of(problem: Problem) -> str:
-    """Return which secrets have no bound in which columns, why, and what to use instead."""
-    for part, position, reason in _refused(problem):
-        columns = listed([problem.names[k] for k in part.members], len(part.members))
-        owner, secrets = int(part.owners[position]), f"secret pair {part.owners[position]}"
-        if owner < len(problem.secret_pairs):
-            pair = problem.secret_pairs[owner]
-            values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
-            secrets = f"secrets {values} of {quoted(pair.sensitive)}"
-        return of_pair(reason, f"{secrets} in column(s) {columns}")
-    [reason, *_] = filter(None, map(reason_of, Bounds(problem, problem.notion).whole()))
-    return reason
-
-
-def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
-    """Yield each pair that has no bound by itself, and why."""
-    notion = problem.notion
-    bounds = Bounds(problem, notion)
-    shared = notion if notion.adds_up else notion.shared(problem.n_blocks)
-    for part in (part for group in problem.groups for part in group):
-        for k, pair in enumerate(part.pairs):
-            alone = Part(part.members, [pair], part.owners[k : k + 1])
-            reason = reason_of(bounds._of_part(alone, shared))
-            if reason:
-                yield part, k, reason
-
-
-def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> float:
-    """Return the smallest factor that serves every prior of the confidence sets."""
-    if not problem.sets:
-        return 0.0
-    inner = problem.notion.for_distribution(ratio)
-    bounds = Bounds(problem, inner).over_sets()
-    if not exact_over_sets(problem, bounds):
-        # integrals over the sets are bounded that widely; a finer search would follow the steps
-        tolerance = max(tolerance, _OVER_SETS)
-    tolerance = max(tolerance, *(bound.tolerance for bound in bounds))
-    return smallest_factor(bounds, _within(inner), tolerance=tolerance)
-
-
-def exact_over_sets(problem: Problem, bounds: Sequence[WorstPart]) -> bool:
-    """Return whether bounds over confidence sets are the worst losses themselves."""
-    alone = problem.notion.adds_up or len(problem.sets) == 1
-    return alone and all(part.exact for bound in bounds for part in bound.bounds)
-
-
-def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
-    bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
-    certifier = _Certifier(problem, solution)
-    lower, upper, recomputed = certifier.interval(factor)
-    if problem.releases > 1:
-        lower = certifier.interval(Grids(problem).below(solution.inner, factor) * factor)[0]
-    if factor > 0.0:
-        upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
-    if _is_cheap(problem):
-        upper = _stated(upper, problem.notion.budget)
-    # a column of one value is released as it is; its factor changes no loss
-    moving = moving_columns(problem.groups, len(problem.weights))
-    return Calibrated(
-        theta=np.where(moving, Grids(problem).scales(factor), 0.0),
-        grids=np.where(moving, grids, 0.0),
-        together=np.where(moving, factor * problem.weights, 0.0),
-        bound=bound,
-        lower=np.maximum(lower, 0.0),
-        upper=upper,
-        recomputed=recomputed,
-        share=solution.factor / factor if factor > 0.0 else 1.0,
-        factor=factor,
-        sets=problem.sets,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Certifier:
-    """The losses recomputed without the strategy, as far as they are computable."""
-
-    problem: Problem
-    solution: _Solution
-
     def interval(self, factor: float) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of the whole row's loss, and whether it was recomputed."""
-        problem, inner, n_pairs = self.problem, self.solution.inner, self.problem.n_pairs
+        problem, inner, n_pairs = self.problem, self.inner, self.problem.n_pairs
         alone = inner.adds_up or problem.n_blocks == 1
         if not alone and composable(problem, inner):
             lower, upper = Composed(problem, inner, 1.0).intervals(factor)
@@ -331,7 +233,7 @@ class _Certifier:
         shares = notion != inner
         lower, upper = np.zeros((n_pairs, 2)), np.zeros((n_pairs, 2))
         recomputed = np.ones(n_pairs, dtype=bool)
-        for group, bound in zip(problem.groups, self.solution.bounds, strict=True):
+        for group, bound in zip(problem.groups, self.bounds, strict=True):
             low, high, known = self._of_group(group, bound, factor, notion)
             # under a share of epsilon, a group loses more than it does under the whole of it
             low = self._of_group(group, bound, factor, inner)[0] if shares else low
@@ -347,9 +249,9 @@ class _Certifier:
         lower = np.zeros((self.problem.n_pairs, 2))
         for group in self.problem.groups:
             for part in group:
-                low = self._row_lower(part, factor, self.solution.inner)
+                low = self._row_lower(part, factor, self.inner)
                 np.maximum.at(lower, part.owners, low)
-        return self.problem.n_rows * lower if self.solution.inner.adds_up else lower
+        return self.problem.n_rows * lower if self.inner.adds_up else lower
 
     def _row_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
         if not has_exact_loss(self.problem, part, notion):
@@ -431,23 +333,107 @@ class _Certifier:
         noise = template(problem, part)
         if part.is_free and factor > 0.0 and notion.is_pure and noise.is_exponential:
             used = noise.scaled(factor)
-            views = [corner_losses(*_both_mixed(part.pairs[k]), used) for k in apart]
+            views = [corner_losses(*part.pairs[k], used) for k in apart]
             lower[apart] = np.maximum(lower[apart], views)
         if not part.is_free and factor > 0.0 and not noise.mixings:
             noise = noise.scaled(factor)
             pairs = [part.pairs[k] for k in apart]
-            views = [coarse_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
+            views = [coarse_lower(*pair, noise, notion) for pair in pairs]
             lower[apart] = np.maximum(lower[apart], views)
         return lower
+
+
+def _solve(
+    problem: Problem, ratio: float, tolerance: float = _TOLERANCE, start: float | None = None
+) -> _Solution:
+    inner = problem.notion.for_distribution(ratio)
+    bounds = Bounds(problem, inner).whole()
+    if any(isinstance(bound, Composed) for bound in bounds):
+        tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
+    if any(map(reason_of, bounds)):
+        without_noise = np.sum([bound.losses(0.0) for bound in bounds], axis=0).max()
+        if without_noise > _within(inner):
+            raise ValueError(refusal_of(problem))
+    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance, start=start)
+    return _Solution(problem, factor, bounds, inner, ratio)
+
+
+def refusal_of(problem: Problem) -> str:
+    """Return which secrets have no bound in which columns, why, and what to use instead."""
+    for part, position, reason in _refused(problem):
+        columns = listed([problem.names[k] for k in part.members], len(part.members))
+        owner, secrets = int(part.owners[position]), f"secret pair {part.owners[position]}"
+        if owner < len(problem.secret_pairs):
+            pair = problem.secret_pairs[owner]
+            values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
+            secrets = f"secrets {values} of {quoted(pair.sensitive)}"
+        return of_pair(reason, f"{secrets} in column(s) {columns}")
+    [reason, *_] = filter(None, map(reason_of, Bounds(problem, problem.notion).whole()))
+    return reason
+
+
+def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
+    """Yield each pair that has no bound by itself, and why."""
+    notion = problem.notion
+    bounds = Bounds(problem, notion)
+    shared = notion if notion.adds_up else notion.shared(problem.n_blocks)
+    for part in (part for group in problem.groups for part in group):
+        for k, pair in enumerate(part.pairs):
+            alone = Part(part.members, [pair], part.owners[k : k + 1])
+            reason = reason_of(bounds._of_part(alone, shared))
+            if reason:
+                yield part, k, reason
+
+
+def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> float:
+    """Return the smallest factor that serves every prior of the confidence sets."""
+    if not problem.sets:
+        return 0.0
+    inner = problem.notion.for_distribution(ratio)
+    bounds = Bounds(problem, inner).over_sets()
+    if not exact_over_sets(problem, bounds):
+        # integrals over the sets are bounded that widely; a finer search would follow the steps
+        tolerance = max(tolerance, _OVER_SETS)
+    tolerance = max(tolerance, *(bound.tolerance for bound in bounds))
+    return smallest_factor(bounds, _within(inner), tolerance=tolerance)
+
+
+def exact_over_sets(problem: Problem, bounds: Sequence[WorstPart]) -> bool:
+    """Return whether bounds over confidence sets are the worst losses themselves."""
+    alone = problem.notion.adds_up or len(problem.sets) == 1
+    return alone and all(part.exact for bound in bounds for part in bound.bounds)
+
+
+def _prove(solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
+    problem = solution.problem
+    bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
+    lower, upper, recomputed = solution.interval(factor)
+    if problem.releases > 1:
+        lower = solution.interval(problem.below(solution.inner, factor) * factor)[0]
+    if factor > 0.0:
+        upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
+    if _is_cheap(problem):
+        upper = _stated(upper, problem.notion.budget)
+    # a column of one value is released as it is; its factor changes no loss
+    return Calibrated(
+        theta=np.where(problem.moving, problem.scales(factor), 0.0),
+        grids=np.where(problem.moving, grids, 0.0),
+        together=np.where(problem.moving, factor * problem.weights, 0.0),
+        bound=bound,
+        lower=np.maximum(lower, 0.0),
+        upper=upper,
+        recomputed=recomputed,
+        share=solution.factor / factor if factor > 0.0 else 1.0,
+        factor=factor,
+        sets=problem.sets,
+    )
 
 
 def _telling_axes(part: Part) -> Sequence[int]:
     """Return all columns; of continuous priors, whose losses are work, the one that tells most."""
     if not part.is_free:
         return range(len(part.members))
-    distances = np.array(
-        [_distances(cast(GaussianMixture, p), cast(GaussianMixture, q)) for p, q in part.pairs]
-    )
+    distances = np.array([_distances(*pair) for pair in part.pairs])
     return [int(distances.max(axis=0).argmax())]
 
 
@@ -478,14 +464,6 @@ def _mean(distribution: Prior) -> FloatArray:
     return (
         distribution.probabilities if isinstance(distribution, Discrete) else distribution.weights
     ) @ distribution.rows
-
-
-def _both_discrete(pair: PriorPair) -> tuple[Discrete, Discrete]:
-    return cast(Discrete, pair.p), cast(Discrete, pair.q)
-
-
-def _both_mixed(pair: PriorPair) -> tuple[GaussianMixture, GaussianMixture]:
-    return cast(GaussianMixture, pair.p), cast(GaussianMixture, pair.q)
 
 
 def _within(notion: Notion) -> float:
@@ -546,22 +524,39 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
     moving = np.flatnonzero((spreads > 0.0) & (problem.weights > 0.0))
     if len(moving) < 2:
         return problem.weights
-    search = _Search(problem, spreads, moving)
-    if search.factor == 0.0:
+    factor = needed_factor(problem, _ROUGHLY)
+    if factor == 0.0:
         return problem.weights
+    mixed = [bool(problem.mixings) and problem.mixings[k] is not None for k in moving]
+
+    def proportions(logs: FloatArray) -> FloatArray:
+        """Return the weights; the first of those that move stays as it is."""
+        changed = problem.weights.copy()
+        changed[moving[1:]] *= np.exp(logs)
+        return changed
+
+    def log_error(logs: FloatArray, tolerance: float) -> float:
+        """Return the log of the mean error per unit of spread; a search begins at the last one."""
+        nonlocal factor
+        tried = proportions(logs)
+        factor = needed_factor(replace(problem, weights=tried), tolerance, factor)
+        errors = factor * tried[moving] / spreads[moving]
+        errors = np.where(mixed, -np.expm1(-errors), errors)
+        return math.log(max(float(errors.mean()), 1e-300))
+
     start = np.zeros(len(moving) - 1)
     most = _EVALUATIONS * len(moving)
     # a simplex of a factor of two to begin with: proportions are a matter of orders of magnitude
     simplex = np.vstack([start, 0.7 * np.eye(len(start))])
     with task("column weights tried, at most", most) as done:
 
-        def log_error(logs: FloatArray) -> float:
-            error = search.log_error(logs, _ROUGHLY)
+        def counted_error(logs: FloatArray) -> float:
+            error = log_error(logs, _ROUGHLY)
             done()
             return error
 
         minimum = minimize(
-            log_error,
+            counted_error,
             start,
             method="Nelder-Mead",
             options={
@@ -571,31 +566,5 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
                 "fatol": _CLOSE / 10.0,
             },
         )
-    better = search.log_error(minimum.x, _COMPARED) < search.log_error(start, _COMPARED)
-    return search.proportions(minimum.x) if better else problem.weights
-
-
-class _Search:
-    """The error that proportions lead to; each search for a factor begins at the last one."""
-
-    def __init__(self, problem: Problem, spreads: FloatArray, moving: NDArray[np.intp]) -> None:
-        self._problem, self._moving = problem, moving
-        self._spreads = spreads[moving]
-        mixed = np.array([mixing is not None for mixing in problem.mixings], dtype=bool)
-        self._unordered = mixed[moving] if mixed.size else np.zeros(len(moving), dtype=bool)
-        self.factor = needed_factor(problem, _ROUGHLY)
-
-    def proportions(self, logs: FloatArray) -> FloatArray:
-        """Return the weights; the first of those that move stays as it is."""
-        changed = self._problem.weights.copy()
-        changed[self._moving[1:]] *= np.exp(logs)
-        return changed
-
-    def log_error(self, logs: FloatArray, tolerance: float) -> float:
-        """Return the log of the mean error per unit of spread."""
-        tried = self.proportions(logs)
-        changed = replace(self._problem, weights=tried)
-        self.factor = needed_factor(changed, tolerance, self.factor)
-        errors = self.factor * tried[self._moving] / self._spreads
-        errors = np.where(self._unordered, -np.expm1(-errors), errors)
-        return math.log(max(float(errors.mean()), 1e-300))
+    better = log_error(minimum.x, _COMPARED) < log_error(start, _COMPARED)
+    return proportions(minimum.x) if better else problem.weights
