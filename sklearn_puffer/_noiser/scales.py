@@ -330,15 +330,15 @@ class _Solution:
                 noise = template(problem, one)
                 pairs = [one.pairs[k] for k in apart]
                 lower[apart] = np.maximum(lower[apart], recompute(pairs, noise, notion, factor)[0])
-        noise = template(problem, part)
-        if part.is_free and factor > 0.0 and notion.is_pure and noise.is_exponential:
-            used = noise.scaled(factor)
-            views = [corner_losses(*part.pairs[k], used) for k in apart]
+        pairs, noise = [part.pairs[k] for k in apart], template(problem, part)
+        if factor == 0.0 or noise.mixings:
+            return lower
+        noise = noise.scaled(factor)
+        if not part.is_free:
+            views = [coarse_lower(p, q, noise, notion) for p, q in pairs]
             lower[apart] = np.maximum(lower[apart], views)
-        if not part.is_free and factor > 0.0 and not noise.mixings:
-            noise = noise.scaled(factor)
-            pairs = [part.pairs[k] for k in apart]
-            views = [coarse_lower(*pair, noise, notion) for pair in pairs]
+        elif notion.is_pure and noise.is_exponential:
+            views = [corner_losses(p, q, noise) for p, q in pairs]
             lower[apart] = np.maximum(lower[apart], views)
         return lower
 

@@ -2,7 +2,6 @@
 
 from sklearn_puffer._sets.laminar import ONE
 from sklearn_puffer._sets.simultaneous_sets import (
-    SimultaneousSet,
     computable,
     error_share,
     rows_needed,
