@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from sklearn_puffer._losses import Wide
-from sklearn_puffer._sums import (
-    SECRETS,
-    LatticeDistribution,
-    SumDistribution,
-    convolved,
-    laplace_sums,
-    least_loss,
-)
+from sklearn_puffer._sums import SECRETS, convolved, laplace_sums, least_loss, sum_of
 from sklearn_puffer._sums import losses as sum_losses
+from sklearn_puffer._sums.losses import PairLosses
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import SumLosses, User, UserPair, sum_scale, user_pairs, worst_case_scale
 
@@ -436,7 +430,7 @@ def test_one_person_of_a_class_is_left_out_of_the_others():
     assert np.array_equal(ends[0], ends[1])
 
 
-def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
+def test_long_sums_are_narrow_too():
     rng = np.random.default_rng(3)
     distributions = [Discrete(np.arange(60), rng.dirichlet(np.ones(60))) for _ in range(4)]
     users = [
@@ -447,37 +441,64 @@ def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
     for theta in (2.0, 20.0, 300.0):
         lower, upper = losses.intervals(theta)
         assert np.all(upper - lower < 1e-9)
-        others = losses._others(0, 2**17)
-        assert others.size > 2**13
-        assert others.missed(1.0 / theta) < 2.0**-59
-    # the same without cutting anything
-    lattices = [losses._lattice(k) for k in range(3)]
-    whole = SumDistribution(lattices, (losses._classes[1] - [1, 0, 0]).tolist())
-    whole._cut = 2.0**-900
-    assert whole.missed(1.0 / 20.0) < 2.0**-59
-    rows = [laplace_sums(each.numbers(0), 20.0)[0] for each in (whole, others)]
-    assert np.array_equal(rows[0].exponent, rows[1].exponent)
-    assert np.allclose(rows[0].mantissa, rows[1].mantissa, rtol=1e-10)
 
 
 def test_few_of_the_others_give_an_upper_end():
     users = [User(LAWS["plain"], alternative=LAWS["negative"]), User(LAWS["gap"], count=200)]
-    losses = SumLosses(users, user_pairs(users[:1], "distribution"))
+    losses = PairLosses(users, user_pairs(users[:1], "distribution"))
     for theta in (0.5, 3.0, 40.0):
-        assert losses.upper(0, theta) <= losses.upper(0, theta, 4000) * (1.0 + 1e-10) + 1e-12
+        exact = float(losses.ends_of(0, theta)[1].max())
+        for budget in (0.0, exact * 0.5, exact * 1.01, exact * 2.0, math.inf):
+            upper = losses.upper(0, theta, budget)
+            assert exact * (1.0 - 1e-12) <= upper <= losses.worst_of(0, theta)
+            assert upper <= budget or budget < exact
 
 
-@pytest.mark.parametrize("sizes", [(3, 5), (70, 65), (200, 1000), (900, 5000), (9000, 9000)])
-def test_convolutions_are_right_relative_to_each_number(sizes):
+def _wide(numbers):
+    """Return fractions as wide numbers; a third of the precision is lost nowhere."""
+    shifts = [x.numerator.bit_length() - x.denominator.bit_length() if x else 0 for x in numbers]
+    scaled = [float(x / Fraction(2) ** k) for x, k in zip(numbers, shifts, strict=True)]
+    return Wide(np.array(scaled), np.array(shifts)).normalised()
+
+
+def _fractions(wide):
+    pairs = zip(wide.mantissa.tolist(), wide.exponent.tolist(), strict=True)
+    return [Fraction(m) * Fraction(2) ** e if m else Fraction(0) for m, e in pairs]
+
+
+@pytest.mark.parametrize("deepest", [0, 300, 6000])
+@pytest.mark.parametrize(
+    "sizes", [(3, 5), (70, 65), (200, 1000), pytest.param((1100, 1300), marks=pytest.mark.slow)]
+)
+def test_convolutions_are_right_relative_to_each_number(sizes, deepest):
     rng = np.random.default_rng(1)
-    a, b = (np.exp(-rng.uniform(0.0, 200.0, size)) for size in sizes)
-    found, units = convolved(a, b)
-    assert len(found) == sum(sizes) - 1
-    for place in rng.integers(0, len(found), 20).tolist():
-        first = max(0, place - len(b) + 1)
-        last = min(place, len(a) - 1)
-        true = math.fsum(float(a[k]) * float(b[place - k]) for k in range(first, last + 1))
-        assert abs(found[place] - true) <= (units + 2.0) * UNIT * true
+    rows = []
+    for size in sizes:
+        mantissa = rng.uniform(0.5, 1.0, size) * (rng.uniform(size=size) < 0.8)
+        slope = -(deepest * np.arange(size)[:: rng.choice([-1, 1])]) // size
+        rows.append(Wide(mantissa, slope + rng.integers(-9, 9, size)).normalised())
+    found, units = convolved(*rows)
+    shift = 2 * deepest + 200  # fifty digits beyond the smallest number
+    a, b, c = ([int(x * 2**shift) for x in _fractions(numbers)] for numbers in (*rows, found))
+    assert found.shape == (sum(sizes) - 1,)
+    for place in rng.integers(0, found.shape[0], 10).tolist():
+        first, last = max(0, place - len(b) + 1), min(place, len(a) - 1)
+        true = sum(a[k] * b[place - k] for k in range(first, last + 1)) >> shift
+        assert abs(c[place] - true) <= Fraction(units * UNIT) * true + 1
+
+
+def test_no_mass_of_a_sum_is_too_small():
+    counts = [[1, 10**400, 10**400], [10**30, 0, 1, 10**90]]
+    rows = [[Fraction(count, sum(row)) for count in row] for row in counts]
+    found, units = sum_of(list(map(_wide, rows)), [5, 3])
+    true = [Fraction(1)]
+    for row in [rows[0]] * 5 + [rows[1]] * 3:
+        true = [
+            sum(true[x - y] * row[y] for y in range(len(row)) if 0 <= x - y < len(true))
+            for x in range(len(true) + len(row) - 1)
+        ]
+    for value, mass in zip(_fractions(found), true, strict=True):
+        assert abs(value - mass) <= Fraction(units * UNIT) * mass
 
 
 @pytest.mark.parametrize("scale", [1e9, 100.0, 1.4, 0.025, 1e-4, 1e-8])
@@ -493,26 +514,6 @@ def test_laplace_sums_are_within_their_bound(size, lowest, scale):
         true = mp.fsum(m * mp.exp(-abs(x - y) / mpf(scale)) for x, m in enumerate(masses) if m)
         found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
         assert abs(found / true - 1) <= units * UNIT
-
-
-def test_the_certificate_of_the_others_notices_missing_atoms():
-    distribution = LatticeDistribution(
-        0, np.array([1.0, 0.0, 0.0]), np.array([0, 2])
-    )  # the second mass is too small
-    others = SumDistribution([distribution], [1])
-    assert others.missed(math.inf) > 0.5
-    assert others.missed(math.inf) == math.inf
-
-
-def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
-    masses = np.zeros(2001)
-    masses[[0, 2000]] = 0.5
-    distribution = LatticeDistribution(
-        0, masses, np.array([0, 1000, 2000])
-    )  # what is in the middle is no float
-    others = SumDistribution([distribution], [1])
-    assert others.missed(2.0) > 1.0
-    assert others.missed(0.1) < 2.0**-60
 
 
 # ---------------------------------------------------------------------------------- many users
@@ -564,7 +565,7 @@ def test_the_scale_at_a_turning_point_is_the_smallest():
 )
 def test_those_who_are_counted_on_are_among_the_others(classes, steps):
     users = [User(Discrete([0, 1, 1 + span], [0.5, 0.25, 0.25]), count=n) for span, n in classes]
-    losses = SumLosses(users, user_pairs(users, "distribution-absence"))
+    losses = PairLosses(users, user_pairs(users, "distribution-absence"))
     for k in range(len(users)):
         chosen = losses._counted(k, steps)
         assert np.all((chosen >= 0) & (chosen <= losses._less(k)))
@@ -582,9 +583,8 @@ def test_whoever_is_counted_on_the_ends_hold_the_loss(theta, monkeypatch):
     exact = SumLosses(users, pairs).intervals(theta)
     monkeypatch.setattr(sum_losses, "FEW", 200)
     monkeypatch.setattr(sum_losses, "MANY", 2000)
-    losses = SumLosses(users, pairs)
-    assert not losses.counts_all(0)
-    lower, upper = losses.intervals(theta)
+    assert not PairLosses(users, pairs).counts_all(0)
+    lower, upper = SumLosses(users, pairs).intervals(theta)
     assert np.all(lower <= exact[1])
     assert np.all(exact[0] <= upper)
     assert np.all(upper - lower < 0.2 * upper + 1e-3)
@@ -629,7 +629,7 @@ def test_a_million_users_are_answered_for(monkeypatch):
     found = sum_scale(users, pairs, 0.05)
     losses = SumLosses(users, pairs)
     lower, upper = losses.intervals(found.scale)
-    assert not losses.counts_all(0)
+    assert not PairLosses(users, pairs).counts_all(0)
     assert lower.max() <= 0.05 * (1.0 + 1e-12)
     assert upper.max() - lower.max() < 1e-8
     assert losses.intervals(found.scale * 0.999)[0].max() > 0.05

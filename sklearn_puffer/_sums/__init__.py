@@ -1,12 +1,7 @@
 """What stands behind `PufferfishSum`: distributions of sums, reports, scales and certificates."""
 
 from sklearn_puffer._sums import losses
-from sklearn_puffer._sums.convolution import (
-    LatticeDistribution,
-    SumDistribution,
-    convolved,
-    laplace_sums,
-)
+from sklearn_puffer._sums.convolution import convolved, laplace_sums, sum_of
 from sklearn_puffer._sums.estimator import PrivateAnswer, PufferfishSum
 from sklearn_puffer._sums.gaussian import GaussianUsers, exact_sum, gaussian_users
 from sklearn_puffer._sums.losses import SumLosses, least_loss, sum_scale, worst_case_scale

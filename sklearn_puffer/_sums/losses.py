@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from math import inf, nextafter
 from typing import cast
 
@@ -40,15 +40,7 @@ from sklearn_puffer._base import (
     check_positive,
     smallest_within,
 )
-from sklearn_puffer._losses import Wide
-from sklearn_puffer._sums.convolution import (
-    LatticeDistribution,
-    SumDistribution,
-    laplace_sums,
-    margin,
-    pair_masses,
-    suprema,
-)
+from sklearn_puffer._sums.convolution import Numbers, lattice_masses, sum_of, suprema
 from sklearn_puffer._sums.reports import step_of
 from sklearn_puffer._sums.users import User, UserPair, check_users, prior_pair, reach_of, with_mass
 from sklearn_puffer.accounting import LossTable
@@ -56,18 +48,20 @@ from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, Prior
 
+Ends = Callable[[int, float], tuple[FloatArray, FloatArray]]
+
 MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""
 
 _QUOTIENT_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
+_HAIR = 2e-11
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
-_HARDLY_ANY = 1e-3
-FEW, MANY = 4000, 2**17
+FEW, MANY = 4000, 2**15
 """The most steps of the sum of the other users who are counted on: more are closer, but slower.
 
 A sum of few users serves many pairs."""
 
-_MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
+_MAX_SUMS = 64  # sums that are held: each is two arrays as long as the sum
 
 _MOST_TERMS = 2**22  # of generating functions, computed at once
 _LEAST_MASS = 1e-300
@@ -120,11 +114,7 @@ class SumLosses:
     """
 
     def __init__(self, users: Sequence[User], pairs: Sequence[UserPair]) -> None:
-        self._users = check_users(users)
-        self._pairs = _check_pairs(pairs, self._users)
-        self._sums: dict[bytes, SumDistribution] = {}
-        self._tables: dict[int, LossTable] = {}
-        self._lattices: dict[int, LatticeDistribution] = {}
+        self._of_pairs = PairLosses(users, pairs)
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the exact losses.
@@ -142,13 +132,11 @@ class SumLosses:
         Notes
         -----
         *Formal guarantees.* Given independent users, the losses lie between the ends, which
-        include rounding and all masses left out. The upper end never exceeds that of `worst_case`.
-        Where the sum of the other users has more than 2^17 steps, the upper end counts on some of
-        them only, and the lower end holds whoever they are.
+        include all rounding. The upper end never exceeds that of `worst_case`. Where the sum of the
+        other users has more than 2^15 steps, the upper end counts on some of them only, and the
+        lower end holds whoever they are.
         """
-        scale = check_positive(theta, "theta")
-        lower, upper = zip(*(self.ends_of(k, scale) for k in range(len(self._pairs))), strict=True)
-        return np.stack(lower), np.stack(upper)
+        return self._of_pairs.stacked(self._of_pairs.ends_of, theta)
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven ends of the largest losses over all other users.
@@ -165,145 +153,108 @@ class SumLosses:
         tuple of two ndarrays of shape (n_pairs, 2)
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
         """
+        return self._of_pairs.stacked(self._of_pairs.alone, theta)
+
+
+class PairLosses:
+    """The losses of single pairs: in nats, from ``p`` to ``q`` and back, shape (2,)."""
+
+    def __init__(self, users: Sequence[User], pairs: Sequence[UserPair]) -> None:
+        self._users = check_users(users)
+        self.pairs = _check_pairs(pairs, self._users)
+        self._sums: dict[bytes, Numbers] = {}
+        self._tables: dict[int, LossTable] = {}
+
+    def stacked(self, ends: Ends, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper ends of all pairs, of shape (n_pairs, 2)."""
         scale = check_positive(theta, "theta")
-        lower, upper = zip(*(self._alone(k, scale) for k in range(len(self._pairs))), strict=True)
+        lower, upper = zip(*(ends(k, scale) for k in range(len(self.pairs))), strict=True)
         return np.stack(lower), np.stack(upper)
 
     def ends_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of one pair.
-
-        Parameters
-        ----------
-        k : int
-            Position of the pair.
-        theta : float
-            Scale of the noise, in the units of the reports; 0 is no noise.
-
-        Returns
-        -------
-        tuple of two ndarrays of shape (2,)
-            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
-        """
+        """Return both ends of the losses of a pair for the given users."""
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._without_noise(k))
-        lower, worst = self._alone(k, theta)
-        if self._pairs[k].shift is not None:
+        lower, worst = self.alone(k, theta)
+        if self.pairs[k].shift is not None:
             return lower, worst
-        upper = self._upper(k, theta, worst)
-        return np.minimum(self._lower(k, theta, worst), upper), upper
+        upper, lower = self._upper(k, theta, -inf), least_loss(self.pairs[k], theta)
+        if self.counts_all(k):
+            lower = np.maximum(lower, self._ends(k, theta, worst, -1.0, MANY))
+        return np.minimum(lower, upper), upper
 
-    def upper(self, k: int, theta: float, steps: int = MANY) -> float:
-        """Return the upper end of one pair.
-
-        Parameters
-        ----------
-        k : int
-            Position of the pair.
-        theta : float
-            Scale of the noise, in the units of the reports; 0 is no noise, where only few of the
-            other users are counted on.
-        steps : int
-            The most steps of the sum of the other users who are counted on. Other users never
-            increase a loss, so that any number gives an upper end.
-
-        Returns
-        -------
-        float
-            In nats, the larger of both directions.
-        """
+    def upper(self, k: int, theta: float, budget: float) -> float:
+        """Return an upper end of the larger loss, the lowest one if another is above the budget."""
         if theta == 0.0:
             return self._without_noise(k)
-        return float(self._upper(k, theta, self.worst_of(k, theta), steps).max())
+        return float(self._upper(k, theta, budget).max())
 
     def counts_all(self, k: int) -> bool:
-        """Return whether the ends of one pair count on all of the other users.
+        """Return whether the ends of a pair count on all of the other users."""
+        return self.pairs[k].shift is not None or self._counts_all(k, MANY)
 
-        Parameters
-        ----------
-        k : int
-            Position of the pair.
+    def worst_of(self, k: int, theta: float) -> float:
+        """Return an upper end of the larger loss, whoever the other users are."""
+        return float(self.alone(k, theta)[1].max())
 
-        Returns
-        -------
-        bool
-            False where their sum has too many steps.
-        """
-        return self._pairs[k].shift is not None or self._counts_all(k, MANY)
-
-    def worst_of(self, k: int, theta: float) -> FloatArray:
-        """Return the upper ends of the worst case of one pair.
-
-        Parameters
-        ----------
-        k : int
-            Position of the pair.
-        theta : float
-            Scale of the noise, in the units of the reports; 0 is no noise.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
-        """
-        return self._alone(k, theta)[1]
-
-    def _alone(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+    def alone(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses of one user's report without other users."""
-        shift = self._pairs[k].shift
+        shift = self.pairs[k].shift
         if shift is not None:
             return _translation(abs(shift), theta)
+        if k not in self._tables:
+            self._tables[k] = LossTable([prior_pair(self.pairs[k])])
         if theta == 0.0:
-            return np.zeros(2), np.full(2, self._table(k).without_noise().max())
-        lower, upper = self._table(k).intervals(Laplace(theta))
+            return np.zeros(2), np.full(2, self._tables[k].without_noise().max())
+        lower, upper = self._tables[k].intervals(Laplace(theta))
         return lower[0], upper[0]
 
     def _without_noise(self, k: int) -> float:
-        worst = self.worst_of(k, 0.0)
-        if self._pairs[k].shift is not None:
+        worst = self.alone(k, 0.0)[1]
+        if self.pairs[k].shift is not None:
             return float(worst.max())
-        others = self._others(k, FEW)
-        if others.missed(inf) > 0.0 or not np.isfinite(others.units):
-            return float(worst.max())
-        pair = self._masses(k)
-        losses = suprema(others.numbers(pair.shape[1] - 1), pair, inf)
-        further = margin(losses, worst, pair, others.units, 0.0, 0.0)
-        return float(np.minimum(losses + further, worst).max())
+        losses, error = self._suprema(k, 0.0, worst, FEW)
+        return float(np.minimum(losses + error, worst).max())
 
-    def _upper(self, k: int, theta: float, worst: FloatArray, steps: int = MANY) -> FloatArray:
-        """Return the smallest of the upper ends: of the worst case, with few others, with more."""
-        if self._pairs[k].shift is not None or not worst.any():
+    def _upper(self, k: int, theta: float, budget: float) -> FloatArray:
+        """Return upper ends: of the worst case, and unless they keep the budget with others, too.
+
+        More of the others are of no use where a hair less noise is too little whoever they are.
+        """
+        worst = ends = self.alone(k, theta)[1]
+        if self.pairs[k].shift is not None or not worst.any():
             return worst
-        ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, FEW), worst)
-        if steps == FEW or self._counts_all(k, FEW):
-            return ends
-        return np.minimum(self._ends(k, theta, worst, 1.0, steps), ends)
-
-    def _lower(self, k: int, theta: float, worst: FloatArray) -> FloatArray:
-        least = least_loss(self._pairs[k], theta)
-        if not self._counts_all(k, MANY):
-            return least
-        return np.maximum(least, self._ends(k, theta, worst, -1.0, MANY))
+        for steps in (FEW, MANY):
+            if ends.max() <= budget:
+                break
+            ends = np.minimum(ends, self._ends(k, theta, worst, 1.0, steps))
+            least = least_loss(self.pairs[k], theta * (1.0 - _HAIR)).max()
+            if self._counts_all(k, steps) or least > budget >= 0.0:
+                break
+        return ends
 
     def _ends(self, k: int, theta: float, worst: FloatArray, side: float, steps: int) -> FloatArray:
         """Return the upper (side 1) or lower (side -1) ends of pair ``k``."""
         s = self.step / theta * (1.0 + side * _QUOTIENT_ERROR)
-        unknown = np.zeros(2) if side < 0.0 else worst
         if not 0.0 < s <= _STEEPEST:
-            return unknown
-        others, pair = self._others(k, steps), self._masses(k)
-        missed = others.missed(s)
-        if not missed <= _HARDLY_ANY:
-            return unknown
-        sums, units = laplace_sums(others.numbers(pair.shape[1] - 1), 1.0 / s)
-        losses = suprema(sums, pair, s)
-        further = margin(losses, worst, pair, others.units, missed, units)
-        ends: FloatArray = np.nextafter(losses + side * further, side * inf)
+            return np.zeros(2) if side < 0.0 else worst
+        losses, error = self._suprema(k, 1.0 / s, worst, steps)
+        ends: FloatArray = np.nextafter(losses + side * error, side * inf)
         return np.maximum(ends, 0.0)
 
-    def _table(self, k: int) -> LossTable:
-        if k not in self._tables:
-            self._tables[k] = LossTable([prior_pair(self._pairs[k])])
-        return self._tables[k]
+    def _suprema(
+        self, k: int, scale: float, worst: FloatArray, steps: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the losses of pair ``k`` along the lattice, and how far they may be off."""
+        span = reach_of(self.pairs[k]) / self.step
+        if span > MAX_STEPS:
+            raise ValueError(
+                f"the values of one user span {span:,.0f} steps of {self.step!r}, and at most "
+                f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
+                "PufferfishSum), or use the worst case over all other users."
+            )
+        others = self._others(k, steps)
+        return suprema(others, prior_pair(self.pairs[k]), self.step, scale, worst)
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -311,7 +262,7 @@ class SumLosses:
 
         Both are in steps.
         """
-        free = [pair for pair in self._pairs if pair.shift is None]
+        free = [pair for pair in self.pairs if pair.shift is None]
         own = max(map(reach_of, free), default=0.0) / self.step
         return int(own), int(self._spans @ self._classes[1])
 
@@ -319,7 +270,7 @@ class SumLosses:
     def step(self) -> float:
         """The step that all reports have in common."""
         priors = [user.law for user in self._users]
-        for pair in self._pairs:
+        for pair in self.pairs:
             if pair.shift is None:
                 priors += [pair.p, pair.q]
         return step_of(np.concatenate(list(map(with_mass, priors))))
@@ -341,7 +292,7 @@ class SumLosses:
         return np.array([np.rint(np.ptp(with_mass(x)) / self.step) for x in self._classes[0]])
 
     def _class_of(self, k: int) -> int:
-        return int(self._classes[2][self._pairs[k].user])
+        return int(self._classes[2][self.pairs[k].user])
 
     def _counted(self, k: int, steps: int) -> IntArray:
         """Return how many users of each distribution count: all but that of pair ``k``, or fewer.
@@ -366,33 +317,17 @@ class SumLosses:
     def _counts_all(self, k: int, steps: int) -> bool:
         return np.array_equal(self._counted(k, steps), self._less(k))
 
-    def _others(self, k: int, steps: int) -> SumDistribution:
-        """Return the sum of those who are counted on, one of the last or a new one."""
+    def _others(self, k: int, steps: int) -> Numbers:
+        """Return the distribution of the sum of those who are counted on."""
         counts = self._counted(k, steps)
         key = counts.tobytes()
         if key not in self._sums:
             while len(self._sums) >= _MAX_SUMS:
                 self._sums.pop(next(iter(self._sums)))
             chosen = np.flatnonzero(counts).tolist()
-            self._sums[key] = SumDistribution(
-                list(map(self._lattice, chosen)), counts[chosen].tolist()
-            )
+            rows = [lattice_masses([self._classes[0][k]], self.step)[0] for k in chosen]
+            self._sums[key] = sum_of(rows, counts[chosen].tolist())
         return self._sums[key]
-
-    def _lattice(self, index: int) -> LatticeDistribution:
-        if index not in self._lattices:
-            self._lattices[index] = LatticeDistribution.of(self._classes[0][index], self.step)
-        return self._lattices[index]
-
-    def _masses(self, k: int) -> Wide:
-        span = reach_of(self._pairs[k]) / self.step
-        if span > MAX_STEPS:
-            raise ValueError(
-                f"the values of one user span {span:,.0f} steps of {self.step!r}, and at most "
-                f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
-                "PufferfishSum), or use the worst case over all other users."
-            )
-        return pair_masses(prior_pair(self._pairs[k]), self.step)
 
 
 def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
@@ -485,11 +420,7 @@ def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, Floa
 # ------------------------------------------------------------------------------ the smallest scales
 
 
-Loss = Callable[[float], float]
-
-
 _TOLERANCE = 1e-12
-_HAIR = 1.0 + 2e-11
 
 
 def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) -> Calibration:
@@ -522,11 +453,10 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     *Formal guarantees.* Given independent users, at the returned scale the proven upper end of
     every pair's loss is within epsilon. It is the smallest such scale up to about 1e-12 of it and
     the width of the proven intervals. That is larger where the sum of the other users has more than
-    2^17 steps: then not all of them are counted on.
+    2^15 steps: then not all of them are counted on.
 
-    Other users never increase a loss. So a pair is skipped if its loss without other users is
-    within epsilon at the largest scale so far. For any other pair one evaluation decides whether
-    the scale grows: first with few of the other users, then with all.
+    Other users never increase a loss. So a pair is skipped if its loss without other users, with
+    few of them, or with all, is within epsilon at the largest scale so far.
 
     References
     ----------
@@ -544,86 +474,45 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     0.484624
     """
     budget = check_positive(epsilon, "epsilon")
-    return _Scale(SumLosses(users, pairs), list(pairs), budget).calibration()
+    losses = PairLosses(users, pairs)
+    scale, pair, bound = _far_out_scale(losses.pairs, budget), 0, 0.0
+    worst = [losses.worst_of(k, scale) for k in range(len(losses.pairs))]
+    for k in np.argsort(-np.array(worst), kind="stable").tolist():
+        loss = losses.upper(k, scale, budget)
+        if loss > budget:
+            scale = _enough_for(losses, k, budget, scale)
+            pair, bound = k, losses.upper(k, scale, budget)
+        elif loss > bound:
+            pair, bound = k, loss
+    return Calibration(scale, pair, bound)
 
 
-class _Scale:
-    """The largest scale that a pair visited so far needs."""
+def _far_out_scale(pairs: Sequence[UserPair], budget: float) -> float:
+    """Return just less than the scale that losses far out need: no exact scale is smaller."""
 
-    def __init__(self, losses: SumLosses, pairs: list[UserPair], budget: float) -> None:
-        self._losses, self._pairs, self._budget = losses, pairs, budget
-        self._scale, self._pair, self._bound = 0.0, 0, 0.0
+    def far(scale: float) -> float:
+        return max(float(least_loss(pair, scale, 2).max()) for pair in pairs)
 
-    def calibration(self) -> Calibration:
-        """Visit every pair, the one with the largest worst case first."""
-        self._start()
-        worst = [self._worst(k, self._scale) for k in range(len(self._pairs))]
-        for k in np.argsort(-np.array(worst), kind="stable").tolist():
-            self._visit(k)
-        if self._scale > 0.0 and self._bound == 0.0:
-            self._bound = self._losses.upper(self._pair, self._scale)
-        return Calibration(self._scale, self._pair, self._bound)
+    guess = max(map(reach_of, pairs)) / budget or 1.0
+    scale = smallest_within(far, budget, guess, _TOLERANCE)
+    return scale * (1.0 - 4.0 * _TOLERANCE) if 1e-280 < scale < inf else 0.0
 
-    def _start(self) -> None:
-        """Begin just below the scale that the loss far out needs: no exact scale is smaller."""
 
-        def far(scale: float) -> list[float]:
-            return [float(least_loss(pair, scale, 2).max()) for pair in self._pairs]
-
-        guess = max(map(reach_of, self._pairs)) / self._budget or 1.0
-        scale = smallest_within(lambda x: max(far(x)), self._budget, guess, _TOLERANCE)
-        if 1e-280 < scale < inf:
-            self._scale = scale * (1.0 - 4.0 * _TOLERANCE)
-            self._pair = int(np.argmax(far(self._scale)))
-
-    def _visit(self, k: int) -> None:
-        """Raise the scale to what pair ``k`` needs, if that is more, on as few users as decide."""
-        for loss in self._ways(k):
-            value = loss(self._scale)
-            if value <= self._budget:
-                if value > self._bound:
-                    self._pair, self._bound = k, value
-                return
-            if self._scale and loss(self._scale * _HAIR) <= self._budget:
-                break
-        self._scale, self._bound = self._enough(loss, k, self._scale or self._alone(k))
-        self._pair = k
-
-    def _ways(self, k: int) -> list[Loss]:
-        """Return upper bounds of a pair's loss, the quickest first, the exact one last."""
-        ways: list[Loss] = [partial(self._worst, k)]
-        if self._pairs[k].shift is None:
-            ways += [partial(self._losses.upper, k, steps=steps) for steps in (FEW, MANY)]
-        return ways
-
-    def _worst(self, k: int, scale: float) -> float:
-        return float(self._losses.worst_of(k, scale).max())
-
-    def _alone(self, k: int) -> float:
-        """Return a scale that is enough for pair ``k``, whoever the others are."""
-        return reach_of(self._pairs[k]) / self._budget
-
-    def _enough(self, loss: Loss, k: int, start: float) -> tuple[float, float]:
-        """Return the smallest scale with the loss of pair ``k`` within the budget, and that loss.
-
-        A second evaluation may be slightly higher: the lowest proven end counts.
-        """
-        alone = self._alone(k) * (1.0 + 1e-15)
-        if self._pairs[k].shift is not None and loss(alone) <= self._budget:
-            return alone, loss(alone)  # no search is closer
-        proven: dict[float, float] = {}
-
-        def remembered(scale: float) -> float:
-            proven[scale] = min(loss(scale), proven.get(scale, inf))
-            return proven[scale]
-
-        scale = smallest_within(remembered, self._budget, start, _TOLERANCE)
-        if scale == inf:
-            raise ValueError(
-                f"no noise scale up to {LARGEST} keeps the loss within {self._budget}; use a "
-                "larger epsilon, or another unit where values lie too far apart."
-            )
-        return scale, proven[scale]
+def _enough_for(losses: PairLosses, k: int, budget: float, start: float) -> float:
+    """Return the smallest scale with which a pair keeps the budget."""
+    alone = reach_of(losses.pairs[k]) / budget  # whoever the others are
+    translated = alone * (1.0 + 1e-15)
+    if losses.pairs[k].shift is not None and losses.upper(k, translated, budget) <= budget:
+        return translated  # no search is closer
+    scale = smallest_within(
+        lambda scale: losses.upper(k, scale, budget), budget, start or alone, _TOLERANCE
+    )
+    if scale == inf:
+        raise ValueError(
+            f"no noise scale up to {LARGEST} keeps the loss within {budget}; use a larger epsilon, "
+            "or another unit where values lie too far apart."
+        )
+    return scale
 
 
 def worst_case_scale(
@@ -666,15 +555,14 @@ def worst_case_scale(
     5.0
     """
     budget = check_positive(epsilon, "epsilon")
-    losses, members = SumLosses(users, pairs), list(pairs)
-    bare = [float(losses.worst_of(k, 0.0).max()) for k in range(len(members))]
-    need_noise = [pair for pair, loss in zip(members, bare, strict=True) if loss > budget]
-    if not need_noise:
+    losses = PairLosses(users, pairs)
+    bare = [losses.worst_of(k, 0.0) for k in range(len(losses.pairs))]
+    needy = [k for k, loss in enumerate(bare) if loss > budget]
+    if not needy:
         return Calibration(0.0, 0, max(bare))
-    noisy = SumLosses(users, need_noise)
-    start = max(map(reach_of, members)) / budget
+    start = max(map(reach_of, losses.pairs)) / budget
     scale = smallest_within(
-        lambda scale: float(noisy.worst_case(scale)[1].max()), budget, start, _TOLERANCE
+        lambda scale: max(losses.worst_of(k, scale) for k in needy), budget, start, _TOLERANCE
     )
-    ends = losses.worst_case(scale)[1].max(axis=1)
-    return Calibration(scale, int(ends.argmax()), float(ends.max()))
+    ends = [losses.worst_of(k, scale) for k in range(len(bare))]
+    return Calibration(scale, int(np.argmax(ends)), max(ends))

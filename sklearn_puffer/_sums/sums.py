@@ -33,10 +33,9 @@ from sklearn_puffer._sums.gaussian import (
     read_gaussians,
 )
 from sklearn_puffer._sums.losses import (
-    FEW,
     MAX_STEPS,
     Losses,
-    SumLosses,
+    PairLosses,
     least_loss,
     sum_scale,
     worst_case_scale,
@@ -117,7 +116,7 @@ class DiscreteSum:
         other users, keeps that bound, but for the largest of them.
         """
         losses, everybody = self._sum, range(len(self.pairs))
-        worst = np.stack([losses.worst_of(k, theta) for k in everybody])
+        worst = np.stack([losses.alone(k, theta)[1] for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
@@ -131,9 +130,7 @@ class DiscreteSum:
         is_computed = not self.together and self._is_computable
         chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
         if len(chosen) * self._work > _QUICK:
-            chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
-        if len(chosen) * self._work > _QUICK:
-            few = np.array([losses.upper(k, theta, FEW) for k in chosen.tolist()])
+            few = np.array([losses.upper(k, theta, notion.epsilon) for k in chosen.tolist()])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         for k in chosen.tolist():
@@ -149,8 +146,8 @@ class DiscreteSum:
         return np.stack([least_loss(pair, theta) for pair in self.pairs])
 
     @cached_property
-    def _sum(self) -> SumLosses:
-        return SumLosses(self.counted_on, self.pairs)
+    def _sum(self) -> PairLosses:
+        return PairLosses(self.counted_on, self.pairs)
 
     @property
     def _work(self) -> int:
