@@ -254,6 +254,8 @@ def test_a_pair_of_secrets_that_is_not_listed_is_said_to_be_open(kind):
             assert ("secrets of a listed pair of s" in text) == (pairs != "all")
             assert ("does not list are NOT protected" in text) == (pairs != "all")
     assert "Risk: Pairs of secrets" in str(release.certificate_)
+    open_pairs = "Pairs of secrets that secret_pairs= does not list are NOT protected"
+    assert open_pairs in str(sklearn_puffer.report(release, kind="external"))
     if kind is PufferfishSwap:  # and that is said after a release, too
         c = table["s"] == "c"
         assert (released["x"] == table["x"])[c].all()

@@ -497,6 +497,19 @@ def swapped_homes(table=HOMES, **params):
     return PufferfishSwap(**params).fit(table)
 
 
+def test_a_person_in_several_homes_is_refused_as_each_home_is_exchanged_by_itself():
+    ids = HOMES.groupby("home").cumcount()  # numbers within a home, which tell nobody apart
+    people = HOMES.assign(person=ids)
+    with pytest.raises(ValueError, match=r"ids \('person'\) stand in .*'home' in ids= as well"):
+        swapped_homes(people, ids="person")
+    assert swapped_homes(people, ids=["person", "home"]).certificate_.holds
+    twice = HOMES.assign(person=HOMES["home"])  # rows of one person in one home
+    assert swapped_homes(twice, ids="person").certificate_.holds
+    twice.loc[twice["home"] == 7, "person"] = 3
+    with pytest.raises(ValueError, match="1 more group"):
+        swapped_homes(twice, ids="person")
+
+
 def test_whole_homes_are_exchanged_among_homes_of_equal_size_and_known_members():
     swap = swapped_homes(public=["row", "age"])
     released = swap.transform(HOMES)

@@ -433,7 +433,8 @@ def left_open(release: Any) -> list[str]:
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
-    told = [said for said in certificate.assumptions if UNCOVERED in said]  # of their order
+    marks = UNCOVERED, say.ONLY_LISTED  # of their order, and of pairs of secrets
+    told = [said for said in certificate.assumptions if any(mark in said for mark in marks)]
     return [*(sentence for sentence, true in applies.items() if true), *told]
 
 

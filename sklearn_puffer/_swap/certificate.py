@@ -243,7 +243,7 @@ def terms(facts: ExchangeFacts, known: Sequence[Name], ids: Sequence[Name]) -> T
         granted=(
             "The reader knows what is named above, and nothing else about a row.",
             "Ids, order and index say nothing of a row.",
-            "A person is one row, or one group of rows in groups=.",
+            "A person is one row, or in one group of rows in groups=.",
             "The table is exchanged once: two swaps of the same people undo each other.",
             about_insiders(facts),
         ),
@@ -268,7 +268,8 @@ def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
         "are told nowhere.": True,
         "A person is one row: rows of one person or household tell more together; groups= "
         "exchanges them together.": alone,
-        "Sizes of groups, and which rows are in one, stay and are known. The rows of a group have "
+        "A person is in one group. Sizes of groups, and which rows are in one, stay and are known. "
+        "The rows of a group have "
         "one secret, and go at random to members of the other group of whom the same is known; "
         "those of a group that stays are dealt among its own members, too.": not alone,
         "Secrets are bins or merged values: within one of them rows may stay, and exact numbers "
