@@ -1,13 +1,8 @@
 """Typical rows as users call for them: from Pipelines, in other processes, and of odd tables."""
 
-import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import duckdb
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -64,33 +59,6 @@ def test_one_row_needs_no_secret_and_no_other_row(release):
     one = release.transform(TABLE.drop(columns="ill")[5:6])
     assert one.shape == (1, 8)
     assert one.index.tolist() == [5]
-
-
-_ELSEWHERE = """
-import sys, joblib, pandas
-from pathlib import Path
-from sklearn_puffer import PufferfishRelease
-folder = Path(sys.argv[1])
-rows = pandas.read_pickle(folder / "rows")
-for n, copy in enumerate([joblib.load(folder / "fitted"),
-                          PufferfishRelease.from_json((folder / "json").read_text())]):
-    released = copy.transform(rows, row_id="number", key=b"blake2b:" + bytes(range(24)))
-    released.to_pickle(folder / f"released{n}")
-"""
-
-
-@pytest.mark.slow
-def test_another_process_releases_alike_from_json_and_joblib(release, tmp_path):
-    rows = patients(80, seed=2).drop(columns="ill").assign(number=range(80))
-    rows.to_pickle(tmp_path / "rows")
-    joblib.dump(release, tmp_path / "fitted")
-    release.to_json(tmp_path / "json")
-    here = release.transform(rows, row_id="number", key=KEY)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    script = [sys.executable, "-c", _ELSEWHERE, str(tmp_path)]
-    subprocess.run(script, check=True, timeout=120, env=environment)
-    for name in ("released0", "released1"):
-        pd.testing.assert_frame_equal(pd.read_pickle(tmp_path / name), here)
 
 
 @pytest.mark.slow

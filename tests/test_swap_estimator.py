@@ -298,9 +298,6 @@ def test_polars_and_arrays_come_out_as_what_they_were():
     assert (out[:, 0] == X[:, 0]).all()
     assert as_rows(pd.DataFrame(out[:, 1:])) == as_rows(pd.DataFrame(X[:, 1:]))
     assert (out[:, 2] != X[:, 2]).any()
-    beside = swap_of(sensitive=None).set_output(transform="pandas")
-    out = beside.fit_transform(TABLE.drop(columns="ill"), sensitive_features=TABLE["ill"])
-    assert isinstance(out, pd.DataFrame)
 
 
 # ------------------------------------------------------------------------------------------- keyed
@@ -881,15 +878,10 @@ def test_an_artifact_takes_secrets_beside_rows_and_holds_no_row():
         other.transform(table, sensitive_features=table["ill"])
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_a_ledger_of_persons_gives_a_swap_again_and_counts_no_second_one(saved, tmp_path):
+def test_a_ledger_of_persons_refuses_another_swap_of_them(tmp_path):
     swap = swap_of(public=["pay", "age"]).fit(TABLE)
-    if saved:
-        swap = PufferfishRelease.from_json(swap.to_json())
     ledger = PersonLedger.create(tmp_path / "clients", swap, key=KEY)
-    first = ledger.transform(swap, TABLE, row_id="client")
-    assert ledger.transform(swap, TABLE[::-1], row_id="client")[::-1].equals(first)
-    assert [(call.new, call.repeated) for call in ledger.history()] == [(400, 0), (0, 400)]
+    ledger.transform(swap, TABLE, row_id="client")
     with pytest.raises(OverspentError):
         ledger.transform(swap, TABLE.assign(pay=TABLE["pay"] + 1.0), row_id="client")
 
@@ -908,13 +900,6 @@ def test_rows_of_one_secret_and_single_rows_are_refused():
     for rows in (TABLE.iloc[:1], TABLE[TABLE["ill"] == "no"]):
         with pytest.raises(ValueError, match="exchanges people of different secrets"):
             swap.transform(rows)
-
-
-def test_a_swap_that_was_changed_after_fit_releases_nothing():
-    swap = swap_of().fit(TABLE)
-    swap.epsilon = 0.5
-    with pytest.raises(ValueError, match="set after fit"):
-        swap.transform(TABLE)
 
 
 def test_flows_beyond_the_budget_are_never_released(monkeypatch):
