@@ -40,7 +40,7 @@ TESTS = {
     "_release.composition": "spending releases",
     "_release.ledger": "ledger",
     "_release.keyed_rows": "keyed person_ledger",
-    "_release.persons": "person_ledger",
+    "_release.persons": "person_ledger ledger_faults",
     "_release.person_ledger": "person_ledger",
     "_release.store": "ledger_faults",
     "_noise.keyed": "keyed person_ledger",
