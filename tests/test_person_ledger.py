@@ -404,7 +404,8 @@ def test_a_value_that_is_missing_is_no_zero_on_any_grid():
     for step, gone in ((0, 0), (-(2**63), 1)):
         ids = np.array([[1, 0]], dtype=np.uint64)
         bits = KeyedBits(KEY, "context").columns(ids, [np.array([step])])
-        noted = Noted(PersonPseudonyms(KEY, "salt"), ids, True, [2], is_text=False)
+        noted = Noted("client", PersonPseudonyms(KEY, "salt"), True, [2])
+        noted.begin(ids, is_text=False)
         noted.take(slice(None), [np.array([step])], [np.array([gone])], bits[0])
         forms.append(int(noted.forms[0]))
     assert forms[0] != forms[1]

@@ -72,7 +72,6 @@ from sklearn_puffer._tables import (
     frame_table,
     is_frame,
     is_lazy,
-    is_once,
     lazy_table,
     placed_in,
     readable,
@@ -330,15 +329,10 @@ class Margin:
 
 def _held(column: Column, values: FloatArray, counts: IntArray) -> IntArray:
     """Return how many rows the cells of a column hold."""
-    if column.raw is None or values is not column.raw[0]:
-        ends = column.atoms if column.edges is None else column.edges
-        return _in(column, np.searchsorted(ends, values), counts)
-    runs = column.runs_of_ascending(values)  # which may be very many
-    if is_once(counts):
-        return runs.astype(np.int64)
-    ends = np.cumsum(runs)
-    parts = zip((ends - runs).tolist(), ends.tolist(), strict=True)
-    return np.array([counts[start:stop].sum() for start, stop in parts], dtype=np.int64)
+    if column.raw is not None and values is column.raw[0]:  # ascending, and perhaps very many
+        return _in(column, column.codes_of_ascending(values), counts)
+    ends = column.atoms if column.edges is None else column.edges
+    return _in(column, np.searchsorted(ends, values), counts)
 
 
 def _in(column: Column, cells: IntArray, counts: IntArray) -> IntArray:

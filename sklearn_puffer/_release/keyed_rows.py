@@ -25,43 +25,36 @@ Pseudonyms = NDArray[np.uint64]
 
 
 class Noted:
-    """The record of a release's rows for a ledger of persons, filled block by block.
+    """What a ledger of persons keeps of the rows of a release, filled block by block.
 
-    Parameters
-    ----------
-    marks : PersonPseudonyms
-    ids : ndarray of uint64 of shape (n, 2)
-    whole : bool
-        Whether all values that noise is drawn for tell rows of an id apart, or only those that
-        every release of the row shows.
-    units : sequence of int
-        Factors of each column's grid indices, so that rows are compared on one grid.
-    is_text : bool
-        Whether ids are strings.
-
-    Attributes
-    ----------
-    persons : ndarray of uint64 of shape (n, 2)
-    forms, draws : ndarray of uint64 of shape (n,)
-        Pseudonyms of the values, and of the noise, of an id's rows.
-    together : bool
-        Whether all rows are one release, so that no row can be left out.
+    The ledger makes it, and hands it to `transform` as ``row_id``. ``persons`` has the pseudonyms
+    of ids, of shape (n, 2); ``forms`` and ``draws`` those of a row's values and of its noise.
     """
 
-    together = False
+    persons: Pseudonyms
+    forms: NDArray[np.uint64]
+    draws: NDArray[np.uint64]
+    is_text = False  # whether ids are strings
+    together = False  # whether all rows are one release, so that no row can be left out
 
     def __init__(
-        self,
-        marks: PersonPseudonyms,
-        ids: NDArray[np.uint64],
-        whole: bool,
-        units: Sequence[int],
-        is_text: bool,
+        self, row_id: Any, marks: PersonPseudonyms, whole: bool, units: Sequence[int]
     ) -> None:
-        self._marks, self._ids, self._whole, self._units = marks, ids, whole, units
-        self.is_text = is_text
-        self.persons = marks.persons(ids)
+        self.row_id, self._marks = row_id, marks
+        self._whole = whole  # whether rows differ by all values, or only by those that are shown
+        self._units = units  # of each column's grid: rows are compared on one grid
+
+    def begin(self, ids: NDArray[np.uint64], is_text: bool) -> None:
+        """Make room for rows with these ids, of shape (n, 2)."""
+        self._ids, self.is_text = ids, is_text
+        self.persons = self._marks.persons(ids)
         self.forms, self.draws = (np.empty(len(ids), dtype=np.uint64) for _ in range(2))
+
+    def ids_of(self, values: Values, name: Name) -> None:
+        """Make room for rows with the ids of a column."""
+        levels = values.levels
+        is_text = levels is not None and all(isinstance(level, str) for level in levels)
+        self.begin(_id_blocks(values, name, self._marks), is_text)
 
     def take(
         self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray], words: RowWords
@@ -187,57 +180,20 @@ class KeyedRows:
             self.columns(slice(None), [table_digest])
 
 
-@dataclass
-class Noting:
-    """A request of a ledger of persons for notes, passed to `transform` as ``row_id``.
-
-    Attributes
-    ----------
-    row_id : str, int or array-like
-    marks, whole, units
-        As in `Noted`.
-    noted : Noted or None
-        Of the last release.
-    """
-
-    row_id: Any
-    marks: PersonPseudonyms
-    whole: bool
-    units: Sequence[int]
-    noted: Noted | None = None
-
-    def begin(self, values: Values, name: Name) -> Noted:
-        """Return empty notes of rows with these ids."""
-        ids = _id_blocks(values, name, self.marks)
-        is_text = values.levels is not None and all(isinstance(x, str) for x in values.levels)
-        self.noted = Noted(self.marks, ids, self.whole, self.units, is_text)
-        return self.noted
-
-
 @dataclass(frozen=True)
 class Keying:
-    """The key and the ids of a call to `transform` with keyed noise.
-
-    Attributes
-    ----------
-    row_id : str, int or array-like
-    key : bytes
-    dataset : str
-    release : int
-    given : bytes, Path, str or None
-        The key as the caller gave it.
-    """
+    """The key and the ids of a call to `transform` with keyed noise; the key also as given."""
 
     row_id: Any
     key: bytes = field(repr=False)
     dataset: str
     release: int
     given: Any = field(repr=False, default=None)
-    noting: Noting | None = None
+    noted: Noted | None = None
 
     def rows(self, table: Table, X: Any, context: str) -> KeyedRows:
         """Return the bits of the rows of X, whose ids must be present and unique."""
-        rows = keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noting)
+        rows = keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noted)
         rows.key, rows.context = self.key, context
         return rows
 
@@ -247,13 +203,15 @@ def keyed_rows(
     table: Table,
     row_id: Any,
     X: Any = None,
-    noting: Noting | None = None,
+    noted: Noted | None = None,
     text: row_ids.Text = None,
 ) -> KeyedRows:
     """Return the bits of the rows of a table, by ids in it (perhaps as text) or beside X."""
     name, values = _ids_of(row_id, table, X, text)
     ids = _id_blocks(values, name, bits)
-    return KeyedRows(bits, ids, None if noting is None else noting.begin(values, name))
+    if noted is not None:
+        noted.ids_of(values, name)
+    return KeyedRows(bits, ids, noted)
 
 
 def check_keying(
@@ -277,10 +235,10 @@ def check_keying(
             f"random_state={quoted(random_state)} and row_id= are both given, and keyed noise has "
             "no seed; set random_state=None, and pass key= for noise that can be repeated."
         )
-    noting = row_id if isinstance(row_id, Noting) else None
-    ids = row_id if noting is None else noting.row_id
+    noted = row_id if isinstance(row_id, Noted) else None
+    ids = row_id if noted is None else noted.row_id
     material = fresh_key() if key is None else read_key(key)
-    return Keying(ids, material, dataset, number, key, noting)
+    return Keying(ids, material, dataset, number, key, noted)
 
 
 def _check_fresh(key: Any, dataset: str, release: int) -> None:

@@ -42,7 +42,7 @@ from sklearn_puffer._release.certificate_figures import (
     utility_frame,
 )
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
-from sklearn_puffer._release.keyed_rows import Keying, Noted, Noting, check_keying
+from sklearn_puffer._release.keyed_rows import Keying, Noted, check_keying
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released
 from sklearn_puffer._release.out_of_memory import (
     StreamRelease,
@@ -385,10 +385,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
     ) -> tuple[Any, Noted]:
         """Return a keyed release, and what a ledger of persons keeps of its rows."""
-        noting = Noting(row_id, marks, whole, self._fitted.mechanism.units())
-        released = self.transform(X, row_id=noting, key=key, **about)
-        assert noting.noted is not None
-        return released, noting.noted
+        noted = Noted(row_id, marks, whole, self._fitted.mechanism.units())
+        return self.transform(X, row_id=noted, key=key, **about), noted
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return what `transform` needs as JSON, without priors or counts, and write it to a file.
@@ -673,7 +671,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     def _check_planned(self, keying: Keying | None) -> None:
         """Refuse a further draw that neither the certificate nor a ledger counts."""
         certificate = self.certificate_
-        ledger = keying is not None and keying.noting is not None
+        ledger = keying is not None and keying.noted is not None
         if keying is None or ledger or keying.release < certificate.releases:
             return
         way = "fit with more releases=, or let a PersonLedger count them for each person."
