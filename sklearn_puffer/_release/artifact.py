@@ -93,13 +93,7 @@ def written_level(level: Any, what: str) -> Any:
 
 
 def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
-    """Return a fitted release, and its rule for values it has not seen, as JSON in one line.
-
-    Raises
-    ------
-    ValueError
-        If it has a family, cost or category of the user's own, which no artifact holds.
-    """
+    """Return a fitted release, and its rule for values it has not seen, as JSON in one line."""
     rules, certificate, mechanism = fitted.rules, fitted.certificate, fitted.mechanism
     awaited = certificate.around is not None and certificate.known_over_set is None
     record = {
@@ -180,13 +174,6 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     """Return the fitted release that was written, and its rule for values it has not seen.
 
     It does not compare its fingerprint with that of its certificate.
-
-    Raises
-    ------
-    FieldError
-        If a text is no artifact, was changed or damaged, or a field does not fit the others.
-    RetiredError
-        If it is about what there is no more.
     """
     record = Fields(_whole_record(text))
     for name in ("schema", "version"):
@@ -304,13 +291,7 @@ def read_column(record: Fields) -> Column:
 
 @dataclass(frozen=True, eq=False)
 class FittedMargins:
-    """The margins of the fitted rows, in the certificate of a release artifact.
-
-    Attributes
-    ----------
-    columns : sequence of Column
-    margins : sequence of Margin
-    """
+    """The margins of the fitted rows, in the certificate of a release artifact."""
 
     columns: Sequence[Column]
     margins: Sequence[Margin]

@@ -611,15 +611,7 @@ class CertifiedEstimator(BaseEstimator):
         self._parameters = {k: _noted(params[k]) for k in params if k not in self._later}
 
     def _check_as_certified(self) -> None:
-        """Check that what would be released now is what ``certificate_`` is about.
-
-        Raises
-        ------
-        NotFittedError
-            If there was no `fit`.
-        ValueError
-            If parameters or fitted attributes were changed since.
-        """
+        """Refuse to release what ``certificate_`` is not about: something was changed after fit."""
         check_is_fitted(self)
         self._check_parameters()
         mark = self._fingerprint(self.certificate_)

@@ -327,19 +327,10 @@ class ColumnUtility:
 def measured_utility(
     name: Name, unit: float, changes: FloatArray, weights: Array, values: Values, counts: Array
 ) -> ColumnUtility:
-    """Return what survives of a column, by measured changes.
+    """Return what survives of a column, by measured changes and how often each counts.
 
-    Parameters
-    ----------
-    name : str or int
-    unit : float
-        Its standard deviation; 1 without an order.
-    changes, weights : ndarray of shape (n,)
-        Changes, and how often each counts.
-    values : Values
-        What a constant would stand for.
-    counts : ndarray of shape (n_values,)
-        How often each of these counts.
+    ``values`` are what a constant would stand for, each ``counts`` times, and ``unit`` is their
+    standard deviation, or 1 without an order.
     """
     constant = changes_of(values, _constant(values, counts), unit)
     change, median, same = _summary(changes, weights)

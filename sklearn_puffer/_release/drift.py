@@ -247,48 +247,23 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """How the values of one public column were distributed over the rows of `fit`.
-
-    Attributes
-    ----------
-    name : str or int
-    parts : ndarray of int64 of shape (n_cells,)
-        Thousandths by which the share of rows up to each cell grows, rounded down.
-    present, total : int
-        Rows in which the column is not missing, and all of them; weights count as rows.
-    ordered : bool
-        Whether cells have an order.
-    single : bool
-        Whether a cell is one value, and no bin.
-    levels : bool
-        Whether the values are categories; then any cell may hold unseen ones.
-    place : tuple of float, or None
-        Of a column that takes any number: the lower edge of its inner cells, and how many a unit
-        has.
-    """
+    """How the values of one public column were distributed over the rows of `fit`."""
 
     name: Name
-    parts: IntArray
-    present: int
-    total: int
-    ordered: bool
-    single: bool
-    levels: bool = False
+    parts: IntArray  # thousandths by which the share of rows grows at each cell, rounded down
+    present: int  # rows in which it is not missing; weights count as rows
+    total: int  # all rows
+    ordered: bool  # whether cells have an order
+    single: bool  # whether a cell is one value, and no bin
+    levels: bool = False  # whether any cell may hold unseen categories
+    # of any number: the lower edge of inner cells, and how many a unit has
     place: Place | None = None
 
     @classmethod
     def of(cls, column: Column, values: FloatArray, counts: Array, total: int) -> Self:
-        """Return the margin of a column.
+        """Return the margin of a column, of values before binning, each of which counts so often.
 
-        Parameters
-        ----------
-        column : Column
-        values : ndarray of shape (n,)
-            The values of the rows before binning, in any order.
-        counts : ndarray of shape (n,)
-            How often each of them counts.
-        total : int
-            Rows of the table, those in which it is missing included.
+        ``total`` has the rows in which it is missing, too.
         """
         whole = counts if counts.dtype == np.int64 else np.rint(counts).astype(np.int64)
         place = None
@@ -390,13 +365,7 @@ def watch_of(
 
 
 def drift_warning(watch: Watch | None, on_drift: str = "warn") -> str:
-    """Return the warning of drift, or "".
-
-    Raises
-    ------
-    ValueError
-        With this warning, under ``on_drift="raise"``.
-    """
+    """Return the warning of drift, or ""; under ``on_drift="raise"`` raise it."""
     if watch is None or not (drift := watch.verdict()).drifted:
         return ""
     if on_drift == "raise":
@@ -630,13 +599,7 @@ _EARLIER = (
 
 
 def compared_rows(fitted: Any, X: Any) -> Drift:
-    """Return how rows compare with those of `fit`, by their released columns.
-
-    Parameters
-    ----------
-    fitted : FittedRelease or FittedMargins
-    X : DataFrame, lazy table or array-like
-    """
+    """Return how rows compare with those of `fit`, by their released columns."""
     if not fitted.margins:
         raise ValueError(_EARLIER)
     table = _table(X, [column.name for column in fitted.columns])

@@ -77,18 +77,10 @@ _DRAW = np.dtype("<u8")
 
 @dataclass(frozen=True)
 class PersonRecords:
-    """Persons on record.
-
-    Attributes
-    ----------
-    persons : ndarray of PERSON
-        In the order of their pseudonyms.
-    draws : ndarray of uint64
-        The pseudonyms of their noise, those of one person after those of the other.
-    """
+    """Persons on record, in the order of their pseudonyms."""
 
     persons: NDArray[np.void]
-    draws: NDArray[np.uint64]
+    draws: NDArray[np.uint64]  # the pseudonyms of their noise, person by person
 
     @classmethod
     def of(cls, parts: Sequence[tuple[bytes, bytes]]) -> PersonRecords:
@@ -159,13 +151,7 @@ class KeyedRows:
     ) -> list[RowWords]:
         """Return the bits of each column of ``rows``, given all values that noise is drawn for.
 
-        Parameters
-        ----------
-        rows : slice
-        placed : sequence of ndarrays of int64
-            The values that noise is drawn for.
-        seen : sequence of ndarrays of int64
-            The part of them that every release shows.
+        ``seen`` is the part of these that every release shows.
         """
         bits = self._bits.columns(self.ids[rows], placed)
         if self.noted is not None:
@@ -217,13 +203,7 @@ def keyed_rows(
 def check_keying(
     row_id: Any, key: Any, dataset: Any, release: Any, random_state: Any
 ) -> Keying | None:
-    """Return how noise is keyed, or None for fresh noise.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError, ModuleNotFoundError
-        If the arguments do not go together, or the key cannot be read or used here.
-    """
+    """Return how noise is keyed, or None for fresh noise."""
     if not isinstance(dataset, str):
         raise TypeError(f"dataset must be a str, got {quoted(dataset)}; name the table by it.")
     number = check_count(release, "release", minimum=0)

@@ -37,37 +37,17 @@ Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
 @dataclass(frozen=True, eq=False)
 class TableRules:
-    """How a table is read, and what its release has.
+    """How a table is read, and what its release has."""
 
-    Attributes
-    ----------
-    names : sequence of names
-        The columns of the X of `fit`.
-    named : bool
-        Whether these are names, and not positions.
-    sensitive : sequence of names
-        The columns of these that are secrets.
-    passed, order : sequence of names
-        Columns handed through untouched, and the order of all columns of a release.
-    missing : {"error", "category", "propagate"}
-        As in `PufferfishNoiser`.
-    patterns : mapping
-        For each group of columns, the sets of them that may be present while others are missing.
-    margins : sequence of Margin
-        The distribution of the values of each column, where that is known.
-    groups : RowGroups or None
-        Groups of rows, and how large a group the guarantee covers.
-    """
-
-    names: Sequence[Name]
-    named: bool
-    sensitive: Sequence[Name]
-    passed: Sequence[Name]
-    order: Sequence[Name]
+    names: Sequence[Name]  # the columns of the X of `fit`
+    named: bool  # whether these are names, and not positions
+    sensitive: Sequence[Name]  # those that are secrets
+    passed: Sequence[Name]  # those handed through untouched
+    order: Sequence[Name]  # all columns of a release, in their order
     missing: Missing
-    patterns: Patterns
-    margins: Sequence[Margin] = ()
-    groups: RowGroups | None = None
+    patterns: Patterns  # of each group of columns, which may be present without the others
+    margins: Sequence[Margin] = ()  # the distribution of each column, where that is known
+    groups: RowGroups | None = None  # and how large a group the guarantee covers
 
     def check_columns(self, names: Sequence[Name]) -> None:
         """Refuse a table in which a column that is released cannot be found by its name."""
@@ -83,48 +63,23 @@ class TableRules:
 
 @dataclass(frozen=True)
 class Draw:
-    """How one table is drawn.
+    """How one table is drawn."""
 
-    Attributes
-    ----------
-    entropy : callable
-        Gives the random bits of the k-th column.
-    unknown
-        As in `PufferfishNoiser`.
-    keyed : KeyedRows or None
-        Gives the bits of each row, in the place of ``entropy``.
-    watch : Watch or None
-        Counts the values.
-    secrets : mapping of Values, or None
-        The sensitive columns of the rows, where they stand beside the table.
-    by : object
-        What releases, where a mechanism remembers with it what was released.
-    n_jobs : int or None
-    """
-
-    entropy: Callable[[int], Entropy]
+    entropy: Callable[[int], Entropy]  # gives the random bits of the k-th column
     unknown: Any = "error"
-    keyed: KeyedRows | None = None
-    watch: Watch | None = None
-    secrets: Mapping[Name, Values] | None = None
-    by: Any = None
+    keyed: KeyedRows | None = None  # gives the bits of each row, in the place of these
+    watch: Watch | None = None  # counts the values
+    secrets: Mapping[Name, Values] | None = None  # where they stand beside the table
+    by: Any = None  # what releases, where a mechanism remembers with it what it released
     n_jobs: int | None = None
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Values of a table that `fit` has not seen, and that were released as others.
+    """Values of a table that `fit` has not seen, and that were released as others."""
 
-    Attributes
-    ----------
-    counts : dict
-        How many of each column.
-    n_rows : int
-        Rows of the table.
-    """
-
-    counts: Mapping[Name, int]
-    n_rows: int
+    counts: Mapping[Name, int]  # how many of each column
+    n_rows: int  # of the table
 
     def __bool__(self) -> bool:
         return any(self.counts.values())
@@ -146,34 +101,18 @@ class Moved:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a report says of a mechanism: sentences that are functions of settings, never of rows.
+    """What a report says of a mechanism: functions of its settings, never of rows."""
 
-    Attributes
-    ----------
-    how, about : str
-        How a column is released, in a few words, and in a sentence.
-    granted : sequence of str
-        What the guarantee takes for granted.
-    left_out : sequence of str
-        What it does not cover.
-    whole : str
-        Whether it covers who gets the whole file, and not one row: a sentence.
-    again : str
-        How often the same rows may be released: ends "release ...".
-    known : sequence of names, or None
-        The columns that readers are taken to know; None where the mechanism does not name them.
-    ids : sequence of names
-        The columns that stay with people and are taken to say nothing of them.
-    """
-
-    how: str = "by a mechanism of its own"
-    about: str = ""
-    granted: Sequence[str] = ()
-    left_out: Sequence[str] = ()
+    how: str = "by a mechanism of its own"  # a column is released, in a few words
+    about: str = ""  # the same in a sentence
+    granted: Sequence[str] = ()  # what the guarantee takes for granted
+    left_out: Sequence[str] = ()  # what it does not cover
+    # whether it covers that
     whole: str = "Nothing is said of who gets the whole file, and not one row."
-    again: str = "the same rows once"
+    again: str = "the same rows once"  # how often: ends "release ..."
+    # columns that readers are taken to know, where it names them
     known: Sequence[Name] | None = None
-    ids: Sequence[Name] = ()
+    ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
 
 
 Released = tuple[Any, Moved | None]
@@ -224,13 +163,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
-        """Return a table released in the caller's own type, and what was moved, if anything.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the table does not fit, naming all columns that are at fault.
-        """
+        """Return a table released in the caller's own type, and what was moved, if anything."""
 
     @abstractmethod
     def fingerprint(self, certificate: Any, *about: Any) -> str:
@@ -241,24 +174,12 @@ class Mechanism(ABC):
 
     @abstractmethod
     def to_record(self) -> dict[str, Any]:
-        """Return the fields of a release artifact, a record of each column in "columns".
-
-        Raises
-        ------
-        ValueError
-            If no artifact holds it.
-        """
+        """Return the fields of a release artifact, a record of each column in "columns"."""
 
     @classmethod
     @abstractmethod
     def from_record(cls, record: Fields, columns: Sequence[Fields]) -> Mechanism:
-        """Return the mechanism whose fields, and records of columns, were written.
-
-        Raises
-        ------
-        FieldError
-            If a field is missing or does not fit the others.
-        """
+        """Return the mechanism whose fields, and records of columns, were written."""
 
     @classmethod
     def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
@@ -283,13 +204,7 @@ class Mechanism(ABC):
         return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
 
     def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
-        """Return the release of a lazy table, where rows are not released one by one.
-
-        Raises
-        ------
-        TypeError
-            If a table is released in memory alone.
-        """
+        """Return the release of a lazy table, where rows are not released one by one."""
         raise TypeError(
             f"X is a lazy table ({type(X).__name__}), and rows are exchanged with all of a "
             f"table in memory; pass {way_to_rows(X)}."
@@ -306,14 +221,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedMechanism:
-    """A fitted release: it reads a table, releases it, and has its certificate.
-
-    Attributes
-    ----------
-    rules : TableRules
-    mechanism : Mechanism
-    certificate : Certificate
-    """
+    """A fitted release: it reads a table, releases it, and has its certificate."""
 
     rules: TableRules
     mechanism: Mechanism

@@ -63,18 +63,7 @@ _NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."
 
 
 class StreamRelease:
-    """The release of a stream by the mechanism that was fitted when it began.
-
-    Parameters
-    ----------
-    fitted : FittedMechanism
-    draw : Draw
-        How each table is drawn, but for its bits.
-    stream : TableStream
-    keying : Keying or None
-    verbose : bool
-        Whether progress is shown, for which the rows are counted.
-    """
+    """The release of a stream by the mechanism that was fitted when it began."""
 
     def __init__(
         self,
@@ -99,11 +88,7 @@ class StreamRelease:
     def check_ids(self) -> None:
         """Refuse ids that are absent or not unique, before anything is drawn.
 
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the column of ids. If the stream can be read only once, ids are compared with
-            all earlier ones as they come.
+        If the stream can be read only once, ids are compared with all earlier ones as they come.
         """
         if self._keying is None or not self._stream.again:
             return
@@ -133,11 +118,7 @@ class StreamRelease:
     ) -> Iterator[Any]:
         """Yield the released rows as Arrow batches, each with the next of ``entropies``.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If a table does not fit, or an id is repeated; the rows yielded until then are a
-            release of rows with unique ids.
+        If an id is repeated, what was yielded until then is a release of rows with unique ids.
         """
         seen, moved, n_tables = SeenIds(), Moved({}, 0), 0
         watch = watch_of(self._fitted.rules.margins)
@@ -174,13 +155,7 @@ class StreamRelease:
 
 
 def check_stream(noiser: Any, stream: TableStream) -> int:
-    """Refuse a stream with rows that would be refused, and return its number of rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As the release would.
-    """
+    """Refuse a stream with rows that the release would refuse, and return its number of rows."""
     if not noiser._fitted.mechanism.by_row:  # a whole table is released before it is on record
         return 0
     return StreamRelease(noiser._fitted, noiser._draw(), stream, None).check_rows()
@@ -220,13 +195,7 @@ def types_of(noiser: Any) -> dict[str, str]:
 
 
 def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | None:
-    """Return how the noise of a stream is keyed, with the name of the column of ids.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If that is no column of the stream.
-    """
+    """Return how the noise of a stream is keyed, with the name of the column of ids."""
     if keying is None:
         return None
     if not isinstance(keying.row_id, str | int | np.integer):
@@ -252,13 +221,7 @@ def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> li
 
 
 def released_schema(fitted: FittedMechanism, empty: Any) -> Any:
-    """Return the types of a release of rows of the types of ``empty``, whatever their values.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a column cannot be released from that type.
-    """
+    """Return the types of a release of rows of the types of ``empty``, whatever their values."""
     pa, table = arrow("a stream"), frame_table(empty)
     types = {name: empty.schema.field(name).type for name in fitted.rules.passed}
     types |= fitted.mechanism.types(table, empty.schema)
@@ -294,13 +257,7 @@ class SeenIds:
         return sum(map(len, (*self._filed, *self._runs)))
 
     def first_known(self, ids: Words) -> int | None:
-        """Return the index of an id that was seen before, or None; then remember all of them.
-
-        Parameters
-        ----------
-        ids : ndarray of uint64 of shape (n, 2)
-            Unique.
-        """
+        """Return the index of an id that was seen before, or None; then remember all of these."""
         if not len(ids):
             return None
         ascending: Array = np.ascontiguousarray(ids).view("S16")[:, 0]
@@ -331,13 +288,7 @@ def _filed(run: Array) -> Array:
 
 
 def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) -> Any:
-    """Return the release of a lazy table as a lazy table; its ids are counted first.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the table does not fit, or ids are missing or not unique.
-    """
+    """Return the release of a lazy table as a lazy table; its ids are counted first."""
     check_unknown(unknown)
     names, keyed = read_lazily(fitted, X, keying)
     task = PartRelease(type(fitted.mechanism), artifact_text(fitted, unknown), *keyed)
@@ -351,13 +302,7 @@ def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) 
 def read_lazily(
     fitted: FittedMechanism, X: Any, keying: Keying
 ) -> tuple[list[str], tuple[ShippedKey, str, str, row_ids.Text]]:
-    """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the columns do not fit, or there is no column of ids.
-    """
+    """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`."""
     names = plans.lazy_names(X)
     fitted.rules.check_columns(names)
     row_id = _id_column(keying.row_id, names)
@@ -367,13 +312,7 @@ def read_lazily(
 
 
 def check_lazily(container: str, on_drift: str) -> None:
-    """Refuse options that need the rows of a lazy table before it is computed.
-
-    Raises
-    ------
-    ValueError
-        If the container is not that of X, or drift is to raise.
-    """
+    """Refuse options that need the rows of a lazy table before it is computed."""
     if on_drift == "raise":
         raise ValueError(
             'on_drift="raise" looks at all rows before any is given away, and X is a lazy table; '
@@ -418,15 +357,8 @@ class _NoBits:
 class KeyedPart:
     """A task that computes a part of a table by the keyed bits of its rows.
 
-    Parameters
-    ----------
-    key : ShippedKey
-    context : str
-        A digest of all that shapes the draws.
-    row_id : str
-        The column of ids.
-    text : callable, optional
-        Parses ids that the engine passes as text.
+    ``context`` is a digest of all that shapes the draws, ``row_id`` the column of ids, and ``text``
+    parses ids that the engine passes as text.
     """
 
     def __init__(
@@ -439,10 +371,7 @@ class KeyedPart:
     def __call__(self, part: Any) -> Any:
         """Return the result for a part, which may have no rows, in the part's type.
 
-        Raises
-        ------
-        TypeError, ValueError, ModuleNotFoundError
-            If a value has no place or the key cannot be used; the message holds no value or key.
+        No error has a value or the key in it.
         """
         try:
             return self.made(part, self._bits())
@@ -491,16 +420,9 @@ class KeyedPart:
 
 
 class PartRelease(KeyedPart):
-    """A task that releases a part of a table.
+    """A task that releases a part of a table by a release artifact, which holds no priors.
 
-    Parameters
-    ----------
-    kind : type of Mechanism
-        Named here, so that whoever loads the task also loads what reads the artifact.
-    artifact : str
-        The release artifact: it holds no priors.
-    key, context, row_id, text
-        As of `KeyedPart`.
+    ``kind`` is named here, so that whoever loads the task also loads what reads the artifact.
     """
 
     def __init__(

@@ -55,31 +55,15 @@ OUTPUTS: list[Output] = ["native", "noisy"]
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is guaranteed.
+    """What is guaranteed."""
 
-    Attributes
-    ----------
-    notion : Notion
-        The budget: epsilon, delta, and alpha if there is one.
-    pairs : "all", list of pairs, or mapping
-        The secret pairs, as the caller gave them: they are checked where the secrets are read.
-    releases : int
-        How many releases of the same rows it is for, all of them together.
-    """
-
-    notion: Notion
-    pairs: Any = "all"
-    releases: int = 1
+    notion: Notion  # epsilon, delta, and alpha if there is one
+    pairs: Any = "all"  # as given: checked where the secrets are read
+    releases: int = 1  # of the same rows, all of them together
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Guarantee:
-        """Check the parameters that an estimator has.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the parameter, its value and the way out.
-        """
+        """Check the parameters that an estimator has."""
         notion = _notion(params["epsilon"], params.get("delta", 0.0), params.get("alpha"))
         releases = check_releases(params.get("releases", 1))
         return cls(notion, params.get("secret_pairs", "all"), releases)
@@ -90,42 +74,22 @@ class Columns:
     """Which columns of a table are released, and how their values are read.
 
     Who is sensitive stands in `FitRows`, since a call of `fit` may say that.
-
-    Attributes
-    ----------
-    public, known : str, int, list of these, or None
-        As the caller gave them: they are checked where the table is read.
-    categories : mapping
-        The values of columns, in their order.
-    n_bins : int, mapping, or None
-    missing : {"error", "category", "propagate"}
-    unknown : "auto", "error", "nearest" or mapping
-        What becomes of values that `fit` has not seen.
-    output : {"native", "noisy"}
-    remainder : {"drop", "passthrough"}
-    grouped : RowGroups or None
-        Rows that are released together.
     """
 
-    public: Any = None
-    known: Any = None
+    public: Any = None  # as given: checked where the table is read
+    known: Any = None  # likewise
+    # the values of columns, in their order
     categories: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     n_bins: Any = None
     missing: Missing = "error"
-    unknown: Any = "auto"
+    unknown: Any = "auto"  # values that `fit` has not seen
     output: Output = "native"
     remainder: Literal["drop", "passthrough"] = "drop"
-    grouped: RowGroups | None = None
+    grouped: RowGroups | None = None  # rows that are released together
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Columns:
-        """Check the parameters that an estimator has; others have their defaults.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the parameter, its value and the way out.
-        """
+        """Check the parameters that an estimator has; others have their defaults."""
         checks: dict[str, Callable[[Any], Any]] = {
             "categories": _checked_categories,
             "n_bins": _checked_bins,
@@ -198,24 +162,12 @@ class Columns:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """The settings of one public column.
-
-    Attributes
-    ----------
-    name : str or int
-    categories : sequence or None
-        Its values in their order; None for those of its type.
-    n_bins : int or None
-    numeric : bool
-        Whether ``n_bins`` names it, so that it must be a column of numbers.
-    unknown : "error", "nearest" or mapping
-    missing : {"error", "category", "propagate"}
-    """
+    """The settings of one public column."""
 
     name: Name
-    categories: Sequence[Any] | None
+    categories: Sequence[Any] | None  # None: those of its type
     n_bins: int | None
-    numeric: bool
+    numeric: bool  # `n_bins` names it, so it must be one of numbers
     unknown: Any
     missing: Missing
 
@@ -257,13 +209,7 @@ def check_unknown(unknown: Any) -> Any:
 
 
 def check_units(weights: Any) -> Mapping[Any, float]:
-    """Return the units of distance of columns, as ``weights`` gives them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no mapping of columns to positive numbers.
-    """
+    """Return the units of distance of columns, as ``weights`` gives them."""
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
@@ -371,31 +317,15 @@ _MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Which rows form groups, how large groups are, and how their rows depend on each other.
+    """Which rows form groups, how large groups are, and how their rows depend on each other."""
 
-    Attributes
-    ----------
-    column : str or int
-        The column of group ids: the argument, and in a fitted noiser its name.
-    most : int or None
-        Rows of the largest group that the guarantee covers; None until they are counted.
-    within : {"independent", "any"}
-        How rows of a group depend on each other given the secret.
-    """
-
-    column: Name
-    most: int | None
-    within: Within
+    column: Name  # of group ids: the argument, and in a fitted noiser its name
+    most: int | None  # rows of the largest group; None until they are counted
+    within: Within  # how rows of a group depend on each other given the secret
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> RowGroups | None:
-        """Return the groups that the parameters ask for, checked as far as that needs no data.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the parameter, its value and the way out.
-        """
+        """Return the groups that the parameters ask for, checked as far as that needs no data."""
         column, most = plain(params["groups"]), params["max_group"]
         within = check_choice(params["within_group"], "within_group", [*WITHIN])
         if column is None:
@@ -422,13 +352,7 @@ class RowGroups:
         return None if self.most is None else RowsTogether(self.column, self.most, self.within)
 
     def name_in(self, table: AnyTable, sensitive: Sequence[Name]) -> Name:
-        """Return the name of the column of group ids.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If X has no such column, it is sensitive, or X is lazy.
-        """
+        """Return the name of the column of group ids; refuse a sensitive one, and a lazy table."""
         if isinstance(table, LazyTable):
             raise ValueError(
                 f"groups={quoted(self.column)} looks at the rows of each group, and X is a lazy "
@@ -445,20 +369,8 @@ class RowGroups:
     def fitted(self, table: AnyTable, name: Name, secrets: Mapping[Name, Array]) -> RowGroups:
         """Return the groups with the name of their column, and the rows of the largest.
 
-        Parameters
-        ----------
-        table : AnyTable
-        name : str or int
-            As `name_in` returns it.
-        secrets : dict of ndarray of shape (n_rows,)
-            The codes of each sensitive column.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ids are missing, a group is too large or has two secrets, or there are several
-            sensitive columns, and rows are taken as independent: given one of them, the rows of a
-            group still share the others.
+        ``secrets`` are the codes of each sensitive column. Of rows that are independent given their
+        secret there is one such column: given one of several, a group still shares the others.
         """
         if self.within == "independent" and len(secrets) > 1:
             raise ValueError(
@@ -472,23 +384,11 @@ class RowGroups:
         return named if named.most else replace(named, most=checked_most(largest))
 
     def check(self, table: AnyTable) -> None:
-        """Refuse rows that the guarantee does not cover, before any is released.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ids are missing, or a group is too large.
-        """
+        """Refuse rows that the guarantee does not cover, before any is released."""
         self.check_sizes(group_codes(table, self.column))
 
     def check_sizes(self, codes: Array) -> int:
-        """Return the rows of the largest group, and refuse groups that are larger than guaranteed.
-
-        Raises
-        ------
-        ValueError
-            If a group has more rows than ``most``; sizes are public, or tell nothing.
-        """
+        """Return the rows of the largest group; refuse groups that are larger than guaranteed."""
         sizes = np.bincount(codes)
         largest = int(sizes.max(initial=0))
         if self.most is not None and largest > self.most:
@@ -537,13 +437,7 @@ def _refuse_rest(most: Any, within: Within) -> None:
 
 
 def group_codes(table: AnyTable, name: Name) -> Array:
-    """Return a whole number for each row, from 0, the same for the rows of one group.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an id is missing, or the column holds none.
-    """
+    """Return a whole number for each row, from 0, the same for the rows of one group."""
     values = table.values(name)
     if values.n_missing:
         raise ValueError(
@@ -567,22 +461,7 @@ def refuse_twice(of: Mapping[str, Sequence[Name]]) -> None:
 
 
 def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) -> None:
-    """Refuse groups whose rows have two secrets.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,)
-        Of `group_codes`.
-    name : str or int
-        The column of group ids.
-    secrets : dict of ndarray of shape (n_rows,)
-        The codes of each sensitive column.
-
-    Raises
-    ------
-    ValueError
-        Naming the sensitive column.
-    """
+    """Refuse groups, given by their codes, whose rows have two codes of some secret."""
     for sensitive, secret in secrets.items():
         of_group = np.zeros(int(codes.max()) + 1, dtype=secret.dtype)
         of_group[codes] = secret

@@ -84,24 +84,12 @@ _OF_PERSONS = ("changes", "salt", "check", "ids")
 
 @dataclass(frozen=True)
 class About(LedgerTerms):
-    """What a ledger of persons is about: the same from its first day on, but for the kind of ids.
+    """What a ledger of persons is about, from its first day on (but for the kind of ids)."""
 
-    Attributes
-    ----------
-    fingerprint, rule, scales
-        Of the noiser.
-    changes : {"refuse", "count"}
-        What becomes of rows that changed.
-    salt, check : str
-        What tells its pseudonyms from those of other ledgers, and other keys from its own.
-    ids : {"", "integer", "string"}
-        What ids are, once one was seen.
-    """
-
-    changes: str
-    salt: str
-    check: str
-    ids: str = ""
+    changes: str  # "refuse" or "count": what becomes of rows that changed
+    salt: str  # what tells its pseudonyms from those of other ledgers
+    check: str  # and other keys from its own
+    ids: str = ""  # "integer" or "string", once an id was seen
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -139,28 +127,14 @@ _MOST = 1024  # persons in a part, on average
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of each row: one of the masks, of shape (n,), has it, or it is a new release.
+    """What becomes of each row: one of the masks has it, or it is a new release."""
 
-    Attributes
-    ----------
-    repeated : ndarray of bool
-        Its noise is on record.
-    changed : ndarray of bool
-        Another form of the person is on record, who may have another release.
-    overspent : ndarray of bool
-        The person has had all releases.
-    known : PersonRecords
-        Who is on record in the parts of these persons.
-    places, histories : ndarrays of int
-        The index of each person among them, -1 of a new one, and the history of each.
-    """
-
-    repeated: BoolArray
-    changed: BoolArray
-    overspent: BoolArray
-    known: PersonRecords
-    places: IntArray
-    histories: NDArray[np.uint32]
+    repeated: BoolArray  # its noise is on record
+    changed: BoolArray  # another form is on record of a person who may have another release
+    overspent: BoolArray  # the person has had all releases
+    known: PersonRecords  # who is on record in the parts of these persons
+    places: IntArray  # the index of each person there, -1 of a new one
+    histories: NDArray[np.uint32]  # of each person
 
     @property
     def withheld(self) -> BoolArray:

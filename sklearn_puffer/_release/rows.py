@@ -243,13 +243,7 @@ def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
 
 
 def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
-    """Refuse arrays beside a lazy table: its rows have no order to align them with.
-
-    Raises
-    ------
-    TypeError
-        Naming the argument and the way out.
-    """
+    """Refuse arrays beside a lazy table: its rows have no order to align them with."""
     several = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
     features = sensitive_features if several else [sensitive_features]
     for name, values in (("sensitive_features", features), ("sample_weight", [sample_weight])):
@@ -336,16 +330,10 @@ _N_BLOCKS, _BLOCK = 64, 1024  # rows that are looked at, where there are more
 
 @dataclass(frozen=True)
 class RowOrder:
-    """What two tests found of the order of the rows and of their index.
+    """What two tests found of the order of the rows and of their index."""
 
-    Attributes
-    ----------
-    positions, index : tuple of names
-        The sensitive columns that the order of the rows tells, and those that the index tells.
-    """
-
-    positions: tuple[Name, ...] = ()
-    index: tuple[Name, ...] = ()
+    positions: tuple[Name, ...] = ()  # sensitive columns that the order of the rows tells
+    index: tuple[Name, ...] = ()  # and those that the index tells
 
     @property
     def told(self) -> list[Name]:
@@ -428,13 +416,6 @@ def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
     """Return what the order of the rows of a file tells about their secrets.
 
     Of many rows it looks at blocks of them, evenly spaced, of which few are kept at a time.
-
-    Parameters
-    ----------
-    tables : iterable of pyarrow.Table
-        The sensitive columns, one piece after the other.
-    names : sequence of names
-        The sensitive columns.
     """
     kept, step = [], 1
     for k, block in enumerate(_blocks(tables)):
@@ -458,15 +439,8 @@ def order_of(
 ) -> RowOrder:
     """Return what the order of rows, and their labels, tell about the secrets of these rows.
 
-    Parameters
-    ----------
-    codes : mapping of ndarray of int of shape (n_rows,)
-        The secret of each row, by sensitive column.
-    labels : sequence of ndarray of int of shape (n_rows,)
-        Ranks of the labels of the index, of one array for each of its levels, which are not in the
-        order of the rows.
-    error : float
-        The chance at most that anything is found in shuffled rows.
+    ``codes`` has the secret of each row, and ``labels`` the ranks of the labels of each level of
+    the index that is in another order. In shuffled rows the chance of a finding is ``error``.
     """
     share = error / max(2 * len(codes) * (1 + len(labels)), 1)
     positions = [name for name, rows in codes.items() if _least(rows, None) <= share]
@@ -532,26 +506,13 @@ def _of_runs(codes: Array, sizes: Array) -> Iterator[float]:
 
 @dataclass(frozen=True, eq=False)
 class FitRows:
-    """The rows of a fit.
+    """The rows of a fit."""
 
-    Attributes
-    ----------
-    table : AnyTable
-        In memory, or lazy: then its secrets and weights are columns of it.
-    secrets : mapping of Values, or None
-        The sensitive columns, where they are not columns of the table.
-    sample_weight : array-like of shape (n_rows,) or None
-    sensitive : str, int, list of these, or None
-        The sensitive columns of the table, as the caller named them.
-    y : array-like of shape (n_rows,) or None
-        As the caller gave it.
-    """
-
-    table: AnyTable
-    secrets: Mapping[Name, Values] | None
+    table: AnyTable  # lazy: then secrets and weights are columns of it
+    secrets: Mapping[Name, Values] | None  # where they are not columns of the table
     sample_weight: Any
-    sensitive: Any
-    y: Any = None
+    sensitive: Any  # columns of the table, as the caller named them
+    y: Any = None  # likewise
 
     def hidden(self) -> list[Name]:
         """Return the sensitive columns of X, those included that sensitive_features names."""

@@ -144,12 +144,7 @@ SCHEMAS = {"Ledger": "sklearn_puffer.ledger/2", "PersonLedger": "sklearn_puffer.
 class Sheet:
     """What a ledger holds, within one transaction.
 
-    Attributes
-    ----------
-    record : dict
-        The head, as plain values for JSON; `write` writes it.
-    number : int
-        How often it was changed.
+    ``record`` is the head, as plain values for JSON, and ``number`` how often it was changed.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -103,23 +103,11 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         return hasattr(self, "_fitted")
 
     def _checked_parameters(self) -> Any:
-        """Return the parameters, checked as far as that needs no data.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the parameter, its value and the way out.
-        """
+        """Return the parameters, checked as far as that needs no data."""
         raise NotImplementedError
 
     def _learnt(self, parameters: Any, rows: FitRows) -> LearntMechanism:
-        """Return what is learnt of the rows, given the checked parameters.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the table does not fit, naming all columns that are at fault.
-        """
+        """Return what is learnt of the rows, given the checked parameters."""
         raise NotImplementedError
 
     def _tell(self, figures: Callable[[], Any], told: Sequence[str]) -> None:
