@@ -291,16 +291,16 @@ def test_each_guarantee_says_for_whom_it_holds(found):
 def test_noise_is_tried_on_few_columns_alone(found):
     wide = pd.DataFrame(np.random.default_rng(0).integers(0, 9, (300, 9))).add_prefix("c")
     facts = [each for each in found.facts if each.use == "release"]
-    few = candidates.Wanted({"epsilon": 1.0, "public": ["score"]}, facts).candidates()
+    few = candidates.candidates_of({"epsilon": 1.0, "public": ["score"]}, facts)
     assert [each.label for each in few] == ["typical rows", "Laplace noise, 5 bins"]
     many = [replace(facts[0], name=name) for name in wide]
-    told = candidates.Wanted({"epsilon": 1.0, "public": list(wide)}, many).candidates()
+    told = candidates.candidates_of({"epsilon": 1.0, "public": list(wide)}, many)
     assert [each.label for each in told] == ["typical rows"]
 
 
 def test_settings_go_to_the_estimators_that_have_them_and_are_not_varied():
     asked = {"epsilon": 1.0, "public": ["x"], "n_prototypes": 5, "delta": 1e-5, "n_bins": 3}
-    told = candidates.Wanted(asked, [], owned=True).candidates()
+    told = candidates.candidates_of(asked, [], owned=True)
     params = {each.label: each.params for each in told}
     assert params["typical rows"]["n_prototypes"] == 5
     assert "delta" not in params["typical rows"]
@@ -581,7 +581,7 @@ def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids
     held = people(60)
     measurer = SimpleNamespace(parts=SimpleNamespace(held=held), whole=False)
     named = SimpleNamespace(ids=ids, known=[], task=None)
-    notes = _of_people(named, SimpleNamespace(owned=True), measurer)
+    notes = _of_people(named, True, measurer)
     assert any("several rows, by 'town'" in note for note in notes) == several == bool(notes)
 
 

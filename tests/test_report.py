@@ -32,8 +32,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._base import render, templates
-from sklearn_puffer._review.first_figures import _whole
-from sklearn_puffer._review.report import _brief
+from sklearn_puffer._review.report import _brief, _typical
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -720,7 +719,7 @@ def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_
     rows, told = OTHERS["typical row"](table), {}
     for budget in (1e-3, 50.0):
         certificate = replace(rows.certificate_, epsilon=budget)
-        told[budget] = _whole(certificate)[0]
+        told[budget] = _typical(certificate)[-1]
     figure = math.exp(rows.certificate_.prototypes.table)
     assert float(told[50.0][1].removesuffix(" times")) == pytest.approx(figure, abs=0.011)
     assert "MORE THAN OF ONE ROW" in told[1e-3][2]

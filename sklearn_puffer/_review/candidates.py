@@ -100,94 +100,81 @@ class Candidate:
         return Budget(self.params["epsilon"], delta, alpha).auc()
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What all candidates are asked for.
+def candidates_of(
+    params: Mapping[str, Any],
+    columns: Sequence[ColumnFacts],
+    *,
+    gaps: bool = False,
+    owned: bool = False,
+    task: Name | None = None,
+) -> list[Candidate]:
+    """Return the settings to try: ``params`` are not varied, and each estimator takes its own.
 
-    Attributes
-    ----------
-    params : mapping
-        Parameters, by name: each estimator takes those that it has.
-    columns : sequence of ColumnFacts
-        The released ones, and those that are known.
-    gaps : bool
-        Whether secrets are missing.
-    owned : bool
-        Whether ids, groups, an index or known columns say whose row is whose.
-    task : str, int or None
+    ``columns`` are the released and the known ones, ``gaps`` says whether secrets are missing, and
+    ``owned`` whether ids, groups, an index or known columns say whose row is whose.
     """
+    swap = [_swap(params, gaps=gaps)] if owned else []
+    noise = _noise(params, columns, gaps=gaps)
+    if "max_group" in params:
+        return [*swap, *noise]
+    return [*_typical(params, task), *swap, *noise]
 
-    params: Mapping[str, Any]
-    columns: Sequence[ColumnFacts]
-    gaps: bool = False
-    owned: bool = False
-    task: Name | None = None
 
-    def candidates(self) -> list[Candidate]:
-        """Return the settings to try; what the caller fixed is not varied."""
-        swap = [self._of("swap", EXCHANGED, PufferfishSwap)] if self.owned else []
-        if "max_group" in self.params:
-            return [*swap, *self._noise()]
-        return [*self._typical(), *swap, *self._noise()]
+def _candidate(label: str, promise: str, kind: Any, asked: Mapping[str, Any]) -> Candidate:
+    """Return a candidate with the parameters that its estimator has."""
+    has = inspect.signature(kind).parameters
+    return Candidate(label, promise, kind, {k: v for k, v in asked.items() if k in has})
 
-    def _typical(self) -> list[Candidate]:
-        if not self._takes_known(PufferfishMicroaggregator):
-            return []
-        rows = self._of("typical rows", TYPICAL, PufferfishMicroaggregator)
-        if self.task is None or self.params.get("label_weight") == 0:
-            return [rows]
-        label = f"typical rows, parted for {shown(self.task)}"
-        return [rows, replace(rows, label=label, label_column=self.task)]
 
-    def _takes_known(self, kind: Any) -> bool:
-        return "known" not in self.params or "known" in inspect.signature(kind).parameters
+def _typical(params: Mapping[str, Any], task: Name | None) -> list[Candidate]:
+    rows = _candidate("typical rows", TYPICAL, PufferfishMicroaggregator, params)
+    if task is None or params.get("label_weight") == 0:
+        return [rows]
+    return [rows, replace(rows, label=f"{rows.label}, parted for {shown(task)}", label_column=task)]
 
-    def _noise(self) -> list[Candidate]:
-        noise = self.params.get("noise", "laplace")
-        name = noise if isinstance(noise, str) else type(noise).__name__
-        label = f"{name.capitalize()} noise"
-        reader = NOISY_GROUP if "max_group" in self.params else NOISY
-        if "n_bins" in self.params:
-            return [self._of(f"{label}, n_bins={quoted(self.params['n_bins'])}", reader)]
-        tried = []
-        few = all(each.distinct <= _FEW for each in self.columns)
-        free = bool(_PRIORS & set(self.params))
-        if free or self._cells(BINS) <= MAX_CELLS:
-            tried.append(self._of(f"{label}, {BINS} bins", reader).at(n_bins=BINS))
-        if free or (few and self._cells(None) <= MAX_CELLS):
-            tried.append(self._of(label, reader))
-        return tried
 
-    def _cells(self, bins: int | None) -> float:
-        """Return how many combinations of values there may be, with numbers in so many bins."""
-        return math.prod(
-            float(min(each.distinct, bins) if bins and each.numeric else max(each.distinct, 1))
-            for each in self.columns
-        )
+def _swap(params: Mapping[str, Any], *, gaps: bool) -> Candidate:
+    asked = {"missing": "category" if gaps else "error", **params}
+    if asked.get("max_group") == "count":
+        asked["max_group"] = None  # the largest of the table
+    if isinstance(asked.get("sensitive"), list):
+        asked["sensitive"] = flat(asked["sensitive"])  # it protects their combinations
+    return _candidate("swap", EXCHANGED, PufferfishSwap, asked)
 
-    def _of(self, label: str, promise: str, kind: Any = PufferfishNoiser) -> Candidate:
-        """Return a candidate with the parameters that its estimator has."""
-        asked = {**self._defaults(kind), **self.params}
-        if kind is PufferfishSwap and asked.get("max_group") == "count":
-            asked["max_group"] = None  # the largest of the table
-        if kind is PufferfishSwap and isinstance(asked.get("sensitive"), list):
-            asked["sensitive"] = flat(asked["sensitive"])  # it protects their combinations
-        if kind is PufferfishNoiser and asked.get("known") is not None:
-            asked["public"] = [*asked["public"], *asked["known"]]
-            asked["known"] = tuple(asked["known"])  # which are known together
-        has = inspect.signature(kind).parameters
-        return Candidate(label, promise, kind, {k: v for k, v in asked.items() if k in has})
 
-    def _defaults(self, kind: Any) -> dict[str, Any]:
-        if kind is PufferfishSwap:
-            return {"missing": "category" if self.gaps else "error"}
-        if kind is not PufferfishNoiser:
-            return {}
-        gaps = [each for each in self.columns if each.missing]
-        missing = "category" if gaps or self.gaps else "error"
-        if any(each.numeric for each in gaps):
-            missing = "propagate"  # numbers have no other place for them
-        return {"missing": missing, "unknown": "nearest"}
+def _noise(
+    params: Mapping[str, Any], columns: Sequence[ColumnFacts], *, gaps: bool
+) -> list[Candidate]:
+    """Return noise with bins and without, where cells are few enough."""
+    missing = "category" if gaps or any(each.missing for each in columns) else "error"
+    if any(each.missing and each.numeric for each in columns):
+        missing = "propagate"  # numbers have no other place for them
+    asked = {"missing": missing, "unknown": "nearest", **params}
+    if asked.get("known") is not None:
+        asked["public"] = [*asked["public"], *asked["known"]]
+        asked["known"] = tuple(asked["known"])  # which are known together
+    family = params.get("noise", "laplace")
+    name = family if isinstance(family, str) else type(family).__name__
+    reader = NOISY_GROUP if "max_group" in params else NOISY
+    noise = _candidate(f"{name.capitalize()} noise", reader, PufferfishNoiser, asked)
+    if "n_bins" in params:
+        return [replace(noise, label=f"{noise.label}, n_bins={quoted(params['n_bins'])}")]
+    free = bool(_PRIORS & set(params))
+    few = all(each.distinct <= _FEW for each in columns)
+    tried = []
+    if free or _cells(columns, BINS) <= MAX_CELLS:
+        tried.append(replace(noise.at(n_bins=BINS), label=f"{noise.label}, {BINS} bins"))
+    if free or (few and _cells(columns, None) <= MAX_CELLS):
+        tried.append(noise)
+    return tried
+
+
+def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
+    """Return how many combinations of values there may be, with numbers in so many bins."""
+    return math.prod(
+        float(min(each.distinct, bins) if bins and each.numeric else max(each.distinct, 1))
+        for each in columns
+    )
 
 
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,10 +304,13 @@ def plan(
     orders = params.get("categories") or {}
     named = Named.of(given.frame, given.hidden, asked, orders)
     _check_secrets(given, all_pairs="secret_pairs" not in params)
-    wanted = _wanted(given, named, params)
+    params |= {"sensitive": given.sensitive, "public": named.public}
+    params |= {"ids": named.ids} if named.ids else {}
+    params |= {"known": named.known} if named.known else {}
+    params |= {"groups": named.grouping[0]} if max_group is not None else {}
     with listening(loud, "plan"):
         parts = Parts.of(given.frame, share, given.codes, seed).fitting(max_rows, seed)
-        return _planned(given, named, wanted, parts, seed)
+        return _planned(given, named, params, parts, seed)
 
 
 _ALIKE = 0.01  # scores of a task that differ by less are alike
@@ -347,28 +337,20 @@ def _check_secrets(given: Given, *, all_pairs: bool) -> None:
             )
 
 
-def _wanted(given: Given, named: Named, params: Mapping[str, Any]) -> Wanted:
-    """Return what all candidates are asked for."""
-    asked = {**params, "sensitive": given.sensitive, "public": named.public}
-    asked |= {"ids": named.ids} if named.ids else {}
-    asked |= {"known": named.known} if named.known else {}
-    asked |= {"groups": named.grouping[0]} if "max_group" in params else {}
-    gaps = any(fact.missing for fact in named.facts if fact.use == "sensitive")
-    owned = bool(named.ids or named.known or given.labelled or "max_group" in params)
-    return Wanted(asked, named.read(), gaps, owned, named.task)
-
-
-def _planned(given: Given, named: Named, wanted: Wanted, parts: Parts, seed: int) -> Plan:
-    secrets = given.secrets(parts.held, wanted.params.get("secret_pairs", "all"))
+def _planned(
+    given: Given, named: Named, params: Mapping[str, Any], parts: Parts, seed: int
+) -> Plan:
+    secrets = given.secrets(parts.held, params.get("secret_pairs", "all"))
     parts = replace(parts, held=parts.held.reset_index(drop=True))
     task = None if named.task is None else task_of(named.task, frame_table(parts.held))
-    shown_columns = named.public, named.known
-    whole = "max_group" in wanted.params
-    measurer = Measurer.of(parts, shown_columns, secrets, task, seed, whole=whole)
+    columns, whole = (named.public, named.known), "max_group" in params
+    measurer = Measurer.of(parts, columns, secrets, task, seed, whole=whole)
     raw, bare = measurer.raw(), measurer.bare()
-    rows = _tried(measurer, wanted.candidates())
+    gaps = any(fact.missing for fact in named.facts if fact.use == "sensitive")
+    owned = bool(named.ids or named.known or given.labelled or whole)
+    tried = candidates_of(params, named.read(), gaps=gaps, owned=owned, task=named.task)
     n_rows = len(measurer.split.shown) + len(measurer.split.test)
-    rows = ranked(rows, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
+    rows = ranked(_tried(measurer, tried), bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
     return Plan(
         sensitive=tuple(given.hidden),
         facts=tuple(_with_constants(named, parts.held)),
@@ -376,8 +358,8 @@ def _planned(given: Given, named: Named, wanted: Wanted, parts: Parts, seed: int
         bare=bare,
         trials=tuple(rows),
         out=tuple(_ways_out(measurer, rows, bare)),
-        notes=tuple(_notes(given, named, wanted, measurer)),
-        epsilon=wanted.params["epsilon"],
+        notes=tuple(_notes(given, named, owned, measurer)),
+        epsilon=params["epsilon"],
         task=named.task,
         score="R2" if task is not None and is_regressor(task.model) else "AUC",
         base=_base(task),
@@ -451,14 +433,14 @@ def _with_constants(named: Named, held: Any) -> list[ColumnFacts]:
     return [replace(fact, constant=change.get(fact.name, fact.constant)) for fact in named.facts]
 
 
-def _notes(given: Given, named: Named, wanted: Wanted, measurer: Measurer) -> list[str]:
+def _notes(given: Given, named: Named, owned: bool, measurer: Measurer) -> list[str]:
     """Return what there is to know of the rows, in sentences."""
     return [
         *(given.order.sentences() if given.order.told else []),
         *_of_secrets(given, measurer),
         *_of_few(measurer),
         *_of_groups(measurer),
-        *_of_people(named, wanted, measurer),
+        *_of_people(named, owned, measurer),
     ]
 
 
@@ -511,7 +493,7 @@ def _of_groups(measurer: Measurer) -> list[str]:
     ]
 
 
-def _of_people(named: Named, wanted: Wanted, measurer: Measurer) -> list[str]:
+def _of_people(named: Named, owned: bool, measurer: Measurer) -> list[str]:
     """Say whose row is whose, and what known columns do to the figures."""
     told = []
     if named.known:
@@ -524,7 +506,7 @@ def _of_people(named: Named, wanted: Wanted, measurer: Measurer) -> list[str]:
             f"who learns {quoted(named.task)} on released rows has it beside them, and guarantees "
             "are for readers who do not know it; name it in known= as well where they do."
         )
-    if not wanted.owned and not measurer.whole:
+    if not owned and not measurer.whole:
         told.append(
             "a swap was not tried, as nothing says whose row is whose; name ids= where rows go out "
             "as somebody's."

@@ -36,13 +36,8 @@ ESTIMATES = (
 )
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NEARLY = 0.9  # of what constants change, from which on that is said
-_FIGURES = ("change", "equal", "rows_equal", "attack", "low", "high")
 _CURVE = ("change", "rows_equal", "attack", "low", "high", "task", "loss", "allowed")
 _DECIMALS = 3  # of estimates, so that a curve is printed on lines of 80
-_TABLE = (
-    "setting", "promise", "verdict", *_FIGURES, "task", "unique", "smallest", "loss", "seconds",
-    "reason",
-)  # fmt: skip
 _COLUMNS = ("use", "kind", "distinct", "missing", "constant", "remark")
 
 
@@ -139,6 +134,21 @@ class Row:
     def allowed(self) -> float:
         """The AUC that the guarantee leaves; NaN where it leaves any."""
         return math.nan if self.candidate is None else self.candidate.allowed
+
+    def record(self) -> dict[str, Any]:
+        """Return the row of a plan's table."""
+        return {
+            "setting": self.label,
+            "promise": self.promise,
+            "verdict": "" if self.candidate is None else self.verdict,
+            **{name: getattr(self, name) for name in ("change", "equal", "rows_equal")},
+            **dict(zip(("attack", "low", "high"), self.ends, strict=True)),
+            "task": self.task,
+            **dict(zip(("unique", "smallest"), self.groups, strict=True)),
+            "loss": self.loss,
+            "seconds": round(self.seconds, 2),
+            "reason": self.reason,
+        }
 
     @property
     def ends(self) -> tuple[float, float, float]:
@@ -254,15 +264,10 @@ class Plan(Document):
         over rows. ``unique`` and ``smallest`` say how many rows no other one equals, and how many
         the smallest group of equal rows has (k). The two rows above have the index "".
         """
-        records = [self._record(row) for row in (self.raw, self.bare, *self.trials)]
-        frame = records_frame(records, _TABLE)
+        records = [row.record() for row in (self.raw, self.bare, *self.trials)]
+        frame = records_frame([tuple(each.values()) for each in records], tuple(records[0]))
         frame.index = ["", "", *range(len(self.trials))]
         return frame
-
-    def _record(self, row: Row) -> tuple[Any, ...]:
-        verdict = "" if row.candidate is None else row.verdict
-        known = (row.task, *row.groups, row.loss, round(row.seconds, 2), row.reason)
-        return (row.label, row.promise, verdict, *_figures(row), *known)
 
     def estimator(self, k: int, *, refit: Any = None) -> Any:
         """Return the estimator of a row of ``table``: fitted, for new rows.
@@ -296,22 +301,7 @@ class Plan(Document):
             return row.candidate.fit(in_memory(refit, "a plan"))
         return row.estimator
 
-    def noiser(self, k: int, *, refit: Any = None) -> Any:
-        """Return `estimator` of a row, as it was called before there were three.
-
-        Parameters
-        ----------
-        k : int
-            The number of the row.
-        refit : DataFrame, default=None
-            As in `estimator`.
-
-        Returns
-        -------
-        PufferfishNoiser, PufferfishMicroaggregator or PufferfishSwap
-            As `estimator` returns it.
-        """
-        return self.estimator(k, refit=refit)
+    noiser = estimator  # as it was called before there were three
 
     def why(self, k: int) -> str:
         """Return what was measured of a row of ``table``, in sentences.
@@ -460,18 +450,11 @@ class Plan(Document):
             "columns": [
                 {key: _plain(value) for key, value in asdict(fact).items()} for fact in self.facts
             ],
-            "raw": self._written(self.raw),
-            "constants": self._written(self.bare),
-            "settings": [{"row": k, **self._written(row)} for k, row in enumerate(self.trials)],
+            "raw": _written(self.raw),
+            "constants": _written(self.bare),
+            "settings": [{"row": k, **_written(row)} for k, row in enumerate(self.trials)],
             "notes": list(self.notes),
         }
-
-    def _written(self, row: Row) -> dict[str, Any]:
-        record = dict(zip(_TABLE, map(_plain, self._record(row)), strict=True))
-        if row.candidate is None:
-            return {**record, "params": {}}
-        params = {key: on_one_line(repr(v)) for key, v in row.candidate.params.items()}
-        return {**record, "estimator": row.candidate.kind.__name__, "params": params}
 
     def _page(self) -> Page:
         about = f" of {shown(self.name)}" if self.name else ""
@@ -574,8 +557,13 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
     return Section("Columns", note, [head, *cells])
 
 
-def _figures(row: Row) -> tuple[float, ...]:
-    return (row.change, row.equal, row.rows_equal, *row.ends)
+def _written(row: Row) -> dict[str, Any]:
+    """Return what was measured of a row, and its parameters, for JSON."""
+    record = {key: _plain(value) for key, value in row.record().items()}
+    if row.candidate is None:
+        return {**record, "params": {}}
+    params = {key: on_one_line(repr(v)) for key, v in row.candidate.params.items()}
+    return {**record, "estimator": row.candidate.kind.__name__, "params": params}
 
 
 def _plain(value: Any) -> Any:

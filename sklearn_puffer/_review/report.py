@@ -8,6 +8,7 @@ later does not reach recipients. What is said of a mechanism are its own `Terms`
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from scipy.special import expit, logit
 
 from sklearn_puffer._base import (
+    Bar,
+    Bars,
     Document,
     Page,
     Section,
@@ -42,9 +45,9 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
-from sklearn_puffer._review.first_figures import bounds_odds, first_figures, means, promise_picture
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
+from sklearn_puffer.notions import Notion
 
 SCHEMA = "sklearn_puffer.report/1"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -54,9 +57,7 @@ _WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 
 @dataclass(frozen=True)
 class Report(Document):
-    """What a release guarantees and costs, for the person who signs it.
-
-    Made by `report`; as text it is the same page as ``html`` and ``markdown``.
+    """What a release guarantees and costs, made by `report`: one page, as text, HTML or Markdown.
 
     Parameters
     ----------
@@ -67,20 +68,16 @@ class Report(Document):
         That of the certificate, and for whom it holds.
     lines : tuple of str
         What stands right below it.
-    front : tuple of Section
-        What is looked at first: the figures, then the conditions.
-    sections : tuple of Section
-        What stands in the appendix.
+    front, sections : tuple of Section
+        What is looked at first, the figures and then the conditions; and the appendix.
     about : mapping
         What was released, when and by which version.
     record : mapping
         What the JSON has besides the page.
-    name, by : str
-        The data set, and who made the report, where that is told.
+    name, by, date : str
+        The data set, and who made the report, where that is told; when (UTC, ISO 8601).
     alarms : tuple of str
         Names of figures that ask for attention.
-    date : str
-        When it was made (UTC, ISO 8601).
 
     Examples
     --------
@@ -115,10 +112,10 @@ class Report(Document):
 
         Jinja2 makes it, of the extra ``report``; without it this is a ModuleNotFoundError.
         """
-        return self._html()
+        return render("report.html", report=self, page=self._page())
 
     def _html(self) -> str:
-        return render("report.html", report=self, page=self._page())
+        return self.html
 
     @property
     def markdown(self) -> str:
@@ -156,19 +153,19 @@ class Report(Document):
 
     def _page(self) -> Page:
         """Return the page: what is looked at first, room to sign, and the rest as appendix."""
-        sign = [SIGNATURE] if self.kind == "internal" else []
-        parts = [*self.front, *sign, *self.sections, self._about_section()]
-        return Page(self._headline(), self.lines, parts)
-
-    def _headline(self) -> str:
         of = f" of {shown(self.name)}" if self.name else ""
         whom = ", for recipients" if self.kind == "external" else ""
-        return f"Report{of}{whom}: {self.verdict}"
+        sign = [SIGNATURE] if self.kind == "internal" else []
+        parts = [*self.front, *sign, *self.sections, self._about_section()]
+        return Page(f"Report{of}{whom}: {self.verdict}", self.lines, parts)
 
     def _about_section(self) -> Section:
-        facts = {"data set": shown(self.name) if self.name else "not named"}
-        facts |= {"report made": self.date, "by": shown(self.by) if self.by else "not told"}
-        about = {**facts, **self.about}
+        about = {
+            "data set": shown(self.name) if self.name else "not named",
+            "report made": self.date,
+            "by": shown(self.by) if self.by else "not told",
+            **self.about,
+        }
         mark = [f"Fingerprint: {about.pop('fingerprint')}."] if "fingerprint" in about else []
         return Section("About this report", cells=[[*about], [*about.values()]], sentences=mark)
 
@@ -243,7 +240,12 @@ def report(
     (True, True)
     """
     check_choice(kind, "kind", ["internal", "external"])
-    _check_noiser(noiser)
+    if not isinstance(noiser, TableRelease):
+        raise TypeError(
+            "noiser must be a fitted PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap "
+            f"or PufferfishRelease, got {quoted(noiser)}."
+        )
+    noiser._check_as_certified()
     certificate = noiser.certificate_
     named = certificate.name if name is None else name
     for text, argument in ((named, "name"), (by, "by")):
@@ -256,36 +258,21 @@ def report(
     ):
         if value is not None and not isinstance(value, kinds):
             raise TypeError(f"{message}, got a {type(value).__name__}.")
-    about = {"name": named, "by": by, "date": utc_now()}
-    if kind == "external":
-        return _external(noiser, **about)
-    _check_alike(noiser, audit, plan)
-    return _internal(noiser, audit, plan, ledger, **about)
-
-
-def _check_noiser(noiser: TableRelease) -> None:
-    if not isinstance(noiser, TableRelease):
-        raise TypeError(
-            "noiser must be a fitted PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap "
-            f"or PufferfishRelease, got {quoted(noiser)}."
-        )
-    noiser._check_as_certified()
+    made = _external(noiser) if kind == "external" else _internal(noiser, audit, plan, ledger)
+    return replace(made, name=named, by=by, date=utc_now())
 
 
 def _check_alike(noiser: TableRelease, audit: Audit | None, plan: Plan | None) -> None:
     """Refuse what is about another noiser."""
-    promise = noiser.certificate_.promise()
+    promise, protected = noiser.certificate_.promise(), set(noiser._fitted.rules.sensitive)
     if audit is not None and audit.promise != promise:
         raise ValueError(
             f"audit is of a noiser with another guarantee, {audit.promise!r}, and that of this one "
             f"is {promise!r}; audit this one, or leave it out."
         )
-    if plan is None:
-        return
-    planned, protected = set(plan.sensitive), set(noiser._fitted.rules.sensitive)
-    if planned != protected:
+    if plan is not None and set(plan.sensitive) != protected:
         raise ValueError(
-            f"plan protects {quoted(sorted(map(str, planned)))} and this noiser "
+            f"plan protects {quoted(sorted(map(str, plan.sensitive)))} and this noiser "
             f"{quoted(sorted(map(str, protected)))}; pass the plan of this release, or leave it "
             "out."
         )
@@ -301,18 +288,12 @@ _LEFT_OUT = (
 )
 
 
-def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
+def _external(noiser: TableRelease) -> Report:
     _check_promised(noiser)
-    certificate, terms = noiser.certificate_, noiser._fitted.mechanism.terms(noiser)
-    settings = _settings(noiser)
-    told = ((key, value) for key, value in settings.items() if value is not None)
-    said = ", ".join(f"{key}: {shown(value)}" for key, value in told)
+    certificate, rules = noiser.certificate_, noiser._fitted.rules
+    terms, settings = noiser._fitted.mechanism.terms(noiser), _settings(noiser)
+    told = ", ".join(f"{key}: {shown(v)}" for key, v in settings.items() if v is not None)
     left_out = [*left_open(noiser), *not_promised(noiser)]
-    names = {
-        "sensitive": noiser._fitted.rules.sensitive,
-        "released": _released(noiser),
-        "passed": noiser._fitted.rules.passed,
-    }
     return Report(
         kind="external",
         holds=True,
@@ -326,7 +307,7 @@ def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
             Section("What is not guaranteed", sentences=left_out),
             _columns(noiser, terms),
             _secrets(noiser),
-            Section("Settings", sentences=[f"{said}."]),
+            Section("Settings", sentences=[f"{told}."]),
             Section("What this report leaves out", sentences=_LEFT_OUT),
         ),
         about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
@@ -335,11 +316,10 @@ def _external(noiser: TableRelease, *, name: str, by: str, date: str) -> Report:
             "fitted": {"date": certificate.date, "version": certificate.version},
             "promise": certificate.promise(),
             "settings": settings,
-            **{key: [str(each) for each in values] for key, values in names.items()},
+            "sensitive": list(map(str, rules.sensitive)),
+            "released": list(map(str, _released(noiser))),
+            "passed": list(map(str, rules.passed)),
         },
-        name=name,
-        by=by,
-        date=date,
     )
 
 
@@ -360,8 +340,8 @@ def _check_promised(noiser: TableRelease) -> None:
 def seeded(certificate: Certificate) -> bool:
     """Return whether the certificate is of a noiser that was fitted with a seed."""
     # certificates of earlier versions say promised for guaranteed
-    words = ("NOTHING is guaranteed outside tests", "NOTHING is promised outside tests")
-    return any(word in said for word in words for said in certificate.assumptions)
+    words = "NOTHING is (guaranteed|promised) outside tests"
+    return any(re.search(words, said) for said in certificate.assumptions)
 
 
 def _released(noiser: TableRelease) -> list[Any]:
@@ -432,22 +412,14 @@ def _secrets(noiser: TableRelease) -> Section:
 def _budget(noiser: TableRelease) -> Section:
     """Return the figures of the budget, which are all there are without the rows."""
     certificate, notion = noiser.certificate_, noiser.certificate_.notion
+    budget, most = notion.budget_name(), percent_at_most(notion.best_guess())
     pair = ", for secrets at distance 1" if _has_distances(noiser) else ""
-    most = percent_at_most(notion.best_guess())
-    shift = [
-        "Odds of a secret",
-        "no fixed limit",
-        f"{notion.budget_name()}: some releases may tell more",
-    ]
+    shift = ["Odds of a secret", "no fixed limit", f"{budget}: some releases may tell more"]
     if bounds_odds(certificate):
-        beside = f"at most, by the budget {notion.budget_name()}{pair}"
-        shift = ["Shift of odds", times(certificate.epsilon), beside]
-    cells = [
-        ["figure", "value", "beside it"],
-        shift,
-        ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"],
-    ]
-    return Section("At a glance", cells=cells, picture=promise_picture(notion))
+        most_odds = times(certificate.epsilon)
+        shift = ["Shift of odds", most_odds, f"at most, by the budget {budget}{pair}"]
+    guess = ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"]
+    return Section("At a glance", cells=[_HEAD, shift, guess], picture=promise_picture(notion))
 
 
 def _examples(noiser: TableRelease, audit: Audit | None = None) -> list[str]:
@@ -482,20 +454,23 @@ OF_RAW_ROWS = (
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
+_HEAD = ["figure", "value", "beside it"]
 _TWICE = ("Column", "Control", "Attacks", "What else")  # on their own pages alone
 _MOST = 9  # lines of a table, its head among them
 
 
-def _internal(
-    noiser: TableRelease, audit: Any, plan: Any, ledger: Any, *, name: str, by: str, date: str
-) -> Report:
+def _internal(noiser: TableRelease, audit: Any, plan: Any, ledger: Any) -> Report:
+    _check_alike(noiser, audit, plan)
     certificate = replace(noiser.certificate_, name="")
     if ledger is not None:
         ledger._check_noiser(certificate)
     at_once, alarms = first_figures(certificate, audit)
     found = [] if audit is None else [audit._page().headline]  # above what is only guaranteed
     terms, promises = noiser._fitted.mechanism.terms(noiser), certificate._promises()
-    order = _of_order(certificate, plan)
+    params = {**noiser.get_params(deep=False), **_settings(noiser)}
+    params.pop("fitted", None)  # of a release that was read: all of it
+    settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in params.items())
+    order, told = _of_order(certificate, plan), certificate._lines()
     return Report(
         kind="internal",
         holds=certificate.holds,
@@ -512,13 +487,13 @@ def _internal(
         front=(at_once, *_conditions(noiser, certificate, audit)),
         sections=(
             _columns(noiser, terms),
-            Section("The certificate", sentences=_but(promises, certificate._lines())),
+            Section("The certificate", sentences=[e for e in told if e not in promises]),
             *certificate._sections(),
             *_page_of("Audit", audit, "the release was not attacked"),
             *_page_of("Plan", plan, "no other settings were tried"),
             *_page_of("Ledger", ledger, "no release is counted here"),
             Section("What is not guaranteed", sentences=not_promised(noiser)),
-            _all_settings(noiser),
+            Section("Settings", sentences=[f"{settings}."]),
         ),
         alarms=alarms,
         about={
@@ -534,9 +509,6 @@ def _internal(
             "audit": None if audit is None else audit.to_dict(),
             "plan": None if plan is None else plan.to_dict(),
         },
-        name=name,
-        by=by,
-        date=date,
     )
 
 
@@ -573,10 +545,9 @@ def _of_use(certificate: Certificate) -> list[str]:
             f"{change:.2f} standard deviations on average, by {constant:.2f} with a constant in "
             "each place."
         ]
-    if not worse:
-        return []
     names = listed([column.name for column in worse], 5)
-    return [f"Single values of {names} keep no more than a constant in their place would."]
+    told = f"Single values of {names} keep no more than a constant in their place would."
+    return [told] if worse else []
 
 
 def _conditions(
@@ -608,28 +579,19 @@ def _decide(noiser: TableRelease, terms: Terms, audit: Audit | None) -> Section:
         f"Ids: whether values of {', '.join(map(shown, terms.ids))} say something of a person, as "
         "numbers given by date do."
     )
+    tried = "whether to sign what nobody attacked; an audit (audit=) does."
+    if audit is not None and audit.attacks:
+        tried = f"whether those that were tried are enough: {audit._findable()}."
     sentences = [
         "Known columns and labels: whether readers know, or may later join, further facts of a "
         f"person ({beside}).",
         *([about_ids] if terms.ids else []),
         f"Second releases: release {terms.again}.",
         "Order: whether rows were sorted by what tells a secret; in doubt, shuffle them first.",
-        f"Attacks: {_strength(audit)}",
+        f"Attacks: {tried}",
         "Use: whether what is left serves its purpose, by the changes and the task above.",
     ]
     return Section("What you must decide", sentences=sentences)
-
-
-def _strength(audit: Audit | None) -> str:
-    """Return what there is to decide about the attacks that were tried."""
-    if audit is None or not audit.attacks:
-        return "whether to sign what nobody attacked; an audit (audit=) does."
-    return f"whether those that were tried are enough: {audit._findable()}."
-
-
-def _but(said: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """Return lines without those that stand on the first page."""
-    return [line for line in lines if line not in said]
 
 
 def _page_of(what: str, document: Any, why: str) -> list[Section]:
@@ -637,8 +599,8 @@ def _page_of(what: str, document: Any, why: str) -> list[Section]:
     if document is None:
         return [Section(what, sentences=[f"None was given: {why}."])]
     page = document._page()
-    promised = f"Promised: {getattr(document, 'promise', '')}"
-    said = _but((promised, OF_THE_AUDIT, OF_THE_PLAN), page.lines)
+    above = f"Promised: {getattr(document, 'promise', '')}", OF_THE_AUDIT, OF_THE_PLAN
+    said = [line for line in page.lines if line not in above]
     parts = [part for part in page.sections if not part.title.startswith(_TWICE)]
     return [Section(what, sentences=[page.headline, *said]), *(_brief(what, p) for p in parts)]
 
@@ -652,9 +614,87 @@ def _brief(what: str, part: Section) -> Section:
     return replace(part, title=f"{what}: {part.title.lower()}", note=note, cells=part.cells[:_MOST])
 
 
-def _all_settings(noiser: TableRelease) -> Section:
-    """Return every parameter, in a sentence."""
-    settings = {**noiser.get_params(deep=False), **_settings(noiser)}
-    settings.pop("fitted", None)  # of a release that was read: all of it
-    said = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in settings.items())
-    return Section("Settings", sentences=[f"{said}."])
+def bounds_odds(certificate: Certificate) -> bool:
+    """Return whether no odds shift further, not with a small chance or in a mean alone."""
+    return certificate.delta == 0.0 and certificate.alpha is None
+
+
+def promise_picture(notion: Notion) -> Bars:
+    """Return how well a reader may guess which of two secrets it is, before and after."""
+    most = notion.best_guess()
+    rows = [
+        Bar("before the release", 0.5, percent_at_most(0.5)),
+        Bar("after it, at most", most, percent_at_most(most)),
+    ]
+    return Bars("Chance of naming one of two equally probable secrets rightly", rows)
+
+
+_FIGURE = "Best attack found"
+_SCORES = ("AUC on true rows", "R2 on true rows")
+
+
+def first_figures(certificate: Certificate, audit: Audit | None) -> tuple[Section, tuple[str, ...]]:
+    """Return the figures, with their picture, and the names of those that ask for attention."""
+    change, constant, stay = means(certificate.utility, "change_sd", "constant_sd", "unchanged")
+    beside = f"sd: standard deviations; a constant in each place: {constant:.2f} sd"
+    cells = [
+        _HEAD,
+        ["Mean change", f"{change:.2f} sd", beside],
+        ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
+        *_typical(certificate),
+        _attack(audit, certificate),
+        _task(audit),
+    ]
+    calm = audit is not None and audit.attacks and audit.caught and not audit.findings
+    picture = promise_picture(certificate.notion) if certificate.holds else None
+    if audit is not None and audit.attacks:
+        picture = audit._picture()
+    section = Section("At a glance", cells=cells, picture=picture)
+    return section, () if calm else (_FIGURE,)
+
+
+def means(utility: Sequence[Any], *names: str) -> tuple[float, ...]:
+    return tuple(
+        math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
+        for name in names
+    )
+
+
+def _typical(certificate: Any) -> list[list[str]]:
+    """Return how many typical rows there are, and what the whole file told who holds the list."""
+    facts = getattr(certificate, "prototypes", None)
+    if facts is None:
+        return []
+    known = "; beside known columns" if facts.strata is not None else ""
+    number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
+    whole = "simulated, not proven: shift of odds for who holds the list of the fitted people"
+    if facts.table > certificate.epsilon:
+        whole += "; MORE THAN OF ONE ROW: keep it from such readers"
+    rows = ["Different rows", f"{facts.n_prototypes}", number]
+    file = ["Whole file", times(facts.table), whole]
+    return [file] if facts.drawn is not None else [rows, file]  # columns drawn one by one
+
+
+def _attack(audit: Audit | None, certificate: Certificate) -> list[str]:
+    attack = None if audit is None else audit._surest()
+    if audit is None or attack is None:
+        return [_FIGURE, "none tried", "an audit (audit=) measures it"]
+    allowed = f"{audit._limit(attack)} allowed"
+    if not bounds_odds(certificate):
+        allowed = f"allowed: {certificate.notion.budget_name()}"
+    chance = ", beyond it within chance" * (attack.low > attack.allowed and not audit.findings)
+    beside = f"{attack.view}: surely shifted odds; {allowed}{chance}; {audit._findable()}"
+    return [
+        _FIGURE,
+        times(attack.low, at_least=True) if attack.low > 0.0 else "no sure shift",
+        beside,
+    ]
+
+
+def _task(audit: Audit | None) -> list[str]:
+    """Return how well a model does that learns from released rows, beside one from true rows."""
+    for figure in () if audit is None else audit.survived:
+        if figure.what in _SCORES:
+            beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
+            return ["Task", f"{figure.after:.3f} {figure.what.split()[0]}", beside]
+    return ["Task", "not measured", "an audit with task= measures one"]
