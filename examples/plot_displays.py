@@ -27,7 +27,6 @@ from sklearn_puffer import PufferfishNoiser, audit, plan
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,
-    MovesDisplay,
     ReleaseDisplay,
     TradeoffDisplay,
     UtilityDisplay,
@@ -107,15 +106,6 @@ draw("before_and_after", ReleaseDisplay.from_noiser, noiser, table, column="inco
 # hatched part comes from others.
 
 draw("jobs", ReleaseDisplay.from_noiser, noiser, table, column="job")
-
-# %%
-# Which values go where
-# ---------------------
-#
-# In `MovesDisplay.from_noiser` a row is a value as it is, and the cells in it are the values as
-# which it is released, with their chances. The brighter the diagonal, the more stays.
-
-draw("moves", MovesDisplay.from_noiser, noiser, table, column="job")
 
 # %%
 # What attackers reach

@@ -24,7 +24,6 @@ from sklearn_puffer._review.findings import Survived
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,
-    MovesDisplay,
     PrototypeDisplay,
     PrototypesTriedDisplay,
     ReleaseDisplay,
@@ -291,7 +290,6 @@ def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
 MAKERS = {
     UtilityDisplay: ("from_plan", 1),
     LossDisplay: ("from_noiser", 1),
-    MovesDisplay: ("from_noiser", 2),
     ReleaseDisplay: ("from_noiser", 2),
     AuditDisplay: ("from_audit", 1),
     TradeoffDisplay: ("from_audits", 1),
@@ -304,7 +302,7 @@ MAKERS = {
 @pytest.mark.slow
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned):
     found = compared(0.6, 0.8)
-    given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found]
+    given = [planned], [noiser], [noiser, TABLE], [found], [found]
     rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
     rows.fit(TABLE)
     given = *given, [rows], [rows]

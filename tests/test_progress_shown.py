@@ -23,7 +23,7 @@ from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.cli import main
-from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
+from sklearn_puffer.displays import ReleaseDisplay
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
@@ -398,16 +398,15 @@ def test_cells_on_a_plane_are_ordered_with_a_time_left(at_once, capsys):
     assert re.search(r"cells ordered: [\d,]+ of [\d,]+ \(\d\d%\); about 1 s left\n", told(capsys))
 
 
-@pytest.mark.parametrize("display", [MovesDisplay, ReleaseDisplay])
-def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys, display):
+def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys):
     monkeypatch.setattr(utility, "_ENTRIES", 1)
     noiser = fitted(public=["visits"])
     for verbose in (0, 1):
-        display.from_noiser(noiser, table(), verbose=verbose)
+        ReleaseDisplay.from_noiser(noiser, table(), verbose=verbose)
         err = told(capsys)
         assert ("moves of the values; parts of the values followed: 2 of 5" in err) == bool(verbose)
     with pytest.raises(TypeError, match="verbose must be"):
-        display.from_noiser(noiser, table(), verbose="yes")
+        ReleaseDisplay.from_noiser(noiser, table(), verbose="yes")
 
 
 def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
+from sklearn_puffer.displays import ReleaseDisplay
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:random_state=1 is for tests only"),
@@ -123,21 +123,6 @@ def test_of_many_values_the_rarest_are_one():
     ax = display.plot(ax=axes()).ax_
     ticks = [text.get_text() for text in ax.get_xticklabels()]
     assert (len(ticks), ticks[-1]) == (12, "and 19 more")
-    moves = MovesDisplay.from_noiser(noiser, table, most=5)
-    assert (moves.labels[-1], moves.shares.shape) == ("and 26 more", (5, 5))
-    np.testing.assert_allclose(moves.shares.sum(axis=1), 1.0)
-    moves.plot(ax=axes()).figure_.canvas.draw()
-
-
-def test_moves_of_numbers_name_what_lies_below_and_above():
-    display = MovesDisplay.from_noiser(fitted("cars"), TABLE, n_bins=5)
-    assert display.shares.shape == (len(display.labels), len(display.labels) + 2)
-    some = display.before > 0.0
-    np.testing.assert_allclose(display.shares[some].sum(axis=1), 1.0)
-    ax = display.plot(ax=axes()).ax_
-    ticks = [text.get_text() for text in ax.get_xticklabels()]
-    assert (ticks[0], ticks[-1]) == ("below", "above")
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("released cars", "cars as it was")
     ax.figure.canvas.draw()
 
 
@@ -185,11 +170,11 @@ def test_wrong_arguments_are_refused_by_name():
     with pytest.raises(ValueError, match="n_bins"):
         ReleaseDisplay.from_noiser(noiser, TABLE, column="cars", n_bins=0)
     with pytest.raises(TypeError, match="noiser must be a fitted PufferfishNoiser"):
-        MovesDisplay.from_noiser(3, TABLE)
+        ReleaseDisplay.from_noiser(3, TABLE)
     with pytest.raises(NotFittedError):
-        MovesDisplay.from_noiser(PufferfishNoiser(sensitive="loan"), TABLE)
+        ReleaseDisplay.from_noiser(PufferfishNoiser(sensitive="loan"), TABLE)
     with pytest.raises(ValueError, match="X lacks column"):
-        MovesDisplay.from_noiser(noiser, TABLE[["loan"]], column="cars")
+        ReleaseDisplay.from_noiser(noiser, TABLE[["loan"]], column="cars")
 
 
 def test_a_changed_noiser_is_not_shown():

@@ -575,7 +575,7 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
 
 @pytest.mark.slow
 def test_a_finding_is_what_stands_first_and_asks_for_attention():
-    table = make_table(7, 6_000)
+    table = make_table(7, 9_000)
     noiser = make_noiser(table, strategy=half, on_uncertified="warn", public="cars")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

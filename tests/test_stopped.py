@@ -24,7 +24,7 @@ from sklearn_puffer import (
 from sklearn_puffer._base import counted, progress, stopping
 from sklearn_puffer._noiser import against, utility
 from sklearn_puffer._release import persons
-from sklearn_puffer.displays import MovesDisplay
+from sklearn_puffer.displays import ReleaseDisplay
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
 
@@ -199,7 +199,7 @@ def test_displays_leave_the_noiser(stops, monkeypatch):
     def unchanged():
         assert state(noiser) == before
 
-    work = MovesDisplay.from_noiser
+    work = ReleaseDisplay.from_noiser
     stopped_everywhere(stops, lambda: work(noiser, table(), verbose=1), unchanged, least=3)
 
 

@@ -74,10 +74,12 @@ class Report(Document):
         What was released, when and by which version.
     record : mapping
         What the JSON has besides the page.
-    name, by, date : str
-        The data set, and who made the report, where that is told; when (UTC, ISO 8601).
+    name, by : str
+        The data set, and who made the report, where that is told.
     alarms : tuple of str
         Names of figures that ask for attention.
+    date : str
+        When it was made (UTC, ISO 8601).
 
     Examples
     --------
@@ -317,7 +319,7 @@ def _external(noiser: TableRelease) -> Report:
             "promise": certificate.promise(),
             "settings": settings,
             "sensitive": list(map(str, rules.sensitive)),
-            "released": list(map(str, _released(noiser))),
+            "released": [str(c.name) for c in noiser._fitted.mechanism.released_columns],
             "passed": list(map(str, rules.passed)),
         },
     )
@@ -344,11 +346,6 @@ def seeded(certificate: Certificate) -> bool:
     return any(re.search(words, said) for said in certificate.assumptions)
 
 
-def _released(noiser: TableRelease) -> list[Any]:
-    """Return the names of the columns that are protected."""
-    return [column.name for column in noiser._fitted.mechanism.released_columns]
-
-
 def _settings(noiser: TableRelease) -> dict[str, Any]:
     """Return the settings that are numbers and words, and so no function of rows."""
     certificate = noiser.certificate_
@@ -370,7 +367,7 @@ def _has_distances(noiser: TableRelease) -> bool:
 
 def _columns(noiser: TableRelease, terms: Terms) -> Section:
     known, ways = _known(noiser, terms) or [], dict[str, list[str]]()
-    for name in _released(noiser):
+    for name in (column.name for column in noiser._fitted.mechanism.released_columns):
         way = "as it is, since a reader may know it" if name in known else terms.how
         ways.setdefault(way, []).append(shown(name))
     if passed := [shown(name) for name in noiser._fitted.rules.passed]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from sklearn_puffer.cli.settings import (
     FINE,
-    FUNCTIONS,
     INTERRUPTED,
     MECHANISMS,
     NAMES,
@@ -26,10 +25,9 @@ from sklearn_puffer.cli.settings import (
     TERMINATED,
     WRONG,
     one_line,
-    parameters_of,
-    parameters_of_others,
     say,
     tell,
+    typed_of,
     value_of,
 )
 
@@ -134,11 +132,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         name = add.__name__.removeprefix("_")
         parser = _command(commands, name, inspect.getdoc(add) or "", name)
         add(parser)
-        if name in words and name in FUNCTIONS:
-            _add_parameters(parser, FUNCTIONS[name], parameters_of(name))
-            if name == "fit":
-                for function, parameters in parameters_of_others().items():
-                    _add_parameters(parser, function, parameters)
+        for function, parameters in typed_of(name).items() if name in words else ():
+            _add_parameters(parser, function, parameters)
     for several in (_ledger, _persons):
         about, _, text = (inspect.getdoc(several) or "").partition("\n\n")
         name = several.__name__.removeprefix("_")

@@ -48,11 +48,10 @@ from sklearn_puffer.cli.settings import (
     RELEASE,
     merged,
     parameters_of,
-    parameters_of_mechanism,
-    parameters_of_others,
     read_settings,
     say,
     tell,
+    told,
     unlisted,
     without_none,
 )
@@ -141,16 +140,10 @@ def _places(args: Any) -> list[Path]:
 
 def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str, Any]:
     """Return the estimator's parameters: those of the settings, and those typed, which win."""
-    names = parameters_of_mechanism(mechanism)
+    names = told(MECHANISMS[mechanism][0])
     typed = [name.removeprefix(PREFIX) for name, value in vars(args).items() if value is not None]
-    others = parameters_of_others().values()
-    strange = [
-        name
-        for one in (parameters_of("fit"), *others)
-        for name in one
-        if name in typed and name not in names
-    ]
-    if strange:
+    others = {name for kind, _ in MECHANISMS.values() for name in told(kind)} - names.keys()
+    if strange := [name for name in typed if name in others]:
         raise ValueError(
             f"--{strange[0].replace('_', '-')} is no parameter of {mechanism}; leave it out, or "
             "choose another --mechanism."

@@ -29,36 +29,31 @@ MECHANISMS = {
     "swap": ("PufferfishSwap", "swap"),
 }
 
-#: The functions whose parameters can be typed, but for these.
-FUNCTIONS = {"fit": "PufferfishNoiser", "plan": "plan", "audit": "audit"}
-_NOT_TYPED = {"fit": set(), "plan": {"table", "settings"}}
-_NOT_TYPED["audit"] = {"noiser", "table", "attackers", "sensitive_features", "verbose"}
+#: Parameters of a function that are not typed.
+_NOT_TYPED = {
+    "plan": {"table", "settings"},
+    "audit": {"estimator", "table", "attackers", "sensitive_features", "verbose"},
+}
 
 
 def parameters_of(command: str) -> dict[str, str]:
     """Return the parameters that can be typed, with what the function's docstring says of each."""
-    told = _told(FUNCTIONS[command])
-    return {name: text for name, text in told.items() if name not in _NOT_TYPED[command]}
+    return {name: text for name, text in told(command).items() if name not in _NOT_TYPED[command]}
 
 
-def parameters_of_mechanism(mechanism: str) -> dict[str, str]:
-    """Return the parameters of what fits a mechanism, with what its docstring says of each."""
-    return _told(MECHANISMS[mechanism][0])
-
-
-def parameters_of_others() -> dict[str, dict[str, str]]:
-    """Return the parameters, by the estimator, that none of the mechanisms before it has."""
+def typed_of(command: str) -> dict[str, dict[str, str]]:
+    """Return all parameters that can be typed, by function; of estimators that none before has."""
+    if command in _NOT_TYPED:
+        return {command: parameters_of(command)}
     found: dict[str, dict[str, str]] = {}
-    before: set[str] = set()
-    for function, _ in MECHANISMS.values():
-        told = _told(function)
-        found[function] = {name: text for name, text in told.items() if name not in before}
-        before |= told.keys()
-    del found[FUNCTIONS["fit"]]
+    for kind, _ in MECHANISMS.values() if command == "fit" else ():
+        before = {name for one in found.values() for name in one}
+        found[kind] = {name: text for name, text in told(kind).items() if name not in before}
     return found
 
 
-def _told(name: str) -> dict[str, str]:
+def told(name: str) -> dict[str, str]:
+    """Return the parameters of a function or estimator, with what its docstring says of each."""
     function = getattr(sklearn_puffer, name)
     texts = _said(inspect.getdoc(function) or "")
     return {name: texts.get(name, "") for name in inspect.signature(function).parameters}
@@ -89,10 +84,7 @@ def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
     OSError
         If it cannot be read.
     """
-    fits = {
-        section: set(parameters_of_mechanism(name)) for name, (_, section) in MECHANISMS.items()
-    }
-    known = {**_SECTIONS, **fits}
+    known = {**_SECTIONS, **{section: set(told(kind)) for kind, section in MECHANISMS.values()}}
     if path is None:
         return {name: {} for name in known}
     try:

@@ -3,14 +3,13 @@
 Use this module to show what a release costs and tells: in a notebook, or to those who decide.
 """
 
-from sklearn_puffer.displays.noisers import LossDisplay, MovesDisplay, ReleaseDisplay
+from sklearn_puffer.displays.noisers import LossDisplay, ReleaseDisplay
 from sklearn_puffer.displays.prototypes import PrototypeDisplay, PrototypesTriedDisplay
 from sklearn_puffer.displays.reviews import AuditDisplay, TradeoffDisplay, UtilityDisplay
 
 __all__ = [
     "AuditDisplay",
     "LossDisplay",
-    "MovesDisplay",
     "PrototypeDisplay",
     "PrototypesTriedDisplay",
     "ReleaseDisplay",

@@ -1,4 +1,4 @@
-"""What displays share, and pictures of what a noiser does: losses, columns, moves.
+"""What displays share, and pictures of what a noiser does: losses and columns.
 
 The only module that imports matplotlib, and only when axes are asked for. Nothing global is set:
 sizes, fonts and grids are those of the caller's ``rcParams``. Marks are told apart in grey, and
@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -423,7 +422,9 @@ class ReleaseDisplay(Display):
             If the table does not fit, or there is no such column.
         """
         check_axes(ax)
-        moves = _moves_of(noiser, table, column, n_bins, verbose)
+        n_bins, what = check_count(n_bins, "n_bins"), "moves of the values"
+        with listening(check_verbose(verbose), what), task(what, heads=True):
+            moves = column_moves(noiser, table, column, n_bins)
         groups, numbers = moves.groups, moves.groups.edges is not None
         stayed = None if numbers or released is not None else np.diag(moves.joint)
         after = moves.joint.sum(axis=0)
@@ -479,13 +480,6 @@ class ReleaseDisplay(Display):
         ax.set(xlabel=label(self.name, 60), ylabel=f"rows (%) in each stretch of {width:.3g}")
 
 
-def _moves_of(noiser: TableRelease, table: Any, column: Any, n_bins: int, verbose: int) -> Any:
-    """Return what becomes of the values of a column, and tell on the way how far it is."""
-    what = "moves of the values"
-    with listening(check_verbose(verbose), what), task(what, heads=True):
-        return column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
-
-
 def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[str], FloatArray]:
     """Return names of which the rarest are one, and a matrix that adds their shares up."""
     names = ["missing" if value is None else label(value) for value in labels]
@@ -495,143 +489,6 @@ def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[
     to = np.full(len(names), len(kept))
     to[kept] = np.arange(len(kept))
     return [*(names[k] for k in kept), and_more(len(names) - len(kept))], np.eye(most)[to]
-
-
-_FEW = 8  # groups up to which shares stand in the cells
-_SEEN = 0.005
-
-
-@dataclass(eq=False)
-class MovesDisplay(Display):
-    """What the values of a column become: a heat map of the distribution of each.
-
-    Parameters
-    ----------
-    name : str or int
-        The column.
-    labels : list of str
-        Of its values or stretches, as they are written.
-    shares : ndarray of shape (n, m)
-        Of the rows with value i, the share that is expected to be released as j; of numbers, m is
-        n + 2, as the first and last lie below and above all stretches.
-    before : ndarray of shape (n,)
-        The share of the rows with each value.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser
-    >>> from sklearn_puffer.displays import MovesDisplay
-    >>> home = ["rent", "own", "own", "rent", "own", "rent"]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "home": home * 500})
-    >>> noiser = PufferfishNoiser(epsilon=0.3, sensitive="loan").fit(table)
-    >>> display = MovesDisplay.from_noiser(noiser, table)
-    >>> display.labels, display.shares.round(2)
-    (['own', 'rent'], array([[0.72, 0.28],
-           [0.28, 0.72]]))
-    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
-    """
-
-    name: Name
-    labels: Sequence[str]
-    shares: FloatArray
-    before: FloatArray
-
-    @classmethod
-    def from_noiser(
-        cls,
-        noiser: TableRelease,
-        table: Any,
-        *,
-        column: Any = None,
-        n_bins: int = 12,
-        most: int = 12,
-        verbose: int = 0,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Compute what becomes of the values of a column; no noise is drawn.
-
-        Parameters
-        ----------
-        noiser : fitted PufferfishNoiser
-            With noise.
-        table : DataFrame or array-like
-            The raw rows, as `PufferfishNoiser.transform` takes them.
-        column : str or int, default=None
-            Which column; may be left out where one is released.
-        n_bins : int, default=12
-            Into how many stretches numbers go.
-        most : int, default=12
-            How many values at most; the rarest are one.
-        verbose : int, default=0
-            1 shows after two seconds on standard error what is done, and how much is left.
-        ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
-        **kwargs : dict
-            For `plot`.
-
-        Returns
-        -------
-        MovesDisplay
-            Drawn, with its data, ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            Without matplotlib, which the extra ``plot`` brings.
-        NotFittedError
-            If there was no fit.
-        TypeError, ValueError
-            If the table does not fit, or there is no such column.
-        """
-        check_axes(ax)
-        moves = _moves_of(noiser, table, column, n_bins, verbose)
-        check_count(most, "most", minimum=2)
-        joint, groups = moves.joint, moves.groups
-        if groups.edges is not None:
-            labels = _stretches(groups.edges)
-        else:
-            shares = np.maximum(joint.sum(axis=0), joint.sum(axis=1))
-            labels, onto = _lumped(groups.labels or (), shares, most)
-            joint = onto.T @ joint @ onto
-        before = joint.sum(axis=1)
-        occurs = before > 0.0
-        shares = np.full(joint.shape, np.nan)
-        shares[occurs] = joint[occurs] / before[occurs, None]
-        return cls(moves.name, labels, shares, before).plot(ax=ax, **kwargs)
-
-    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        look = {"cmap": MAP, "vmin": 0.0, "vmax": 100.0, "aspect": "auto", **options}
-        image = ax.imshow(np.ma.masked_invalid(100.0 * self.shares), **look)
-        columns = list(self.labels)
-        if self.shares.shape[1] > len(columns):
-            columns = ["below", *columns, "above"]
-        name_ticks(ax.yaxis, self.labels)
-        name_ticks(ax.xaxis, columns, rotate=sum(map(len, columns)) > 30)
-        about = label(self.name, 40)
-        ax.set(xlabel=f"released {about}", ylabel=f"{about} as it was")
-        ax.grid(visible=False)
-        if len(columns) <= _FEW:
-            self._write(ax)
-        ax.figure.colorbar(image, ax=ax).set_label("share of the rows with this value (%)")
-
-    def _write(self, ax: Any) -> None:
-        for (i, j), share in np.ndenumerate(self.shares):
-            if share >= _SEEN:
-                colour = "black" if share > 0.5 else "white"
-                look = {"ha": "center", "va": "center", "color": colour, "fontsize": "small"}
-                ax.text(j, i, f"{share:.0%}", **look)
-
-
-def _stretches(edges: FloatArray) -> list[str]:
-    """Return what stands for stretches: their ends, or the whole number in them."""
-    single = np.allclose(np.diff(edges), 1.0) and edges[0] % 1.0 == 0.5
-    if single:
-        return [f"{low + 0.5:g}" for low in edges[:-1]]
-    if (edges % 1.0 == 0.5).all():
-        return [f"{low + 0.5:g} to {high - 0.5:g}" for low, high in pairwise(edges)]
-    return [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
 
 
 def _one_of(names: list[Any], choice: Any, argument: str) -> Any:

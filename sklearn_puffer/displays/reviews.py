@@ -205,16 +205,10 @@ class AuditDisplay(Display):
         ranked = sorted(audit.attacks, key=lambda attack: -attack.auc)
         drawn = ranked[: check_count(most, "most")]
         without = {_key(attack): attack.auc for attack in audit.control}
-        auc, low, high, allowed = (
-            np.array([getattr(attack, name) for attack in drawn], dtype=float)
-            for name in ("auc", "auc_low", "auc_high", "auc_allowed")
-        )
         control = np.array([without.get(_key(attack), np.nan) for attack in drawn], dtype=float)
-        kept = [figure.after for figure in audit.survived if figure.what == "unchanged share"]
-        names = [_name(attack) for attack in drawn]
-        unchanged = float(np.mean(kept)) if kept else np.nan
+        names, unchanged = [_name(attack) for attack in drawn], _kept(audit, _KEPT, "after")
         left_out = len(ranked) - len(drawn)
-        display = cls(names, auc, low, high, allowed, control, unchanged, left_out)
+        display = cls(names, *_reached(drawn), control, unchanged, left_out)
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
@@ -234,6 +228,15 @@ class AuditDisplay(Display):
         more = f" ({self.n_left_out} attacks that reach less are not drawn)"
         ax.set_xlabel("area under the ROC curve" + more * bool(self.n_left_out))
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _reached(attacks: Sequence[Any]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return what attacks reach, both ends of its intervals, and what is allowed."""
+    auc, low, high, allowed = (
+        np.array([getattr(attack, f"auc{end}") for attack in attacks], dtype=float)
+        for end in ("", "_low", "_high", "_allowed")
+    )
+    return auc, low, high, allowed
 
 
 def _key(attack: Any) -> tuple[Any, ...]:
@@ -343,20 +346,10 @@ class TradeoffDisplay(Display):
         what = _figure(named, utility)
         of = list(named.values())
         best = [max(each.attacks, key=lambda attack: attack.auc) for each in of]
-        reached, low, high, allowed = (
-            np.array([getattr(attack, f"auc{end}") for attack in best], dtype=float)
-            for end in ("", "_low", "_high", "_allowed")
-        )
-        return cls(
-            list(named),
-            np.array([_kept(each, what, "after") for each in of], dtype=float),
-            reached,
-            low,
-            high,
-            allowed,
-            np.array([_as_they_are(each, what) for each in of], dtype=float),
-            what,
-        ).plot(ax=ax, **kwargs)
+        after = np.array([_kept(each, what, "after") for each in of], dtype=float)
+        before = np.array([_as_they_are(each, what) for each in of], dtype=float)
+        display = cls(list(named), after, *_reached(best), before, what)
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         for k in range(len(self.names)):
