@@ -19,7 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, LinearSVC
 
-from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
+from sklearn_puffer import Audit, PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._review.exact_tests import (
     Attack,
     Budget,
@@ -35,7 +35,7 @@ from sklearn_puffer._review.exact_tests import (
     shares,
     upper,
 )
-from sklearn_puffer._review.findings import Audit, reidentified, task_figures
+from sklearn_puffer._review.findings import reidentified, task_figures
 from sklearn_puffer._review.measured import Task
 from sklearn_puffer._review.readers import with_copies
 

@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-from sklearn_puffer._losses import LossTable, is_computable
+from sklearn_puffer._losses import is_computable
 from sklearn_puffer._losses.pair_losses import CategoryLayers
 from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
 from sklearn_puffer._noiser import problem
@@ -32,6 +32,7 @@ from sklearn_puffer._release.composition import (
     rule_from_dict,
 )
 from sklearn_puffer._release.sentences import wide_sentence
+from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed, approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
-from sklearn_puffer._sets import ONE, SetLosses, computable, error_share, rows_needed, set_around
+from sklearn_puffer._sets import ONE, SetLosses, computable, error_share, set_around
 from sklearn_puffer._sets.laminar import Line, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import _errors, n_events, set_around_counts
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import sensitivity
+from sklearn_puffer.calibration import rows_needed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair

@@ -17,8 +17,8 @@ from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-from sklearn_puffer._losses import LossTable
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged
+from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

@@ -13,13 +13,10 @@ from sklearn.datasets import load_diabetes
 
 import sklearn_puffer
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._sets import SetLosses, error_share
-from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.calibration import calibrate, rows_needed, smallest_factor
-from sklearn_puffer.datasets import published_table4, table4_contingencies
-from sklearn_puffer.noise import Laplace
+from sklearn_puffer.calibration import calibrate, rows_needed
+from sklearn_puffer.datasets import load_student, published_table4, table4_contingencies
 from sklearn_puffer.notions import Pufferfish
 
 ROOT = Path(__file__).parents[1]
@@ -115,10 +112,8 @@ def test_the_price_of_sampling_error_is_measured():
         rows_needed(n_cells, epsilon=0.5) / n for n_cells, n in zip((2, 20, 200), rows, strict=True)
     ]
     assert all(3.5 < ratio < 4.5 for ratio in fourfold)
-    share = error_share(0.95, [2, 2])
-    student = [set_around_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
-    losses = SetLosses([tuple(student)], Laplace(), Pufferfish(0.5))
-    assert f"{smallest_factor([losses], 0.5):.2f} codes" in CHOOSING
+    student = PufferfishNoiser(0.5, sensitive="higher", adversaries="confidence")
+    assert f"{student.fit(load_student()).theta_['romantic']:.2f} codes" in CHOOSING
 
 
 @pytest.mark.tables

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._strategies import couplings, monotone, transport, w_infinity
+from sklearn_puffer._strategies import couplings, monotone, transport
+from sklearn_puffer.couplings import w_infinity
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
 
