@@ -33,7 +33,7 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._base import progress, records, templates
-from sklearn_puffer._tables import TableFile, TableStream, TableWriter, files
+from sklearn_puffer._tables import TableFile, TableStream, TableWriter
 from sklearn_puffer.cli import main
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
@@ -451,15 +451,25 @@ def test_whatever_is_fitted_by_an_engine_is_as_in_memory_to_the_byte(
     is_fitted_by_an_engine(monkeypatch, source, absent, options)
 
 
+def without(monkeypatch, *libraries):
+    """Let some libraries not be there, as `import` has it."""
+    for library in filter(None, libraries):
+        monkeypatch.setitem(sys.modules, library, None)
+
+
+def without_memory(monkeypatch):
+    """Let whoever brings the rows of a file into memory fail."""
+    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+
+
 def is_fitted_by_an_engine(monkeypatch, source, absent, options):
     make_table().to_parquet("in.parquet", index=False)
     with monkeypatch.context() as patch:
         patch.setattr(TableFile, "lazy", lambda *_: None)
         expected = form_of(source, *options)
     assert expected[1] == 2
-    find = files.find_spec
-    monkeypatch.setattr(files, "find_spec", lambda name: None if name == absent else find(name))
-    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    without(monkeypatch, absent)
+    without_memory(monkeypatch)
     assert form_of(source, *options) == expected
 
 
@@ -471,9 +481,8 @@ def test_a_file_whose_order_tells_the_secret_is_named_whatever_reads_it(
     ordered = make_table().sort_values("loan")
     ordered.to_csv("in.csv", index=False)
     ordered.to_parquet("in.parquet", index=False)
-    find = files.find_spec
-    monkeypatch.setattr(files, "find_spec", lambda name: None if name == absent else find(name))
-    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    without(monkeypatch, absent)
+    without_memory(monkeypatch)
     asked = ["--sensitive", "loan", "--public", "cars", "--mechanism", mechanism]
     assert main(["fit", source, "r.json", *asked]) == 0
     told = capsys.readouterr()
@@ -493,7 +502,7 @@ def test_what_no_engine_can_do_or_none_is_there_for_is_fitted_in_memory(
     with monkeypatch.context() as patch:
         patch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 3)
         assert form_of(source) == expected
-    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    without(monkeypatch, "polars", "duckdb")
     assert form_of(source) == expected
 
 
@@ -513,7 +522,7 @@ def test_gaps_types_and_separators_of_a_csv_file_are_those_of_its_layout_in_an_e
     with monkeypatch.context() as patch:
         patch.setattr(TableFile, "lazy", lambda *_: None)
         expected = fitted()
-    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    without_memory(monkeypatch)
     assert fitted() == expected
     assert expected[2]["levels"] == ["NA", "a;\nb", "b"]
 
@@ -526,7 +535,7 @@ def test_no_name_of_a_folder_is_a_pattern_or_a_column(folder, monkeypatch, place
         make_table(seed=1).to_parquet(f"{other}/in.parquet", index=False)
     make_table().to_parquet(f"{place}/in.parquet", index=False)
     expected = form_of("in.csv")
-    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    without_memory(monkeypatch)
     assert form_of(f"{place}/in.parquet") == expected
 
 

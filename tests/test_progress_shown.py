@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 import threading
@@ -72,11 +71,8 @@ def shown_on(monkeypatch, moves=True, kind="xterm"):
 
 def without(monkeypatch, *absent):
     """Let some libraries not be installed."""
-
-    def found(name, *rest, find_spec=importlib.util.find_spec):
-        return None if name in absent else find_spec(name, *rest)
-
-    monkeypatch.setattr(progress, "find_spec", found)
+    for library in absent:
+        monkeypatch.setitem(sys.modules, library, None)
 
 
 def count_to(n):
