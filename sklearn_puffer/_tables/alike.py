@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionDtype
 
 from sklearn_puffer._base import Array
 
@@ -22,6 +25,8 @@ def alike(column: Any) -> Any:
     would tell which rows have moved.
     """
     if isinstance(column, nw.Series):
+        if column.dtype == nw.Categorical and column.implementation.is_pyarrow():
+            return _one_code_each(column)
         return _alike_series(column) if column.dtype.is_float() else column
     if isinstance(column, pd.Series):
         cells = _alike_cells(column)
@@ -29,6 +34,45 @@ def alike(column: Any) -> Any:
             return column
         return pd.Series(cells, column.index, column.dtype, name=column.name, copy=False)
     return _alike_array(column)
+
+
+def bare(column: Any) -> Any:
+    """Return a column whose missing values have nothing of their own beneath them.
+
+    Nullable types keep a number under each missing value: the one that was masked, if nothing has
+    replaced it, and pickles, Feather and Arrow files keep it as well. Here it is the same for all.
+    """
+    if isinstance(column, nw.Series):
+        return _bare_series(column)
+    dtype = getattr(column, "dtype", None)
+    masked = isinstance(dtype, ExtensionDtype) and dtype.kind in "iufb"
+    if not masked or isinstance(dtype, pd.SparseDtype) or not column.isna().any():
+        return column
+    if column.isna().all():
+        return pd.Series(None, column.index, dtype, name=column.name)
+    return column.fillna(column.dropna().iloc[0]).mask(column.isna())
+
+
+def _bare_series(column: nw.Series[Any]) -> nw.Series[Any]:
+    dtype, there = column.dtype, column.drop_nulls()
+    plain = dtype.is_numeric() or dtype.is_temporal() or dtype in (nw.Boolean, nw.String)
+    if not plain or len(there) == len(column):
+        return column
+    if not len(there):
+        none = [None] * len(column)
+        return nw.new_series(column.name, none, dtype, backend=column.implementation)
+    filled = column.fill_null(there[0]).alias("values").to_frame()
+    both = filled.with_columns(column.is_null().alias("gone"))
+    masked = nw.when(~nw.col("gone")).then(nw.col("values")).alias("values")
+    return both.select(masked)["values"].alias(column.name)
+
+
+def _one_code_each(column: nw.Series[Any]) -> nw.Series[Any]:
+    """Return a dictionary of Arrow in which no value has two codes."""
+    dictionaries = [chunk.dictionary for chunk in column.to_native().chunks]
+    if all(len(each.unique()) == len(each) for each in dictionaries):
+        return column
+    return column.cast(nw.String).cast(nw.Categorical)
 
 
 def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
@@ -60,8 +104,20 @@ def _alike_array(cells: Array) -> Array:
         return cells
     objects = np.empty(len(cells), dtype=object)
     objects[:] = [_alike_object(cell) for cell in cells]
-    objects[pd.isna(objects)] = None
+    gone = pd.isna(objects)
+    if all(issubclass(kind, date | timedelta) for kind in {*map(type, objects[~gone])}):
+        objects[~gone] = _alike_times(objects[~gone])
+    objects[gone] = None
     return objects
+
+
+def _alike_times(times: Array) -> Array:
+    """Return dates and times, or durations, of one type, none in the second fold of an hour."""
+    kinds, alike_times = {*map(type, times)}, np.empty(len(times), dtype=object)
+    one: Any = pd.Timedelta if any(issubclass(kind, timedelta) for kind in kinds) else pd.Timestamp
+    typed = map(one, times) if len(kinds) > 1 else times
+    alike_times[:] = [t.replace(fold=0) if isinstance(t, datetime) else t for t in typed]
+    return alike_times
 
 
 def _alike_object(value: Any) -> Any:
@@ -69,6 +125,8 @@ def _alike_object(value: Any) -> Any:
         return str(value)
     if isinstance(value, bool | np.bool_):
         return bool(value)
+    if isinstance(value, Decimal) and value.is_finite():
+        return Decimal(int(value)) if value == int(value) else value.normalize()
     if not isinstance(value, Real) or not math.isfinite(value):
         return value
     number = float(value)

@@ -25,7 +25,7 @@ from sklearn_puffer._base import (
     refuse_masked,
     refuse_tables,
 )
-from sklearn_puffer._tables.alike import own_block
+from sklearn_puffer._tables.alike import bare, own_block
 from sklearn_puffer._tables.columns import Column, unit_of
 from sklearn_puffer._tables.times import time_values, written_times
 from sklearn_puffer._tables.values import (
@@ -346,7 +346,7 @@ class _PandasTable(_FrameTable):
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
-            name: (done.data if done.fresh else done.data.copy())
+            name: bare(done.data if done.fresh else done.data.copy())
             if done.passed
             else self._column(name, done)
             for name, done in columns.items()
@@ -371,7 +371,8 @@ class _PandasTable(_FrameTable):
             return _with_nan(done)
         if isinstance(dtype, np.dtype):
             return _numpy_column(dtype, done)
-        array: Any = pd.array(done.data, dtype=dtype if _holds(dtype, done.data) else None)
+        data = done.data if done.missing is None else np.where(done.missing, 0, done.data)
+        array: Any = pd.array(data, dtype=dtype if _holds(dtype, done.data) else None)
         array[_mask(done)] = pd.NA
         return pd.Series(array, index=self.frame.index, copy=False)
 
@@ -406,7 +407,8 @@ class _NarwhalsTable(_FrameTable):
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         built = (
-            done.data if done.passed else self._column(name, done) for name, done in columns.items()
+            bare(done.data) if done.passed else self._column(name, done)
+            for name, done in columns.items()
         )
         # not from_dict, which some versions of narwhals let turn an Enum into a Categorical, and
         # not with_columns: in polars a name like "^a.*$" asks for other columns
