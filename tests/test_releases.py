@@ -474,7 +474,7 @@ def test_what_has_no_rule_may_be_released_once(noise, options):
     assert cauchy.rule.allows({"x": {10.0 * theta: 1}})
     assert not cauchy.rule.allows({"x": {0.999 * theta: 1}})
     assert not cauchy.rule.allows({"x": {theta: 2}})
-    assert not cauchy.rule.meter({"x": {theta: 1}}).allows({"x": {1e9 * theta: 1}})
+    assert not cauchy.rule.allows({"x": {1e9 * theta: 1}}, {"x": {theta: 1}})
     assert "noise='laplace'" in cauchy.rule.reason
 
 

@@ -210,7 +210,7 @@ def test_as_many_releases_as_were_planned_are_allowed_and_no_more(theta, k, powe
     assert rule.allows({"x": {scale: k}})
     assert not rule.allows({"x": {scale: k + 1}})
     assert not rule.allows({"x": {math.nextafter(scale, 0.0): k}})
-    assert rule.meter({}).times({"x": {scale: 1}}) == k
+    assert rule.times({"x": {scale: 1}}) == k
 
 
 @given(
@@ -244,16 +244,16 @@ def test_ties_are_allowed_however_the_spends_were_split(scales):
     rule = Precisions.of_scales(1, {"x": 1.0})
     for cut in range(len(scales)):
         before, after = scales[:cut], scales[cut:]
-        meter = rule.meter({"x": {s: before.count(s) for s in before}})
-        assert meter.allows({"x": {s: after.count(s) for s in after}})
-        assert not meter.allows({"x": {s: after.count(s) for s in after} | {1e300: 1}})
+        had = {"x": {s: before.count(s) for s in before}}
+        assert rule.allows({"x": {s: after.count(s) for s in after}}, had)
+        assert not rule.allows({"x": {s: after.count(s) for s in after} | {1e300: 1}}, had)
 
 
 def test_a_million_additions_do_not_drift():
     scale = scale_for_releases(0.1, 10**6)
     rule = Precisions.of_scales(1, {"x": 0.1})
     assert rule.allows({"x": {scale: 10**6}})
-    assert not rule.meter({"x": {scale: 10**6}}).allows({"x": {1e14: 1}})
+    assert not rule.allows({"x": {1e14: 1}}, {"x": {scale: 10**6}})
     assert rule.left({"x": {scale: 10**6}})["x"] < 1e-14
 
 
@@ -284,10 +284,10 @@ def test_scales_at_the_ends_of_the_floats_are_counted_exactly(theta):
 
 def test_no_axis_is_drawn_more_often_than_its_draws():
     rule = Precisions.of_scales(1, {"x": 1.0, "y": 0.0}, draws=3)
-    meter = rule.meter({"x": {1e9: 2}, "y": {0.0: 1}})
-    assert meter.allows({"x": {1e9: 1}, "y": {0.0: 2}})
-    assert not meter.allows({"x": {1e9: 2}})
-    assert not meter.allows({"y": {0.0: 3}})
+    had = {"x": {1e9: 2}, "y": {0.0: 1}}
+    assert rule.allows({"x": {1e9: 1}, "y": {0.0: 2}}, had)
+    assert not rule.allows({"x": {1e9: 2}}, had)
+    assert not rule.allows({"y": {0.0: 3}}, had)
 
 
 HISTORIES = [{}, {"x": {3.0: 2}}, {"x": {3.0: 2, 7.0: 1}, "y": {0.5: 2}}]
@@ -308,21 +308,20 @@ def added(history, release, times):
 @pytest.mark.parametrize("release", RELEASES)
 def test_as_many_times_as_are_left_are_allowed_and_no_more(history, release):
     rule = Precisions.of_scales(2, {"x": 1.0, "y": 0.3}, draws=1000)
-    meter = rule.meter(history)
-    times = meter.times(release)
+    times = rule.times(release, history)
     assert times >= 1
     for count, expected in ((times, True), (times + 1, False)):
-        assert meter.allows(added({}, release, count)) is expected
+        assert rule.allows(added({}, release, count), history) is expected
         assert rule.allows(added(history, release, count)) is expected
 
 
 def test_a_number_of_times_has_its_ends():
     rule = Precisions.of_scales(2, {"x": 1.0}, draws=1000)
-    assert rule.meter({}).times({"x": {1e9: 2}}) == 500
-    assert rule.meter({"x": {1e9: 1000}}).times({"x": {1e9: 1}}) == 0
-    assert rule.meter({"x": {1e-9: 1}}).times({"x": {1e9: 1}}) == 0
-    assert rule.meter({}).times({}) == math.inf
-    endless = Precisions.of_scales(1, {"x": 1.0}).meter({})
+    assert rule.times({"x": {1e9: 2}}) == 500
+    assert rule.times({"x": {1e9: 1}}, {"x": {1e9: 1000}}) == 0
+    assert rule.times({"x": {1e9: 1}}, {"x": {1e-9: 1}}) == 0
+    assert rule.times({}) == math.inf
+    endless = Precisions.of_scales(1, {"x": 1.0})
     assert endless.times({"x": {2.0**63: 1}}) == math.inf
     assert endless.times({"x": {2.0**62: 1}}) == 2**62
 
@@ -332,7 +331,8 @@ def test_counts_and_scales_of_numpy_are_those_of_python():
     hundred = np.int8(100)
     assert rule.allows({"x": {np.float32(200.0): hundred, np.float64(201.0): hundred}})
     assert not rule.allows({"x": {np.float32(200.0): hundred, np.float64(199.0): hundred}})
-    assert rule.meter({"x": {200: hundred, 201.0: hundred}}).counts == {"x": 200}
+    thrice = Precisions.of_scales(1, {"x": 1.0}, draws=300)
+    assert thrice.times({"x": {1e9: 1}}, {"x": {600: hundred, 601.0: hundred}}) == 100
 
 
 def test_precisions_of_cauchy_noise_do_not_add_up():
@@ -344,14 +344,14 @@ def test_precisions_of_cauchy_noise_do_not_add_up():
 
 def test_a_refused_rule_lets_each_column_go_once():
     rule = Refused("They do not add up.", {"x": 2.0, "y": 3.0, "z": 0.0})
-    meter = rule.meter({"x": {2.0: 1}})
-    assert not meter.allows({"x": {1e9: 1}})
-    assert meter.allows({"y": {4.0: 1}, "z": {0.0: 7}})
-    assert not meter.allows({"y": {2.9: 1}})
+    had = {"x": {2.0: 1}}
+    assert not rule.allows({"x": {1e9: 1}}, had)
+    assert rule.allows({"y": {4.0: 1}, "z": {0.0: 7}}, had)
+    assert not rule.allows({"y": {2.9: 1}}, had)
     assert not rule.allows({"y": {3.0: 2}})
     assert not rule.allows({"y": {3.0: 1, 4.0: 1}})
-    assert not rule.meter({"x": {0.5: 1}}).allows({"x": {9.0: 1}})  # on record, be it how it may
-    assert meter.left() == {"x": 0.0, "y": 1.0, "z": math.inf}
+    assert not rule.allows({"x": {9.0: 1}}, {"x": {0.5: 1}})  # on record, be it how it may
+    assert rule.left(had) == {"x": 0.0, "y": 1.0, "z": math.inf}
 
 
 def test_a_refused_rule_without_scales_lets_nothing_go():

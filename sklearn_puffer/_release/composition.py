@@ -59,11 +59,12 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from operator import add
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sklearn_puffer._base import (
@@ -83,6 +84,7 @@ Amount = int | float | Fraction  # a float only where it is infinite
 Spent = Mapping[Axis, Mapping[float, int]]
 """How often each axis was released at each scale."""
 
+_NOTHING: Spent = MappingProxyType({})
 _ENDLESS = 1 << 63
 
 
@@ -165,12 +167,8 @@ class Rule(ABC):
         """Return whether an axis needs no noise."""
         return isinstance(self.budgets[axis], float)
 
-    def meter(self, spent: Spent) -> Meter:
-        """Return a meter that stands at this history."""
-        return Meter(self, spent)
-
-    def allows(self, spent: Spent) -> bool:
-        """Return whether a history {axis: {scale: count}} is within the budget.
+    def allows(self, release: Spent, before: Spent = _NOTHING) -> bool:
+        """Return whether a release {axis: {scale: count}} is within the budget, after a history.
 
         Raises
         ------
@@ -178,72 +176,82 @@ class Rule(ABC):
             If an axis is unknown, a scale not a positive finite number (0 is one on an axis that
             needs no noise), or a count not a positive integer.
         """
-        return self.meter({}).allows(spent)
+        return self.times(release, before) >= 1
+
+    def times(self, release: Spent, before: Spent = _NOTHING) -> float:
+        """Return how often a release may be made after a history; infinite beyond 2^63 times.
+
+        >>> rule = Precisions.of_scales(1, {"age": 2.0})
+        >>> rule.times({"age": {7.0: 1}}, {"age": {8.0: 1}})
+        2
+        """
+        _check_spent(self, before)
+        if not self.budgets:
+            return _times_whole(release, before)
+        _check_spent(self, release)
+        times = [
+            self._axis_times(axis, scales, before.get(axis, {}))
+            for axis, scales in release.items()
+            if scales
+        ]
+        return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
 
     def left(self, spent: Spent) -> dict[Axis, float]:
         """Return what a history leaves on each axis, rounded down; infinite where nothing counts.
 
         A sum of precisions for `Precisions`, a number of releases for `Refused`.
         """
-        return self.meter(spent).left()
-
-
-class Meter:
-    """A history that was measured once, so that further releases are judged quickly.
-
-    >>> meter = Precisions.of_scales(1, {"age": 2.0}).meter({"age": {8.0: 1}})
-    >>> meter.allows({"age": {4.0: 1}}), meter.times({"age": {7.0: 1}})
-    (True, 2)
-    """
-
-    def __init__(self, rule: Rule, spent: Spent) -> None:
-        _check_spent(rule, spent)
-        self.rule = rule
-        self.counts = {axis: _count_of(scales) for axis, scales in spent.items()}
-        self.room = {axis: self._room(axis, spent.get(axis, {})) for axis in rule.budgets}
-
-    def allows(self, extra: Spent) -> bool:
-        """Return whether the history and the extra releases together are within the budget."""
-        return self.times(extra) >= 1
-
-    def left(self) -> dict[Axis, float]:
-        """Return what is left on each axis, rounded down."""
+        _check_spent(self, spent)
+        rooms = {axis: self._room(axis, spent.get(axis, {})) for axis in self.budgets}
         return {
             axis: room if isinstance(room, float) else rounded_down(Fraction(room))
-            for axis, room in self.room.items()
+            for axis, room in rooms.items()
         }
 
-    def times(self, release: Spent) -> float:
-        """Return how often a release may still be made; beyond 2^63 times counts as infinite."""
-        if not self.rule.budgets:
-            return self._whole_times(release)
-        _check_spent(self.rule, release)
-        times = [self._axis_times(axis, scales) for axis, scales in release.items() if scales]
-        return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
-
-    def _whole_times(self, release: Spent) -> float:
-        """Return how often whole rows may still be released of which no axis adds up: once."""
-        if release.keys() - {WHOLE}:
-            return 0
-        if not release:
+    def _room(self, axis: Axis, spent: Mapping[float, int]) -> Amount:
+        if self.is_free(axis):
             return math.inf
-        return max(1 - self.counts.get(WHOLE, 0), 0) // _count_of(release[WHOLE])
+        return max(self.budgets[axis] - self.cost(axis, spent), 0)
 
-    def _room(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
-        if self.rule.is_free(axis):
-            return math.inf
-        return max(self.rule.budgets[axis] - self.rule.cost(axis, scales), 0)
-
-    def _axis_times(self, axis: Axis, scales: Mapping[float, int]) -> float:
+    def _axis_times(
+        self, axis: Axis, release: Mapping[float, int], before: Mapping[float, int]
+    ) -> float:
         draws = math.inf
-        if self.rule.draws is not None:
-            draws = (self.rule.draws - self.counts.get(axis, 0)) // _count_of(scales)
-        if self.rule.is_free(axis):
+        if self.draws is not None:
+            draws = (self.draws - _count_of(before)) // _count_of(release)
+        if self.is_free(axis):
             return draws
-        cost = self.rule.cost(axis, scales)
+        cost = self.cost(axis, release)
         if not cost:
             return draws
-        return min(draws, 0 if isinstance(cost, float) else self.room[axis] // cost)
+        return min(draws, 0 if isinstance(cost, float) else self._room(axis, before) // cost)
+
+
+def _times_whole(release: Spent, before: Spent) -> float:
+    """Return how often whole rows may be released of which no axis adds up: once in all."""
+    if release.keys() - {WHOLE}:
+        return 0
+    if not release:
+        return math.inf
+    return max(1 - _count_of(before.get(WHOLE, {})), 0) // _count_of(release[WHOLE])
+
+
+def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
+    """Return how often each axis is released at each scale, of releases and how many of each.
+
+    Releases without axes, of whole rows, are counted, too.
+
+    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
+    {'age': {2.0: 3}, 'sex': {1.0: 2}}
+    >>> counts_of([({}, 2)])
+    {'': {1.0: 2}}
+    """
+    counts: dict[Axis, dict[float, int]] = {}
+    for scales, number in releases:
+        for axis, scale in (scales or {WHOLE: 1.0}).items():
+            of_axis = counts.setdefault(axis, {})
+            of_axis[scale] = of_axis.get(scale, 0) + number
+    return counts
 
 
 @dataclass(frozen=True)

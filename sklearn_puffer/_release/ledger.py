@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Number
 from typing import Any, Self
@@ -19,10 +19,9 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._release.composition import (
-    WHOLE,
     Axis,
-    Meter,
     Spent,
+    counts_of,
     scales_from,
     scales_of,
     scales_to,
@@ -131,7 +130,8 @@ class State(LedgerTerms):
 
     def allows(self, entry: Entry) -> bool:
         """Return whether the budget suffices for further releases."""
-        return self._meter(entry.dataset).allows(counts_of([(entry.scales, entry.releases)]))
+        release = counts_of([(entry.scales, entry.releases)])
+        return self.rule.allows(release, self.spent(entry.dataset))
 
     def check(self, entry: Entry) -> None:
         """Refuse releases that overspend the budget."""
@@ -164,33 +164,11 @@ class State(LedgerTerms):
 
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""
-        meter = self._meter(dataset)
-        return Left(dataset, meter.times(counts_of([(self.scales, 1)])), meter.left())
+        return Left(dataset, *self.remaining(self.spent(dataset)))
 
     def spent(self, dataset: str) -> Spent:
         """Return how often each axis of a dataset was released at each scale."""
         return counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
-
-    def _meter(self, dataset: str) -> Meter:
-        return self.rule.meter(self.spent(dataset))
-
-
-def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
-    """Return how often each axis is released at each scale, of releases and how many of each.
-
-    Releases without axes, of whole rows, are counted, too.
-
-    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
-    {'age': {2.0: 3}, 'sex': {1.0: 2}}
-    >>> counts_of([({}, 2)])
-    {'': {1.0: 2}}
-    """
-    counts: dict[Axis, dict[float, int]] = {}
-    for scales, number in releases:
-        for axis, scale in (scales or {WHOLE: 1.0}).items():
-            of_axis = counts.setdefault(axis, {})
-            of_axis[scale] = of_axis.get(scale, 0) + number
-    return counts
 
 
 def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:

@@ -28,7 +28,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._release.composition import Axis, scales_of
-from sklearn_puffer._release.ledger import MOST_AT_ONCE, Entry, Ledger, counts_of
+from sklearn_puffer._release.ledger import MOST_AT_ONCE, Entry, Ledger
 from sklearn_puffer._release.persons import (
     CHANGES,
     About,
@@ -227,7 +227,7 @@ class PersonLedger(Account[About]):
                 f'changes="count" asks for releases of rows that changed, and '
                 f'{about.rule.refuses_changes}, or leave changes="refuse".'
             )
-        about.rule.meter({}).times(counts_of([(about.scales, 1)]))  # or raises
+        about.remaining({})  # or raises
         ledger._create(partial(_fill, about, base))
         return ledger
 

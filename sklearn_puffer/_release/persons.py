@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, IntArray, check_choice, counted, task
-from sklearn_puffer._release.composition import Axis, Meter, scales_from, scales_to
+from sklearn_puffer._release.composition import Axis, Spent, counts_of, scales_from, scales_to
 from sklearn_puffer._release.keyed_rows import PERSON, PersonRecords, Pseudonyms
-from sklearn_puffer._release.ledger import counts_of
 from sklearn_puffer._release.store import NONSENSE, SCHEMAS, DamagedError, LedgerTerms, Sheet
 
 CHANGES = ["refuse", "count"]
@@ -188,14 +187,10 @@ class Book:
         return [(size, self._left(counts)) for size, counts in pairs if size]
 
     def _left(self, counts: Counts) -> PersonLeft:
-        meter, scales = self._meter(counts), self.about.scales
-        return PersonLeft(
-            meter.times(counts_of([(scales, 1)])), meter.left(), sum(n for _, n in counts)
-        )
+        return PersonLeft(*self.about.remaining(self._spent(counts)), sum(n for _, n in counts))
 
-    def _meter(self, counts: Counts) -> Meter:
-        """Return what a history has spent."""
-        return self.about.rule.meter(counts_of((self.kinds[kind], n) for kind, n in counts))
+    def _spent(self, counts: Counts) -> Spent:
+        return counts_of((self.kinds[kind], n) for kind, n in counts)
 
     def judged(self, batch: Any, kind: int) -> Verdict:
         """Return what becomes of each row of a batch (`Noted`)."""
@@ -203,7 +198,8 @@ class Book:
         places = known.places(batch.persons)
         rows = np.append(known.persons, np.zeros(1, PERSON))[places]  # the last one is nobody
         once = counts_of([(self.kinds[kind], 1)])
-        is_full = [not self._meter(counts).allows(once) for counts in self.histories]
+        allows = self.about.rule.allows
+        is_full = [not allows(once, self._spent(counts)) for counts in self.histories]
         repeated = known.has(places, batch.draws)
         overspent = np.array(is_full)[rows["history"]] & ~repeated
         changed = (places >= 0) & (rows["form"] != batch.forms) & ~repeated & ~overspent

@@ -46,6 +46,8 @@ from sklearn_puffer._release.certificate import CertifiedEstimator
 from sklearn_puffer._release.composition import (
     Axis,
     Rule,
+    Spent,
+    counts_of,
     rule_from_dict,
     scales_from,
     scales_of,
@@ -293,6 +295,10 @@ class LedgerTerms:
         """Return the terms that `to_record` wrote; any error is that of another record."""
         rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
         return cls(record["fingerprint"], rule, scales, *further)
+
+    def remaining(self, spent: Spent) -> tuple[float, dict[Axis, float]]:
+        """Return how often all columns may be released after a history, and the rest by axis."""
+        return self.rule.times(counts_of([(self.scales, 1)]), spent), self.rule.left(spent)
 
     def to_record(self) -> dict[str, Any]:
         """Return the terms as plain values."""
