@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -316,8 +316,7 @@ class GaussianUsers:
     corollary_1a : float
         003, Corollary 1(a); infinite under a pure guarantee, unless no user has a spread.
     equation_11 : float or None
-        The same by 003, Eq. (11), which is for identical users; None for other users, and where
-        ``others`` are given.
+        The same by 003, Eq. (11), which is for identical users; None for other users.
     exact : Calibration
         The smallest scale; ``worst_pair`` is the user (or class) that needs it.
 
@@ -348,7 +347,6 @@ def gaussian_users(
     notion: Pufferfish,
     *,
     counts: ArrayLike | None = None,
-    others: ArrayLike | None = None,
 ) -> GaussianUsers:
     r"""Return Laplace scales that hide whether a Gaussian user takes part (003, Cor. 1(a)).
 
@@ -365,9 +363,6 @@ def gaussian_users(
         The guarantee and its budget.
     counts : array-like of shape (k,), optional
         How many users each class has; one by default.
-    others : array-like of shape (k,), optional
-        Standard deviation of the sum of all other users who are always present, for a user of each
-        class; by default everybody else is.
 
     Returns
     -------
@@ -410,23 +405,27 @@ def gaussian_users(
     (1.16819, 1.16819, 0.0)
     """
     check_pufferfish(notion)
-    for name, values in (("sds", sds), ("counts", counts), ("others", others)):
+    for name, values in (("sds", sds), ("counts", counts)):
         check_same_index(values, name, means, "means")
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
-    rest = leave_one_out(spreads, sizes) if others is None else _check_others(others, spreads)
+    rest = leave_one_out(spreads, sizes)
+    identical = len(set(zip(centres.tolist(), spreads.tolist(), strict=True))) == 1
+    eq11 = _equation_11(centres[0], spreads[0], int(sizes.sum()), notion) if identical else None
+    rows = np.stack([np.abs(centres), spreads, rest], axis=1).tolist()
+    exact = largest_scale([GaussianPair(*row) for row in rows], notion)
+    return GaussianUsers(_corollary_1a(centres, spreads, rest, notion), eq11, exact)
+
+
+def _corollary_1a(
+    means: FloatArray, spreads: FloatArray, rest: FloatArray, notion: Pufferfish
+) -> float:
+    """Return the scale for users beside others whose sum has the deviation ``rest``."""
     together = np.hypot(rest, spreads)
     gaps = spreads / np.where(together > 0.0, together + rest, 1.0) * spreads
-    published = _corollary_1a(np.abs(centres), gaps, notion)
-    identical = len(set(zip(centres.tolist(), spreads.tolist(), strict=True))) == 1
-    identical = identical and others is None
-    eq11 = _equation_11(centres[0], spreads[0], int(sizes.sum()), notion) if identical else None
-    gaussians = [
-        GaussianPair(*row) for row in np.stack([np.abs(centres), spreads, rest], axis=1).tolist()
-    ]
-    return GaussianUsers(published, eq11, largest_scale(gaussians, notion))
+    return _of_gaps(np.abs(means), gaps, notion)
 
 
-def _corollary_1a(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> float:
+def _of_gaps(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> float:
     """Return the largest (|mu_k| + gap_k tau) / epsilon, rounded up."""
     if notion.delta == 0.0:
         return math.inf if gaps.any() else float(sizes.max()) / notion.epsilon * (1.0 + _HAIR)
@@ -437,7 +436,7 @@ def _corollary_1a(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> fl
 def _equation_11(mean: float, sd: float, n_users: int, notion: Pufferfish) -> float:
     """Return 003, Eq. (11), rounded up; sqrt(K) - sqrt(K-1) without cancellation."""
     gap = sd / (math.sqrt(n_users) + math.sqrt(n_users - 1))
-    return _corollary_1a(np.array([abs(mean)]), np.array([gap]), notion)
+    return _of_gaps(np.array([abs(mean)]), np.array([gap]), notion)
 
 
 def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
@@ -450,16 +449,6 @@ def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
     totals = np.concatenate([[0.0], squares * counts, [0.0]])
     before, after = np.cumsum(totals)[:-2], np.cumsum(totals[::-1])[::-1][2:]
     rest: FloatArray = unit * np.sqrt(before + after + squares * np.maximum(counts - 1.0, 0.0))
-    return rest
-
-
-def _check_others(others: ArrayLike, spreads: FloatArray) -> FloatArray:
-    rest = np.atleast_1d(real_numbers(others, "others"))
-    if rest.shape != spreads.shape or not (np.isfinite(rest).all() and rest.min() >= 0.0):
-        raise ValueError(
-            f"others must be one standard deviation for each of means, got {others!r}; leave it "
-            "out where everybody is present."
-        )
     return rest
 
 
@@ -494,25 +483,19 @@ class GaussianSum:
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale of every condition that applies, and the exact ones."""
-        if self.reports.secrets == "distribution-absence":
-            means, sds, groups, _ = self._groups
-            others = None if self.reports.there.all() else self._others
-            given = gaussian_users(means, sds, notion, counts=groups, others=others)
-            # the worst case is a user without others
-            rows = np.unique(np.stack([np.abs(means), sds], axis=1), axis=0).tolist()
-            worst = largest_scale([GaussianPair(mean, sd, 0.0) for mean, sd in rows], notion).scale
-            published = {"corollary_1a": given.corollary_1a}
-            return {"exact": min(given.exact.scale, worst), "worst_case": worst, **published}
         gaussians, _ = self._gaussian_pairs
-        farthest = Fraction(max(pair.shift for pair in gaussians))
-        name = "corollary_1b" if self.reports.secrets == "value" else "theorem_2_of_001"
-        published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
-        if notion.delta == 0.0:  # a translation, whoever the others are
-            return {"exact": published[name], "worst_case": published[name], **published}
-        odds = notion.epsilon - 2.0 * math.log1p(-notion.delta)
-        worst = float(farthest) / odds * (1.0 + _HAIR)
-        smallest = largest_scale(gaussians, notion).scale
-        return {"exact": min(smallest, worst), "worst_case": worst, **published}
+        alone = dict.fromkeys(replace(pair, others=0.0) for pair in gaussians)
+        worst = largest_scale(list(alone), notion).scale
+        if self.reports.secrets == "distribution-absence":
+            means, sds, _, _ = self._groups
+            published = {"corollary_1a": _corollary_1a(means, sds, self._others, notion)}
+        else:
+            name = "corollary_1b" if self.reports.secrets == "value" else "theorem_2_of_001"
+            farthest = Fraction(max(pair.shift for pair in gaussians))
+            published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
+            worst = min(worst, published[name])
+        smallest = min(largest_scale(gaussians, notion).scale, worst)
+        return {"exact": smallest, "worst_case": worst, **published}
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return the losses with noise of a scale.

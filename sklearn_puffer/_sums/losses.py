@@ -380,16 +380,11 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
 def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
     """Return lower ends of the loss of a pair, both directions, for all other users.
 
-    Parameters
-    ----------
-    pair : UserPair
-        Of discrete distributions.
-    theta : float
-        Scale of the noise, in the unit of the reports.
-    n_tilts : int, default=257
-        How many t from -1/theta to 1/theta are tried, fewer for very many atoms; 2 for the loss
-        far out.
+    They are those of ``n_tilts`` values of t from -1/theta to 1/theta, fewer for very many atoms;
+    two are the loss far out. Without noise they are 0.
     """
+    if theta == 0.0:
+        return np.zeros(2)
     n_atoms = max(len(with_mass(prior)) for prior in prior_pair(pair))
     with np.errstate(over="ignore"):
         tilts = np.linspace(-1.0, 1.0, max(2, min(n_tilts, _MOST_TERMS // n_atoms))) / theta

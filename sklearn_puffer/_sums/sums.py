@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_pairs, on_one_line, rounded_up
+from sklearn_puffer._base import check_pairs, on_one_line, rounded_up
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._release import factor_below, scale_for_releases
 from sklearn_puffer._sums.gaussian import (
@@ -93,21 +93,18 @@ class DiscreteSum:
         bound for classes that leave together. Unless ``exact`` is asked for, "exact" is left out
         where values lie too many steps apart.
         """
-        epsilon = notion.epsilon
-        if not self.together:
-            scales = self._sufficient(self.pairs, epsilon)
-            if exact or self._is_computable:
-                scales = {"exact": sum_scale(self.counted_on, self.pairs, epsilon).scale} | scales
-            return scales
-        by_class: dict[int, list[UserPair]] = {}
+        groups: dict[int, list[UserPair]] = {}
         for pair in self.pairs:
-            by_class.setdefault(pair.user, []).append(pair)
-        each = [
-            self._sufficient(pairs, epsilon / self.users[k].count) for k, pairs in by_class.items()
-        ]
+            groups.setdefault(pair.user if self.together else 0, []).append(pair)
+        each = [self._sufficient(pairs, notion.epsilon) for pairs in groups.values()]
         shared = [name for name in each[0] if all(name in of for of in each)]
         scales = {name: max(of[name] for of in each) for name in shared}
-        return {"exact": scales["worst_case"]} | scales
+        if self.together:
+            return {"exact": scales["worst_case"]} | scales
+        if exact or self._is_computable:
+            found = sum_scale(self.counted_on, self.pairs, notion.epsilon).scale
+            return {"exact": found} | scales
+        return scales
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return the losses with noise of a scale in steps.
@@ -121,7 +118,8 @@ class DiscreteSum:
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
             worst = np.nextafter(counts * worst, np.inf)
-        lower = np.clip(counts * self._least(theta), 0.0, worst)
+        least = np.stack([least_loss(pair, theta) for pair in self.pairs])
+        lower = np.clip(counts * least, 0.0, worst)
         upper = worst.copy()
         # the interval of a class is as many times as wide as the class has users
         width = _CLOSED_CLASS if self.together else _CLOSED
@@ -139,12 +137,6 @@ class DiscreteSum:
             exact[k] = theta == 0.0 or losses.counts_all(k)
         return Losses(lower, upper, worst, exact)
 
-    def _least(self, theta: float) -> FloatArray:
-        """Return lower ends of the losses of single users, whatever the other users report."""
-        if theta == 0.0:
-            return np.zeros((len(self.pairs), 2))
-        return np.stack([least_loss(pair, theta) for pair in self.pairs])
-
     @cached_property
     def _sum(self) -> PairLosses:
         return PairLosses(self.counted_on, self.pairs)
@@ -160,7 +152,12 @@ class DiscreteSum:
         return self._sum.lengths[0] <= MAX_STEPS
 
     def _sufficient(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
-        """Return the worst case over other users and the published scales, for single users."""
+        """Return the scales of the worst case over other users and of the published conditions.
+
+        Of n users who leave together, each gets an equal part of epsilon.
+        """
+        if self.together:
+            epsilon /= self.users[pairs[0].user].count
         scales = {"worst_case": worst_case_scale(self.users, pairs, epsilon).scale}
         published = conditions(pairs, self.reports.secrets, epsilon)
         return scales | {condition.name: condition.scale for condition in published}
