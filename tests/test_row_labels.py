@@ -121,7 +121,7 @@ ALIGNED |= {
             NUMBERS, notion=Pufferfish(1.0, 0.1), **{"sds": NUMBERS.to_numpy(), argument: x}
         ),
     )
-    for argument in ("sds", "counts", "others")
+    for argument in ("sds", "counts")
 }
 CASES = [pytest.param(*case, id="-".join(names)) for names, case in ALIGNED.items()]
 
@@ -196,7 +196,6 @@ def test_every_argument_that_is_named_like_a_column_beside_rows_is_in_the_list()
     assert found - ALIGNED.keys() - _OTHERS == set()
     assert ALIGNED.keys() - found <= {
         ("closed_forms.gaussian_users", "sds"),
-        ("closed_forms.gaussian_users", "others"),
         ("Certificate.check", "sensitive"),
         ("priors.Discrete", "probabilities"),
         ("priors.GaussianMixture", "means"),

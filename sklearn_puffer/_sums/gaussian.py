@@ -32,9 +32,8 @@ from sklearn_puffer._base import (
     check_same_index,
     real_numbers,
     rounded_up,
-    smallest_within,
 )
-from sklearn_puffer._sums.losses import Losses
+from sklearn_puffer._sums.losses import Losses, calibrated
 from sklearn_puffer._sums.reports import Reporters, SumSettings, check_no_table, labels_of
 from sklearn_puffer._sums.users import User, UserPair, check_users
 from sklearn_puffer.accounting import LossTable
@@ -107,13 +106,7 @@ class GaussianReporters(Reporters):
         return float(np.linalg.norm(np.sqrt(counts) * sds))
 
     def total(self, reports: Any) -> Fraction:
-        """Return the exact sum of the reports; an absent user adds nothing.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is not one finite number for each user who is present.
-        """
+        """Return the exact sum of the reports; an absent user adds nothing."""
         values, classes = self.present(reports)
         why = "which is not finite; correct the report."
         self._refuse(~np.isfinite(values), values, classes, why)
@@ -172,7 +165,7 @@ def _is_gaussian(prior: GaussianMixture) -> bool:
 
 
 _THIN = 1e-20
-_HAIR, _TOLERANCE = 1e-12, 1e-12
+_HAIR = 1e-12
 _MANY = 64  # pairs up to which every loss is computed
 
 
@@ -235,15 +228,10 @@ class GaussianPair:
             return float(worst.max())
         return float(self.given(theta, notion)[1].max())
 
-    def scale(self, notion: Pufferfish) -> float:
-        """Return the smallest scale that keeps the guarantee, where noise is needed."""
-        m, s, epsilon = self.shift, self.spread, notion.epsilon
-        root = (m + math.hypot(m, math.sqrt(2.0 * epsilon) * s)) / (2.0 * epsilon)
-        if notion.delta == 0.0 and self.bound(root * (1.0 + 2.0**-46), notion) <= epsilon:
-            return root * (1.0 + 2.0**-46)
-        return smallest_within(
-            lambda theta: self.bound(theta, notion), notion.budget, root, _TOLERANCE
-        )
+    def guess(self, epsilon: float) -> float:
+        """Return about the scale for the pure loss that others do not change."""
+        m, s = self.shift, self.spread
+        return (m + math.hypot(m, math.sqrt(2.0 * epsilon) * s)) / (2.0 * epsilon)
 
     def _far_out(self, theta: float) -> float:
         m, s = self.shift / theta, self.spread / theta
@@ -281,20 +269,9 @@ class GaussianPair:
 
 
 def largest_scale(pairs: Sequence[GaussianPair], notion: Pufferfish) -> Calibration:
-    """Return the smallest scale that is enough for all pairs.
-
-    The pair that is likeliest to decide comes first; one evaluation settles most of the others.
-    """
-    best = Calibration(0.0, 0, 0.0)
-    sizes = [pair.shift + pair.spread**2 / (pair.spread + pair.others or 1.0) for pair in pairs]
-    for k in np.argsort(-np.array(sizes), kind="stable").tolist():
-        scale, loss = best.scale, pairs[k].bound(best.scale, notion)
-        if loss > notion.budget:
-            scale = pairs[k].scale(notion)
-            loss = pairs[k].bound(scale, notion)
-        if scale > best.scale or loss >= best.bound:
-            best = Calibration(scale, k, loss)
-    return best
+    """Return the smallest scale that is enough for all pairs."""
+    guesses = [pair.guess(notion.epsilon) for pair in pairs]
+    return calibrated(lambda k, theta: pairs[k].bound(theta, notion), guesses, notion.budget)
 
 
 def _ends(priors: PriorPair, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:

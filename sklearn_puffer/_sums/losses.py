@@ -38,6 +38,7 @@ from sklearn_puffer._base import (
     FloatArray,
     IntArray,
     check_positive,
+    smallest_for_all,
     smallest_within,
 )
 from sklearn_puffer._sums.convolution import Numbers, lattice_masses, sum_of, suprema
@@ -470,16 +471,40 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     """
     budget = check_positive(epsilon, "epsilon")
     losses = PairLosses(users, pairs)
-    scale, pair, bound = _far_out_scale(losses.pairs, budget), 0, 0.0
-    worst = [losses.worst_of(k, scale) for k in range(len(losses.pairs))]
-    for k in np.argsort(-np.array(worst), kind="stable").tolist():
-        loss = losses.upper(k, scale, budget)
-        if loss > budget:
-            scale = _enough_for(losses, k, budget, scale)
-            pair, bound = k, losses.upper(k, scale, budget)
-        elif loss > bound:
-            pair, bound = k, loss
-    return Calibration(scale, pair, bound)
+    return calibrated(
+        lambda k, scale: losses.upper(k, scale, budget),
+        [reach_of(pair) / budget for pair in losses.pairs],
+        budget,
+        _far_out_scale(losses.pairs, budget),
+    )
+
+
+def calibrated(
+    bound: Callable[[int, float], float],
+    guesses: Sequence[float],
+    budget: float,
+    least: float = 0.0,
+) -> Calibration:
+    """Return the smallest scale with which the bounds of all pairs are within the budget.
+
+    Bounds are of a pair at a scale, and the guesses are scales that pairs may need. No scale below
+    ``least`` is tried.
+    """
+    ends = [bound(k, least) for k in range(len(guesses))]
+    order = np.lexsort((-np.array(guesses), -np.array(ends))).tolist()
+    needy = [k for k in order if ends[k] > budget]  # the likeliest to decide comes first
+    if not needy:
+        return Calibration(least, order[0], ends[order[0]])
+    start = least or max(guesses) * (1.0 + 2.0**-46)  # enough where the guess is the root
+    scale = smallest_for_all(bound, needy, budget, start, _TOLERANCE)
+    if scale == inf:
+        raise ValueError(
+            f"no noise scale up to {LARGEST} keeps the loss within {budget}; use a larger epsilon, "
+            "or another unit where values lie too far apart."
+        )
+    ends = [bound(k, scale) for k in range(len(guesses))]
+    # every pair was within the budget at this scale or a smaller one, and losses fall with noise
+    return Calibration(scale, int(np.argmax(ends)), min(max(ends), budget))
 
 
 def _far_out_scale(pairs: Sequence[UserPair], budget: float) -> float:
@@ -491,23 +516,6 @@ def _far_out_scale(pairs: Sequence[UserPair], budget: float) -> float:
     guess = max(map(reach_of, pairs)) / budget or 1.0
     scale = smallest_within(far, budget, guess, _TOLERANCE)
     return scale * (1.0 - 4.0 * _TOLERANCE) if 1e-280 < scale < inf else 0.0
-
-
-def _enough_for(losses: PairLosses, k: int, budget: float, start: float) -> float:
-    """Return the smallest scale with which a pair keeps the budget."""
-    alone = reach_of(losses.pairs[k]) / budget  # whoever the others are
-    translated = alone * (1.0 + 1e-15)
-    if losses.pairs[k].shift is not None and losses.upper(k, translated, budget) <= budget:
-        return translated  # no search is closer
-    scale = smallest_within(
-        lambda scale: losses.upper(k, scale, budget), budget, start or alone, _TOLERANCE
-    )
-    if scale == inf:
-        raise ValueError(
-            f"no noise scale up to {LARGEST} keeps the loss within {budget}; use a larger epsilon, "
-            "or another unit where values lie too far apart."
-        )
-    return scale
 
 
 def worst_case_scale(
@@ -551,13 +559,5 @@ def worst_case_scale(
     """
     budget = check_positive(epsilon, "epsilon")
     losses = PairLosses(users, pairs)
-    bare = [losses.worst_of(k, 0.0) for k in range(len(losses.pairs))]
-    needy = [k for k, loss in enumerate(bare) if loss > budget]
-    if not needy:
-        return Calibration(0.0, 0, max(bare))
-    start = max(map(reach_of, losses.pairs)) / budget
-    scale = smallest_within(
-        lambda scale: max(losses.worst_of(k, scale) for k in needy), budget, start, _TOLERANCE
-    )
-    ends = [losses.worst_of(k, scale) for k in range(len(bare))]
-    return Calibration(scale, int(np.argmax(ends)), max(ends))
+    guesses = [reach_of(pair) / budget for pair in losses.pairs]
+    return calibrated(losses.worst_of, guesses, budget)

@@ -38,14 +38,15 @@ from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
-    as_levels,
     check_integers,
     check_whole,
+    combined,
     distinct,
     frame_table,
     is_frame,
     of_kind,
     present,
+    read_secret,
     readable_column,
     resolve,
     without_na,
@@ -275,25 +276,8 @@ def common_step(users: Sequence[User]) -> float:
     """Return a step of which every value that a user may report is a multiple.
 
     It is 1 where all values are integers, and otherwise the largest step there is, with floats
-    read as the decimals they are printed as: 0.1 for 0.1, 0.2 and 0.7.
+    read as the decimals they are printed as: 0.1 for 0.1, 0.2 and 0.7. Values without mass count.
 
-    Parameters
-    ----------
-    users : sequence of User
-        The step fits all atoms of discrete distributions and of alternatives, with mass or
-        without, and all protected values.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If the values have no common step; the message names one of them.
-
-    Examples
-    --------
     >>> from sklearn_puffer.priors import Discrete
     >>> from sklearn_puffer.users import User
     >>> common_step([User(Discrete([0, 3], [0.5, 0.5])), User(Discrete([7], [1.0]))])
@@ -342,22 +326,8 @@ def distributions(user: User) -> list[Discrete]:
 
 
 def in_steps(values: Any, step: float, what: str) -> IntArray:
-    r"""Return :math:`\lfloor x / \text{step} + 1/2 \rfloor`: halves of the float x/step go up.
+    """Return floor(x/step + 1/2): halves of the float x/step go up. ``what`` names the values.
 
-    Parameters
-    ----------
-    values : array-like of float
-    step : float
-    what : str
-        What an error calls the values.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite, or more than 2^53 steps from 0.
-
-    Examples
-    --------
     >>> in_steps([0.75, 0.625, -0.625], 0.25, "reports").tolist()
     [3, 3, -2]
     """
@@ -386,37 +356,22 @@ class Source:
         """Return the labels of the classes in ascending order, and the code of each row."""
         if not self.by:
             return ["row"], np.zeros(table.n_rows, dtype=np.intp)
-        levels, codes = [], []
+        columns = []
         for name in self.by:
             values = table.values(name)
             check_whole(values, name)
-            coded = as_levels(values)
-            assert coded.levels is not None
-            levels.append([plain(level) for level in coded.levels])
-            codes.append(np.asarray(coded.data, dtype=np.int64))
-        rows, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-        labels = [tuple(of[k] for of, k in zip(levels, row, strict=True)) for row in rows.tolist()]
-        return [x[0] if len(x) == 1 else x for x in labels], inverse.reshape(-1)
+            columns.append((read_secret(name, values, "error"), table.n_rows))
+        found = combined(columns)
+        return list(found.labels), found.codes(table.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Reporters:
     """The users, class by class, and how their reports are counted.
 
-    Attributes
-    ----------
-    users : tuple of User
-        One for each class, in the units of the reports; a class has ``count`` users.
-    labels : tuple
-        What the classes are called: positions, names, or values of the columns of ``source``.
-    secrets : str
-        One of `users.SECRETS`.
-    step : float
-        Reports are rounded to its multiples.
-    source : Source or None
-        Where the users were learnt from a table.
-    crossed : bool
-        Whether any user, of whatever class, may follow the distribution of any class.
+    There is one user for each class, in the units of the reports, and a class has ``count`` users.
+    Labels are positions, names, or values of the columns of ``source``, the table that the users
+    were learnt from. ``crossed`` says that any user may follow the distribution of any class.
     """
 
     users: tuple[User, ...]
@@ -517,13 +472,7 @@ class Reporters:
             yield repr([plain(label), user.count, self.accepted(user).tolist()]).encode()
 
     def total(self, reports: Any) -> int | Fraction:
-        """Return the sum of the reports in steps; an absent user adds nothing.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is not one report for each user, or one is not in the distribution of its user.
-        """
+        """Return the sum of the reports in steps; an absent user adds nothing."""
         values, classes = self.present(reports)
         steps = in_steps(values, self.step, "values")
         self._refuse(

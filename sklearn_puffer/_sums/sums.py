@@ -57,12 +57,7 @@ _NOBODY = User(Discrete.from_counts([0.0], [1]))
 class DiscreteSum:
     """All users, in whole steps, and the pairs of secrets that are protected.
 
-    Attributes
-    ----------
-    reports : Reporters
-    pairs : list of UserPair
-    together : bool
-        Whether the users of a class leave or change together.
+    ``together`` says that the users of a class leave or change together.
     """
 
     reports: Reporters
@@ -269,23 +264,10 @@ _HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is
 class Answers:
     """The noise, in steps, and the losses with it.
 
-    Attributes
-    ----------
-    together : float
-        Scale of one answer that loses at least as much as all answers together.
-    theta : float
-        Scale of the noise in each answer; 0 where no noise is needed.
-    grid : float
-        Step of the grid of the noise.
-    unit : float
-        Size of a step in an answer.
-    drawing : float
-        What drawing all answers adds to a pure loss.
-    scales : dict
-        The scale of each condition, for one answer.
-    settings : SumSettings
-    losses : Losses
-        Of one answer at ``together``, under `SumSettings.notion_for_distribution`.
+    One answer at the scale ``together`` loses at least as much as all answers do, each of which
+    has noise of scale ``theta`` on the ``grid``; 0 where no noise is needed. ``losses`` are those
+    of that one answer, to which ``drawing`` adds what drawing all answers costs a pure loss.
+    ``unit`` is the size of a step in an answer, and ``scales`` are those of the conditions.
     """
 
     together: float
