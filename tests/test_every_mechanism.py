@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import joblib
 import numpy as np
 import pandas as pd
@@ -118,6 +119,20 @@ def test_under_a_key_rows_are_the_same_in_any_order_and_from_any_copy(fitted):
     for other in (read, copy):
         assert keyed(other).equals(first)
     assert keyed(fitted, TABLE[::-1])[::-1].equals(first)
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_a_lazy_table_is_fitted_and_released_as_its_rows_in_memory(mechanism, engine):
+    rows = pl.from_pandas(TABLE)
+    table = rows.lazy() if engine == "polars" else duckdb.from_arrow(rows.to_arrow())
+    here, there = clone(mechanism).fit(rows), mechanism.fit(table)
+    assert there.certificate_.fingerprint == here.certificate_.fingerprint
+    plan = keyed(there, table)
+    assert type(plan) is type(table)
+    released = plan.collect() if engine == "polars" else plan.pl()
+    expected = keyed(here, rows)
+    assert released.columns == expected.columns
+    assert released.sort(released.columns).equals(expected.sort(released.columns))
 
 
 def test_another_key_is_another_release(fitted):
