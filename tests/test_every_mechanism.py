@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import (
     PersonLedger,
@@ -177,6 +178,46 @@ def test_a_ledger_of_persons_gives_a_release_again_and_counts_no_second_one(fitt
     read = PufferfishRelease.from_json(fitted.to_json())
     assert ledger.transform(read, TABLE[::-1], row_id="client")[::-1].equals(first)
     assert [(call.new, call.repeated) for call in ledger.history()] == [(N_ROWS, 0), (0, N_ROWS)]
+
+
+NAMED = TABLE.assign(name=[f"n{k}" for k in range(N_ROWS)])
+TWICE = pd.concat([TABLE, TABLE[["age"]]], axis=1)
+REFUSED = {
+    "no budget": (TABLE, {"epsilon": 0.0}, "epsilon must be positive and finite, got 0.0"),
+    "no number": (TABLE, {"epsilon": np.nan}, "epsilon must be positive and finite, got nan"),
+    "no such column": (TABLE, {"public": ["agee"]}, "does not have .did you mean 'age'"),
+    "no such secret": (TABLE, {"sensitive": "il"}, "does not have .did you mean 'ill'"),
+    "a secret told": (TABLE, {"known": "ill"}, "(sensitive= and in known=|is not public)"),
+    "no row": (TABLE[:0], {}, r"X has 0 row\(s\)"),
+    "one secret": (TABLE.assign(ill="yes"), {}, "'ill' has one value only"),
+    "a column twice": (TWICE, {}, "column 'age' occurs more than once"),
+    "an identifier": (NAMED, {"public": ["name"]}, "'name' looks like an identifier"),
+}
+
+
+@pytest.mark.parametrize(("table", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_fitted_is_refused_in_a_sentence(mechanism, table, options, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        mechanism.set_params(**options).fit(table)
+    assert str(refusal.value).endswith(".")
+    for use in (lambda: mechanism.transform(TABLE), mechanism.to_json):
+        with pytest.raises(NotFittedError):
+            use()
+
+
+UNRELEASED = {
+    "a column less": (TABLE.drop(columns="age"), {}, "X lacks column 'age', which fit released"),
+    "one id": (TABLE.assign(client=1), {}, "row_id 'client' has 1 distinct ids in 400 rows"),
+    "a short key": (TABLE, {"key": b"x"}, "key of bytes is shorter than 16 bytes"),
+    "a key alone": (TABLE, {"row_id": None}, "key is given without row_id"),
+}
+
+
+@pytest.mark.parametrize(("table", "how", "message"), UNRELEASED.values(), ids=UNRELEASED)
+def test_what_cannot_be_released_is_refused_in_a_sentence(fitted, table, how, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        keyed(fitted, table, **how)
+    assert str(refusal.value).endswith(".")
 
 
 ELSEWHERE = """

@@ -487,7 +487,6 @@ def test_a_rare_secret_that_leaves_a_constant_is_named():
 @pytest.mark.parametrize(
     ("parameters", "error"),
     [
-        ({"epsilon": 0}, "epsilon"),
         ({"n_prototypes": "many"}, "n_prototypes"),
         ({"n_prototypes": 0}, "n_prototypes"),
         ({"min_size": 1}, "min_size"),
