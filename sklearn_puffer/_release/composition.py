@@ -592,13 +592,6 @@ _FRACTION = re.compile("[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
 def rule_from_dict(record: Mapping[str, Any]) -> Rule:
     """Return the rule that ``to_dict`` wrote.
 
-    Raises
-    ------
-    ValueError
-        If the record is not that of a rule.
-
-    Examples
-    --------
     >>> rule = Precisions(2, {"age": 0.25, "sex": math.inf})
     >>> rule_from_dict(rule.to_dict()) == rule
     True

@@ -257,51 +257,23 @@ class FittedMechanism:
 
 @dataclass(frozen=True, eq=False)
 class LearntMechanism:
-    """What `fit` learns of a table, which a fitted estimator is made of; of the rows no more stays.
+    """What `fit` learns of a table: of its rows no more stays in a fitted estimator."""
 
-    Attributes
-    ----------
-    hidden, public, passed : sequence of names
-        The sensitive columns of the table, those that are released, and those handed through.
-    pairs : mapping
-        The protected pairs of secrets, by sensitive column.
-    mechanism : Mechanism
-        What releases rows.
-    certificate : Certificate
-        With ``utility``, and without a fingerprint yet.
-    missing : {"error", "category", "propagate"}
-        How missing values are read.
-    order : RowOrder
-        What the order of the rows tells about the secrets.
-    grouped : RowGroups or None
-        The groups of rows that are released together, if there are any.
-    margins : sequence of Margin
-        The distribution of each column, to notice drift; empty where it is not tested.
-    patterns : mapping
-        Which columns occurred together, where others may be missing.
-    columns : sequence of names, or None
-        The columns of a release in their order; None for that of the table.
-    warnings, useless : sequence of str
-        What the user should be warned of, and what a `UtilityWarning` says of the columns.
-    attributes : mapping
-        The attributes of a fitted estimator that are this mechanism's own.
-    """
-
-    hidden: Sequence[Name]
+    hidden: Sequence[Name]  # the sensitive columns of the table
     public: Sequence[Name]
     passed: Sequence[Name]
-    pairs: Mapping[Name, Sequence[Pair]]
+    pairs: Mapping[Name, Sequence[Pair]]  # the protected secrets, by sensitive column
     mechanism: Mechanism
-    certificate: Any
+    certificate: Any  # with `utility`, and without a fingerprint yet
     missing: Missing = "category"
     order: RowOrder = field(default_factory=RowOrder)
     grouped: RowGroups | None = None
-    margins: Sequence[Margin] = ()
+    margins: Sequence[Margin] = ()  # to notice drift; empty where it is not tested
     patterns: Patterns = field(default_factory=dict)
-    columns: Sequence[Name] | None = None
+    columns: Sequence[Name] | None = None  # of a release, in an order that is not the table's
     warnings: Sequence[str] = ()
-    useless: Sequence[str] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    useless: Sequence[str] = ()  # what a `UtilityWarning` says
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # of the estimator: its own alone
 
     def fitted(
         self, names: Sequence[Name], *, named: bool, told: Sequence[str] = ()
@@ -388,23 +360,10 @@ class Elsewhere:
 def certificate_from_dict(
     record: Mapping[str, Any], *, awaited: bool = False, kind: type[Certificate] = Certificate
 ) -> Any:
-    """Return the certificate that ``to_dict`` wrote, without priors.
+    """Return the certificate that ``to_dict`` wrote, without priors; name a field that is none.
 
-    Parameters
-    ----------
-    record : dict
-    awaited : bool, default=False
-        Whether the loss over a set of priors was still to be computed.
-    kind : type of Certificate
-        That of the mechanism, a dataclass.
+    ``awaited`` says that the loss over a set of priors was still to be computed.
 
-    Raises
-    ------
-    ValueError
-        If the record is not that of a certificate, naming the field.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> from sklearn_puffer import PufferfishNoiser
     >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3

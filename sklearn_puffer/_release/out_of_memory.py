@@ -10,7 +10,7 @@ it computes a part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from tempfile import TemporaryFile
@@ -198,13 +198,8 @@ def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | Non
     """Return how the noise of a stream is keyed, with the name of the column of ids."""
     if keying is None:
         return None
-    if not isinstance(keying.row_id, str | int | np.integer):
-        raise TypeError(
-            f"row_id is a {type(keying.row_id).__name__}, and a stream has its ids in a column; "
-            "name that column."
-        )
-    name = resolve(keying.row_id, stream.names, "row_id")[0]
-    return Keying(name, keying.key, keying.dataset, keying.release)
+    why = "a stream has its ids in a column; name that column."
+    return replace(keying, row_id=_id_column(keying.row_id, stream.names, why))
 
 
 def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> list[str]:
@@ -305,7 +300,11 @@ def read_lazily(
     """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`."""
     names = plans.lazy_names(X)
     fitted.rules.check_columns(names)
-    row_id = _id_column(keying.row_id, names)
+    why = (
+        "the rows of a lazy table have no place that ids beside it could stand at; name the column "
+        "of X that holds them."
+    )
+    row_id = str(_id_column(keying.row_id, names, why))
     key, text = shipped_key(keying.given, keying.key), row_ids.check_id_type(X, row_id)
     wanted = {*fitted.rules.order, row_id}
     return [name for name in names if name in wanted], (key, fitted.context(keying), row_id, text)
@@ -325,13 +324,10 @@ def check_lazily(container: str, on_drift: str) -> None:
         )
 
 
-def _id_column(row_id: Any, names: tuple[Name, ...]) -> str:
-    if not isinstance(row_id, str | int):
-        raise TypeError(
-            f"row_id is a {type(row_id).__name__}, and the rows of a lazy table have no place that "
-            "ids beside it could stand at; name the column of X that holds them."
-        )
-    return str(resolve(row_id, names, "row_id")[0])
+def _id_column(row_id: Any, names: Sequence[Name], why: str) -> Name:
+    if not isinstance(row_id, str | int | np.integer):
+        raise TypeError(f"row_id is a {type(row_id).__name__}, and {why}")
+    return resolve(row_id, names, "row_id")[0]
 
 
 def check_ids(X: Any, row_id: str) -> None:
@@ -446,11 +442,6 @@ class PartRelease(KeyedPart):
     def _read(self) -> tuple[FittedMechanism, Any]:
         return read_artifact(self._artifact)
 
-    @property
-    def columns(self) -> list[Any]:
-        """The public columns."""
-        return list(self._read[0].mechanism.released_columns)
-
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part."""
         table = frame_table(part)
@@ -460,7 +451,8 @@ class PartRelease(KeyedPart):
 
     def at_fault(self, part: Any) -> list[Name]:
         """Return the columns with values that have no place."""
-        return [column.name for column in self.columns if self._is_at_fault(part, column)]
+        columns = self._read[0].mechanism.released_columns
+        return [column.name for column in columns if self._is_at_fault(part, column)]
 
     def _is_at_fault(self, part: Any, column: Any) -> bool:
         fitted, unknown = self._read
