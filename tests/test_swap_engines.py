@@ -14,8 +14,9 @@ from engine_cases import in_polars
 
 from sklearn_puffer import OverspentError, PufferfishRelease, PufferfishSwap, UncertifiedError
 from sklearn_puffer._swap import release
+from sklearn_puffer._swap.exchange import StratumProblem
 from sklearn_puffer._swap.release import RowExchange
-from sklearn_puffer._swap.shards import Cut, StratumProblem
+from sklearn_puffer._swap.rows import Cut
 from sklearn_puffer._tables import frame_table
 
 pytestmark = MARKS
@@ -221,7 +222,7 @@ def told(solved, pairs):
         sizes = np.array([len(group) for group in each.groups])
         flows = each.exchange.flows
         assert (flows.sum(axis=0) == sizes * each.exchange.unit).all()
-        for _, exchange, _ in each.pieces:
+        for exchange in each.flows:
             for row in exchange.flows.T.tolist():
                 holder = [
                     Fraction(f, int(n)) for f, n in zip(row, each.stratum.people, strict=True)
@@ -255,7 +256,7 @@ def test_no_row_of_a_shard_tells_more_than_the_budget_and_too_many_shards_are_fo
     monkeypatch.setattr(
         release, "ExchangeProblem", lambda sizes, *rest: problem(sizes, *rest[:-1], sizes)
     )
-    monkeypatch.setattr(release.Solved, "exchange", property(lambda self: self.pieces[0][1]))
+    monkeypatch.setattr(release, "together", lambda pieces, sizes: pieces[0][0])
     broken = mechanism.solved(rows)
     assert len(broken) > 1
     assert told(broken, [(0, 1)]) > epsilon * 1.01
@@ -267,9 +268,10 @@ def test_rows_that_came_or_went_between_count_and_release_are_refused():
     numbers = np.array([1, 2, 3, 30, 40, 50, 1, 2, 20, 30])
     groups = {0: np.arange(6), 1: np.arange(6, 10)}
     shards = np.concatenate([cut.shards(secret, numbers[rows]) for secret, rows in groups.items()])
-    assert [n for n, _ in cut.pieces(groups, shards)] == [0, 1]
+    pieces = [{s: rows[shards[rows] == n] for s, rows in groups.items()} for n in (0, 1)]
+    assert [cut.piece(n, rows)[0] for n, rows in enumerate(pieces)] == [0, 1]
     with pytest.raises(ValueError, match="X changed while it was counted"):
-        list(cut.pieces({0: np.arange(1, 6), 1: np.arange(6, 10)}, shards))
+        cut.piece(0, {**pieces[0], 0: pieces[0][0][1:]})
 
 
 # ------------------------------------------------------------------------- what is said, refused

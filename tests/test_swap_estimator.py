@@ -24,6 +24,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._losses import insider_loss, outsider_loss
 from sklearn_puffer._release.artifact import checksum
+from sklearn_puffer._swap.exchange import sizes_of_piece
 from sklearn_puffer._swap.release import RowExchange
 from sklearn_puffer._tables import frame_table, id_values, row_digests
 
@@ -681,8 +682,10 @@ def test_parts_change_less_than_random_places_and_are_solved_against_the_shares_
     rows = parts._fitted.mechanism.read(frame_table(table))
     [solved] = parts._fitted.mechanism.solved(rows)
     assert solved.stratum[-2:] == (1, 64)
-    assert len(solved.pieces) == 3  # as many sizes as there are secrets, and one more
-    for _, exchange, _ in solved.pieces:
+    assert len(solved.flows) == 64
+    # as many sizes as there are secrets, and one more
+    assert len({tuple(exchange.sizes.tolist()) for exchange in solved.flows}) == 3
+    for exchange in solved.flows:
         assert exchange.stratum == solved.stratum.people.tolist()
         assert outsider_loss(exchange, [(0, 1)]) <= 1.0
     assert "third parties" not in str(parts.certificate_)
@@ -694,7 +697,9 @@ def test_large_strata_are_cut_into_shards_by_lot_and_keep_their_statistics(monke
     swap = swap_of().fit(TABLE)
     rows = swap._fitted.mechanism.read(frame_table(TABLE))
     solved = swap._fitted.mechanism.solved(rows)
-    assert [(each.shard, each.stratum.shards) for each in solved] == [(k, 4) for k in range(4)]
+    assert [each.stratum.shards for each in solved] == [4] * 4
+    sizes = [sizes_of_piece(solved[0].stratum.people, 4, k).tolist() for k in range(4)]
+    assert [[*map(len, each.groups)] for each in solved] == sizes
     # each shard has all people of its sizes, and is solved by its own rows
     assert sorted(np.concatenate([x for each in solved for x in each.groups])) == [*range(400)]
     assert len({tuple(each.exchange.flows.ravel()) for each in solved}) > 1
@@ -927,9 +932,9 @@ def test_each_stratum_keeps_both_budgets_by_itself():
     rows = mechanism.read(frame_table(TABLE))
     for each in mechanism.solved(rows):
         assert 3 > len(each.stratum.secrets) > 1
-        for problem, exchange, _ in each.pieces:
-            assert outsider_loss(exchange, problem.pairs) <= 1.0
-            assert insider_loss(exchange, problem.pairs) <= 2.0
+        for exchange in each.flows:
+            assert outsider_loss(exchange, each.stratum.pairs) <= 1.0
+            assert insider_loss(exchange, each.stratum.pairs) <= 2.0
 
 
 # ------------------------------------------------------------------ what scikit-learn asks for

@@ -26,13 +26,17 @@ from sklearn_puffer._losses.swap_odds import (
 )
 from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer._swap import exchange as exchange_module
-from sklearn_puffer._swap.exchange import Points, cut, drawn_flows, exchanged, response
-from sklearn_puffer._swap.program import (
+from sklearn_puffer._swap.exchange import (
     ROW,
     Budget,
     ExchangeProblem,
+    Points,
+    cut,
+    drawn_flows,
+    exchanged,
     least_exchange,
     most_pieces,
+    response,
     sizes_of_piece,
 )
 

@@ -21,11 +21,9 @@ from test_swap_flows import ROWS, Enumerated, draws_of, every, exchanged, n_path
 from sklearn_puffer import PufferfishSwap
 from sklearn_puffer._losses.swap_odds import Exchange, insider_loss, outsider_loss
 from sklearn_puffer._swap import exchange as exchange_module
-from sklearn_puffer._swap import exchange as whole_flows
 from sklearn_puffer._swap import release as release_module
-from sklearn_puffer._swap.exchange import drawn_flows
-from sklearn_puffer._swap.program import Solved
-from sklearn_puffer._swap.shards import StratumProblem
+from sklearn_puffer._swap.exchange import StratumProblem, drawn_flows
+from sklearn_puffer._swap.release import Solved
 from sklearn_puffer._tables.frame import frame_table
 
 exchanged_here = exchanged  # which a broken variant replaces
@@ -181,18 +179,20 @@ def solved_as(groups, flows, sizes, parts):
     """Return a stratum whose parts have some whole flows, by which people move."""
     people = np.sum(sizes, axis=0)
     stratum = StratumProblem([*groups], people, [], [], 1, parts)
-    solved = Solved(stratum, 0, [*groups.values()], {}, [])
     of = [
         Exchange(np.array(size), np.array(each), np.array(own), 1, people)
         for size, (each, own) in zip(sizes, flows, strict=True)
     ]
-    solved.__dict__.update(flows=of, moves=True)
-    return solved
+    k = len(people)
+    moving = Exchange(
+        np.ones(k, int), np.roll(np.eye(k, dtype=int), 1, axis=0), np.zeros(k, int), 1
+    )
+    return Solved(stratum, [*groups.values()], of, moving, np.zeros((2, 0)), [])
 
 
 def solved_all(rows):
     """Yield the strata of some rows with whole flows: each combination that may be drawn."""
-    strata = list(rows.grouped(np.arange(len(rows.codes))).values())
+    strata = [groups for _, groups in rows.grouped(np.arange(len(rows.codes)))]
     sizes = [tuple(len(people) for people in groups.values()) for groups in strata]
     for flows in itertools.product(*(WHOLE[each] for each in sizes)):
         yield [
@@ -314,7 +314,7 @@ def told_of_parts(row, *, in_random_order):
 
     def run(rows, draws):
         order = draws.shuffled(4) if in_random_order else np.arange(4)
-        ((_, groups),) = rows.grouped(order).items()
+        ((_, groups),) = rows.grouped(order)
         solved = solved_as(groups, [(CROSS, NOBODY), (STAY, NOBODY)], [(1, 1), (1, 1)], 2)
         return mechanism.permutation(rows, [solved], draws)
 
@@ -499,7 +499,7 @@ def told_to_insiders_of_parts(row):
     flows = [([[1, 1], [1, 0]], [1, 0])] * 2
 
     def releases(rows):
-        ((_, groups),) = rows.grouped(np.arange(6)).items()
+        ((_, groups),) = rows.grouped(np.arange(6))
         solved = solved_as(groups, flows, [(2, 1), (2, 1)], 2)
         return [partial(mechanism.permutation, rows, [solved])]
 
@@ -589,18 +589,20 @@ THIRDS = Exchange(
 
 
 @pytest.mark.slow
-def test_whole_flows_of_three_secrets_have_the_mean_flows_as_means_to_the_last_digit():
+def test_exchange_module_of_three_secrets_have_the_mean_flows_as_means_to_the_last_digit():
     wanted = np.column_stack([THIRDS.flows, THIRDS.others]).tolist()
     assert (mean_of(THIRDS) * 3).tolist() == wanted
 
 
 def test_flows_that_are_always_rounded_one_way_would_have_other_means(monkeypatch):
-    one_way = whole_flows._rounded
+    one_way = exchange_module._rounded
 
     class Zero:
         def below(self, end):
             return 0
 
-    monkeypatch.setattr(whole_flows, "_rounded", lambda exchange, draws: one_way(exchange, Zero()))
+    monkeypatch.setattr(
+        exchange_module, "_rounded", lambda exchange, draws: one_way(exchange, Zero())
+    )
     wanted = np.column_stack([THIRDS.flows, THIRDS.others]).tolist()
     assert (mean_of(THIRDS) * 3).tolist() != wanted

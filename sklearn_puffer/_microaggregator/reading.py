@@ -525,7 +525,7 @@ def _numbered(table: LazyTable, names: Sequence[Name], task: Any) -> LazyTable:
 def _sampled(table: LazyTable, roles: Roles, strata: Strata | None, n_rows: int) -> Sample:
     """Return the sample that `sample_rows` takes of the same rows."""
     seen = [*roles.public, *roles.known]
-    name = plans.free_name([*map(str, table.types)], "digest")
+    name, stratum = plans.free_names(table.types, ["digest", "stratum"]).values()
     levels = [
         len(table.values(public).levels or ())
         for public in roles.public
@@ -536,7 +536,6 @@ def _sampled(table: LazyTable, roles: Roles, strata: Strata | None, n_rows: int)
         _numbered(table, seen, _Task(_add_digests, roles.public, strata, name)), name, most, n_rows
     )
     chosen, stood_for = by_priority(digests, counts, most)
-    stratum = plans.free_name([*map(str, table.types), name], "stratum")
     task = _Task(_add_places, roles.public, strata, digests[chosen], [name, stratum])
     part = _numbered(table, seen, task).where(name, len(chosen) - 1)
     if not part.count([*roles.public, name, stratum]):
@@ -614,10 +613,8 @@ def _counted(
     """Return the groups of rows of equal secrets, labels, stratum and prototypes; one query."""
     table: Any = given.table
     sent = list(dict.fromkeys([*labels, *roles.known, *roles.public]))
-    taken = [*map(str, table.types)]
-    added: list[str] = []
-    for k in range(len(several) + 1):
-        added.append(plans.free_name([*taken, *added], f"number {k}"))
+    numbers = (f"number {k}" for k in range(len(several) + 1))
+    added = [*plans.free_names(table.types, numbers).values()]
     placed = _numbered(table, sent, _Task(_add_codes, people.strata, several, added))
     if not placed.count([*labels, *added]):
         raise ValueError(

@@ -362,7 +362,7 @@ class KeyedPart:
     ) -> None:
         self._key, self._context, self._row_id, self._text = key, context, row_id, text
 
-    way_out: str
+    way_out = Mechanism.way_out
 
     def __call__(self, part: Any) -> Any:
         """Return the result for a part, which may have no rows, in the part's type.
@@ -383,8 +383,8 @@ class KeyedPart:
         raise NotImplementedError
 
     def at_fault(self, part: Any) -> list[Name]:
-        """Return the columns that hold unreadable values."""
-        raise NotImplementedError
+        """Return the columns that hold unreadable values, as far as that is known."""
+        return []
 
     def keyed(self, table: Table, bits: KeyedBits) -> KeyedRows:
         """Return the bits of the rows of a part, whose ids must all be present."""

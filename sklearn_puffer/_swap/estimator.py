@@ -14,7 +14,6 @@ from sklearn_puffer._release import (
     FitRows,
     Guarantee,
     LearntMechanism,
-    RowOrder,
     TableRelease,
     about_bins,
     check_keying,
@@ -27,10 +26,9 @@ from sklearn_puffer._release import (
     sentences,
 )
 from sklearn_puffer._swap.certificate import certified
-from sklearn_puffer._swap.exchange import Units
-from sklearn_puffer._swap.program import Budget
+from sklearn_puffer._swap.exchange import Budget
 from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
-from sklearn_puffer._swap.shards import EngineRows
+from sklearn_puffer._swap.rows import EngineRows, Units
 from sklearn_puffer._tables import (
     Coarse,
     Faults,
@@ -437,15 +435,14 @@ def learn(
         matching=swap.matching,
     )
     if lazy:
-        order, rows = RowOrder(), EngineRows(mechanism, None, table.native)
-        figures, told = (rows.people, rows.figures()), rows.told()
+        rows = EngineRows(mechanism, None, table.native)
+        figures, told = rows.figures(), rows.told()
     else:
         found = mechanism.read(table, given.secrets)
         mechanism.check_alone(len(np.unique(found.marks)), table.n_rows)
         _check_one_group(table, swap.ids, group)
         solved, told = mechanism.solved(found), []
         figures = mechanism.people(found), [mechanism.figures(found, solved)]
-        order = order_told(rows_of(table, None), [secret])
     n_columns = len({*table.names, *rule.names})
     certificate, shown = certified(mechanism, *figures, n_columns, told, grouped)
     said = not (ids or strata or has_row_labels(table))
@@ -457,7 +454,7 @@ def learn(
         mechanism=mechanism,
         certificate=certificate,
         missing=rule.missing,
-        order=order,
+        order=order_told(rows_of(table, None), [secret]),
         grouped=grouped,
         warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
         attributes=shown,

@@ -19,40 +19,47 @@ Who keeps his secret, and receives the row of another person of it, is of a rand
 who leave, and receives a place of the other half. So nobody receives his own row, near rows can be
 matched there, too, and what a person receives says nothing of who received his own row.
 
-Below it is what these choices are made of: the lots of rows, fresh or keyed, the rows that were
-exchanged before, and the distances of rows.
+*Mean flows* come of a linear program: :math:`F(a, b)` people of secret a receive rows of secret b,
+and :math:`S_a` of those of :math:`F(a, a)` receive a row that is not their own. With k secrets
+there are :math:`k^2 + k` variables, for each piece of a stratum by itself. The solution is not
+trusted: it is rounded to whole parts of a row, and the checker compares these with the budget.
 """
 
 from __future__ import annotations
 
-import hmac
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-from weakref import WeakKeyDictionary
+from itertools import combinations, combinations_with_replacement, pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import brentq, linear_sum_assignment
+from scipy.optimize import brentq, linear_sum_assignment, linprog
+from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, digest
-from sklearn_puffer._losses import Exchange
-from sklearn_puffer._noise import Choices, Entropy, Stream
-from sklearn_puffer._release import KeyedRows, OverspentError
-from sklearn_puffer._tables import LazyTable, Name, Values, present, row_hashes, value_codes
+from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._losses import Exchange, insider_loss, outsider_delta, outsider_loss
+from sklearn_puffer._noise import Choices
 
 PART = 500
 """Leavers and places that are matched at once; more are cut into parts of rows that are near."""
+
+ROW = 1 << 32
+"""Mean flows are whole numbers of this part of a row."""
+
+LEAST_PEOPLE = 3
+"""Of a secret, who can hold each other's rows: fewer keep their own ones, or leave their secret."""
 
 _STEPS = 4  # towards the axis along which rows are cut
 _DIGITS = 9  # of rows' places along it
 _MANY = 8  # secrets, of which not all rectangles are taken
 _BITS = 62  # of the chance of each number of exchanged rows
+_INSIDE = (1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does not get
+_SOLVED = 14.0  # nats that the solver gets at most: of larger factors it is not sure any more
+_MIXED = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the flows that tell nothing
 
 Costs = Callable[[Array, Array], FloatArray]
 """The change for people with some rows who receive others, shape (n, m)."""
@@ -294,8 +301,8 @@ def _spread(flows: IntArray, exchange: Exchange, draws: Choices) -> IntArray:
     """
     table, k = flows.tolist(), len(flows)
     means = (exchange.flows / exchange.unit).tolist()
-    pairs = list(itertools.combinations(range(k), 2))
-    near = [*itertools.pairwise(range(k)), (0, k - 1)]
+    pairs = list(combinations(range(k), 2))
+    near = [*pairwise(range(k)), (0, k - 1)]
     shared = (k - 1) * (k - 1 if k <= _MANY else 3)
     for i, j in pairs:
         for a, b in pairs if k <= _MANY else [(i, j), *near]:
@@ -334,202 +341,253 @@ def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Choices) ->
     return whole + (draws.below(kept) < rest)
 
 
-# ------------------------------------------------------------- lots of rows, and their distances
+# -------------------------------------------------------------------------------- mean flows
 
 
-class Lots:
-    """Where choices come from: fresh bits, or a key, an id and all that is seen of each row.
+class Budget(NamedTuple):
+    """What outsiders and insiders may learn, in nats; insiders None where they are left out."""
 
-    Under a key choices about some rows are a function of key, ids, and all that is seen of these
-    rows: the same table is the same release in any order, and other rows are drawn for anew.
+    epsilon: float
+    delta: float
+    insiders: float | None
 
-    Parameters
-    ----------
-    seen : sequence of ndarray of int64 of shape (n_rows,)
-        What keyed choices depend on.
-    places : ndarray of int of shape (n_units, width)
-        The rows that choices are about together, -1 behind them.
-    keyed : KeyedRows or None
-    entropy : callable
-        Gives fresh bits.
-
-    Attributes
-    ----------
-    order : ndarray of int of shape (n_units,)
-        A random order of what choices are about.
-    tags : ndarray of uint64 of shape (n_units, 2)
-        Of keyed choices: the random numbers that order them.
-    mark : str
-        Of keyed choices: equal for the same rows and key.
-    """
-
-    def __init__(
-        self,
-        seen: Sequence[IntArray],
-        places: IntArray,
-        keyed: KeyedRows | None,
-        entropy: Callable[[int], Entropy],
-    ) -> None:
-        self._keyed, self.mark = keyed, ""
-        if self._keyed is None:
-            self._choices = Choices(entropy(0))
-            self.order = self._choices.shuffled(len(places))
-            return
-        # one column, as a ledger takes the table for one value of every row
-        self._rows = self._keyed.columns(slice(None), [row_hashes(*seen)])[0].tags
-        tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
-        self.tags = tags.sum(axis=1, dtype=np.uint64)
-        self.order = np.lexsort(self.tags.T)
-        sums = [len(self._rows), *halves(self._rows).sum(axis=0).tolist()]
-        self.mark = mark_of(self._keyed.key, self._keyed.context, sums)
-        self._keyed.note_together(digest("sklearn_puffer.exchanged/1", self.mark))
-
-    def ranks(self, n_rows: int) -> Any:
-        """Return numbers by which rows are in random order."""
-        return self._choices.shuffled(n_rows) if self._keyed is None else self._rows[:, 1]
-
-    def of(self, units: IntArray, *about: Any) -> Choices:
-        """Return the choices for some units, in their order."""
-        if self._keyed is None:
-            return self._choices
-        return Choices(Stream(self._seed(units, *about)))
-
-    def _seed(self, units: IntArray, *about: Any) -> bytes:
-        assert self._keyed is not None
-        told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self.tags[units], *about
-        return hmac.digest(self._keyed.key, digest(*told).encode(), "sha512")
-
-
-def halves(tags: NDArray[np.uint64]) -> IntArray:
-    """Return 31 bits of each of the two random numbers of rows, whose sums tell tables apart."""
-    return np.asarray((tags >> np.uint64(33)).astype(np.int64))
-
-
-def mark_of(key: bytes, context: str, sums: Sequence[int]) -> str:
-    """Return the mark of keyed choices about all rows, by the sums of `halves` and how many."""
-    told = digest("sklearn_puffer.exchange.mark/1", context, [int(each) for each in sums])
-    return hmac.digest(key, told.encode(), "sha256").hex()
-
-
-@dataclass
-class _Before:
-    """What one object has released: marks of rows, and those of keyed choices."""
-
-    rows: Array
-    keyed: set[str]
-
-
-# beside the objects, so that it is in no copy and no file
-_before: WeakKeyDictionary[Any, _Before] = WeakKeyDictionary()
-
-
-def check_first(by: Any, marks: Array, mark: str, *, by_ids: bool) -> None:
-    """Refuse rows that an object has exchanged before, but for the same keyed choices.
-
-    Parameters
-    ----------
-    by : object
-        What releases.
-    marks : ndarray of int64 of shape (n_rows,)
-        Of the rows.
-    mark : str
-        Of keyed choices, "" of fresh ones.
-    by_ids : bool
-        Whether marks are those of ids, so that one row is enough; else half of them are.
-
-    Raises
-    ------
-    OverspentError
-        If it has exchanged these people.
-    """
-    before = _before.get(by)
-    if before is None or (mark and mark in before.keyed):
-        return
-    share = float(np.isin(marks, before.rows).mean())
-    if share >= 0.5 or (share and by_ids):
-        raise OverspentError(
-            f"this {type(by).__name__} has exchanged {share:.0%} of these rows before, and "
-            "two swaps of the same people undo each other; hand out the first one (row_id= and "
-            "a key give it again), or name ids= or take a clone for other people."
-        )
-
-
-def note(by: Any, marks: Array, mark: str) -> None:
-    """Remember that an object has exchanged rows."""
-    before = _before.setdefault(by, _Before(np.zeros(0, dtype=np.int64), set()))
-    before.rows = np.union1d(before.rows, marks)
-    before.keyed |= {mark} - {""}
-
-
-def places_of(codes: Array, *keys: Array) -> Array:
-    """Return the rows of each group, ordered by the first key, then by the next; -1 behind them.
-
-    >>> places_of(np.array([0, 1, 0]), np.array([5, 5, 3])).tolist()
-    [[2, 0], [1, -1]]
-    """
-    order, sizes = np.lexsort((*keys[::-1], codes)), np.bincount(codes)
-    places = np.full((len(sizes), int(sizes.max())), -1)
-    at = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    places[codes[order], at] = order
-    return places
-
-
-_FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
+    def share(self, n_pieces: int) -> Budget:
+        """Return the budget of one of so many pieces: a delta adds up over them."""
+        return self._replace(delta=self.delta / n_pieces * (1.0 - (n_pieces > 1) * 2.0**-40))
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
-    """The unit of distance of each column: a standard deviation, or a change of anything else.
+class ExchangeProblem:
+    """The people of a stratum or a piece of it, what exchanging their rows costs, and the budget.
 
     Attributes
     ----------
-    centres, spreads : dict of float
-        Of columns of numbers and times; of one value the spread is 1.
-    given : dict of float
-        What `weights` says of columns.
+    sizes : ndarray of int64 of shape (n_secrets,)
+        People of each secret, at least one.
+    cost : ndarray of shape (n_secrets, n_secrets)
+        Change of a row, where a person of one secret receives a row of the other.
+    within : ndarray of shape (n_secrets,)
+        Change of a row, where a person receives a row of another person of the same secret.
+    pairs : sequence of tuple of int
+        The secrets that are protected from each other.
+    budget : Budget
+    distances : sequence of float, optional
+        By which the budget of each pair is multiplied; 1 for all by default.
+    people : ndarray of int64 of shape (n_secrets,), optional
+        Of the whole stratum, where these are a piece of it.
     """
 
-    centres: Mapping[Name, float]
-    spreads: Mapping[Name, float]
-    given: Mapping[Name, float]
+    sizes: IntArray
+    cost: FloatArray
+    within: FloatArray
+    pairs: Sequence[tuple[int, int]]
+    budget: Budget
+    distances: Sequence[float] = ()
+    people: IntArray | None = None
 
-    @classmethod
-    def learnt(
-        cls, columns: Mapping[Name, Values], given: Mapping[Name, float], table: Any = None
-    ) -> Units:
-        """Return the units in which some rows are standardised, which may be those of a table."""
-        numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
-        if isinstance(table, LazyTable):
-            both = {n: rounded_unit(*each) for n, each in table.moments([*numbers]).items()}
-        else:
-            both = {name: _mean_and_spread(values) for name, values in numbers.items()}
-        centres = {name: centre for name, (centre, _) in both.items()}
-        return cls(centres, {name: spread for name, (_, spread) in both.items()}, given)
+    @property
+    def stratum(self) -> IntArray:
+        """People of each secret in the stratum."""
+        return self.sizes if self.people is None else self.people
 
-    def points(self, columns: Mapping[Name, Values]) -> Points:
-        """Return rows as points, between which distances are had."""
-        numbers, codes, units = [], [], []
-        for name, values in columns.items():
-            unit = self.given.get(name)
-            if name in self.spreads and values.kind in ("float", "integer"):
-                factor = 1.0 if unit is None else self.spreads[name] / unit
-                numbers.append(self._standardised(name, values) * factor)
-                if values.missing is None:
-                    continue
-                codes.append(values.missing.astype(np.int64))
-                units.append(factor)
-            else:
-                codes.append(value_codes(values))
-                units.append(1.0 if unit is None else 1.0 / unit)
-        n_rows = len(next(iter(columns.values())))
-        wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
-        return Points(wide, codes, units)
+    def apart(self) -> list[tuple[int, int, float]]:
+        """Return the pairs, and by what their budget is multiplied."""
+        return [
+            (s, t, d)
+            for (s, t), d in zip(self.pairs, self.distances or [1.0] * len(self.pairs), strict=True)
+        ]
 
-    def _standardised(self, name: Name, values: Values) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = (values.data.astype(np.float64) - self.centres[name]) / self.spreads[name]
-        z = np.where(np.isnan(z) | (values.missing if values.missing is not None else False), 0, z)
-        return np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float32)
+    def told(self, exchange: Exchange) -> FloatArray:
+        """Return what the checker finds of each pair: for outsiders, or delta, and for insiders."""
+        epsilon, delta, _ = self.budget
+        outside = [
+            outsider_delta(exchange, [(s, t)], epsilon * d)
+            if delta
+            else outsider_loss(exchange, [(s, t)])
+            for s, t, d in self.apart()
+        ]
+        return np.array([outside, [insider_loss(exchange, [pair]) for pair in self.pairs]])
+
+    def holds(self, exchange: Exchange) -> bool:
+        """Return whether the checker finds flows within the budget of each pair."""
+        epsilon, delta, insiders = self.budget
+        outside, inside = self.told(exchange)
+        units = np.array([d for *_, d in self.apart()])
+        within = bool((outside <= (delta or epsilon * units)).all())
+        return within and (insiders is None or bool((inside <= insiders * units).all()))
+
+
+def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) -> int:
+    """Return into how many equal pieces a stratum may be cut.
+
+    A piece has ten people of each secret at least, and so many that one more or less of them is no
+    more than half of the budget (the proof is in the checker).
+    """
+    least = min(budget.epsilon, (budget.insiders or math.inf) / 2.0) * least_distance
+    return max(int(sizes.min() // max(10, math.ceil(4.0 / least))), 1)
+
+
+def least_exchange(problem: ExchangeProblem) -> Exchange:
+    """Return the flows that cost least, in whole parts of a row.
+
+    Where no flows of the solver are within the budget, those that tell nothing are mixed in. Of a
+    budget below the roundings nothing is: the caller asks the checker.
+
+    Examples
+    --------
+    >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> problem = ExchangeProblem(
+    ...     np.array([50, 50]), cost, np.ones(2), [(0, 1)], Budget(1.0, 0.0, None)
+    ... )
+    >>> (least_exchange(problem).flows / ROW).round(2).tolist()
+    [[36.55, 13.45], [13.45, 36.55]]
+    """
+    sizes = problem.sizes
+    if not problem.pairs:
+        return Exchange(sizes, np.diag(sizes * ROW), np.zeros_like(sizes), ROW, problem.people)
+    apart = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
+    solution = None
+    for inside in _INSIDE:
+        solution = _solved(problem, 1.0 - inside)
+        if solution is not None and problem.holds(
+            whole := _whole(*solution, sizes, problem.people)
+        ):
+            return whole
+    flows, others = apart if solution is None else solution
+    for share in _MIXED:
+        mixed = (1 - share) * flows + share * apart[0], (1 - share) * others + share * apart[1]
+        if problem.holds(whole := _whole(*mixed, sizes, problem.people)):
+            break
+    return whole
+
+
+def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatArray] | None:
+    """Return the solver's flows for a share of the budget, in rows; None where it finds none.
+
+    The variables are flows over those that tell nothing: F(a, b) n / (n_a n_b).
+    """
+    k, sizes = len(problem.sizes), problem.sizes.astype(float)
+    units = np.append(np.outer(sizes, sizes).ravel(), sizes**2) / sizes.sum()
+    most, bound = _limits(problem, share)
+    away = problem.cost * (1.0 - np.eye(k))
+    costs = np.zeros(most.shape[1])
+    costs[: k * k + k] = np.append(away.ravel(), problem.within) * units
+    shares = sizes / sizes.sum()
+    margins = vstack([kron(eye_array(k), shares[None, :]), kron(shares[None, :], eye_array(k))])
+    none = csr_array((2 * k, most.shape[1] - k * k))
+    equal: Any = hstack([margins, none])
+    answer = linprog(
+        costs / max(np.abs(costs).max(), 1e-300),
+        A_ub=most,
+        b_ub=bound,
+        A_eq=equal,
+        b_eq=np.ones(2 * k),
+    )
+    if answer.x is None:
+        return None
+    rows = np.maximum(answer.x[: k * k + k], 0.0) * units
+    return rows[: k * k].reshape(k, k), rows[k * k :]
+
+
+def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
+    """Return the sparse matrix of what must not be positive, and the right-hand sides.
+
+    Each row says that one variable times a number is at most another one times a number. Where all
+    pairs have one budget, the least of each column is a variable, so that there is a row for each
+    secret, and not for each pair. Insiders of a secret of one or two people learn nothing of who
+    else has it, or all.
+    """
+    k, sizes, people = len(problem.sizes), problem.sizes[:, None], problem.stratum[:, None]
+    epsilon, delta, insiders = problem.budget
+    flows, own = np.arange(k * k).reshape(k, k), k * k + np.arange(k)
+    foreign = np.where(np.eye(k, dtype=bool), own, flows)
+    inside = sizes / np.maximum(people - np.eye(k), 1.0)
+    few = np.eye(k, dtype=bool) & (people < LEAST_PEOPLE)
+    sets = [(flows, np.tile(sizes / people, k), np.ones((k, k), dtype=bool), epsilon * share)]
+    if insiders is not None:
+        sets.append((foreign, inside, ~few, insiders * share))
+    ones, width = np.ones(k), k * k + k
+    limits = [(own, ones, np.diag(flows), ones)]  # of those who keep their secret
+    pairs = problem.apart()
+    there = sorted({each for pair in pairs for each in pair[:2]})
+    for variables, weights, held, budget in sets:
+        if not delta and not problem.distances and 2 * len(pairs) == len(there) * (len(there) - 1):
+            which = held[there]
+            some, of = variables[there][which], weights[there][which]
+            least, one = width + np.nonzero(which)[1], np.ones(len(some))
+            limits += [
+                (some, of, least, one * math.exp(min(budget, _SOLVED))),
+                (least, one, some, of),
+            ]
+            width += k
+        elif pairs:
+            s, t, d = np.array([*pairs, *((t, s, d) for s, t, d in pairs)]).T
+            s, t = s.astype(int), t.astype(int)
+            factor = np.exp(np.minimum(budget * d, _SOLVED))[:, None]
+            more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
+            limits.append(tuple(each[held[s] & held[t]] for each in (*more, *less)))
+    first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
+    at = np.arange(len(first))
+    entries = [(at, first, ahead), (at, second, -behind)]
+    bound = np.zeros(len(first))
+    if delta:  # what is beyond e^epsilon, by which delta is spent
+        both = 2 * len(problem.pairs)
+        slack = width + np.arange(both * k)
+        shares = np.tile(problem.sizes / problem.sizes.sum(), both)
+        entries.append((k + np.arange(both * k), slack, -np.ones(both * k)))
+        entries.append((len(first) + np.repeat(np.arange(both), k), slack, shares))
+        bound, width = np.append(bound, np.full(both, delta * share)), width + both * k
+    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return csr_array((values, (rows, columns)), shape=(len(bound), width)), bound
+
+
+def _whole(
+    flows: FloatArray, others: FloatArray, sizes: IntArray, people: IntArray | None
+) -> Exchange:
+    """Return flows in whole parts of a row, with the sizes as margins, exactly.
+
+    All entries are scaled down until no margin is too large, and rounded down; what is lacking, a
+    few parts of a row in each margin, is filled in, secret after secret.
+    """
+    for axis in (1, 0):
+        sums = flows.sum(axis=axis, keepdims=True)
+        flows = flows * np.minimum(sizes.reshape(sums.shape) / np.maximum(sums, 1e-300), 1.0)
+    whole = np.floor(flows * (ROW * (1.0 - 2.0**-44))).astype(np.int64)
+    lacking = [sizes * ROW - whole.sum(axis=axis) for axis in (1, 0)]
+    ends = [np.cumsum(lacks) for lacks in lacking]
+    cuts = np.union1d(*ends)
+    amounts = np.diff(cuts, prepend=0)
+    sources, targets = (np.searchsorted(lacks, cuts[amounts > 0]) for lacks in ends)
+    np.add.at(whole, (sources, targets), amounts[amounts > 0])
+    kept = np.minimum(np.rint(others * ROW).astype(np.int64), np.diag(whole))
+    kept[(sizes if people is None else people) < LEAST_PEOPLE] = 0
+    return Exchange(sizes, whole, kept, ROW, people)
+
+
+# ------------------------------------------------------------------------------------- a stratum
+
+
+def sizes_of_piece(people: IntArray, n_pieces: int, piece: int) -> IntArray:
+    """Return how many people of each secret a piece has: one more in the first ones.
+
+    >>> [sizes_of_piece(np.array([7, 2]), 3, piece).tolist() for piece in range(3)]
+    [[3, 1], [2, 1], [2, 0]]
+    """
+    return np.asarray((people - piece + n_pieces - 1) // n_pieces)
+
+
+class StratumProblem(NamedTuple):
+    """What is to be solved for a stratum: its people, and into how many shards and parts it is cut.
+
+    The pairs are places among its secrets.
+    """
+
+    secrets: Sequence[int]
+    people: IntArray
+    pairs: Sequence[tuple[int, int]]
+    distances: Sequence[float]
+    shards: int
+    parts: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -544,7 +602,7 @@ class Points:
         """Return the rows of each group as one wide row."""
         there = places >= 0
         numbers = np.where(there[:, :, None], self.numbers[places], 0.0).reshape(len(places), -1)
-        codes = [joined(each, places) for each in self.codes]
+        codes = [np.where(there, each[places], -1) for each in self.codes]
         units = [unit for unit in self.units for _ in range(places.shape[1])]
         return Points(numbers, [column for each in codes for column in each.T], units)
 
@@ -569,32 +627,26 @@ class Points:
         return float(total.mean()) if len(total) else 0.0
 
 
-def joined(values: Array, places: Array) -> Array:
-    """Return the values of the rows of each group, -1 where there are no more rows."""
-    return np.where(places >= 0, values[places], -1)
+def mean_costs(
+    samples: Sequence[Sequence[Array]], k: int, points: Points, *, nearest: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what a row changes between k secrets, and within each, from samples of pieces."""
+    most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
+    for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
+        met = meeting(sample, a, b, points, most, nearest=nearest)
+        cost[a, b] += points.apart(*met) / len(samples)
+    return np.maximum(cost, cost.T), np.diag(cost)
 
 
-def _mean_and_spread(values: Values) -> tuple[float, float]:
-    """Return mean and standard deviation as `rounded_unit` has them."""
-    data = present(values).astype(np.float64)
-    data = data[np.isfinite(data)]
-    unit = float(np.abs(data).max(initial=0.0))
-    if not unit:
-        return 0.0, 1.0
-    data /= unit
-    return rounded_unit(float(data.mean()) * unit, float(data.std()) * unit)
-
-
-def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
-    """Return a mean and a spread that depend neither on the engine nor on the order of the rows.
-
-    The spread has 24 bits (of one value it is 1), and the mean is a multiple of its 2^-8.
-
-    >>> [round(each, 6) for each in rounded_unit(0.1, 0.3)]
-    [0.099609, 0.3]
-    """
-    mantissa, exponent = math.frexp(spread)
-    spread = math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
-    if not spread:
-        return mean, 1.0
-    return round(mean / spread * 256) * spread / 256, spread
+def meeting(
+    sample: Sequence[Array], a: int, b: int, points: Points, most: int, *, nearest: bool
+) -> tuple[Array, Array]:
+    """Return people of secret a, and rows of secret b that they may receive, from a sample."""
+    half = len(sample[a]) // 2
+    some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
+    size = min(most, len(some), len(others))
+    some, others = some[:size], others[:size]
+    if not nearest:
+        return some, others
+    at, to = linear_sum_assignment(points.between(some, others))
+    return some[at], others[to]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import compress, product
@@ -27,6 +28,7 @@ from sklearn_puffer._base import (
     plain_tree,
     read_tree,
 )
+from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._release import (
     ColumnUtility,
     Draw,
@@ -51,29 +53,20 @@ from sklearn_puffer._release import (
 from sklearn_puffer._swap.certificate import ExchangeCertificate, certified, terms
 from sklearn_puffer._swap.exchange import (
     PART,
-    Lots,
-    Points,
-    Units,
-    check_first,
-    cut,
-    drawn_flows,
-    exchanged,
-    joined,
-    note,
-    places_of,
-)
-from sklearn_puffer._swap.program import (
     ROW,
     Budget,
     ExchangeProblem,
-    Solved,
+    StratumProblem,
+    cut,
+    drawn_flows,
+    exchanged,
     least_exchange,
     mean_costs,
     meeting,
     most_pieces,
-    sizes_of_parts,
+    sizes_of_piece,
 )
-from sklearn_puffer._swap.shards import EngineRows, StratumProblem
+from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, check_first, note, spread
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
     NO_SECRETS,
@@ -102,107 +95,43 @@ PEERS = 50
 """Rows of a part within which people exchange at random."""
 
 _PIECES = 16  # by which changes are estimated
-_PLAIN = ("ids", "strata", "group", "pairs", "distances", "matching")  # fields of an artifact
-
-
-# ------------------------------------------------------------------------------------- the rows
+# fields of an artifact: those that are plain, and those that are values of several fields
+_PLAIN = ("ids", "strata", "group", "pairs", "distances", "matching")
+_VALUES: dict[str, Any] = {"coarse": Coarse, "secret": SecretRule, "measure": Units}
 
 
 @dataclass(frozen=True, eq=False)
-class SwapRows:
-    """The rows of a table as they were read, and what is exchanged: rows, or groups of them.
+class Solved:
+    """The mean flows of a shard of a stratum, which most strata are in one.
 
     Attributes
     ----------
-    columns : dict of Values
-        The values of each row.
-    seen : list of ndarray of int64 of shape (n_rows,)
-        All of a row that keyed choices depend on; the secret comes last.
-    known : ndarray of int of shape (n_rows,)
-        What is known of it, as a code.
-    marks : ndarray of int64 of shape (n_rows,)
-        A digest of its ids, or of all of it.
-    group : ndarray of int of shape (n_rows,), or None
-        The group of each row, where whole groups are exchanged.
-    places : ndarray of int of shape (n_units, width)
-        The rows of what is exchanged together, in the order of what is known of them.
-    points : Points
-        Of what is exchanged, as all below.
-    codes, strata, digests : ndarray of int of shape (n_units,)
+    stratum : StratumProblem
+    groups : list of Array
+        The rows of the shard by secret, in random order.
+    flows : list of Exchange
+        Of each part.
+    exchange : Exchange
+        Of all parts together, checked to be those of the shard's people in whole numbers.
+    losses : ndarray of shape (2, n_pairs)
+        What outsiders learn of each pair, and insiders: in the worst part, or all delta of the
+        stratum.
+    samples : list of list of Array
+        Rows of each secret of some parts, by which changes are estimated.
     """
 
-    columns: Mapping[Name, Values]
-    seen: Sequence[IntArray]
-    known: IntArray
-    marks: IntArray
-    group: IntArray | None
-    places: Array
-    points: Points
-    codes: IntArray
-    strata: IntArray
-    digests: IntArray
+    stratum: StratumProblem
+    groups: Sequence[Array]
+    flows: Sequence[Exchange]
+    exchange: Exchange
+    losses: FloatArray
+    samples: Sequence[Sequence[Array]]
 
-    @classmethod
-    def of(cls, points: Points, rows: tuple[Any, Any, Any, Any, Any]) -> SwapRows:
-        """Return rows, whose first fields are given, or groups of rows with one secret each."""
-        _, seen, known, marks, group = rows
-        if group is None:
-            alone = np.arange(len(marks))[:, None]
-            return cls(*rows, alone, points, seen[-1], known, seen[0])
-        places = places_of(group, known, seen[0])
-        strata = np.unique(joined(known, places), axis=0, return_inverse=True)[1].ravel()
-        digests = row_hashes(*joined(seen[0], places).T)
-        codes = seen[-1][places[:, 0]]
-        return cls(*rows, places, points.together(places), codes, strata, digests)
-
-    def rows_of(self, received: Array, solved: Sequence[Solved], lots: Lots) -> Array:
-        """Return whose row each row is released with, from the groups that groups receive.
-
-        The rows of a group are dealt at random among those of whom the same is known, also of a
-        group that stays: else who knows in which order members stand would see which groups moved.
-        """
-        if self.group is None:
-            return received
-        dealt = places_of(self.group, self.known, lots.ranks(len(self.group)))
-        may_move = [group for each in solved if each.moves for group in each.groups]
-        units = np.concatenate([np.zeros(0, dtype=np.intp), *may_move])
-        rows, there = np.arange(len(self.group)), dealt[units] >= 0
-        rows[dealt[units][there]] = self.places[received[units]][there]
-        return rows
-
-    def pairs_of_rows(self, who: Array, what: Array, weight: FloatArray) -> tuple[Array, ...]:
-        """Return rows and those that they receive, and the share of all rows they stand for."""
-        dealt = self.places  # in the order of another digest than the rows that are dealt to it
-        if self.group is not None:
-            dealt = places_of(self.group, self.known, spread(self.seen[0]))
-        there = dealt[who] >= 0
-        shares = np.broadcast_to(weight[:, None] * len(self.codes) / len(self.marks), there.shape)
-        return dealt[who][there], self.places[what][there], shares[there]
-
-    def some(self, rows: Array, most: int) -> Array:
-        """Return at most so many of some rows, chosen and ordered by their content alone."""
-        return rows[np.argsort(spread(self.digests[rows]), kind="stable")[:most]]
-
-    def grouped(self, order: Array) -> dict[int, dict[int, Array]]:
-        """Return the rows of each stratum by secret, in some order of all rows."""
-        rows = order[np.lexsort((self.codes[order], self.strata[order]))]
-        keys = np.stack([self.strata[rows], self.codes[rows]], axis=1)
-        starts = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
-        grouped: dict[int, dict[int, Array]] = {}
-        firsts = keys[np.concatenate([[0], starts])].tolist()
-        for (stratum, secret), group in zip(firsts, np.split(rows, starts), strict=True):
-            grouped.setdefault(stratum, {})[secret] = group
-        return grouped
-
-
-def spread(digests: IntArray) -> IntArray:
-    """Return numbers by which rows of equal digests stand apart, whatever their order is."""
-    order = np.argsort(digests, kind="stable")
-    ascending = digests[order]
-    before = np.arange(len(order)) - np.searchsorted(ascending, ascending)
-    hashes = np.empty(len(order), dtype=np.int64)
-    hashes[order] = row_hashes(ascending, before)
-    return hashes
+    @property
+    def moves(self) -> bool:
+        """Whether anybody receives another person's row."""
+        flows = self.exchange.flows
+        return bool(self.exchange.others.any() or (flows != np.diag(np.diag(flows))).any())
 
 
 # --------------------------------------------------------------------------------- the mechanism
@@ -314,10 +243,10 @@ class RowExchange(Mechanism):
         """
         order = np.argsort(spread(rows.digests)) if order is None else order
         solved: list[Solved] = []
-        for groups in counted([*rows.grouped(order).values()], "strata solved"):
+        for shard, groups in counted(rows.grouped(order, shards), "strata solved"):
             stratum = int(rows.seen[1][next(iter(groups.values()))[0]])
             if cut := (cuts or {}).get(stratum):
-                solved += self._solved(cut.stratum, cut.pieces(groups, shards), rows)
+                solved += self._solved(cut.stratum, [cut.piece(shard, groups)], rows)
                 continue
             problem = self.problem([*groups], np.array([*map(len, groups.values())]))
             pieces = (np.array_split(group, problem.shards) for group in groups.values())
@@ -336,19 +265,31 @@ class RowExchange(Mechanism):
     def _solved(
         self, stratum: StratumProblem, pieces: Iterable[tuple[int, Sequence[Array]]], rows: SwapRows
     ) -> Iterator[Solved]:
-        """Yield the flows of some shards of a stratum."""
+        """Yield the flows of some shards of a stratum, each of which the checker has seen."""
         secrets, people, pairs, distances, shards, parts = stratum
         budget, nearest = self.budget.share(shards * parts), self.matching == "nearest"
         for shard, groups in pieces:
             samples = self._samples(groups, rows, parts) if pairs else []
             costs = mean_costs(samples, len(secrets), rows.points, nearest=nearest)
-            solutions = {}
-            for sizes in {*sizes_of_parts(stratum, shard)}:
-                problem = ExchangeProblem(np.array(sizes), *costs, pairs, budget, distances, people)
-                solutions[sizes] = problem, least_exchange(problem)
-                if not problem.holds(solutions[sizes][1]):
+            numbers = range(shard, shards * parts, shards)
+            sizes = [tuple(sizes_of_piece(people, shards * parts, n).tolist()) for n in numbers]
+            flows, told = {}, []
+            counts = Counter(sizes)
+            for size in counts:
+                problem = ExchangeProblem(np.array(size), *costs, pairs, budget, distances, people)
+                flows[size] = least_exchange(problem)
+                if not problem.holds(flows[size]):
                     raise UncertifiedError(_NOT_WITHIN)
-            yield Solved(stratum, shard, groups, solutions, samples)
+                told.append(problem.told(flows[size]))
+            losses = np.max(told, axis=0)
+            if self.budget.delta:  # which adds up: of a shard as often as there are shards
+                each = np.array([shards * count for count in counts.values()])
+                losses[0] = (np.array(told)[:, 0] * each[:, None]).sum(axis=0) * (1.0 + 2.0**-45)
+            whole = together(
+                [(flows[size], count) for size, count in counts.items()],
+                sizes_of_piece(people, shards, shard),
+            )
+            yield Solved(stratum, groups, [flows[size] for size in sizes], whole, losses, samples)
 
     def _cuts(self, people: IntArray, least: float) -> tuple[int, int]:
         """Return into how many shards a stratum is cut, and into how many parts each of them."""
@@ -379,7 +320,7 @@ class RowExchange(Mechanism):
         self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
         if (rows.codes == rows.codes[0]).all():
             raise ValueError(NO_SECRETS)
-        lots = Lots(rows.seen, rows.places, draw.keyed, draw.entropy)
+        lots = Lots(rows, draw.keyed, draw.entropy)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
         solved = self.solved(rows, lots.order)
         received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
@@ -418,19 +359,22 @@ class RowExchange(Mechanism):
 
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
         """Return the figures of some rows as JSON; see `certified`."""
-        k = len(self.secret.labels)
-        flows, others = np.zeros((k, k)), np.zeros(k)
+        k, pairs = len(self.secret.labels), np.array(self.pairs).reshape(-1, 2)
+        flows, others, losses = np.zeros((k, k)), np.zeros(k), np.zeros((2, len(pairs)))
         for each in solved:
             secrets = each.stratum.secrets
             flows[np.ix_(secrets, secrets)] += each.exchange.flows / ROW
             others[secrets] += each.exchange.others / ROW
-        outside, inside = _losses(self, solved)
+            there = np.isin(pairs, secrets).all(axis=1)
+            losses[:, there] = np.maximum(losses[:, there], each.losses)
+        # in whole parts of the budget, so that no cut and no solver changes the fingerprint
+        parts = (self.budget.delta or self.budget.epsilon * self.factors) * 2.0**-24
         told = {
             "n_rows": len(rows.marks),
             "flows": flows.tolist(),
             "others": others.tolist(),
-            "losses": outside.tolist(),
-            "insiders": float((inside / self.factors).max(initial=0.0)),
+            "losses": np.maximum(np.ceil(losses[0] / parts) * parts, losses[0]).tolist(),
+            "insiders": float((losses[1] / self.factors).max(initial=0.0)),
             "changes": any(_changes(rows, each) for each in solved),
             "utility": [astuple(each)[1:] for each in _utilities(self, rows, solved)],
         }
@@ -441,7 +385,7 @@ class RowExchange(Mechanism):
         rows = EngineRows.keyed(fitted, X, keying)
         plan = rows.plan(by)
         told = [*RowOrder().sentences(), *rows.told()]
-        by._tell(lambda *about: certified(self, rows.people, rows.figures(), *about), told)
+        by._tell(lambda *about: certified(self, *rows.figures(), *about), told)
         return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
@@ -449,7 +393,7 @@ class RowExchange(Mechanism):
         moving = {column.name for column in self.columns}
 
         def column(name: Name) -> Finished:
-            if name in {*self.coarse.bins, *self.coarse.merged}:
+            if name in {*self.coarse.bins, *self.coarse.known}:
                 values = self.coarse.of(name, first_values(table, name))
                 return Finished(values.data, values.missing, values.levels, unit=values.unit)
             own = table.original(name, received if name in moving else None)
@@ -481,21 +425,15 @@ class RowExchange(Mechanism):
         names = [column.name for column in self.columns]
         read = self.secret
         secret = (read.names, dict(read.edges), read.missing, read.labels, read.merged)
-        known = (self.coarse.bins, self.coarse.merged)
+        known = (self.coarse.bins, self.coarse.known)
         units = (dict(self.measure.centres), dict(self.measure.spreads), dict(self.measure.given))
         rules = (self.pairs, self.distances, tuple(self.budget), self.matching)
         return [names, self.ids, self.strata, self.group, known, secret, units, rules]
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""
-        told = {
-            **{name: getattr(self, name) for name in _PLAIN},
-            **vars(self.secret),
-            **vars(self.measure),
-            "budget": tuple(self.budget),
-            "bins": self.coarse.bins,
-            "known": self.coarse.merged,
-        }
+        told = {name: getattr(self, name) for name in _PLAIN} | vars(self.secret)
+        told |= vars(self.measure) | {"budget": tuple(self.budget)} | vars(self.coarse)
         columns = [written_column(column) for column in self.columns]
         return {"columns": columns, "exchange": plain_tree(told)}
 
@@ -504,14 +442,12 @@ class RowExchange(Mechanism):
         """Return the mechanism whose fields were written."""
         told = Fields(record.read("exchange", dict), record.named("exchange"))
         read = {name: read_tree(value) for name, value in told.rest().items()}
-        return cls(
-            columns=[read_column(column) for column in columns],
-            coarse=Coarse(read.pop("bins"), read.pop("known")),
-            secret=SecretRule(**{each.name: read.pop(each.name) for each in fields(SecretRule)}),
-            measure=Units(**{each.name: read.pop(each.name) for each in fields(Units)}),
-            budget=Budget(*read.pop("budget")),
-            **read,
-        )
+        values = {
+            name: kind(**{each.name: read.pop(each.name) for each in fields(kind)})
+            for name, kind in _VALUES.items()
+        }
+        budget = Budget(*read.pop("budget"))
+        return cls(columns=[*map(read_column, columns)], budget=budget, **values, **read)
 
     @classmethod
     def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
@@ -526,28 +462,6 @@ _NOT_WITHIN = (
 
 
 # ------------------------------------------------------------------------------------ the figures
-
-
-def _losses(mechanism: RowExchange, solved: Sequence[Solved]) -> tuple[FloatArray, FloatArray]:
-    """Return what outsiders learn of each pair, and insiders.
-
-    That is the loss in the worst part, or all delta of the worst stratum.
-    """
-    epsilon, delta, _ = mechanism.budget
-    outside, inside = np.zeros((2, len(mechanism.pairs)))
-    pairs = np.array(mechanism.pairs).reshape(-1, 2)
-    for each in solved:
-        there = np.isin(pairs, each.stratum.secrets).all(axis=1)
-        told = np.array([problem.told(exchange) for problem, exchange, _ in each.pieces])
-        beyond = told[:, 0].max(axis=0)
-        if delta:  # of a shard as often as there are shards
-            counts = [each.stratum.shards * n for *_, n in each.pieces]
-            beyond = (told[:, 0] * np.array(counts)[:, None]).sum(axis=0) * (1.0 + 2.0**-45)
-        outside[there] = np.maximum(outside[there], beyond)
-        inside[there] = np.maximum(inside[there], told[:, 1].max(axis=0))
-    # in whole parts of the budget, so that no cut and no solver changes the fingerprint
-    parts = (delta or epsilon * mechanism.factors) * 2.0**-24
-    return np.maximum(np.ceil(outside / parts) * parts, outside), inside
 
 
 def _changes(rows: SwapRows, solved: Solved) -> bool:

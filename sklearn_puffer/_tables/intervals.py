@@ -185,12 +185,12 @@ class Coarse:
     ----------
     bins : dict
         Of columns the edges between bins, and the representative of each.
-    merged : dict
+    known : dict
         Of columns, which values stand for which others.
     """
 
     bins: Mapping[Name, tuple[Edges, Edges]]
-    merged: Mapping[Name, Mapping[Any, Any]]
+    known: Mapping[Name, Mapping[Any, Any]]
 
     @classmethod
     def learnt(cls, known: Any, columns: Mapping[Name, Values]) -> Coarse:
@@ -214,13 +214,13 @@ class Coarse:
 
     def named(self, name: Name) -> str:
         """Return the name of a column, and how coarse its values are."""
-        how = " (in bins)" if name in self.bins else " (merged)" if name in self.merged else ""
+        how = " (in bins)" if name in self.bins else " (merged)" if name in self.known else ""
         return f"{name}{how}"
 
     def of(self, name: Name, values: Values) -> Values:
         """Return a column as it is released."""
         if name not in self.bins:
-            return merged_values(values, self.merged.get(name, {}))
+            return merged_values(values, self.known.get(name, {}))
         edges, stand_ins = map(np.array, self.bins[name])
         _check_numbers(name, values, "known")
         data = stand_ins[np.searchsorted(edges, values.filled(0), side="left")]

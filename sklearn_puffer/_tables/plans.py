@@ -7,7 +7,7 @@ so a plan needs no job. The engine calls it with the rows of a part whenever it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
@@ -68,11 +68,19 @@ def texts(X: Any, name: str) -> list[str]:
     return found
 
 
-def free_name(names: Sequence[str], name: str) -> str:
-    """Return a name that none of the columns has, whatever the case of its letters."""
-    while name.casefold() in {other.casefold() for other in names}:
-        name += "_"
-    return name
+def free_names(taken: Iterable[Any], names: Iterable[str]) -> dict[str, str]:
+    """Return names that no column and none of the others has, whatever the case of its letters.
+
+    >>> free_names(["Digest", 3], ["digest", "number"])
+    {'digest': 'digest_', 'number': 'number'}
+    """
+    used, free = {str(name).casefold() for name in taken}, {}
+    for name in names:
+        free[name] = name
+        while free[name].casefold() in used:
+            free[name] += "_"
+        used.add(free[name].casefold())
+    return free
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:
