@@ -245,7 +245,7 @@ def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_and_under_a_key_al
     options = {"ids": "client", "known": "zip", "public": ["cars", "owner"]}
     swap = PufferfishSwap(sensitive="loan", **options).fit(table)
     want = swap.transform(table, row_id="client", key=KEY, dataset="data")
-    capsys.readouterr()
+    assert "release of it needs --row-id and --key-file" in capsys.readouterr().err
     for artifact, out in (("swap.json", "one.csv"), ("swap.joblib", "two.csv")):
         assert main(["release", artifact, "in.csv", out, *KEYED]) == 0
         assert "Certificate: holds" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, Pufferfi
 from sklearn_puffer._review import candidates, measured
 from sklearn_puffer._review.candidates import Candidate, _of_people
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
+from sklearn_puffer._review.given import ColumnFacts
 from sklearn_puffer._review.measured import Measurer, area
 from sklearn_puffer._review.plan import Attacked, Row, ranked
 from sklearn_puffer._review.readers import boosted, seen
@@ -583,6 +584,16 @@ def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids
     named = SimpleNamespace(ids=ids, known=[], task=None)
     notes = _of_people(named, True, measurer)
     assert any("several rows, by 'town'" in note for note in notes) == several == bool(notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"), [("identifier", "name ids='no' where"), ("number", "name ids= where")]
+)
+def test_a_plan_without_a_swap_names_the_column_that_looks_like_ids(kind, way):
+    named = SimpleNamespace(
+        ids=[], known=[], task=None, facts=[ColumnFacts("no", "leave out", kind)]
+    )
+    assert way in _of_people(named, False, SimpleNamespace(whole=False))[0]
 
 
 # ----------------------------------------------------------------------------- refusals, and JSON

@@ -507,9 +507,11 @@ def _of_people(named: Named, owned: bool, measurer: Measurer) -> list[str]:
             "are for readers who do not know it; name it in known= as well where they do."
         )
     if not owned and not measurer.whole:
+        alike = [fact.name for fact in named.facts if fact.kind in ("identifier", "text")]
+        ids = f"ids={quoted(alike[0])}" if alike else "ids="
         told.append(
-            "a swap was not tried, as nothing says whose row is whose; name ids= where rows go out "
-            "as somebody's."
+            f"a swap was not tried, as nothing says whose row is whose; name {ids} where rows go "
+            "out as somebody's."
         )
     if named.ids and measurer.parts.held[[*named.ids]].duplicated().any():  # by all ids together
         told.append(

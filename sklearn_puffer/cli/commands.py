@@ -87,6 +87,8 @@ def fit(args: Any) -> None:
         out.write(artifact)
     shows = f"puffer report {args.artifact} shows all of it"
     tell(f"wrote {', '.join(map(str, paths))}; {shows}")
+    if mechanism == "swap":
+        tell("puffer release of it needs --row-id and --key-file: a key makes the same swap again")
 
 
 def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
