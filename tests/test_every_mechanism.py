@@ -16,6 +16,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import sklearn_puffer
 from sklearn_puffer import (
     PersonLedger,
     PufferfishMicroaggregator,
@@ -73,6 +74,12 @@ def fitted(request, fits):
 
 def keyed(release, table=TABLE, **how):
     return release.transform(table, **{"row_id": "client", "key": KEY} | how)
+
+
+def test_no_mechanism_is_left_out():
+    public = [getattr(sklearn_puffer, name) for name in sklearn_puffer.__all__]
+    found = {each for each in public if hasattr(each, "fit_transform") and hasattr(each, "to_json")}
+    assert found - {PufferfishRelease} == set(map(type, MECHANISMS.values()))
 
 
 def test_public_columns_alone_come_out_with_the_labels_and_types_of_the_rows(fitted):
