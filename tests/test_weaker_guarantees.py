@@ -196,19 +196,20 @@ def test_one_more_value_beyond_a_thousand_cells_changes_the_scale_by_little(noti
 @pytest.mark.parametrize(
     ("noise", "notion"),
     [
-        ("laplace", Pufferfish(0.5, 1e-3)),
-        *((noise, RenyiPufferfish(0.5, 8.0)) for noise in ("laplace", "gaussian", "cauchy")),
+        (Laplace(1.0), Pufferfish(0.5, 1e-3)),
+        *((noise(1.0), RenyiPufferfish(0.5, 8.0)) for noise in (Laplace, Gaussian, Cauchy)),
     ],
     ids=repr,
 )
 def test_one_more_value_than_planes_are_cut_for_changes_the_scale_by_little(
     noise, notion, monkeypatch
 ):
-    pair = of_grid(41, 2)
+    pair = PriorPair(*of_grid(41, 2))
     every = scale_of(pair, notion, noise, "exact")
     for module in (boxes, bounds):
         monkeypatch.setattr(module, "MOST_VALUES", 40)
-    assert every * (1.0 - 2e-3) <= scale_of(pair, notion, noise, "exact") <= 1.3 * every
+    cut = in_reach(exact, [pair], noise, notion)([pair], noise, notion)
+    assert cut.losses((1.0 - 2e-3) * every).max() > notion.budget >= cut.losses(1.3 * every).max()
 
 
 ROUNDED = [
