@@ -116,15 +116,9 @@ def outsider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float
     >>> round(outsider_loss(told, [(0, 1)]), 6)
     1.098612
     """
-    sizes = exchange.stratum
-    return max(
-        (
-            _log_odds(int(column[s]) * sizes[t], int(column[t]) * sizes[s])
-            for column in exchange.flows.T
-            for s, t in pairs
-        ),
-        default=0.0,
-    )
+    n, columns = exchange.stratum, exchange.flows.T.tolist()
+    told = (_log_odds(f[s] * n[t], f[t] * n[s]) for f in columns for s, t in pairs)
+    return max(told, default=0.0)
 
 
 def insider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
@@ -157,17 +151,15 @@ def outsider_delta(exchange: Exchange, pairs: Sequence[tuple[int, int]], epsilon
     """
     # beyond 700 a smaller factor tells no less
     factor = Fraction(math.exp(min(epsilon, 700.0))) * (1 - Fraction(1, 2**50))
-    worst = Fraction(0)
+    worst, flows = Fraction(0), exchange.flows.tolist()
     for s, t in [*pairs, *((t, s) for s, t in pairs)]:
-        ends = [_shares(exchange, each) for each in (s, t)]
+        ends = (
+            [Fraction(flow, exchange.stratum[each] * exchange.unit) for flow in flows[each]]
+            for each in (s, t)
+        )
         excess = (max(p - factor * q, Fraction(0)) for p, q in zip(*ends, strict=True))
         worst = max(worst, sum(excess, Fraction(0)))
     return math.nextafter(float(worst), math.inf) if worst else 0.0
-
-
-def _shares(exchange: Exchange, secret: int) -> list[Fraction]:
-    total = exchange.stratum[secret] * exchange.unit
-    return [Fraction(int(flow), total) for flow in exchange.flows[secret]]
 
 
 def _log_odds(first: int, second: int) -> float:

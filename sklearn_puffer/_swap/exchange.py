@@ -392,10 +392,8 @@ class ExchangeProblem:
 
     def apart(self) -> list[tuple[int, int, float]]:
         """Return the pairs, and by what their budget is multiplied."""
-        return [
-            (s, t, d)
-            for (s, t), d in zip(self.pairs, self.distances or [1.0] * len(self.pairs), strict=True)
-        ]
+        distances = self.distances or [1.0] * len(self.pairs)
+        return [(s, t, d) for (s, t), d in zip(self.pairs, distances, strict=True)]
 
     def told(self, exchange: Exchange) -> FloatArray:
         """Return what the checker finds of each pair: for outsiders, or delta, and for insiders."""

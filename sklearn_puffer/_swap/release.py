@@ -66,7 +66,7 @@ from sklearn_puffer._swap.exchange import (
     most_pieces,
     sizes_of_piece,
 )
-from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, check_first, note, spread
+from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, check_first, moments, note
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
     NO_SECRETS,
@@ -82,7 +82,6 @@ from sklearn_puffer._tables import (
     alike,
     first_values,
     id_values,
-    present,
     row_digests,
     row_hashes,
     strata_of,
@@ -241,7 +240,8 @@ class RowExchange(Mechanism):
         UncertifiedError
             If those of some shard are not.
         """
-        order = np.argsort(spread(rows.digests)) if order is None else order
+        every = np.arange(len(rows.codes))
+        order = rows.some(every, len(every)) if order is None else order
         solved: list[Solved] = []
         for shard, groups in counted(rows.grouped(order, shards), "strata solved"):
             stratum = int(rows.seen[1][next(iter(groups.values()))[0]])
@@ -511,11 +511,8 @@ def moved_utility(
     weight : ndarray of shape (n_pairs,)
         The share of all people for whom each pair stands.
     """
-    unit = 1.0
-    if values.kind in ("float", "integer"):
-        numbers = present(values).astype(np.float64)
-        unit = float(numbers[np.isfinite(numbers)].std()) if len(numbers) else 1.0
-    changes = changes_of(values.taken(who), values.taken(what), unit or 1.0)
+    numeric = values.kind in ("float", "integer")
+    unit = (moments(values)[1] if numeric else 1.0) or 1.0
+    changes = changes_of(values.taken(who), values.taken(what), unit)
     changes, weights = np.append(changes, 0.0), np.append(weight, 1.0 - weight.sum())
-    ones = np.ones(len(values))
-    return measured_utility(name, unit or 1.0, changes, weights, values, ones)
+    return measured_utility(name, unit, changes, weights, values, np.ones(len(values)))

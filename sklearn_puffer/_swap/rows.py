@@ -199,10 +199,10 @@ class Units:
         """Return the units in which some rows are standardised, which may be those of a table."""
         numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
         if isinstance(table, LazyTable):
-            moments = table.moments([*numbers])
+            found = table.moments([*numbers])
         else:
-            moments = {name: _moments(values) for name, values in numbers.items()}
-        both = {name: rounded_unit(*each) for name, each in moments.items()}
+            found = {name: moments(values) for name, values in numbers.items()}
+        both = {name: rounded_unit(*each) for name, each in found.items()}
         centres, spreads = ({name: each[k] for name, each in both.items()} for k in (0, 1))
         return cls(centres, spreads, given)
 
@@ -232,7 +232,7 @@ class Units:
         return np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float32)
 
 
-def _moments(values: Values) -> tuple[float, float]:
+def moments(values: Values) -> tuple[float, float]:
     """Return mean and standard deviation of the finite numbers of a column."""
     data = present(values).astype(np.float64)
     data = data[np.isfinite(data)]
