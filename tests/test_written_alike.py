@@ -70,6 +70,39 @@ def test_what_was_masked_is_not_released_beneath_the_missing_value(release, kind
     assert gone.sum() == GONE.sum()
 
 
+def masked_in_arrow(kind):
+    """Return a column of pandas over Arrow, with the value that lies beneath the missing ones."""
+    if kind == "times":
+        times = np.where(GONE, SECRET, 5).view("datetime64[us]")
+        return pa.array(times, mask=GONE), np.int64(SECRET).tobytes()
+    texts = pa.array(np.where(GONE, "SECRET", "open").tolist())
+    there = pa.py_buffer(np.packbits(~GONE, bitorder="little").tobytes())
+    return pa.Array.from_buffers(pa.string(), N, [there, *texts.buffers()[1:]]), b"SECRET"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
+@pytest.mark.filterwarnings(UTILITY)
+@pytest.mark.parametrize("kind", ["times", "texts"])
+@pytest.mark.parametrize("release", ROLES[1:6], ids=range(1, 6))
+def test_what_was_masked_in_arrow_is_not_released_in_columns_of_pandas(release, kind):
+    array, hidden = masked_in_arrow(kind)
+    table = TABLE.assign(note=pd.Series(pd.arrays.ArrowExtensionArray(array)))
+    assert hidden in pickle.dumps(table)
+    released = clone(release).fit_transform(table)
+    assert hidden not in pickle.dumps(released)
+    assert released["note"].isna().sum() == GONE.sum()
+    assert released["note"].dtype == table["note"].dtype
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
+@pytest.mark.filterwarnings(UTILITY)
+@pytest.mark.parametrize("values", [[1, 2], {"a": 1}], ids=["lists", "structs"])
+def test_nested_columns_of_arrow_are_passed_as_they_are(values):
+    note = pa.array([None if gone else values for gone in GONE])
+    table = TABLE.assign(note=pd.Series(pd.arrays.ArrowExtensionArray(note)))
+    assert clone(ROLES[5]).fit_transform(table)["note"].equals(table["note"])
+
+
 def test_a_column_that_is_masked_whole_holds_nothing():
     swap = PufferfishSwap(sensitive="ill", public="x", ids=["id", "note"])
     whole = pd.Series(np.full(N, SECRET), dtype="Int64").mask(pd.Series(np.ones(N, bool)))

@@ -45,12 +45,21 @@ def bare(column: Any) -> Any:
     if isinstance(column, nw.Series):
         return _bare_series(column)
     dtype = getattr(column, "dtype", None)
-    masked = isinstance(dtype, ExtensionDtype) and dtype.kind in "iufb"
-    if not masked or isinstance(dtype, pd.SparseDtype) or not column.isna().any():
+    if not _may_hide(dtype) or not column.isna().any():
         return column
     if column.isna().all():
         return pd.Series(None, column.index, dtype, name=column.name)
     return column.fillna(column.dropna().iloc[0]).mask(column.isna())
+
+
+def _may_hide(dtype: Any) -> bool:
+    """Return whether a type of pandas keeps values beneath missing ones; nested ones stay."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.type not in (list, dict)
+    if isinstance(dtype, pd.StringDtype):
+        return dtype.storage == "pyarrow"
+    is_masked = isinstance(dtype, ExtensionDtype) and dtype.kind in "iufb"
+    return is_masked and not isinstance(dtype, pd.SparseDtype)
 
 
 def _bare_series(column: nw.Series[Any]) -> nw.Series[Any]:
