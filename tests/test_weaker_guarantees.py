@@ -317,8 +317,11 @@ def test_without_windows_one_more_value_would_lower_the_noise(small, monkeypatch
 @pytest.mark.parametrize("weaker", WEAKER)
 def test_noise_of_many_values_rises_with_what_is_promised(noise, weaker, small):
     small(65)
-    notions = [WEAKER[weaker][k] for k in (1, 2)]
-    of_rising(rough_grid(65), [*notions, Pufferfish(0.5)], noise, "exact")
+    pair, notions = PriorPair(*rough_grid(65)), [*WEAKER[weaker][1:3], Pufferfish(0.5)]
+    for less, more in pairwise(notions):
+        scale = scale_of(pair, more, noise, "exact")
+        bound = in_reach(exact, [pair], noise, less)([pair], noise, less)
+        assert bound.losses(scale * (1.0 + 2e-3)).max() <= less.budget
 
 
 @pytest.mark.slow
