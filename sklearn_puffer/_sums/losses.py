@@ -57,7 +57,7 @@ MAX_STEPS = 2**23
 _QUOTIENT_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
 _HAIR = 2e-11
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
-FEW, MANY = 4000, 2**15
+FEW, MANY = 4000, 2**17
 """The most steps of the sum of the other users who are counted on: more are closer, but slower.
 
 A sum of few users serves many pairs."""
@@ -134,7 +134,7 @@ class SumLosses:
         -----
         *Formal guarantees.* Given independent users, the losses lie between the ends, which
         include all rounding. The upper end never exceeds that of `worst_case`. Where the sum of the
-        other users has more than 2^15 steps, the upper end counts on some of them only, and the
+        other users has more than 2^17 steps, the upper end counts on some of them only, and the
         lower end holds whoever they are.
         """
         return self._of_pairs.stacked(self._of_pairs.ends_of, theta)
@@ -449,7 +449,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     *Formal guarantees.* Given independent users, at the returned scale the proven upper end of
     every pair's loss is within epsilon. It is the smallest such scale up to about 1e-12 of it and
     the width of the proven intervals. That is larger where the sum of the other users has more than
-    2^15 steps: then not all of them are counted on.
+    2^17 steps: then not all of them are counted on.
 
     Other users never increase a loss. So a pair is skipped if its loss without other users, with
     few of them, or with all, is within epsilon at the largest scale so far.

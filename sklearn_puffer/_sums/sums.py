@@ -123,6 +123,8 @@ class DiscreteSum:
         is_computed = not self.together and self._is_computable
         chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
         if len(chosen) * self._work > _QUICK:
+            chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
+        if len(chosen) * self._work > _QUICK:
             few = np.array([losses.upper(k, theta, notion.epsilon) for k in chosen.tolist()])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
