@@ -246,10 +246,9 @@ class Audit(Document):
 
     def _findable(self) -> str:
         """Return the power of the audit: the smallest shift that any attack would have found."""
-        if not self.caught:
-            return "not even the rows as they are would have been found"
         if not self._sees():
-            return "no leak, however large, would have been found"
+            which = "no leak, however large," if self.caught else "not even the rows as they are"
+            return f"{which} would have been found"
         best = min(self.attacks, key=lambda attack: attack.findable)
         leak = f"a leak of {times(best.findable)} or more, where {times(best.allowed)} are allowed,"
         return f"{leak} would have been found, and less may be missed"
@@ -283,7 +282,7 @@ class Audit(Document):
         if count:
             subject = "one attack tells" if count == 1 else f"{count} attacks tell"
             return f"Audit{about}: {subject} MORE THAN WAS PROMISED."
-        if self.caught and self._sees():
+        if self._sees():
             said = "no attack tells more than was guaranteed"
             return f"Audit{about}: {said}; {self._findable()}."
         why = f"BUT THESE ATTACKERS COULD NOT HAVE FOUND IT: {self._findable()}"
@@ -291,13 +290,13 @@ class Audit(Document):
 
     def _sees(self) -> bool:
         """Return whether some leak, however large, would have been found."""
-        return any(math.isfinite(attack.findable) for attack in self.attacks)
+        return self.caught and any(math.isfinite(attack.findable) for attack in self.attacks)
 
     def _lines(self) -> list[str]:
         return [
             f"Promised: {self.promise}",
             *self._most(),
-            *self._released(),
+            self._released(),
             *self._power_lines(),
             *self._about_rows(),
             *self.notes,
@@ -315,27 +314,26 @@ class Audit(Document):
             f"({_ends(best)}){chance}; allowed are {self._limit(best)}."
         ]
 
-    def _released(self) -> list[str]:
+    def _released(self) -> str:
         """Return how many rows were released, how many are different, and who saw which."""
         part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
-        lines = [
-            f"Released: {self.n_rows:,} rows{part}, {f.after:,.0f} of them different "
-            f"({f.before:,.0f} before)."
-            for f in self.survived
-            if f.what == DISTINCT
-        ] or [f"Released: {self.n_rows:,} rows{part}."]
+        different = "".join(
+            f", {each.after:,.0f} of them different ({each.before:,.0f} before)"
+            for each in self.survived
+            if each.what == DISTINCT
+        )
         folds = self.n_train + self.n_choose + self.n_test > self.n_rows
         chose = f"{self.n_choose:,}" + ", the same, by models of other rows," * folds
-        return [
-            f"{lines[0]} Readers learnt from {self.n_train:,}, chose what to claim on {chose} and "
-            f"were judged on {self.n_test:,}: {len(self.attacks)} tests, with a chance of "
-            f"{LEVEL:.0%} at most of a false alarm, if rows are independent and the guarantee "
-            "is kept."
-        ]
+        return (
+            f"Released: {self.n_rows:,} rows{part}{different}. Readers learnt from "
+            f"{self.n_train:,}, chose what to claim on {chose} and were judged on "
+            f"{self.n_test:,}: {len(self.attacks)} tests, with a chance of {LEVEL:.0%} at most of "
+            "a false alarm, if rows are independent and the guarantee is kept."
+        )
 
     def _power_lines(self) -> list[str]:
         power = f"Power: {self._findable()}: audit more rows."
-        if self.caught and self._sees():
+        if self._sees():
             power = (
                 f"Power: {self._findable()}; that is with a chance of {POWER:.0%}, of the reader "
                 "who finds most easily, if he claims a secret as often as it occurs."
@@ -381,10 +379,7 @@ class Audit(Document):
             f"found with a chance of {POWER:.0%}, if he claims a secret as often as it occurs"
         )
         head = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
-        cells = [
-            [reader, knows, _reached(a), _ends(a), *_allowed(a)]
-            for reader, knows, a in self._by_reader()
-        ]
+        cells = [[reader, knows, *_shift_cells(a)] for reader, knows, a in self._by_reader()]
         return Section("Readers", note, [head, *cells])
 
     def _utility_section(self) -> list[Section]:
@@ -418,11 +413,6 @@ def _shift(attack: Attack) -> str:
     return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
 
 
-def _reached(attack: Attack) -> str:
-    """Return how far odds were shifted, and whether that is beyond the limit by chance."""
-    return _shift(attack) + _chance(attack, attack.log_odds > attack.allowed)
-
-
 def _chance(attack: Attack, beyond: bool) -> str:
     return ", within chance" * (beyond and attack.p_all > LEVEL)
 
@@ -437,18 +427,23 @@ def _about(attack: Attack) -> str:
 
 def _cells(attack: Attack) -> list[str]:
     area = "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}"
-    rows = f"{attack.n} + {attack.n_against}"
-    auc = _area(attack) + _chance(attack, attack.auc > attack.auc_allowed)
-    shift = [_reached(attack), _ends(attack), *_allowed(attack)]
-    return [shown(attack.view), *_whom(attack), rows, auc, area, *shift]
+    auc = f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
+    return [
+        *map(shown, (attack.view, attack.attacker, attack.secret, attack.against)),
+        f"{attack.n} + {attack.n_against}",
+        auc + _chance(attack, attack.auc > attack.auc_allowed),
+        area,
+        *_shift_cells(attack),
+    ]
 
 
-def _whom(attack: Attack) -> list[str]:
-    return [shown(what) for what in (attack.attacker, attack.secret, attack.against)]
-
-
-def _area(attack: Attack) -> str:
-    return f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
+def _shift_cells(attack: Attack) -> list[str]:
+    """Return how far odds were shifted, what is allowed, the power and the p-value, in words."""
+    cells = [_shift(attack) + _chance(attack, attack.log_odds > attack.allowed), _ends(attack)]
+    if math.isnan(attack.allowed):
+        return [*cells, "not covered", "-", "-"]
+    power = "-" if math.isinf(attack.findable) else times(attack.findable)
+    return [*cells, times(attack.allowed), power, f"{attack.p_all:.2g}"]
 
 
 def _order(attack: Attack) -> tuple[float, float]:
@@ -456,14 +451,6 @@ def _order(attack: Attack) -> tuple[float, float]:
     if math.isnan(attack.p_all):
         return 1.0, -attack.low
     return attack.p_all, attack.allowed - attack.low
-
-
-def _allowed(attack: Attack) -> list[str]:
-    """Return what is allowed, the power and the p-value, in words where nothing is guaranteed."""
-    if math.isnan(attack.allowed):
-        return ["not covered", "-", "-"]
-    power = "-" if math.isinf(attack.findable) else times(attack.findable)
-    return [times(attack.allowed), power, f"{attack.p_all:.2g}"]
 
 
 def _ends(attack: Attack) -> str:
@@ -562,20 +549,22 @@ def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[S
     A target that is a released column is learnt from as it is released. Beside an AUC stands the
     share of the most frequent class, which who knows nothing gets right.
     """
-    features = [name for name in raw if not (task.by_column and name == task.name)]
-    features = [name for name in features if is_words(raw[name]) == is_words(released[name])]
+    features = [
+        name
+        for name in raw
+        if not (task.by_column and name == task.name)
+        and is_words(raw[name]) == is_words(released[name])
+    ]
     if not features:
         return []
-    learnt = parts.shown
-    test = np.intersect1d(parts.test, known_rows(task.target))
-    noisy = _target(task, released)
-    scores = [
-        score_of(
-            task, rows[features], target, raw[features], np.intersect1d(learnt, rows_known), test
-        )
-        for rows, target in ((raw, task.target), (released, noisy))
-        for rows_known in [np.intersect1d(known_rows(target), known_rows(task.target))]
-    ]
+    there = known_rows(task.target)
+    test = np.intersect1d(parts.test, there)
+
+    def score(rows: Any, target: Array) -> float:
+        learnt = np.intersect1d(np.intersect1d(parts.shown, there), known_rows(target))
+        return score_of(task, rows[features], target, raw[features], learnt, test)
+
+    scores = score(raw, task.target), score(released, _target(task, released))
     if is_regressor(task.model):
         return [Survived("R2 on true rows", task.name, *scores)]
     labels, counts = np.unique(task.target[test], return_counts=True)
@@ -593,8 +582,6 @@ def _target(task: Task, released: Any) -> Array:
 
 
 _MOST_LINKED = 1_000
-
-
 _NEAREST_BY = 1e-9
 
 
@@ -604,11 +591,10 @@ def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
     The distance to the closest record is the median over rows, in ranks between 0 and 1 summed over
     columns: of raw rows to the closest other one, of released rows to the closest raw one.
     """
-    columns = list(after.columns)
-    alone, fewest = zip(*(groups(each, columns) for each in (before, after)), strict=True)
-    different = [float(equal_rows(each).max() + 1) for each in (before, after)]
+    columns, both = list(after.columns), (before, after)
+    alone, fewest = zip(*(groups(each, columns) for each in both), strict=True)
     return [
-        Survived(DISTINCT, "all", *different),
+        Survived(DISTINCT, "all", *(float(equal_rows(each).max() + 1) for each in both)),
         Survived("unique rows", "all", *alone),
         Survived("fewest equal rows (k)", "all", *map(float, fewest)),
         *_linked(before, after, rows[:_MOST_LINKED]),
@@ -621,13 +607,13 @@ def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
         return []  # codes of words
     model = encoder(before).fit(learnable(before))
     blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
-    before_rows, after_rows = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
+    true, _ = blocks = [b.toarray() if hasattr(b, "toarray") else b for b in blocks]
     shares, nearest = [], []
-    for block in (before_rows, after_rows):
-        distances = pairwise_distances(block, before_rows, metric="manhattan")
+    for block in blocks:
+        distances = pairwise_distances(block, true, metric="manhattan")
         near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
         shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
-        if block is before_rows:
+        if block is true:
             np.fill_diagonal(distances, np.inf)
         nearest.append(float(np.median(distances.min(axis=1))))
     return [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,19 +82,7 @@ class ColumnFacts:
 
 
 def in_memory(table: Any, who: str) -> Any:
-    """Return the table as a pandas DataFrame.
-
-    Parameters
-    ----------
-    table : DataFrame
-    who : str
-        Who looks at it, such as "a plan".
-
-    Raises
-    ------
-    TypeError
-        If it is lazy, or no DataFrame.
-    """
+    """Return the table as a pandas DataFrame, for somebody such as "a plan"."""
     if is_lazy(table):
         raise TypeError(
             f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
@@ -132,19 +120,13 @@ def secrets_of(frame: Any, name: Any) -> Secrets:
 
 def with_intervals(frame: Any, sensitive: Any) -> Any:
     """Return a table with intervals for secrets that are read in bins."""
-    table = frame_table(frame)
+    table, marked = frame_table(frame), frame.copy()
     for name, bins in bins_of(sensitive, table.names).items():
-        frame = _in_intervals(frame, name, edges_of(name, table.values(name), bins, None))
-    return frame
-
-
-def _in_intervals(frame: Any, name: Name, edges: tuple[float, ...]) -> Any:
-    values = in_intervals(name, frame_table(frame).values(name), edges)
-    assert values.levels is not None
-    labels = np.array([*values.levels, None], dtype=object)
-    changed = frame.copy()
-    changed[name] = labels[values.filled(-1)]
-    return changed
+        numbers = table.values(name)
+        values = in_intervals(name, numbers, edges_of(name, numbers, bins, None))
+        assert values.levels is not None
+        marked[name] = np.array([*values.levels, None], dtype=object)[values.filled(-1)]
+    return marked
 
 
 def rare_secrets(frame: Any, hidden: Sequence[Any]) -> dict[Any, list[Any]]:
@@ -178,54 +160,7 @@ def flat(units: Sequence[Any]) -> list[Name]:
     return list(dict.fromkeys(name for part in parts for name in part))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a caller says of columns.
-
-    Attributes
-    ----------
-    roles : mapping
-        The use of columns that are not released: sensitive ones, those that stay with people.
-    public : collection of names or None
-        The columns to release, proposed whatever they look like; None for all that suit.
-    dates : collection of names
-        Columns of dates, times and durations.
-    orders : mapping
-        The declared values of some columns, as in ``categories=``.
-    """
-
-    roles: Mapping[Name, str]
-    public: Collection[Name] | None = None
-    dates: Collection[Name] = ()
-    orders: Mapping[Any, Any] = field(default_factory=dict)
-
-    def fact(self, table: Table, name: Name) -> ColumnFacts:
-        """Return what a column is."""
-        role = self.roles.get(name)
-        try:
-            fact = self._read(name, first_values(table, name))
-        except (TypeError, ValueError) as error:
-            return ColumnFacts(name, role or "leave out", "unreadable", remark=str(error))
-        if role:
-            return replace(fact, use=role, remark="")
-        if self.public is not None and name not in self.public:
-            return ColumnFacts(name, "not asked for", fact.kind)
-        return fact
-
-    def _read(self, name: Name, values: Values) -> ColumnFacts:
-        """Return what a column is and whether it suits; text that identifies people never does."""
-        kind, remark, suits = _judged(values, ordered=name in self.orders)
-        if name in self.dates:
-            kind, remark, suits = "date", _DATES, False
-        named = self.public is not None and name in self.public
-        suits = suits or (named and kind not in ("nothing", "unreadable", "text"))
-        counts = {"distinct": len(np.unique(present(values))), "missing": values.n_missing}
-        return ColumnFacts(name, "release" if suits else "leave out", kind, **counts, remark=remark)
-
-
 _DATES = "name it in public= if dates are to be released"
-
-
 _KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
 
 
@@ -259,14 +194,7 @@ def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
 
 @dataclass(frozen=True)
 class Named:
-    """Which columns a plan protects, releases and leaves where they are.
-
-    Attributes
-    ----------
-    facts : tuple of ColumnFacts
-    public, ids, known, grouping : list of names
-    task : str, int or None
-    """
+    """Which columns a plan protects, releases and leaves where they are."""
 
     facts: tuple[ColumnFacts, ...]
     public: list[Name]
@@ -285,39 +213,29 @@ class Named:
     ) -> Named:
         """Return the columns of a table, by what a caller asks: public, task, ids, known, groups.
 
-        Raises
-        ------
-        ValueError
-            If a column has two roles, or none is left to release.
+        A column that has two roles is refused, and a table of which none is left to release.
+        ``orders`` are the declared values of some columns, as in ``categories=``.
         """
         table = frame_table(frame)
-        names = {
+        roles = {
             role: [] if asked[role] is None else resolve(asked[role], table.names, role)
             for role in ("ids", "known", "task", "groups")
         }
-        roles: dict[Name, tuple[str, str]] = dict.fromkeys(hidden, ("sensitive", "sensitive"))
-        uses = {"ids": _STAYS, "known": _STAYS, "task": "not asked for", "groups": "not asked for"}
         public = public_columns(asked["public"], table.names, hidden)
         named = None if asked["public"] is None else public
-        for role, columns in [*names.items(), ("public", named or [])]:
-            for name in columns:
-                if role == "task" and roles.get(name, ("",))[0] == "known":
-                    continue  # a label that readers know
-                if name in roles:
-                    raise ValueError(_twice(role, name, roles[name][0]))
-                if role != "public":
-                    roles[name] = role, uses[role]
-        dates = date_columns(frame)
-        own = Asked({name: use for name, (_, use) in roles.items()}, named, dates, orders)
-        facts = tuple(own.fact(table, name) for name in table.names)
+        uses = _uses({"sensitive": hidden, **roles, "public": named or []})
+        kinds = dict.fromkeys(orders, "order") | dict.fromkeys(date_columns(frame), "date")
+        facts = tuple(
+            _fact(table, name, uses.get(name), named, kinds.get(name)) for name in table.names
+        )
         released = [fact.name for fact in facts if fact.use == "release"]
         if not released:
             raise ValueError(
                 "no column is proposed for the release: each is sensitive, a task, stays with "
                 "people, or looks like an identifier or a date; name those to release in public=."
             )
-        task = names["task"][0] if names["task"] else None
-        return cls(facts, released, names["ids"], names["known"], names["groups"], task)
+        task = roles["task"][0] if roles["task"] else None
+        return cls(facts, released, roles["ids"], roles["known"], roles["groups"], task)
 
     def read(self) -> list[ColumnFacts]:
         """Return the columns that a release shows, but for ids."""
@@ -325,7 +243,47 @@ class Named:
         return [fact for fact in self.facts if fact.name in shown_names]
 
 
-_STAYS = "stays with people"
+_USES = {
+    "sensitive": "sensitive",
+    "ids": "stays with people",
+    "known": "stays with people",
+    "task": "not asked for",
+    "groups": "not asked for",
+}
+
+
+def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
+    """Return the use of columns that are not released, by the roles that a caller names."""
+    first: dict[Name, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            other = first.setdefault(name, role)
+            if other != role and (other, role) != ("known", "task"):  # a label that readers know
+                raise ValueError(_twice(role, name, other))
+    return {name: _USES[role] for name, role in first.items() if role != "public"}
+
+
+def _fact(
+    table: Table, name: Name, use: str | None, public: Sequence[Name] | None, kind: str | None
+) -> ColumnFacts:
+    """Return what a column is; text that identifies people never suits, even if it is public.
+
+    ``use`` is None where it may be released, and ``kind`` where it is no date and has no order.
+    """
+    try:
+        values = first_values(table, name)
+        is_a, remark, suits = _judged(values, ordered=kind == "order")
+        counts = len(np.unique(present(values))), values.n_missing
+    except (TypeError, ValueError) as error:
+        return ColumnFacts(name, use or "leave out", "unreadable", remark=str(error))
+    if kind == "date":
+        is_a, remark, suits = "date", _DATES, False
+    if use is not None:
+        return ColumnFacts(name, use, is_a, *counts)
+    if public is not None and name not in public:
+        return ColumnFacts(name, "not asked for", is_a)
+    suits = suits or (public is not None and is_a not in ("nothing", "unreadable", "text"))
+    return ColumnFacts(name, "release" if suits else "leave out", is_a, *counts, remark)
 
 
 def _twice(role: str, name: Name, other: str) -> str:
@@ -343,24 +301,10 @@ def _twice(role: str, name: Name, other: str) -> str:
 class Given:
     """The rows that a plan is given, without those of rare secrets.
 
-    Attributes
-    ----------
-    frame, marked : DataFrame
-        The table, and the same with intervals for secrets that are read in bins.
-    codes : ndarray or None
-        The group of each row.
-    hidden : list of names
-        The sensitive columns.
-    units : list of names, and tuples of names
-        What is protected: a column, or a combination of some.
-    sensitive : list, or mapping to edges
-        The same, as an estimator takes them.
-    labelled : bool
-        Whether an index says whose row is whose.
-    rare : mapping
-        Values of sensitive columns whose rows are left out.
-    order : RowOrder
-        What the order of the rows and their index tell of the secrets.
+    ``marked`` is the table with intervals for secrets that are read in bins; ``codes`` are the
+    groups of rows. ``units`` is what is protected: columns of ``hidden``, or combinations of some,
+    and ``sensitive`` the same, as an estimator takes them. ``labelled`` says whether an index tells
+    whose row is whose, and ``order`` what it and the order of the rows tell of the secrets.
     """
 
     frame: Any
@@ -375,13 +319,7 @@ class Given:
 
     @classmethod
     def of(cls, table: Any, sensitive: Any, groups: Any) -> Given:
-        """Return what is read of a table.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument, its value and the way out.
-        """
+        """Return what is read of a table."""
         if sensitive is None:
             raise ValueError(
                 'sensitive is missing; name the columns to protect, such as sensitive="race".'

@@ -292,14 +292,8 @@ _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoun
 class Parts:
     """Which rows are fitted and which are measured.
 
-    Attributes
-    ----------
-    fitted, held : DataFrame
-        The same rows where there are folds.
-    fitted_groups, held_groups : ndarray or None
-        The group of each row.
-    folds : list of ndarray
-        Rows of ``held`` that are released by a fit of the others; none with a hold-out.
+    Where there are ``folds``, rows of ``held`` that are released by a fit of the others, both are
+    the same rows; with a hold-out there are none.
     """
 
     fitted: Any
@@ -359,21 +353,9 @@ def checked_share(holdout: Any) -> Any:
 class Measurer:
     """What is measured of released rows, and on which of them.
 
-    Attributes
-    ----------
-    parts : Parts
-    columns, beside : sequence of names
-        The released columns, and those that readers know and that stay with people.
-    secrets : sequence of Secrets
-        Of the rows that are measured.
-    split : RowSplit
-        Rows that attackers learn from, choose by and are tested on.
-    task : Task or None
-    seed : int
-    groups : Groups or None
-        Of the rows that are measured.
-    whole : bool
-        Whether guarantees and attacks are about all rows of a group together.
+    ``columns`` are released, and those of ``beside`` known and stay with people; secrets and groups
+    are those of the rows that are held out, of which ``split`` says which attackers learn from,
+    choose by and are tested on. If ``whole``, guarantees and attacks are about all rows of a group.
     """
 
     parts: Parts

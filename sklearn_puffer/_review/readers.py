@@ -496,23 +496,29 @@ def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:
 
 def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None:
     """Return how probable a typical row is under each secret, where channel and counts are had."""
-    estimator = release.estimator
-    channels: Any = getattr(estimator, "channel_", None)
+    channels: Any = getattr(release.estimator, "channel_", None)
     if channels is None:
         return None
-    counts, cells = estimator.counts_, _typical_rows_of(release)
+    cells, counts = _typical_rows_of(release), release.estimator.counts_
     if (cells >= 0).mean() < _FEW:
         return None
+    strata = np.zeros(len(cells), dtype=np.intp)
+    if isinstance(channels, dict):
+        names = list(counts.index.names[:-1])  # the last one is the typical row
+        known = release.released[names].itertuples(index=False, name=None)
+        place = {key: k for k, key in enumerate(channels)}
+        strata = np.array([place.get(key if len(names) > 1 else key[0], -1) for key in known])
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
-    place = {label: k for k, label in reversed(list(enumerate(counts.columns)))}  # the first
+    flows = list(channels.values()) if isinstance(channels, dict) else [channels]
+    masses = np.asarray(counts, dtype=float).reshape(len(flows), -1, counts.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = zip(flows, masses, strict=True)
+        told = np.stack([np.log((c.T @ m) / m.sum(axis=0) + _LEAST) for c, m in parts])
     claims = np.full((len(cells), len(secrets.labels)), np.nan)
-    for channel, masses, people in _by_stratum(release, channels, counts):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            told = np.log((channel.T @ masses) / masses.sum(axis=0) + _LEAST)
-        rows = np.flatnonzero(people & (cells >= 0))
-        for code, label in enumerate(secrets.labels):
-            if label in place:
-                claims[rows, code] = told[cells[rows], place[label]]
+    rows, columns = np.flatnonzero((strata >= 0) & (cells >= 0)), list(counts.columns)
+    for code, label in enumerate(secrets.labels):
+        if label in columns:
+            claims[rows, code] = told[strata[rows], cells[rows], columns.index(label)]
     return claims
 
 
@@ -522,22 +528,6 @@ def _typical_rows_of(release: Release) -> Array:
     names = [name for name in release.after.columns if name in prototypes.columns]
     known = {d: k for k, d in enumerate(_digests(prototypes, names).tolist())}
     return np.array([known.get(d, -1) for d in _digests(release.released, names).tolist()])
-
-
-def _by_stratum(
-    release: Release, channels: Any, counts: Any
-) -> Iterator[tuple[Any, FloatArray, Array]]:
-    """Yield each channel, the counts that it is for, and who is in its stratum."""
-    masses = np.asarray(counts, dtype=float)
-    if not isinstance(channels, dict):
-        yield channels, masses, np.ones(len(release.released), dtype=bool)
-        return
-    names = list(counts.index.names[:-1])  # the last one is the typical row
-    known = release.released[names].itertuples(index=False, name=None)
-    keys = [key if len(names) > 1 else key[0] for key in known]
-    blocks = masses.reshape(len(channels), -1, masses.shape[1])
-    for (key, channel), block in zip(channels.items(), blocks, strict=True):
-        yield channel, block, np.array([each == key for each in keys])
 
 
 # ------------------------------------------------------------------------------- further readers
