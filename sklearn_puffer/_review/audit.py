@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,7 +151,7 @@ def audit(
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done:
         release = given.released(estimator, models, seed)
-        secrets, few = _with_pairs(given.of_units(), pairs_of(estimator), release.parts)
+        secrets, few = _with_pairs(given.secrets, pairs_of(estimator), release.parts)
         done()
         readers = [reader for secret in secrets for reader in readers_of(release, secret)]
         done()
@@ -200,9 +200,10 @@ def _survived(release: Release, task: Task | None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """The table that is audited: ``rows`` of it, of which secrets, task and groups are.
+    """The table that is audited: ``rows`` of it, of which groups and task are.
 
-    ``beside`` are the secrets that were given beside the table.
+    ``secrets`` are those of these rows, or of their groups, and ``beside`` what was given of them
+    beside the table.
     """
 
     table: Any
@@ -224,7 +225,8 @@ class _Given:
             check_same_index(task[-1], "y of task", table, "table")
         every = secrets_in(estimator, source, beside, frame)
         rows, groups, notes = chosen_rows(estimator, source, every, max_rows, seed)
-        secrets = [replace(secret, codes=secret.codes[rows]) for secret in every]
+        units = rows if groups is None else rows[groups.first]
+        secrets = [replace(secret, codes=secret.codes[units]) for secret in every]
         work = task_of(task, source)
         work = None if work is None else work.of(rows)
         beside = None if beside is None else _taken(beside, rows)
@@ -239,12 +241,6 @@ class _Given:
         after, own = _released(estimator, frame, self.beside, rows)
         label = None if self.task is None else (self.task.name, self.task.target)
         return Release(own, frame, after, rows, parts, attackers, label, groups)
-
-    def of_units(self) -> list[Secrets]:
-        """Return the secrets of what is attacked: of rows, or of groups of them."""
-        if self.groups is None:
-            return self.secrets
-        return [replace(each, codes=each.codes[self.groups.first]) for each in self.secrets]
 
 
 def _released(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
@@ -293,28 +289,20 @@ def _with_pairs(
     """Return secrets with the pairs that are attacked, both ways, and pairs with too few rows."""
     told, few = [], list[_Few]()
     for secret in secrets:
+        place = {label: code for code, label in enumerate(secret.labels)}
+        sides = [secret.codes[rows] for rows in (parts.train, parts.choose)]
         attacked = []
-        for a, b, codes, n in _to_learn(secret, pairs[secret.name], parts):
+        for a, b in pairs[secret.name]:
+            i, j = (place.get(label, len(place)) for label in (a, b))  # a code that no row has
+            n = min(int((side == code).sum()) for side in sides for code in (i, j))
             if n < LEAST:
                 few.append((secret.name, a, b, n))
             else:
-                attacked += [codes, codes[::-1]]
+                attacked += [(i, j), (j, i)]
         told.append(replace(secret, pairs=attacked))
     if not any(secret.pairs for secret in told):
         raise ValueError(_too_few(few))
     return told, few
-
-
-def _to_learn(
-    secret: Secrets, pairs: Sequence[tuple[Any, Any]], parts: RowSplit
-) -> Iterator[tuple[Any, Any, tuple[int, int], int]]:
-    """Yield pairs, with codes, and how many rows of the rarer one readers learn or choose by."""
-    place = {label: code for code, label in enumerate(secret.labels)}
-    for a, b in pairs:
-        i, j = place.get(a, -1), place.get(b, -1)
-        sides = [secret.codes[rows] for rows in (parts.train, parts.choose)]
-        counts = [int((side == code).sum()) for side in sides for code in (i, j)]
-        yield a, b, (i, j), min(counts) if min(i, j) >= 0 else 0
 
 
 def _too_few(few: Sequence[_Few]) -> str:

@@ -118,37 +118,27 @@ def secrets_of(frame: Any, name: Any) -> Secrets:
     return Secrets(name, labels, codes)
 
 
-def with_intervals(frame: Any, sensitive: Any) -> Any:
+def _with_intervals(frame: Any, edges: Mapping[Name, Sequence[float]]) -> Any:
     """Return a table with intervals for secrets that are read in bins."""
     table, marked = frame_table(frame), frame.copy()
-    for name, bins in bins_of(sensitive, table.names).items():
-        numbers = table.values(name)
-        values = in_intervals(name, numbers, edges_of(name, numbers, bins, None))
+    for name, ends in edges.items():
+        values = in_intervals(name, table.values(name), tuple(ends))
         assert values.levels is not None
         marked[name] = np.array([*values.levels, None], dtype=object)[values.filled(-1)]
     return marked
 
 
-def rare_secrets(frame: Any, hidden: Sequence[Any]) -> dict[Any, list[Any]]:
-    """Return the values that too few rows have, of columns with two others at least."""
-    rare = {}
-    for name in hidden:
+def _without_rare(frame: Any, units: Sequence[Any]) -> tuple[dict[Any, list[Any]], Array]:
+    """Return the secrets that too few rows have, of those with two others, and which rows stay."""
+    rare, kept = {}, np.ones(len(frame), dtype=bool)
+    for name in units:
         secret = secrets_of(frame, name)
         counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
-        few = [label for label, count in zip(secret.labels, counts, strict=True) if count < SCARCE]
-        if few and len(few) + 2 <= len(counts) <= MOST_SECRETS:
-            rare[name] = few
-    return rare
-
-
-def rows_without(frame: Any, rare: Mapping[Any, Sequence[Any]]) -> Array:
-    """Return which rows of a table have none of those values."""
-    kept = np.ones(len(frame), dtype=bool)
-    for name, labels in rare.items():
-        secret = secrets_of(frame, name)
-        codes = [code for code, label in enumerate(secret.labels) if label in labels]
-        kept &= ~np.isin(secret.codes, codes)
-    return kept
+        few = np.flatnonzero(counts < SCARCE)
+        if len(few) and len(few) + 2 <= len(counts) <= MOST_SECRETS:
+            rare[name] = [secret.labels[code] for code in few.tolist()]
+            kept &= ~np.isin(secret.codes, few)
+    return rare, kept
 
 
 # ------------------------------------------------------------------------------------ of a plan
@@ -325,19 +315,19 @@ class Given:
                 'sensitive is missing; name the columns to protect, such as sensitive="race".'
             )
         frame = in_memory(table, "a plan")
-        labelled = has_row_labels(frame_table(frame, "table"))
+        source = frame_table(frame, "table")
         asked = list(sensitive) if isinstance(sensitive, list | tuple) else [sensitive]
-        apart = [resolve(each, frame_table(frame).names, "sensitive") for each in asked]
         units: list[Any] = []
-        for each, names in zip(asked, apart, strict=True):
+        for each in asked:
+            names = resolve(each, source.names, "sensitive")
             units += [tuple(names)] if isinstance(each, tuple) else names
-        hidden = flat(units)
-        marked = with_intervals(frame, sensitive)
-        rare = rare_secrets(marked, units)
-        kept = rows_without(marked, rare)
+        hidden, bins = flat(units), bins_of(sensitive, source.names)
+        edges = {name: list(edges_of(name, source.values(name), bins[name], None)) for name in bins}
+        marked = _with_intervals(frame, edges)
+        rare, kept = _without_rare(marked, units)
         codes = None if groups is None else _groups_in(frame, groups)[kept]
-        given = _as_given(frame, sensitive, units)
-        order = order_of_table(frame_table(marked), hidden)
+        given = {name: edges.get(name) for name in units} if edges else list(units)
+        order, labelled = order_of_table(frame_table(marked), hidden), has_row_labels(source)
         frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
         return cls(frame, marked, codes, hidden, units, given, labelled, rare, order)
 
@@ -346,16 +336,6 @@ class Given:
         rows = self.marked.loc[held.index]
         found = [secrets_of(rows, unit) for unit in self.units]
         return [replace(each, pairs=_protected(each, pairs)) for each in found]
-
-
-def _as_given(frame: Any, sensitive: Any, units: Sequence[Any]) -> Any:
-    """Return sensitive columns as estimators take them: bins have edges, those of all rows."""
-    table = frame_table(frame)
-    bins = bins_of(sensitive, table.names)
-    if not bins:
-        return list(units)
-    edges = {name: list(edges_of(name, table.values(name), bins[name], None)) for name in bins}
-    return {name: edges.get(name) for name in units}
 
 
 def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:

@@ -115,14 +115,11 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
     0.875
     """
     above, below = twice_below(x, y) / (2.0 * len(y)), 1.0 - twice_below(y, x) / (2.0 * len(x))
-    least = 0.25 / (len(x) * len(y))
-    if groups is None or len(np.unique(groups)) == len(groups):
-        variance = above.var() / max(len(x) - 1, 1) + below.var() / max(len(y) - 1, 1)
-        return float(above.mean()), float(variance + least)
-    parts = [(values - values.mean()) / max(len(values) - 1, 1) for values in (above, below)]
-    group_codes = np.unique(groups, return_inverse=True)[1].ravel()
-    sums = np.bincount(group_codes, np.concatenate(parts))
-    return float(above.mean()), float(sums @ sums + least)
+    parts = [(each - each.mean()) / max(len(each) - 1, 1) for each in (above, below)]
+    sums = np.concatenate(parts)
+    if groups is not None:
+        sums = np.bincount(np.unique(groups, return_inverse=True)[1].ravel(), sums)
+    return float(above.mean()), float(sums @ sums + 0.25 / (len(x) * len(y)))
 
 
 def task_score(task: Task, raw: Any, released: Any, split: RowSplit) -> float:
