@@ -235,6 +235,29 @@ def test_combinations_and_merged_secrets_of_a_swap_are_audited():
     assert not found.findings
 
 
+class NoiseOfRows(PufferfishNoiser):
+    """Draws what hides single rows, where whole groups were certified."""
+
+    def transform(self, X, **settings):
+        loose = PufferfishNoiser(1.0, sensitive="ill", public="level")
+        return loose.fit(X).transform(X, **settings).assign(home=X["home"])
+
+
+@pytest.mark.slow
+def test_whole_groups_are_attacked_where_they_are_guaranteed_those_of_one_size():
+    homes = answers(8, 1000).assign(home=np.arange(1000))
+    rows = homes.loc[homes.index.repeat(np.where(np.arange(1000) < 100, 2, 3))]
+    rows = rows.sample(frac=1.0, random_state=0).reset_index(drop=True)
+    for kind, broken in ((PufferfishNoiser, False), (NoiseOfRows, True)):
+        noiser = kind(1.0, sensitive="ill", public="level", groups="home", max_group=3).fit(rows)
+        found = audit(noiser, rows, max_rows=1800, **QUICK)
+        assert (found.n_rows, found.n_test) == (1800, 1080)
+        assert "had 600 groups of 'home', those of 3 rows" in str(found)
+        assert found.readers["reader"].tolist() == ["fresh models"]
+        assert found.attacks[0].n + found.attacks[0].n_against == 360
+        assert bool(found.findings) == broken
+
+
 def test_dates_are_numbers_to_attackers():
     table = make_people(300, 0)
     swap = PufferfishSwap(1.0, sensitive="ill", ids=["client", "mail"], public=["since", "visits"])
