@@ -305,9 +305,9 @@ class Audit(Document):
 
     def _most(self) -> list[str]:
         """Return the attack that came nearest to what is allowed, and what that is."""
-        if not self.attacks:
+        best = self._surest()
+        if best is None:
             return []
-        best = min(self.attacks, key=_order)
         chance = _chance(best, best.log_odds > best.allowed)
         return [
             f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)} "

@@ -115,10 +115,13 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
     0.875
     """
     above, below = twice_below(x, y) / (2.0 * len(y)), 1.0 - twice_below(y, x) / (2.0 * len(x))
-    parts = [(each - each.mean()) / max(len(each) - 1, 1) for each in (above, below)]
-    sums = np.concatenate(parts)
-    if groups is not None:
-        sums = np.bincount(np.unique(groups, return_inverse=True)[1].ravel(), sums)
+    groups = np.arange(len(x) + len(y)) if groups is None else groups
+    codes = np.unique(groups, return_inverse=True)[1].ravel()
+    sums = np.zeros(int(codes.max()) + 1)
+    for values, own in zip((above, below), np.split(codes, [len(x)]), strict=True):
+        n = len(np.unique(own))
+        scale = math.sqrt(n / max(n - 1, 1)) / len(values)
+        sums += scale * np.bincount(own, values - values.mean(), len(sums))
     return float(above.mean()), float(sums @ sums + 0.25 / (len(x) * len(y)))
 
 

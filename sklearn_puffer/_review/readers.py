@@ -347,8 +347,8 @@ def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
     readers = [fresh(release, secrets, release.after)]
     if release.groups is not None:
         return readers
-    more = (_of_exchanged,) if release.exchanged else (_holder, _modeller)
-    return [*readers, *(r for of in (*more, joining) for r in of(release, secrets))]
+    more = _of_exchanged if release.exchanged else _of_single_rows
+    return [*readers, *more(release, secrets), *joining(release, secrets)]
 
 
 def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
@@ -402,22 +402,16 @@ def equal_rows(rows: Any) -> Array:
 # ------------------------------------------------------------------- what the mechanism publishes
 
 
-def _holder(release: Release, secrets: Secrets) -> Iterator[Reader]:
-    """Yield who holds the list of fitted rows, and reads typical rows by counts and channel."""
-    typical = _channel_and_counts(release, secrets)
+def _of_single_rows(release: Release, secrets: Secrets) -> Iterator[Reader]:
+    """Yield who reads typical rows by counts and channel, and who has a model of raw rows."""
+    cells, budget = equal_rows(release.after), release.budget
+    typical, model = _channel_and_counts(release, secrets), _model_of_raw_rows(release, secrets)
     if typical is not None:
         knows = "the fitted table with its secrets, its counts, and the channel"
-        cells = equal_rows(release.after)
-        yield Reader(LIST, knows, secrets, {"Bayes": typical}, release.budget, cells)
-
-
-def _modeller(release: Release, secrets: Secrets) -> Iterator[Reader]:
-    """Yield who has a better model: one of raw rows."""
-    model = _model_of_raw_rows(release, secrets)
+        yield Reader(LIST, knows, secrets, {"Bayes": typical}, budget, cells)
     if model is not None:
         knows = "raw rows of other people with their secrets, and what a model learns of them"
-        claims = {"boosted": model}
-        yield Reader(MODEL, knows, secrets, claims, release.budget, equal_rows(release.after))
+        yield Reader(MODEL, knows, secrets, {"boosted": model}, budget, cells)
 
 
 def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
@@ -464,12 +458,10 @@ def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, A
     names = list(release.after.columns)
     before, after = (_digests(rows, names) for rows in (release.raw, release.released))
     codes = secrets.codes
-    tested = np.zeros(len(codes), dtype=np.int64)
-    tested[release.parts.test] = 1
-    _, both = np.unique(
-        np.stack([np.append(before, after), np.tile(tested, 2)]), axis=1, return_inverse=True
-    )
-    listed, seen = both.ravel()[: len(before)], both.ravel()[len(before) :]
+    tested = np.isin(np.arange(len(codes)), release.parts.test)  # a table of their own
+    _, alike = np.unique(np.append(before, after), return_inverse=True)
+    both = 2 * alike.ravel() + np.tile(tested, 2)
+    listed, seen = both[: len(before)], both[len(before) :]
     counts = np.zeros((int(both.max()) + 1, len(secrets.labels)))
     there = codes >= 0
     np.add.at(counts, (listed[there], codes[there]), 1.0)
