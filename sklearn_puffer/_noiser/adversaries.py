@@ -39,7 +39,7 @@ from sklearn_puffer._noiser.priors import (
     weighed_adversary,
 )
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.settings import COUNTED, Model
+from sklearn_puffer._noiser.settings import Model
 from sklearn_puffer._noiser.utility import RawDistribution
 from sklearn_puffer._release import LazyRows, Margin, ModelFacts
 from sklearn_puffer._release import sentences as say
@@ -64,32 +64,8 @@ _LEAST_ROWS = 100  # below which no share of rows tells much
 _MOST_SINGLE = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class ModelDistributions:
-    """The masses that one adversary's classifiers give to the rows.
-
-    Attributes
-    ----------
-    argument : str
-        Which adversary it is: "prior", or "adversaries[0]".
-    masses : dict of ndarray of int64 of shape (n_secrets, n_rows)
-        By sensitive column: the mass of each row for each secret, times its weight, in units of
-        2^-32. Of equal rows the first has the mass of all.
-    facts : tuple of ModelFacts
-        One for each sensitive column.
-    """
-
-    argument: str
-    masses: Mapping[Name, Array]
-    facts: tuple[ModelFacts, ...]
-
-    def adversary(self, read: TableRead) -> Adversary:
-        """Return the distributions over the columns of the table."""
-        return weighed_adversary(read.secrets, read.columns, read.readers, read.groups, self.masses)
-
-
-def model_distributions(read: TableRead) -> dict[str, ModelDistributions]:
-    """Return the distributions of the classifiers among the adversaries, by their argument.
+def model_distributions(read: TableRead) -> dict[str, tuple[Adversary, list[ModelFacts]]]:
+    """Return the distributions of the classifiers, and facts about them, by their argument.
 
     Raises
     ------
@@ -156,11 +132,7 @@ class _ClassifierRows:
             gone = reader.missing(slice(None))
             reader.codes(slice(None), table[:, 2 * k])
             table[:, 2 * k + 1] = 0 if gone is None else gone
-        order = np.lexsort(table.T[::-1])
-        cells = np.empty(len(order), dtype=np.intp)
-        steps = (table[order][1:] != table[order][:-1]).any(axis=1)
-        cells[order] = np.cumsum(np.append(False, steps))
-        return cells
+        return _numbered(table)
 
     def boosted(self, name: Name) -> Quality | None:
         """Return the quality of scikit-learn's boosted default, cross-fitted; None of many rows."""
@@ -179,21 +151,23 @@ class _ClassifierRows:
             return None
         return quality_of(probabilities, merged)
 
-    def masses(self, name: Name, merged: Observed, probabilities: FloatArray) -> Array:
-        """Return the masses of the rows of the table, from probabilities of merged rows."""
-        of_merged = whole_masses(probabilities, merged.weights)
-        return spread_masses(of_merged, merged, self.observed[name])
-
 
 def _distributions_of(
     argument: str, fits: Mapping[Name, ClassifierFit], rows: _ClassifierRows
-) -> ModelDistributions:
-    masses, facts = {}, []
+) -> tuple[Adversary, list[ModelFacts]]:
+    """Return the adversary's distributions, and a fact for each sensitive column.
+
+    The mass of a row for a secret is its probability times its weight, in units of 2^-32; of equal
+    rows the first has the mass of all.
+    """
+    masses, facts, read = {}, [], rows.read
     for name, fit in fits.items():
         predictions = _predictions(fit, argument, rows.observed[name])
-        masses[name] = rows.masses(name, predictions.merged, predictions.probabilities)
+        merged = predictions.merged
+        of_merged = whole_masses(predictions.probabilities, merged.weights)
+        masses[name] = spread_masses(of_merged, merged, rows.observed[name])
         facts.append(_facts(argument, name, fit, predictions, masses[name], rows))
-    return ModelDistributions(argument, masses, tuple(facts))
+    return weighed_adversary(read.secrets, read.columns, read.readers, read.groups, masses), facts
 
 
 class _Predictions(NamedTuple):
@@ -316,8 +290,8 @@ class TablePriors:
         The distributions counted from the rows; of single columns where the prior is given.
     adversaries : list of Adversary
         All of them, the fitted one first.
-    models : list of ModelDistributions
-        The classifiers among them, as masses of rows.
+    facts : tuple of ModelFacts
+        About the classifiers among them.
     spreads : ndarray of shape (n_columns,)
         Standard deviation of each column, before binning; 1 of an unordered one that varies.
     raw : list of RawDistribution
@@ -330,56 +304,44 @@ class TablePriors:
 
     counted: Adversary
     adversaries: list[Adversary]
-    models: list[ModelDistributions]
+    facts: tuple[ModelFacts, ...]
     spreads: FloatArray
     raw: list[RawDistribution]
     mixings: tuple[Mixing | None, ...]
     margins: list[Margin]
 
-    @property
-    def facts(self) -> tuple[ModelFacts, ...]:
-        """The facts about the classifiers."""
-        return tuple(facts for model in self.models for facts in model.facts)
-
 
 def table_priors(read: TableRead) -> TablePriors:
     """Return the priors of the adversaries of a table."""
-    settings, rows, secrets = read.settings, read.rows, read.secrets
-    columns, readers = read.columns, read.readers
-    priors_of: dict[str, Any] = {
-        "prior": COUNTED if settings.knowledge.prior is None else settings.knowledge.prior
-    }
-    priors_of |= {
-        f"adversaries[{k}]": prior for k, prior in enumerate(settings.knowledge.adversaries)
-    }
-    priors_of |= settings.knowledge.models
-    given_adversaries = {
+    knowledge, total, columns = read.settings.knowledge, read.rows.total, read.columns
+    priors_of = knowledge.priors
+    distributions_of = {
         name: _given(prior, name, read)
         for name, prior in priors_of.items()
-        if name not in settings.knowledge.models and not isinstance(prior, str)
+        if name not in knowledge.models and not isinstance(prior, str)
     }
     models = model_distributions(read)
     # the spread of a column is that of its rows, whatever the prior
     joint = any(isinstance(prior, str) for prior in priors_of.values())
-    counted_groups = read.groups if joint else [[k] for k in range(len(columns))]
-    counted = counted_adversary(read, counted_groups)
-    distributions = counted[secrets[0].name]
-    seen = [_values_seen(column, k, distributions) for k, column in enumerate(columns)]
-    spreads = np.array([_spread(c, *of) for c, of in zip(columns, seen, strict=True)])
-    raw = [
-        RawDistribution.of(*of, rows.total, reader.values)
-        for of, reader in zip(seen, readers, strict=True)
-    ]
-    distributions_of = dict.fromkeys(priors_of, counted) | given_adversaries
-    distributions_of |= {name: model.adversary(read) for name, model in models.items()}
-    if settings.knowledge.fit is not None:
-        distributions_of["prior"] = fitted_adversary(
-            counted, settings.knowledge.fit, spreads, columns
-        )
-    mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
-    margins = [Margin.of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
-    adversaries = list(distributions_of.values())
-    return TablePriors(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
+    counted = counted_adversary(read, read.groups if joint else [[k] for k in range(len(columns))])
+    of_secrets = counted[read.secrets[0].name]
+    seen = [(c, *_values_seen(c, k, of_secrets)) for k, c in enumerate(columns)]
+    spreads = np.array([_spread(*of) for of in seen])
+    distributions_of |= {name: adversary for name, (adversary, _) in models.items()}
+    if knowledge.fit is not None:
+        distributions_of["prior"] = fitted_adversary(counted, knowledge.fit, spreads, columns)
+    return TablePriors(
+        counted=counted,
+        adversaries=[distributions_of.get(name, counted) for name in priors_of],
+        facts=tuple(fact for _, facts in models.values() for fact in facts),
+        spreads=spreads,
+        raw=[
+            RawDistribution.of(values, counts, total, reader.values)
+            for (_, values, counts), reader in zip(seen, read.readers, strict=True)
+        ],
+        mixings=tuple(_mixing(*of) for of in seen),
+        margins=[Margin.of(*of, total) for of in seen],
+    )
 
 
 def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
@@ -432,9 +394,7 @@ def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adver
     """Return the distributions of groups of columns, counted from a table in memory or lazy."""
     rows = read.rows
     if not isinstance(rows, LazyRows):
-        return empirical_adversary(
-            read.secrets, read.columns, read.readers, groups, rows.n_rows, rows.weights
-        )
+        return read.counted(groups)
     adversary: Adversary = {}
     for secret in read.secrets:
         distributions = adversary[secret.name] = {label: {} for label in secret.labels}
@@ -502,36 +462,34 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
     if covered or read.rows.total < _LEAST_ROWS:
         return []
     found: list[tuple[float, list[Name]]] = []
-    distributions = next(iter(counted.values())).values()
-    for group in read.groups:
-        if len(group) < 2:
-            continue
-        rows = [
-            distribution
-            for of in distributions
-            for members, distribution in of.items()
-            if set(members) <= set(group)
-        ]
-        share = _share_of_singles(rows, read.rows.total)
+    of_secrets = next(iter(counted.values())).values()
+    every = [pair for of in of_secrets for pair in of.items()]
+    for group in (group for group in read.groups if len(group) > 1):
+        rows = [distribution for members, distribution in every if set(members) <= set(group)]
+        share = _alone(rows) / read.rows.total
         if share > _MOST_SINGLE:
-            names = [read.columns[k].name for k in group]
-            found.append((share, names))
+            found.append((share, [read.columns[k].name for k in group]))
     if not found:
         return []
     share, names = max(found, key=lambda group: (group[0], len(group[1])))
     return [say.single_rows_sentence(names, share, read.rows.total)]
 
 
-def _share_of_singles(distributions: list[Any], n_rows: int) -> float:
-    """Return the share of rows that no other row is equal to."""
-    rows = [distribution.rows[distribution.counts > 0] for distribution in distributions]
-    counts_of = [distribution.counts[distribution.counts > 0] for distribution in distributions]
+def _alone(distributions: list[Any]) -> int:
+    """Return how many rows no other row is equal to."""
     alone = 0
-    for width in {part.shape[1] for part in rows}:
-        same = [k for k, part in enumerate(rows) if part.shape[1] == width]
-        table = np.concatenate([rows[k] for k in same])
-        counts = np.concatenate([counts_of[k] for k in same])
-        order = np.lexsort(table.T)
-        new = np.append(True, (table[order][1:] != table[order][:-1]).any(axis=1))
-        alone += int((np.add.reduceat(counts[order], np.flatnonzero(new)) == 1).sum())
-    return alone / n_rows
+    for width in {distribution.n_axes for distribution in distributions}:
+        same = [distribution for distribution in distributions if distribution.n_axes == width]
+        counts = np.concatenate([distribution.counts for distribution in same])
+        table = np.concatenate([distribution.rows for distribution in same])[counts > 0]
+        alone += int((np.bincount(_numbered(table), counts[counts > 0]) == 1).sum())
+    return alone
+
+
+def _numbered(table: Array) -> Array:
+    """Return the number of each row's value, in lexicographic order."""
+    order = np.lexsort(table.T[::-1])
+    numbers = np.empty(len(order), dtype=np.intp)
+    steps = (table[order][1:] != table[order][:-1]).any(axis=1)
+    numbers[order] = np.cumsum(np.append(False, steps))
+    return numbers

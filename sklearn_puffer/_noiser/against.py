@@ -277,11 +277,15 @@ class FittedNoise:
         lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
         lower = np.minimum(lower, upper)
         recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
+        ways = both_ways(secret_pairs[: len(lower)], recomputed, lower, upper)
         return Against(
             notion=self.notion,
             loss=float(upper.max()),
             lower=float(lower.max()),
-            pairs=tuple(_losses_under(secret_pairs[: len(lower)], lower, upper, recomputed)),
+            pairs=tuple(
+                LossUnder(pair.sensitive, *secrets, low, high, source)
+                for pair, secrets, (low, high), source in ways
+            ),
             groups=None if self.together is None else self.together.for_certificate(),
         )
 
@@ -449,15 +453,18 @@ def _check_keys(prior: Mapping[Any, Any], known: Sequence[Any], what: str) -> No
             )
 
 
-def _losses_under(
-    secret_pairs: Sequence[SecretPair], lower: FloatArray, upper: FloatArray, recomputed: Array
-) -> Iterator[LossUnder]:
-    for k, pair in enumerate(secret_pairs):
-        source: Literal["recomputed", "theorem"] = "recomputed" if recomputed[k] else "theorem"
-        both = [(pair.secret, pair.against), (pair.against, pair.secret)]
-        for way, (secret, against) in enumerate(both):
-            low, high = float(lower[k, way]), float(upper[k, way])
-            yield LossUnder(pair.sensitive, secret, against, low, high, source)
+def both_ways(
+    secret_pairs: Sequence[SecretPair], recomputed: Array, *ends: FloatArray
+) -> list[tuple[SecretPair, tuple[Any, Any], Any, Literal["recomputed", "theorem"]]]:
+    """Return both directions of each pair: its secrets, the ends of the loss, and their origin."""
+    ways: list[Any] = []
+    # converted as whole arrays: number by number it takes longer than all the rest
+    numbers = np.stack(ends, axis=2).tolist()
+    for pair, (there, back), known in zip(secret_pairs, numbers, recomputed.tolist(), strict=True):
+        source = "recomputed" if known else "theorem"
+        ways.append((pair, (pair.secret, pair.against), there, source))
+        ways.append((pair, (pair.against, pair.secret), back, source))
+    return ways
 
 
 def _check_known(column: Column, values: FloatArray, label: Any) -> None:

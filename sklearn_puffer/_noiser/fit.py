@@ -10,19 +10,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
-from sklearn_puffer._noiser.against import DeferredLoss, FittedNoise, loss_over, priors_around
+from sklearn_puffer._noiser.against import (
+    DeferredLoss,
+    FittedNoise,
+    both_ways,
+    loss_over,
+    priors_around,
+)
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.priors import (
     Adversary,
     Members,
-    empirical_adversary,
     make_groups,
     named_distributions,
 )
@@ -233,17 +238,14 @@ class Learnt:
 
     def _both_ways(self) -> tuple[PairLoss, ...]:
         """Return the losses of each pair, forward and backward."""
-        calibrated = self.calibrated
-        # converted as whole arrays: number by number it takes longer than all the rest
-        ends = np.stack([calibrated.bound, calibrated.lower, calibrated.upper], axis=2).tolist()
-        losses: list[PairLoss] = []
-        for pair, ways, recomputed in zip(
-            self.problem.secret_pairs, ends, calibrated.recomputed.tolist(), strict=True
-        ):
-            adversary, sensitive, *way = pair
-            source: Literal["recomputed", "theorem"] = "recomputed" if recomputed else "theorem"
-            for (a, b), (bound, low, high) in zip((way, way[::-1]), ways, strict=True):
-                losses.append(PairLoss(sensitive, a, b, adversary, bound, low, high, source))
+        found = self.calibrated
+        ways = both_ways(
+            self.problem.secret_pairs, found.recomputed, found.bound, found.lower, found.upper
+        )
+        losses = [
+            PairLoss(pair.sensitive, *secrets, pair.adversary, bound, low, high, source)
+            for pair, secrets, (bound, low, high), source in ways
+        ]
         return tuple(losses)
 
     @cached_property
@@ -462,9 +464,7 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
     Columns for which it takes long are left out.
     """
     groups = [list(members) for members in _views(fitted)]
-    counted = empirical_adversary(
-        read.secrets, read.columns, read.readers, groups, read.rows.n_rows, read.rows.weights
-    )
+    counted = read.counted(groups)
     losses = []
     for members in map(tuple, groups):
         distributions = _distributions_over(members, counted)

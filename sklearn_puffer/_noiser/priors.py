@@ -123,7 +123,10 @@ def empirical_adversary(
     weights: Array | None,
 ) -> Adversary:
     """Return the distributions counted from the rows, one for each pattern of missing values."""
-    sources, axes, patterns = _sources(columns, readers, groups)
+    coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
+    patterns = [_Patterns(group, columns, readers) for group in groups]
+    axes = [[*group, len(coded) + g] for g, group in enumerate(groups)]
+    sources = [*coded, *(pattern.coded() for pattern in patterns)]
     counts = count([secret.coded for secret in secrets], sources, axes, n_rows, weights)
     adversary: Adversary = {}
     for secret, of_groups in zip(secrets, counts, strict=True):
@@ -146,27 +149,15 @@ def weighed_adversary(
 
     ``masses[sensitive]`` has shape (n_secrets, n_rows). Cells without mass are left out.
     """
-    sources, axes, patterns = _sources(columns, readers, groups)
     adversary: Adversary = {}
     for secret in secrets:
         adversary[secret.name] = {}
         for label, of_rows in zip(secret.labels, masses[secret.name], strict=True):
-            everyone = Coded(CodeArray(np.zeros(len(of_rows), dtype=np.int8)), 1)
-            [of_groups] = count([everyone], sources, axes, len(of_rows), of_rows)
-            distributions = adversary[secret.name][label] = {}
-            for pattern, [cells] in zip(patterns, of_groups, strict=True):
-                distributions.update(pattern.distributions(cells))
+            everyone = CodeArray(np.zeros(len(of_rows), dtype=np.int8))
+            one = [Secret(secret.name, (label,), everyone)]
+            of_one = empirical_adversary(one, columns, readers, groups, len(of_rows), of_rows)
+            adversary[secret.name] |= of_one[secret.name]
     return adversary
-
-
-def _sources(
-    columns: Sequence[Column], readers: Sequence[Reader], groups: Sequence[Sequence[int]]
-) -> tuple[list[Coded], list[list[int]], list[_Patterns]]:
-    """Return what is counted, coded columns and patterns of groups, and which are of each group."""
-    coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
-    patterns = [_Patterns(group, columns, readers) for group in groups]
-    axes = [[*group, len(coded) + g] for g, group in enumerate(groups)]
-    return [*coded, *(pattern.coded() for pattern in patterns)], axes, patterns
 
 
 def fitted_adversary(
@@ -258,7 +249,7 @@ def named_distributions(
     adversary: Adversary, names: Sequence[Name]
 ) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
     """Return the distributions of an adversary under the names of the columns."""
-    return _changed(
+    return changed(
         adversary,
         lambda distributions: {
             tuple(names[k] for k in members): distribution
@@ -267,7 +258,7 @@ def named_distributions(
     )
 
 
-def _changed(
+def changed(
     adversary: Adversary, change: Callable[[Distributions], Any]
 ) -> dict[Name, dict[Any, Any]]:
     """Return an adversary with the distributions of each secret changed."""
@@ -301,7 +292,7 @@ def _parts(
         return {m: prior for m, prior in distributions.items() if group.issuperset(m)}
 
     by_members: dict[Members, tuple[list[PriorPair], list[int]]] = {}
-    within = [_changed(adversary, of_group) for adversary in adversaries]
+    within = [changed(adversary, of_group) for adversary in adversaries]
     for owner, (adversary, sensitive, secret, against) in enumerate(secret_pairs):
         distributions = within[adversary][sensitive]
         p, q = distributions[secret], distributions[against]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, counted, quoted
-from sklearn_puffer._noiser.priors import given_priors
+from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._release import (
     ColumnSpec,
@@ -96,6 +96,13 @@ class TableRead:
     def public(self) -> list[Name]:
         """The names of the public columns."""
         return [column.name for column in self.columns]
+
+    def counted(self, groups: Sequence[Sequence[int]]) -> Adversary:
+        """Return the distributions of groups of columns, counted from rows in memory."""
+        rows = self.rows
+        return empirical_adversary(
+            self.secrets, self.columns, self.readers, groups, rows.n_rows, rows.weights
+        )
 
     def fewest_rows(self) -> int:
         """Return how many rows the rarest secret has."""

@@ -294,7 +294,7 @@ def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:
     for stretch in _slices(0, n_rows, _STRETCH if apart else _BLOCK):
         for worker in workers:
             for rows in _slices(stretch.start, stretch.stop, _BLOCK):
-                worker.run(rows)
+                worker.run(rows, worker.indices(rows))
                 done(rows.stop - rows.start)
 
 
@@ -306,7 +306,7 @@ def _run_keyed(workers: Sequence[_Worker], n_rows: int, done: Done, keyed: Keyed
         gone = [] if keyed.noted is None else [(e == _GONE).astype(np.int64) for e in entries]
         bits = keyed.columns(rows, entries, gone)
         for worker, column, words in zip(workers, indices, bits, strict=True):
-            worker.run_keyed(rows, column, words)
+            worker.run(rows, column, words)
             done(rows.stop - rows.start)
 
 
@@ -320,48 +320,39 @@ class _Worker:
     def __init__(
         self, release: ColumnRelease, reader: Reader, output: Array, entropy: Entropy
     ) -> None:
-        self.release = release
-        self.reader = reader
-        self.output = output
+        self.release, self.reader, self.output = release, reader, output
         self.codes = np.empty(min(len(output), _BLOCK), dtype=np.intp)
-        atoms = release.column.atoms
-        self.sampler = None
-        self.mixer = None
+        self.mixer = self.sampler = None
         self.as_read, self.reach = False, MAX_STEPS
+        atoms, free = release.column.atoms, release.column.free
         if release.mixing is not None:
             self.mixer = release.mixing.sampler(scale_of(release), entropy)
-            self.table = bare_values(atoms, output.dtype)
-            return
-        if release.noise is not None:
+        elif release.noise is not None:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
             self.scratch = np.empty(len(self.codes), dtype=np.int64)
-        if release.column.free:
-            return
-        if release.noise is None:
-            self.table = reader.spread(bare_values(atoms, output.dtype))
-        else:
+        if self.sampler is None and not free:
+            self.table = bare_values(atoms, output.dtype)
+        elif not free:
             cached = _grid_indices(release)
             self.table = reader.spread(cached.indices)
             self.stride = cached.stride if self.table is cached.indices else _stride(self.table)
-            self.reach = cached.reach
-            self.as_read = cached.as_read
+            self.reach, self.as_read = cached.reach, cached.as_read
 
-    def run(self, rows: slice) -> None:
-        """Release the values of a block of rows."""
-        n = rows.stop - rows.start
-        out = self.output[rows]
-        if self.mixer is not None:
-            codes = self.codes[:n]
-            self.reader.codes(rows, codes)
-            self.mixer.release(codes)
-            self._write_codes(codes, out)
-        elif self.sampler is None:
-            self._copy(rows, out)
-        else:
-            self._add(self._block_indices(rows), self.sampler, out)
+    def indices(self, rows: slice) -> IntArray:
+        """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers.
+
+        Grid indices are only read.
+        """
+        if self.sampler is not None:
+            return self._block_indices(rows)
+        if self.release.column.free:
+            numbers = self._numbers(rows).astype(np.float64) + 0.0  # -0.0 is 0.0
+            return numbers.view(np.int64)
+        codes = self.codes[: rows.stop - rows.start]
+        self.reader.codes(rows, codes)
+        return codes.astype(np.int64, copy=False)
 
     def _block_indices(self, rows: slice) -> IntArray:
-        """Return the grid indices of ``rows``, which are only read."""
         indices = self.scratch[: rows.stop - rows.start]
         numbers = self.reader.whole_numbers(rows, indices) if self.as_read else None
         if numbers is not None:
@@ -369,40 +360,24 @@ class _Worker:
         self._write_indices(rows, indices)
         return indices
 
-    def indices(self, rows: slice) -> IntArray:
-        """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers."""
-        column = self.release.column
-        if column.free and self.sampler is None:
-            numbers = self._numbers(rows).astype(np.float64) + 0.0  # -0.0 is 0.0
-            return numbers.view(np.int64)
-        if self.sampler is not None:
-            indices = np.empty(rows.stop - rows.start, dtype=np.int64)
-            self._write_indices(rows, indices)
-            return indices
-        codes = np.empty(rows.stop - rows.start, dtype=np.intp)
-        self.reader.codes(rows, codes)
-        return codes.astype(np.int64, copy=False)
-
     def entries(self, rows: slice, indices: IntArray) -> IntArray:
         """Return what the bits of a row depend on: its index, or that its value stays missing."""
         gone = self.reader.missing(rows) if self.reader.propagates else None
         return indices if gone is None else np.where(gone, _GONE, indices)
 
-    def run_keyed(self, rows: slice, indices: IntArray, words: RowWords) -> None:
-        """Release a block of rows, given their indices, by the bits of each row."""
+    def run(self, rows: slice, indices: IntArray, words: RowWords | None = None) -> None:
+        """Release a block of rows, given their indices, and by the bits of each row, if it has."""
         out = self.output[rows]
-        if self.mixer is not None:
-            self.mixer.release_from(indices, words)
-            self._write_codes(indices, out)
-        elif self.sampler is not None:
-            self._add(indices, ByRow(self.sampler, words), out)
+        if self.sampler is not None:
+            self._add(indices, self.sampler if words is None else ByRow(self.sampler, words), out)
         elif self.release.column.free:
             out[:] = self.reader.data(rows)  # which `indices` has checked and counted
         else:
-            out[:] = bare_values(self.release.column.atoms, out.dtype)[indices]
-
-    def _write_codes(self, codes: Array, out: Array) -> None:
-        np.take(self.table, codes, out=out, mode="clip")
+            if self.mixer is not None and words is None:
+                self.mixer.release(indices)
+            elif self.mixer is not None and words is not None:
+                self.mixer.release_from(indices, words)
+            np.take(self.table, indices, out=out, mode="clip")
 
     def _add(self, indices: IntArray, source: NoiseSource, out: Array) -> None:
         with np.errstate(over="ignore"):
@@ -411,15 +386,6 @@ class _Worker:
             np.clip(out, -_SINGLE_END, _SINGLE_END, out=out)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
-
-    def _copy(self, rows: slice, out: Array) -> None:
-        """Write the values of ``rows`` as they are."""
-        if self.release.column.free:
-            out[:] = self._numbers(rows)
-            return
-        codes = self.codes[: len(out)]
-        self.reader.positions(rows, codes)
-        out[:] = self.table[codes]
 
     def _write_indices(self, rows: slice, indices: Array) -> None:
         """Write the grid indices of ``rows``."""

@@ -102,9 +102,14 @@ class Knowledge:
     @property
     def models(self) -> dict[str, Model]:
         """The classifiers among the adversaries, by the argument that gives them."""
-        arguments: dict[str, Any] = {"prior": self.model}
-        arguments |= {f"adversaries[{k}]": value for k, value in enumerate(self.adversaries)}
-        return {name: value for name, value in arguments.items() if is_model(value)}
+        return {name: value for name, value in self.priors.items() if is_model(value)}
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        """What each adversary knows, the fitted one first, by the argument that gives it."""
+        first = self.prior if self.model is None else self.model
+        further = {f"adversaries[{k}]": value for k, value in enumerate(self.adversaries)}
+        return {"prior": COUNTED if first is None else first} | further
 
     @property
     def has_mixtures(self) -> bool:

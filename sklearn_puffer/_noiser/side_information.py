@@ -11,16 +11,16 @@ whose first part does not depend on the noise on the other columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import isinf, prod
-from typing import cast
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, check_pairs, listed, plain, quoted
 from sklearn_puffer._losses import LossTable, bare_ratios
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part
+from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part, changed
 from sklearn_puffer._noiser.problem import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import cells_frame
@@ -90,49 +90,30 @@ def _choices_of(
 
 def _who_know(choices: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
     """Return the adversaries who know values, one for each choice of them."""
-    return [
-        _who_knows(adversary, {k: v for of_group in values for k, v in of_group.items()}, groups)
+    known_by = [
+        (adversary, {k: v for of_group in values for k, v in of_group.items()})
         for adversary, values_of in choices
         for values in product(*values_of)
-        if any(value is not None for of_group in values for value in of_group.values())
+    ]
+    return [
+        changed(adversary, partial(_conditional, known=known, groups=groups))
+        for adversary, known in known_by
+        if any(value is not None for value in known.values())
     ]
 
 
 def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[RowValues]:
     """Return the values of some columns of a group that have mass under some distribution."""
-    rows = {
-        values
-        for of_secrets in adversary.values()
-        for distributions in of_secrets.values()
-        for axes, distribution in distributions.items()
-        if set(axes) <= set(group)
-        for values in _held(distribution, axes, members)
-    }
+    rows: set[tuple[float | None, ...]] = set()
+    every = [of for of_secrets in adversary.values() for of in of_secrets.values()]
+    for axes, distribution in (pair for of in every for pair in of.items()):
+        if set(axes) <= set(group):
+            held = distribution.rows[np.asarray(distribution.counts > 0, dtype=bool)]
+            gaps = [None] * len(held)
+            values_of = [held[:, axes.index(k)].tolist() if k in axes else gaps for k in members]
+            rows |= set(zip(*values_of, strict=True))
     in_order = sorted(rows, key=lambda row: [(v is None, 0.0 if v is None else v) for v in row])
     return [dict(zip(members, values, strict=True)) for values in in_order]
-
-
-def _held(
-    distribution: Discrete, axes: Members, members: Sequence[int]
-) -> set[tuple[float | None, ...]]:
-    """Return the values of some columns in the rows of a distribution that have mass."""
-    rows = distribution.rows[np.asarray(distribution.counts > 0, dtype=bool)]
-    gaps = [None] * len(rows)
-    values_of = [rows[:, axes.index(k)].tolist() if k in axes else gaps for k in members]
-    return set(zip(*values_of, strict=True))
-
-
-def _who_knows(
-    adversary: Adversary, known: RowValues, groups: Sequence[Sequence[int]]
-) -> Adversary:
-    """Return the adversary's distributions given the values of some columns of some groups."""
-    return {
-        name: {
-            label: _conditional(distributions, known, groups)
-            for label, distributions in of_secrets.items()
-        }
-        for name, of_secrets in adversary.items()
-    }
 
 
 def _conditional(
@@ -275,7 +256,7 @@ def _worst(read: TableRead, problem: Problem, members: Sequence[int], counting: 
         columns = [k for k in part.members if k in members]
         seen = zip(part.owners.tolist(), _seen(part, members), strict=False)
         for p, q in (pair for owner, pair in seen if counting[owner]):
-            rows, ratios = bare_ratios(cast(Discrete, p), cast(Discrete, q))
+            rows, ratios = bare_ratios(p, q)
             k = int(np.abs(ratios).argmax())
             if abs(ratios[k]) > worst:
                 worst, row = abs(float(ratios[k])), rows[k].tolist()
