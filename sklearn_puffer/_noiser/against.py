@@ -439,7 +439,7 @@ class FittedNoise:
         bare = [axis for axis, k in enumerate(part.members) if not counts[k]]
         if not bare or part.is_free:
             return bool(bare)
-        discrete = [prior for prior in part.priors() if isinstance(prior, Discrete)]
+        discrete = [prior for prior in part.priors if isinstance(prior, Discrete)]
         rows = np.concatenate([prior.rows[:, bare][prior.counts > 0] for prior in discrete])
         return bool(np.ptp(rows, axis=0).any())
 
@@ -564,7 +564,7 @@ class DeferredLoss:
                 secrets = [label for k in part.owners for label in secret_pairs[k]]
                 label_of = dict(zip(map(id, chain.from_iterable(part.pairs)), secrets, strict=True))
                 decided = losses.decided(losses.guess)[len(part.pairs) :]
-                each = zip(part.priors(), decided.tolist(), strict=True)
+                each = zip(part.priors, decided.tolist(), strict=True)
                 labels |= {label_of[id(around)]: None for around, is_decided in each if is_decided}
         return tuple(labels)
 

@@ -54,21 +54,17 @@ class Part:
     @cached_property
     def is_free(self) -> bool:
         """Whether any number may occur: the priors are continuous."""
-        return any(isinstance(prior, GaussianMixture) for prior in self._priors)
-
-    def priors(self) -> list[Any]:
-        """Return the distinct priors, or sets."""
-        return list(self._priors)
+        return any(isinstance(prior, GaussianMixture) for prior in self.priors)
 
     @cached_property
-    def _priors(self) -> list[Any]:
-        """The distinct priors: many fewer than the pairs they make."""
+    def priors(self) -> list[Any]:
+        """The distinct priors, or sets: many fewer than the pairs they make."""
         return distinct(self.pairs)
 
     def mapped(self, change: Callable[[Any], Any], members: Members) -> Part:
         """Return the part with each distinct prior changed once."""
-        new = {id(prior): change(prior) for prior in self.priors()}
-        if members == self.members and all(new[id(prior)] is prior for prior in self.priors()):
+        new = {id(prior): change(prior) for prior in self.priors}
+        if members == self.members and all(new[id(prior)] is prior for prior in self.priors):
             return self
         pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
         return Part(members, pairs, self.owners)

@@ -159,7 +159,7 @@ class Problem:
         low, high = np.full(len(self.weights), np.inf), np.full(len(self.weights), -np.inf)
         for part in (part for group in self.groups for part in group):
             members = list(part.members)
-            for least, most in map(_ends, part.priors()):
+            for least, most in map(_ends, part.priors):
                 low[members] = np.minimum(low[members], least)
                 high[members] = np.maximum(high[members], most)
         return low, high
@@ -363,7 +363,7 @@ class Bounds:
 
 def _over_sets(part: Part, noise: Noise, notion: Notion) -> SetLosses:
     """Return the worst losses over the pairs of sets, and then of every set against itself."""
-    return SetLosses([*part.pairs, *((each, each) for each in part.priors())], noise, notion)
+    return SetLosses([*part.pairs, *((each, each) for each in part.priors)], noise, notion)
 
 
 @dataclass(frozen=True, eq=False)

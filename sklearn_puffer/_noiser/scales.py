@@ -170,7 +170,7 @@ def _on_grid(problem: Problem, grids: FloatArray) -> bool:
         part.is_free or np.array_equal(on_steps(prior.rows, grids[list(part.members)]), prior.rows)
         for group in problem.groups
         for part in group
-        for prior in part.priors()
+        for prior in part.priors
     )
 
 

@@ -190,7 +190,7 @@ def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
     for group in problem.groups:
         for part in group:
             axes = [axis for axis, k in enumerate(part.members) if k in kept]
-            rows = np.concatenate([distribution.rows[:, axes] for distribution in part.priors()])
+            rows = np.concatenate([distribution.rows[:, axes] for distribution in part.priors])
             if axes and np.ptp(rows, axis=0).any():
                 yield part
 

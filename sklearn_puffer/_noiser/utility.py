@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
-from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_indices
+from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._release import ColumnUtility, next_table
 from sklearn_puffer._tables import (
@@ -146,23 +146,25 @@ def utilities(
 
 
 def _utility(release: ColumnRelease, distribution: RawDistribution, spread: float) -> ColumnUtility:
-    if release.column.unordered:
-        return _without_order(release, distribution)
-    change, same, median = _changes(release, distribution)
-    errors = np.abs(
-        distribution.values - _median(distribution.values, np.cumsum(distribution.shares))
-    )
-    constant, alike, middle = _summary(errors, distribution.shares)
+    values, shares, present = distribution.values, distribution.shares, distribution.present
+    if release.column.unordered:  # a value is another one or is not: by how much means nothing
+        spread, kept, mode = 1.0, _kept(release, distribution), float(shares.max(initial=0.0))
+        change, same, median = max(1.0 - kept, 0.0), kept, float(kept < 0.5)
+        constant, alike, middle = 1.0 - mode, mode, float(mode < 0.5)
+    else:
+        change, same, median = _changes(release, distribution)
+        errors = np.abs(values - _median(values, np.cumsum(shares)))
+        constant, alike, middle = _summary(errors, shares)
     return ColumnUtility(
         name=release.column.name,
         change=change,
         change_sd=_in_spreads(change, spread),
         median_change=median,
-        unchanged=_among_all(same, distribution.present),
+        unchanged=_among_all(same, present),
         constant=constant,
         constant_sd=_in_spreads(constant, spread),
         constant_median=middle,
-        constant_unchanged=_among_all(alike, distribution.present),
+        constant_unchanged=_among_all(alike, present),
     )
 
 
@@ -173,25 +175,10 @@ def _summary(errors: FloatArray, shares: FloatArray) -> tuple[float, float, floa
     return float(shares @ errors), same, _median(errors[order], np.cumsum(shares[order]))
 
 
-def _without_order(release: ColumnRelease, distribution: RawDistribution) -> ColumnUtility:
-    """Return what survives where a value is another one or is not: by how much means nothing."""
-    kept = 1.0 if release.mixing is None else _kept(release, release.mixing, distribution)
-    change, mode = max(1.0 - kept, 0.0), float(distribution.shares.max(initial=0.0))
-    return ColumnUtility(
-        name=release.column.name,
-        change=change,
-        change_sd=change,
-        median_change=float(kept < 0.5),
-        unchanged=_among_all(kept, distribution.present),
-        constant=1.0 - mode,
-        constant_sd=1.0 - mode,
-        constant_median=float(mode < 0.5),
-        constant_unchanged=_among_all(mode, distribution.present),
-    )
-
-
-def _kept(release: ColumnRelease, mixing: Mixing, distribution: RawDistribution) -> float:
+def _kept(release: ColumnRelease, distribution: RawDistribution) -> float:
     """Return the chance that a value comes out as it was: it stays, or is drawn again."""
+    if (mixing := release.mixing) is None:
+        return 1.0
     codes = mixing.codes_of(distribution.values)
     stays = kept_numerator(scale_of(release)) / WHOLE
     return float(distribution.shares @ (stays + (1.0 - stays) * mixing.probabilities[codes]))
