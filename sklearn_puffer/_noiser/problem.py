@@ -412,8 +412,8 @@ class WorstPart:
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the loss of one pair's worst part, shape (2,), as `ExactLosses` does."""
         worst, of_row = np.zeros(2), None if budget is None else budget / self.n_rows
-        for part, bound in enumerate(self.bounds):
-            for index in self._places[part].get(k, ()):
+        for part, (bound, owners) in enumerate(zip(self.bounds, self.owners, strict=True)):
+            for index in np.flatnonzero(owners == k).tolist():
                 worst = np.maximum(worst, self._of_place(part, bound, index, factor, of_row))
         return self.n_rows * worst
 
@@ -427,17 +427,6 @@ class WorstPart:
             self._last[part] = factor, bound.losses(factor)
         last: FloatArray = self._last[part][1][index]
         return last
-
-    @cached_property
-    def _places(self) -> list[dict[int, list[int]]]:
-        """By part: the indices of each pair's priors."""
-        indices: list[dict[int, list[int]]] = []
-        for owners in self.owners:
-            of_owner: dict[int, list[int]] = {}
-            for index, owner in enumerate(owners.tolist()):
-                of_owner.setdefault(owner, []).append(index)
-            indices.append(of_owner)
-        return indices
 
     @cached_property
     def _last(self) -> dict[int, Any]:
