@@ -598,17 +598,9 @@ def _ends(prior: Prior) -> tuple[FloatArray, FloatArray]:
 def drawn_scales(
     noise: Noise, scales: FloatArray, releases: int, mixings: Mixings = ()
 ) -> FloatArray:
-    r"""Return the scales that each of several releases is drawn at, shape of ``scales``.
+    r"""Return the scales of each of several releases that together are as one at ``scales``.
 
-    Parameters
-    ----------
-    noise : Noise
-        A family whose releases add up, unless there is one release only.
-    scales : ndarray of shape (n_columns,)
-        At which all releases together are as one.
-    releases : int
-    mixings : sequence of Mixing or None, optional
-        One a column where some are unordered; their scales are -log(1 - rho).
+    Those of unordered columns, which have a mixing, are -log(1 - rho).
 
     Notes
     -----

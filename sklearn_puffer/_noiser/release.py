@@ -518,17 +518,7 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256 digest, in hex, that identifies a fitted mechanism.
 
-    Parameters
-    ----------
-    columns : sequence of ColumnRelease
-        Their names, kinds, values, bins, grids and noise go into it.
-    notion : Notion
-    releases : int
-    *about
-        What else identifies the release, as plain values.
-
-    Notes
-    -----
-    It is a function of numbers and labels alone, the same in every process and after pickling.
+    Names, kinds, values, bins, grids and noise of the columns go into it, and ``about``, what else
+    identifies the release. It is a function of numbers and labels alone, the same in every process.
     """
     return digest("sklearn_puffer.fingerprint/2", columns, notion, releases, *about)

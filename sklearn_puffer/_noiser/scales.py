@@ -473,15 +473,7 @@ def _within(notion: Notion) -> float:
 
 
 def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: FloatArray) -> Problem:
-    r"""Return the problem with the proportions of the argument ``weights``.
-
-    Parameters
-    ----------
-    problem : Problem
-        With each column's spread for its weight.
-    weights : "spread", "optimal" or mapping
-        As in `PufferfishNoiser`.
-    spreads : ndarray of shape (n_columns,)
+    r"""Return the problem, which has the spreads for weights, with the proportions asked for.
 
     Notes
     -----

@@ -109,12 +109,7 @@ def n_events(n_cells: int) -> int:
 def error_share(level: float, cells: Iterable[int]) -> float:
     """Return what each interval may miss, on average, if all sets together hold with ``level``.
 
-    Parameters
-    ----------
-    level : float
-        Probability in (0, 1).
-    cells : iterable of int
-        The number of cells of each set: one for each secret, sensitive column and column group.
+    A set has a number of cells, for each secret, sensitive column and column group.
 
     Notes
     -----
@@ -177,16 +172,10 @@ def set_around(
 def set_around_counts(
     alphabets: Sequence[ArrayLike], counts: ArrayLike, share: float
 ) -> SimultaneousSet:
-    """Return the confidence set around the counts of all cells of a grid.
+    """Return the confidence set around the counts of all cells of a grid of sorted atoms.
 
-    Parameters
-    ----------
-    alphabets : sequence of array-like
-        The sorted atoms of each column.
-    counts : array-like of shape (n_cells,) or the grid's shape
-        Rows in each cell; all zero for a secret without rows, whose set is everything.
-    share : float
-        What each of the `n_events` intervals may miss on average.
+    Counts are all zero for a secret without rows, whose set is everything. Each of the `n_events`
+    intervals may miss ``share`` on average.
 
     Examples
     --------
@@ -266,23 +255,11 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
 
 
 def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
-    """Return whether the worst case over sets on one grid can be computed.
+    """Return whether the worst case over sets on a grid, of so many atoms a column, is computed.
 
-    Parameters
-    ----------
-    shape : sequence of int
-        Number of atoms of each column.
-    n_sets : int
-        Sets on the grid.
-    noise : Noise
-    notion : Notion
-
-    Returns
-    -------
-    bool
-        One column, unordered ones alone, and few of them beside one number: any noise and notion.
-        Other rows: Laplace noise and a pure guarantee. At most ``MAX_CELLS`` cells, and
-        ``MAX_WORK`` numbers to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
+    One column, unordered ones alone, and few of them beside one number: any noise and notion. Other
+    rows: Laplace noise and a pure guarantee. At most ``MAX_CELLS`` cells, and ``MAX_WORK`` numbers
+    to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
 
     Examples
     --------

@@ -42,22 +42,9 @@ MOST_TERMS = 1 << 22
 def dependent_rows(
     pairs: Sequence[PriorPair], noise: Noise, notion: Notion, n_rows: int
 ) -> DependentRows | Impossible:
-    """Return the bound of one of several rows that depend on each other, or why there is none.
+    """Return the bound of one of ``n_rows`` rows that depend on each other, or why there is none.
 
-    Parameters
-    ----------
-    pairs : sequence of PriorPair
-        The distributions of one row.
-    noise : Noise
-        At factor 1.
-    notion : Notion
-    n_rows : int
-        g, how many rows there are.
-
-    Returns
-    -------
-    DependentRows or Impossible
-        ``n_rows`` times its losses are those of all rows together.
+    ``n_rows`` times its losses are those of all rows together.
     """
     distributions, numbers = numbered(pairs)
     what = "rows of a group that depend on each other in any way have a bound"
