@@ -373,7 +373,7 @@ def _problem(read: TableRead, priors: TablePriors) -> Problem:
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
     weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
-    weights = np.where(read.unordered, mixing_weights(columns), weights)
+    weights = np.where([c.unordered for c in columns], mixing_weights(columns), weights)
     kept = [isinstance(mixing, Unchanged) for mixing in priors.mixings]
     return Problem(
         groups=parts,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, counted, quoted
+from sklearn_puffer._base import FloatArray, counted, quoted
 from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._release import (
@@ -108,22 +108,13 @@ class TableRead:
         """Return how many rows the rarest secret has."""
         return min(int(self.rows.tally(secret).min()) for secret in self.secrets)
 
-    @property
-    def unordered(self) -> Array:
-        """Which columns have names for values, without an order, shape (n_columns,)."""
-        return np.array([column.unordered for column in self.columns])
-
-    def remarks(self, *, fine: bool = True) -> list[str]:
-        """Return the warnings that need no computation.
-
-        Columns that are too fine for noise are named with ``fine`` only.
-        """
+    def remarks(self) -> list[str]:
+        """Return the warnings that need no computation."""
         settings, n_rows = self.settings, self.rows.total
         too_fine = [
             (column.name, len(column.atoms))
             for column in self.columns
-            if fine
-            and settings.knowledge.prior is None
+            if settings.knowledge.prior is None
             and settings.knowledge.model is None
             and not column.free
             and column.kind in ("float", "integer")

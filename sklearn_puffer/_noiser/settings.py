@@ -85,11 +85,6 @@ class Knowledge:
         return cls(prior, fit, model, adversaries, confidence, dependence, strategy, strategy_name)
 
     @property
-    def common_covariance(self) -> bool:
-        """Whether fitted mixtures of all secrets share one covariance."""
-        return getattr(self.fit, "covariance", "") == "common"
-
-    @property
     def is_counted(self) -> bool:
         """Whether the prior is the distribution that is counted from the rows."""
         return self.prior is None and self.fit is None and self.model is None
@@ -177,11 +172,8 @@ class Settings:
 
         Fitted covariances of two secrets may be close, but they are hardly ever the same.
         """
-        if (
-            self.knowledge.fit is not None
-            and n_columns > 1
-            and not self.knowledge.common_covariance
-        ):
+        fit = self.knowledge.fit
+        if fit is not None and n_columns > 1 and getattr(fit, "covariance", "") != "common":
             self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
 
     def _check_pair(self, pair: PriorPair) -> None:
@@ -357,10 +349,12 @@ _Conflicts = list[tuple[Any, str]]
 def _conflicts(s: Settings) -> _Conflicts:
     """Return what is refused whatever the data; sentences name the argument and the way out."""
     known, grouped = s.columns.known, s.columns.grouped
+    further = map(_mixtures_among, s.knowledge.adversaries)
+    some_mixtures = s.knowledge.has_mixtures or any(further)
     return [
         *(_against_groups(s, f"groups={quoted(grouped.column)}") if grouped else []),
         (
-            known is not None and (_some_mixtures(s) or s.knowledge.confidence),
+            known is not None and (some_mixtures or s.knowledge.confidence),
             f"known={quoted(known)} needs distributions of rows that are counted, given or a "
             'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
             "with adversaries=None, or leave known out.",
@@ -406,11 +400,6 @@ def _against_groups(s: Settings, groups: str) -> _Conflicts:
             f"strategy={quoted(knowledge.strategy_name)}; leave strategy out.",
         ),
     ]
-
-
-def _some_mixtures(s: Settings) -> bool:
-    """Return whether the prior, or a further one, is a distribution of all numbers."""
-    return s.knowledge.has_mixtures or any(map(_mixtures_among, s.knowledge.adversaries))
 
 
 def _mixtures_among(priors: Any) -> bool:
