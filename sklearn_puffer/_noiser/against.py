@@ -32,7 +32,6 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser.adversaries import TablePriors
 from sklearn_puffer._noiser.priors import (
     Adversary,
     Group,
@@ -44,7 +43,6 @@ from sklearn_puffer._noiser.priors import (
     set_parts,
 )
 from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, WorstPart, noise_of
-from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
@@ -589,22 +587,29 @@ def loss_over(
     return deferred.computed() if bare.sets or _numbers(sets, problem) <= CHEAP else deferred
 
 
-def priors_around(read: TableRead, priors: TablePriors) -> tuple[CountedSets | None, str | None]:
+def priors_around(
+    settings: Settings,
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    columns: Sequence[Column],
+    groups: Sequence[Sequence[int]],
+    mixings: Mixings,
+) -> tuple[CountedSets | None, str | None]:
     """Return the sets of priors around the counted ones, and why there are none if they are asked.
 
     The atoms of the columns are the declared alphabet: cells without rows have a place in the sets.
     """
-    knowledge, asked = read.settings.knowledge, read.settings.columns
+    knowledge, asked = settings.knowledge, settings.columns
     if asked.grouped is not None or asked.known is not None or knowledge.fit is not None:
         return None, None
     level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
-    sets = CountedSets(level, priors.counted, read.pairs, read.bare_columns, read.groups)
+    sets = CountedSets(level, counted, pairs, columns, groups)
     if knowledge.prior is not None:
         reason = "the prior is given, not learnt from the rows"
     elif knowledge.model is not None:
         reason = "the prior is that of a classifier, around which no set is known"
     else:
-        reason = _too_large(sets, read.settings, priors.mixings)
+        reason = _too_large(sets, settings, mixings)
     if not reason:
         return sets, None
     return None, reason if knowledge.confidence is not None else None

@@ -349,7 +349,9 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     read = read_table(settings, rows)
     _check_size(read)
     priors = table_priors(read)
-    sets, no_sets = priors_around(read, priors)
+    sets, no_sets = priors_around(
+        read.settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
+    )
     if read.known:
         priors = replace(priors, mixings=with_kept(read, priors.mixings))
     problem = _problem(read, priors)
