@@ -454,8 +454,17 @@ def test_few_of_the_others_give_an_upper_end():
             assert upper <= budget or budget < exact
 
 
+def test_all_of_the_others_count_where_six_of_them_have_wide_values():
+    p, q = (Discrete([0, 1, 20_000], masses) for masses in ([0.5, 0.2, 0.3], [0.3, 0.3, 0.4]))
+    users = [User(p, alternative=q, count=6)]
+    pairs = user_pairs(users, "distribution")
+    assert PairLosses(users, pairs).counts_all(0)
+    lower, upper = SumLosses(users, pairs).intervals(2000.0)
+    assert np.all(upper - lower < 1e-9)
+
+
 def _wide(numbers):
-    """Return fractions as wide numbers; a third of the precision is lost nowhere."""
+    """Return fractions as wide numbers."""
     shifts = [x.numerator.bit_length() - x.denominator.bit_length() if x else 0 for x in numbers]
     scaled = [float(x / Fraction(2) ** k) for x, k in zip(numbers, shifts, strict=True)]
     return Wide(np.array(scaled), np.array(shifts)).normalised()
