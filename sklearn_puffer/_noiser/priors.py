@@ -283,6 +283,7 @@ def _parts(
     adversaries: Sequence[Adversary],
     secret_pairs: Sequence[tuple[int, Name, Any, Any]],
     group: set[int],
+    paired: Callable[[Any], Any] = PriorPair._make,
 ) -> Group:
     def of_group(distributions: Distributions) -> Distributions:
         return {m: prior for m, prior in distributions.items() if group.issuperset(m)}
@@ -295,7 +296,7 @@ def _parts(
         for members in p:
             if members in q:
                 priors, owners = by_members.setdefault(members, ([], []))
-                priors.append(PriorPair(p[members], q[members]))
+                priors.append(paired((p[members], q[members])))
                 owners.append(owner)
     return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(by_members.items())]
 
@@ -329,7 +330,8 @@ def set_parts(
         for name, of_secret in counted.items()
     }
     of_pairs = [(0, name, a, b) for name, of_column in pairs.items() for a, b in of_column]
-    return [_parts([sets], of_pairs, set(group)) for group in groups]
+    # there may be very many: plain pairs take no call of a function each
+    return [_parts([sets], of_pairs, set(group), paired=tuple) for group in groups]
 
 
 class _Patterns:
