@@ -255,7 +255,15 @@ class PufferfishSwap(TableRelease):
         return self
 
     def fit_transform(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, **keyed: Any
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
     ) -> Any:
         """Fit, and exchange the rows of the same table.
 
@@ -267,8 +275,14 @@ class PufferfishSwap(TableRelease):
             Not used.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             As in `fit`.
-        **keyed
-            ``row_id``, ``key``, ``dataset`` and ``release``, as in `transform`.
+        row_id : str, int or array-like of n_rows, default=None
+            As in `transform`.
+        key : bytes, Path or "env:NAME", default=None
+            As in `transform`.
+        dataset : str, default=""
+            As in `transform`.
+        release : int, default=0
+            As in `transform`.
 
         Returns
         -------
@@ -277,7 +291,9 @@ class PufferfishSwap(TableRelease):
         """
         self.fit(X, y, sensitive_features=sensitive_features)
         beside = None if is_lazy(X) else sensitive_features
-        return self.transform(X, sensitive_features=beside, **keyed)
+        return self.transform(
+            X, sensitive_features=beside, row_id=row_id, key=key, dataset=dataset, release=release
+        )
 
     def transform(
         self,
