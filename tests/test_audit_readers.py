@@ -225,9 +225,13 @@ def test_who_has_counts_and_channels_reads_typical_rows_within_strata():
 
 
 @pytest.mark.slow
-def test_combinations_and_merged_secrets_of_a_swap_are_audited():
+@pytest.mark.filterwarnings("ignore:random_state:sklearn_puffer.PufferfishWarning")
+def test_combinations_of_secrets_of_a_swap_are_audited():
     table = people(5)
-    both = PufferfishSwap(sensitive=["ill", "renewed"], ids="client", public=PUBLIC).fit(table)
+    # an honest release has a finding in one audit of twenty: of this one it is known
+    both = PufferfishSwap(
+        sensitive=["ill", "renewed"], ids="client", public=PUBLIC, random_state=0
+    ).fit(table)
     found = audit(both, table, **QUICK)
     assert {a.secret for a in found.attacks} <= {
         (x, y) for x in (False, True) for y in (False, True)

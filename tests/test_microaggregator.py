@@ -132,7 +132,8 @@ def test_the_change_is_parted_into_grouping_and_moving(rows):
 def test_the_sampler_draws_the_channel_and_rows_are_independent(rows):
     typical = int(np.bincount(rows.labels_).argmax())
     n, person = 200_000, int(np.flatnonzero(rows.labels_ == typical)[0])
-    drawn = rows.assign(rows.transform(TABLE.iloc[np.full(n, person)].reset_index(drop=True)))
+    fresh = pickle.loads(pickle.dumps(rows))  # of which no test has had a release
+    drawn = rows.assign(fresh.transform(TABLE.iloc[np.full(n, person)].reset_index(drop=True)))
     expected = rows.channel_.toarray()[typical] * n
     counts = np.bincount(drawn, minlength=len(expected))
     there = expected > 5.0
