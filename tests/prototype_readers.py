@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.stats import beta
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishWarning
+from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._tables import frame_table
 
 
@@ -25,7 +26,7 @@ def fitted(table, y=None, **parameters):
 def learnt(table, **parameters):
     """Return what `fit` learns, before it computes what is said of it."""
     rows = PufferfishMicroaggregator(**parameters)
-    return rows._learnt(rows._checked_parameters(), rows._rows_to_fit(table, None, None, None))
+    return learn(rows._checked_parameters(), rows._rows_to_fit(table, None, None, None))
 
 
 # ----------------------------------------------------------------------------------- known laws
