@@ -502,10 +502,13 @@ def test_a_person_in_several_homes_is_refused_as_each_home_is_exchanged_by_itsel
         swapped_homes(people, ids="person")
     assert swapped_homes(people, ids=["person", "home"]).certificate_.holds
     twice = HOMES.assign(person=HOMES["home"])  # rows of one person in one home
-    assert swapped_homes(twice, ids="person").certificate_.holds
+    swap = swapped_homes(twice, ids="person")
+    assert swap.certificate_.holds
     twice.loc[twice["home"] == 7, "person"] = 3
     with pytest.raises(ValueError, match="1 more group"):
         swapped_homes(twice, ids="person")
+    with pytest.raises(ValueError, match="1 more group"):
+        swap.transform(twice)
 
 
 def test_whole_homes_are_exchanged_among_homes_of_equal_size_and_known_members():

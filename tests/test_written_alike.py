@@ -96,6 +96,23 @@ def test_what_was_masked_in_arrow_is_not_released_in_columns_of_pandas(release, 
 
 @pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
 @pytest.mark.filterwarnings(UTILITY)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("release", ROLES[:6], ids=range(6))
+def test_codes_of_a_dictionary_beneath_missing_values_are_all_one(release, ordered):
+    """Those that were masked would tell who of these is ill."""
+    codes = pa.array(ILL.astype(np.int32), mask=GONE)
+    note = pa.DictionaryArray.from_arrays(codes, pa.array(["a", "b"]), ordered=ordered)
+    table = pa.Table.from_pandas(TABLE).append_column("note", note)
+    released = clone(release).fit_transform(table)["note"].combine_chunks()
+    beneath = np.frombuffer(released.indices.buffers()[1], np.int32)[: len(released)]
+    gone = released.is_null().to_numpy(zero_copy_only=False)
+    assert gone.sum() == GONE.sum()
+    assert len(set(beneath[gone])) == 1
+    assert released.type == table["note"].type
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
+@pytest.mark.filterwarnings(UTILITY)
 @pytest.mark.parametrize("values", [[1, 2], {"a": 1}], ids=["lists", "structs"])
 def test_nested_columns_of_arrow_are_passed_as_they_are(values):
     note = pa.array([None if gone else values for gone in GONE])

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting, listed
+from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
 from sklearn_puffer._release import (
     Columns,
     FitRows,
@@ -19,7 +19,6 @@ from sklearn_puffer._release import (
     check_keying,
     check_units,
     column_of,
-    group_codes,
     order_told,
     refuse_twice,
     rows_of,
@@ -27,7 +26,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Budget
-from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
+from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange, check_one_group
 from sklearn_puffer._swap.rows import EngineRows, Units
 from sklearn_puffer._tables import (
     Coarse,
@@ -44,12 +43,10 @@ from sklearn_puffer._tables import (
     edges_of,
     first_values,
     has_row_labels,
-    id_values,
     is_lazy,
     merges_of,
     public_columns,
     resolve,
-    row_digests,
     secret_pairs_of,
     with_two,
 )
@@ -381,22 +378,6 @@ class PufferfishSwap(TableRelease):
         return learn(self, parameters, rows)
 
 
-def _check_one_group(table: Any, named: Any, group: Name | None) -> None:
-    """Refuse people whose ids stand in several groups: each group is exchanged by itself."""
-    if named is None or group is None:
-        return
-    ids = resolve(named, table.names, "ids")
-    marks = row_digests({name: id_values(table, name) for name in ids})
-    n_people = len(np.unique(marks))
-    n_places = len(np.unique([marks, group_codes(table, group)], axis=1).T)
-    if n_people < n_places:
-        raise ValueError(
-            f"ids ({listed(ids)}) stand in {n_places - n_people} more group(s) than one each, and "
-            "the groups of one person tell more together; put these in one group, or, if ids are "
-            f"numbers within a group, name {group!r} in ids= as well."
-        )
-
-
 def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
     if insiders is None:
         return None
@@ -456,7 +437,7 @@ def learn(
     else:
         found = mechanism.read(table, given.secrets)
         mechanism.check_alone(len(np.unique(found.marks)), table.n_rows)
-        _check_one_group(table, swap.ids, group)
+        check_one_group(table, swap.ids, group)
         solved, told = mechanism.solved(found), []
         figures = mechanism.people(found), [mechanism.figures(found, solved)]
     n_columns = len({*table.names, *rule.names})

@@ -82,6 +82,7 @@ from sklearn_puffer._tables import (
     alike,
     first_values,
     id_values,
+    resolve,
     row_digests,
     row_hashes,
     strata_of,
@@ -321,6 +322,8 @@ class RowExchange(Mechanism):
         if (rows.codes == rows.codes[0]).all():
             raise ValueError(NO_SECRETS)
         lots = Lots(rows, draw.keyed, draw.entropy)
+        # of a saved swap it is not known which of its ids are those of people
+        check_one_group(table, getattr(draw.by, "ids", None), self.group)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
         solved = self.solved(rows, lots.order)
         received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
@@ -462,6 +465,22 @@ _NOT_WITHIN = (
 
 
 # ------------------------------------------------------------------------------------ the figures
+
+
+def check_one_group(table: Any, named: Any, group: Name | None) -> None:
+    """Refuse people whose ids stand in several groups: each group is exchanged by itself."""
+    if named is None or group is None:
+        return
+    ids = resolve(named, table.names, "ids")
+    marks = row_digests({name: id_values(table, name) for name in ids})
+    n_people = len(np.unique(marks))
+    n_places = len(np.unique([marks, group_codes(table, group)], axis=1).T)
+    if n_people < n_places:
+        raise ValueError(
+            f"ids ({listed(ids)}) stand in {n_places - n_people} more group(s) than one each, and "
+            "the groups of one person tell more together; put these in one group, or, if ids are "
+            f"numbers within a group, name {group!r} in ids= as well."
+        )
 
 
 def _changes(rows: SwapRows, solved: Solved) -> bool:

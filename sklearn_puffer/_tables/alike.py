@@ -64,7 +64,8 @@ def _may_hide(dtype: Any) -> bool:
 
 def _bare_series(column: nw.Series[Any]) -> nw.Series[Any]:
     dtype, there = column.dtype, column.drop_nulls()
-    plain = dtype.is_numeric() or dtype.is_temporal() or dtype in (nw.Boolean, nw.String)
+    others = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
+    plain = dtype.is_numeric() or dtype.is_temporal() or dtype in others
     if not plain or len(there) == len(column):
         return column
     if not len(there):
