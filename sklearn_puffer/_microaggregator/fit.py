@@ -192,12 +192,21 @@ class LearntRows:
             for k in range(len(self.read.groups))
         ]
 
+    @cached_property
+    def _of_labels(self) -> list[_Losses]:
+        """The losses to readers who join a label, whom the budget covers, too."""
+        return [
+            _losses_of(part, group, self.best.error)
+            for part in self.best.parts
+            if part.channel is not None
+            for group in part.joined
+        ]
+
     def certificate(self) -> PrototypeCertificate:
         """Return the certificate, without a fingerprint yet."""
-        facts, pairs, best = self._facts(), self._pairs(), self.best
+        facts, pairs = self._facts(), self._pairs()
         losses = [pair.upper for pair in pairs]
-        if self.read.joined:
-            losses += [p.problem.loss(p.channel) for p in best.parts if p.problem and p.channel]
+        losses += [float(each.proven.max(initial=0.0)) for each in self._of_labels]
         return PrototypeCertificate(
             epsilon=self.settings.guarantee.notion.epsilon,
             loss=max(losses),
@@ -285,13 +294,7 @@ class LearntRows:
 
     def _facts(self) -> PrototypeFacts:
         best, settings = self.best, self.settings
-        losses = [each for of_column in self._losses for each in of_column]
-        losses += [  # of readers who join a label, whom the budget covers, too
-            _losses_of(part, group, best.error)
-            for part in best.parts
-            if part.channel is not None
-            for group in part.joined
-        ]
+        losses = [*(each for of_column in self._losses for each in of_column), *self._of_labels]
         most = max(MOST_TABLES // len(best.parts), 1)
         tables = [
             table_loss(part.channel, part.groups[0].sizes, there, most)

@@ -26,7 +26,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Budget
-from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange, check_one_group
+from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
 from sklearn_puffer._swap.rows import EngineRows, Units
 from sklearn_puffer._tables import (
     Coarse,
@@ -436,8 +436,7 @@ def learn(
         figures, told = rows.figures(), rows.told()
     else:
         found = mechanism.read(table, given.secrets)
-        mechanism.check_alone(len(np.unique(found.marks)), table.n_rows)
-        check_one_group(table, swap.ids, group)
+        mechanism.check_people(table, found, swap.ids)
         solved, told = mechanism.solved(found), []
         figures = mechanism.people(found), [mechanism.figures(found, solved)]
     n_columns = len({*table.names, *rule.names})

@@ -212,6 +212,24 @@ class RowExchange(Mechanism):
         strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
         return SwapRows.of(points, (columns, [digests, of_known, codes], strata, marks, group))
 
+    def check_people(self, table: Table, rows: SwapRows, named: Any) -> None:
+        """Refuse people of several rows, or groups, that would be exchanged each by itself.
+
+        ``named`` is what the steward calls the ids of people, or None.
+        """
+        self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
+        if named is None or rows.group is None:
+            return
+        ids = resolve(named, table.names, "ids")
+        marks = row_digests({name: id_values(table, name) for name in ids})
+        n_people, n_places = len(np.unique(marks)), len(np.unique([marks, rows.group], axis=1).T)
+        if n_people < n_places:
+            raise ValueError(
+                f"ids ({listed(ids)}) stand in {n_places - n_people} more group(s) than one each, "
+                "and the groups of one person tell more together; put these in one group, or, if "
+                f"ids are numbers within a group, name {self.group!r} in ids= as well."
+            )
+
     def check_alone(self, n_marks: int, n_rows: int) -> None:
         """Refuse rows that share their ids with others, unless these are exchanged together."""
         if self.ids and self.group is None and n_marks < n_rows:
@@ -318,12 +336,11 @@ class RowExchange(Mechanism):
             If ``draw.by`` has released some of these people before.
         """
         rows = self.read(table, draw.secrets)
-        self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
+        # of a saved swap it is not known which of its ids are those of people
+        self.check_people(table, rows, getattr(draw.by, "ids", None))
         if (rows.codes == rows.codes[0]).all():
             raise ValueError(NO_SECRETS)
         lots = Lots(rows, draw.keyed, draw.entropy)
-        # of a saved swap it is not known which of its ids are those of people
-        check_one_group(table, getattr(draw.by, "ids", None), self.group)
         check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
         solved = self.solved(rows, lots.order)
         received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
@@ -465,22 +482,6 @@ _NOT_WITHIN = (
 
 
 # ------------------------------------------------------------------------------------ the figures
-
-
-def check_one_group(table: Any, named: Any, group: Name | None) -> None:
-    """Refuse people whose ids stand in several groups: each group is exchanged by itself."""
-    if named is None or group is None:
-        return
-    ids = resolve(named, table.names, "ids")
-    marks = row_digests({name: id_values(table, name) for name in ids})
-    n_people = len(np.unique(marks))
-    n_places = len(np.unique([marks, group_codes(table, group)], axis=1).T)
-    if n_people < n_places:
-        raise ValueError(
-            f"ids ({listed(ids)}) stand in {n_places - n_people} more group(s) than one each, and "
-            "the groups of one person tell more together; put these in one group, or, if ids are "
-            f"numbers within a group, name {group!r} in ids= as well."
-        )
 
 
 def _changes(rows: SwapRows, solved: Solved) -> bool:
