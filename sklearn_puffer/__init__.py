@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning
-    from sklearn_puffer._base import __version__ as __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
+    from sklearn_puffer._documents import __version__ as __version__
     from sklearn_puffer._microaggregator import PufferfishMicroaggregator
     from sklearn_puffer._noiser import PufferfishNoiser
     from sklearn_puffer._release import (
@@ -35,7 +35,8 @@ __all__ += ["Ledger", "LedgerError", "OverspentError", "PersonLedger"]
 __all__ += ["Audit", "Plan", "Report", "audit", "plan", "report"]
 
 _HOMES = {
-    "_base": ["PufferfishWarning", "UnseenValuesWarning", "__version__"],
+    "_base": ["PufferfishWarning", "UnseenValuesWarning"],
+    "_documents": ["__version__"],
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
     "_microaggregator": ["PufferfishMicroaggregator"],
     "_noiser": ["PufferfishNoiser"],

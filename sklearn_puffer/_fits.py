@@ -22,7 +22,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_puffer._base import Array, FloatArray, counted, listed, on_one_line, plain, quoted
+from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._words import listed, on_one_line, plain, quoted
 
 MOST_ROWS = 1 << 21
 """Up to here a row that counts k times is given to a model k times, and beyond with weight k."""

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, quoted, real_numbers
+from sklearn_puffer._base import FloatArray, real_numbers
+from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import GaussianMixture
 
 MOST_ROWS = 2**13

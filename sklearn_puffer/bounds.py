@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, FloatArray, check_choice
+from sklearn_puffer._base import FloatArray, check_choice
 from sklearn_puffer._losses import (
     MOST_VALUES,
     LossTable,
@@ -28,6 +28,7 @@ from sklearn_puffer._losses import (
     row_interval,
 )
 from sklearn_puffer._noise import without_mixings
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._strategies import (
     Bound,
     ConditionalMeans,

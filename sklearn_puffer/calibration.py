@@ -16,17 +16,15 @@ from typing import Any, cast
 import numpy as np
 
 from sklearn_puffer._base import (
-    LARGEST,
     FloatArray,
     PufferfishWarning,
     check_choice,
     check_verbose,
     listening,
-    smallest_for_all,
-    smallest_within,
     task,
 )
 from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_cells
+from sklearn_puffer._numerics import LARGEST, smallest_for_all, smallest_within
 from sklearn_puffer._sets import rows_needed
 from sklearn_puffer._strategies import (
     checked_arguments,

@@ -26,15 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import wrightomega
 
 from sklearn_puffer._base import (
-    ULP,
     FloatArray,
     as_array,
     as_float,
     check_choice,
     check_delta,
     real_numbers,
-    rounded_up,
 )
+from sklearn_puffer._numerics import ULP, rounded_up
 from sklearn_puffer._sums import GaussianUsers, gaussian_users
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Noise, named_noise

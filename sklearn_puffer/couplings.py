@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, log_sum, quotient_rounded_up
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import log_sum, quotient_rounded_up
 from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean, Supremum

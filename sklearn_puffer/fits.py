@@ -23,14 +23,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_puffer._base import (
     FloatArray,
-    brief,
     check_choice,
     check_count,
     check_delta,
     check_positive,
-    on_one_line,
     once_warned,
-    quoted,
     real_numbers,
 )
 from sklearn_puffer._fits import name_of
@@ -45,6 +42,7 @@ from sklearn_puffer._samples import (
     pooled_covariance,
     uniform_numbers,
 )
+from sklearn_puffer._words import brief, on_one_line, quoted
 from sklearn_puffer.priors import GaussianMixture
 
 if TYPE_CHECKING:

@@ -54,7 +54,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_puffer._base import (
-    ULP,
     FloatArray,
     check_above,
     check_choice,
@@ -62,6 +61,7 @@ from sklearn_puffer._base import (
     check_positive,
     real_numbers,
 )
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._strategies import (
     batch_shifts,
     check_index,

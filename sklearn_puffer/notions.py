@@ -15,17 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Divergence,
-    FloatArray,
-    HockeyStick,
-    Notion,
-    PowerMean,
-    Supremum,
-    check_above,
-    check_delta,
-    check_positive,
-)
+from sklearn_puffer._base import FloatArray, check_above, check_delta, check_positive
+from sklearn_puffer._notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 
 __all__ = ["HockeyStick", "Notion", "PowerMean", "Pufferfish", "RenyiPufferfish", "Supremum"]
 

@@ -24,9 +24,9 @@ from sklearn_puffer._base import (
     check_positive,
     check_same_index,
     floats,
-    on_one_line,
     real_numbers,
 )
+from sklearn_puffer._words import on_one_line
 
 __all__ = ["ConfidenceSet", "Discrete", "GaussianMixture", "Prior", "PriorPair"]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
-from sklearn_puffer._base import smallest_within
 from sklearn_puffer._noiser import Part, Problem, SecretPair, find_scales
+from sklearn_puffer._numerics import smallest_within
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
 from sklearn_puffer.noise import Gaussian, Laplace

@@ -19,7 +19,7 @@ from sklearn_puffer import (
     PufferfishSum,
     __version__,
 )
-from sklearn_puffer._base import digest
+from sklearn_puffer._documents import digest
 from sklearn_puffer._release import Precisions
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.priors import Discrete

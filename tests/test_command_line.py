@@ -33,7 +33,8 @@ from sklearn_puffer import (
     audit,
     plan,
 )
-from sklearn_puffer._base import progress, records, templates
+from sklearn_puffer._base import progress, records
+from sklearn_puffer._documents import templates
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._release import table_release
 from sklearn_puffer._tables import TableFile, TableStream, TableWriter

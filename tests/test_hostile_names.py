@@ -19,7 +19,7 @@ from sklearn_puffer import (
     PufferfishSGDRegressor,
     PufferfishSum,
 )
-from sklearn_puffer._base import on_one_line, quoted, shown
+from sklearn_puffer._words import on_one_line, quoted, shown
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_puffer._base import digest
+from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 
 FALSE_ALARM = 1e-6

@@ -601,7 +601,11 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, kind, noiser, monke
 LEDGERS = ("store", "ledger", "keyed_rows", "persons", "person_ledger")
 TRACED = {
     importlib.import_module(f"sklearn_puffer.{name}").__file__
-    for name in ("_base.records", *(f"_release.{name}" for name in LEDGERS))
+    for name in (
+        "_documents.records",
+        "_documents.files",
+        *(f"_release.{name}" for name in LEDGERS),
+    )
 } | {contextlib.__file__}
 
 

@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import Certificate, PufferfishRelease, PufferfishWarning
-from sklearn_puffer._base import digest, fitting
+from sklearn_puffer._base import fitting
+from sklearn_puffer._documents import digest
 from sklearn_puffer._release import (
     LearntMechanism,
     Mechanism,

@@ -31,7 +31,7 @@ from sklearn_puffer import (
     plan,
     report,
 )
-from sklearn_puffer._base import render, templates
+from sklearn_puffer._documents import render, templates
 from sklearn_puffer._review.report import _brief, _typical
 from sklearn_puffer.notions import promised
 

@@ -1,4 +1,4 @@
-"""What all other folders stand on: checks of arguments, arrays, the safe search, rounding."""
+"""What all other folders stand on: arrays, checks of arguments, progress."""
 
 from sklearn_puffer._base.arguments import (
     LARGEST_INTEGER,
@@ -12,8 +12,6 @@ from sklearn_puffer._base.arguments import (
     UnseenValuesWarning,
     as_array,
     as_float,
-    brief,
-    briefly,
     check_above,
     check_choice,
     check_count,
@@ -27,48 +25,11 @@ from sklearn_puffer._base.arguments import (
     floats,
     gone,
     inexact,
-    listed,
-    meant,
-    on_one_line,
     once_warned,
-    plain,
-    quoted,
     real_numbers,
     refuse_masked,
     refuse_tables,
-    shown,
     way_to_table,
-)
-from sklearn_puffer._base.document import (
-    WAYS,
-    Bar,
-    Bars,
-    Document,
-    FoldedDocument,
-    Page,
-    Section,
-    markdown,
-    render,
-    short_number,
-    templates,
-    times,
-)
-from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
-from sklearn_puffer._base.numerics import (
-    LARGEST,
-    LN2,
-    ULP,
-    UNIT,
-    coarse_up,
-    log_sum,
-    percent_at_most,
-    quotient_rounded_up,
-    rounded_down,
-    rounded_up,
-    smallest_for_all,
-    smallest_within,
-    solved,
-    sum_by_halves,
 )
 from sklearn_puffer._base.progress import (
     counted,
@@ -78,29 +39,4 @@ from sklearn_puffer._base.progress import (
     reporting,
     stopping,
     task,
-)
-from sklearn_puffer._base.records import (
-    FieldError,
-    Fields,
-    Number,
-    __version__,
-    all_written,
-    check_free,
-    digest,
-    explained,
-    growing_file,
-    json_record,
-    jsonable,
-    located,
-    number,
-    plain_record,
-    plain_tree,
-    read_as,
-    read_tree,
-    stated,
-    sync_folder,
-    told,
-    utc_now,
-    write_new,
-    written,
 )

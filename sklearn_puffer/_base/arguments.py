@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 from inspect import getattr_static
 from math import inf, isnan
 from numbers import Integral, Real
@@ -18,6 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sklearn_puffer._words import meant, on_one_line, plain, quoted
 
 Array = NDArray[Any]
 BoolArray = NDArray[np.bool_]
@@ -78,9 +79,7 @@ delta) to some 10 ms (Gaussian noise under Renyi, Cauchy noise) on a column of t
 """
 
 _BOOLEANS = (bool, np.bool_)  # a tuple: a union would be built anew at every check
-_SHOWN_BITS = 333  # of a whole number: some hundred digits
 _MOST_JOBS = 1024
-_BRIEF = 26  # characters of a name, or of several, in a warning
 
 
 _gathered: ContextVar[list[str] | None] = ContextVar("_gathered", default=None)
@@ -252,97 +251,6 @@ def check_pairs(n_pairs: int, what: str, way_out: str, *, alone: bool = False) -
             f"{what} make {n_pairs:,} pairs, and {most:,} is the limit, as each takes {cost}; "
             f"{way_out}."
         )
-
-
-def listed(names: Sequence[Any], limit: int = 5) -> str:
-    """Join names for a message, shortened past ``limit``.
-
-    >>> listed(["a", "b"])
-    "'a', 'b'"
-    """
-    first = ", ".join(quoted(name) for name in names[:limit])
-    return first if len(names) <= limit else f"{first} and {len(names) - limit} more"
-
-
-def brief(value: Any) -> str:
-    """Return a name or value for a warning, cut short where it is long.
-
-    >>> brief("race"), brief("a" * 50)
-    ("'race'", "'aaaaaaaaaaaaaaaaaaaa...'")
-    """
-    text = quoted(value)
-    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 5]}...{text[-1]}"
-
-
-def briefly(names: Sequence[Any]) -> str:
-    """Join names for a warning: the first that are short together, and how many more there are.
-
-    >>> briefly(["a", "b"]), briefly(["x" * 20, "y" * 20, "z"])
-    ("'a', 'b'", "'xxxxxxxxxxxxxxxxxxxx' and 2 more")
-    """
-    fit = 1
-    while fit < len(names) and len(", ".join(map(brief, names[: fit + 1]))) <= _BRIEF:
-        fit += 1
-    first = ", ".join(map(brief, names[:fit]))
-    return first if fit == len(names) else f"{first} and {len(names) - fit} more"
-
-
-def meant(value: Any, names: Iterable[Any]) -> str:
-    """Return a name close to a wrong one, as a question to be put behind it, or nothing.
-
-    >>> meant("exat", ["exact", "relaxed"]), meant("best", ["exact", "relaxed"])
-    (" (did you mean 'exact'?)", '')
-    """
-    spellings = {str(name).lower(): name for name in map(plain, names)}
-    close = get_close_matches(str(value).strip().lower(), spellings, n=1)
-    return f" (did you mean {quoted(spellings[close[0]])}?)" if close else ""
-
-
-def on_one_line(value: Any) -> str:
-    r"""Return a text with all characters escaped that could move, hide or turn the text around it.
-
-    These are control and format characters, separators other than the blank, surrogates and
-    unassigned code points: line breaks, escape sequences, marks of the direction of writing. A
-    second call changes nothing.
-
-    >>> print(on_one_line("a\nb"))
-    a\nb
-    """
-    text = str(value)
-    if text.isprintable():
-        return text
-    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return "".join(escaped)
-
-
-def shown(value: Any) -> str:
-    r"""Return a name or value for people: different texts never look alike.
-
-    >>> print(shown("race"), shown("a\nb"), shown(r"a\nb"), shown("a  b"))
-    race a\nb a\\nb 'a  b'
-    """
-    text = str(plain(value)).replace("\\", "\\\\")
-    blank = "  " in text or text != text.strip()
-    return on_one_line(f"'{text}'" if blank or not text else text)
-
-
-def quoted(value: Any) -> str:
-    """Return a name or value as Python writes it, on one line; huge whole numbers by their size.
-
-    >>> quoted("race"), quoted(1), quoted(10**5000)
-    ("'race'", '1', 'a whole number of 16610 bits')
-    """
-    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
-        return f"a whole number of {value.bit_length()} bits"
-    try:
-        return on_one_line(repr(plain(value)))
-    except ValueError:  # Python writes no whole number of more than 4300 digits
-        return f"a {type(value).__name__} with a number too long to be written"
-
-
-def plain(value: Any) -> Any:
-    """Return a numpy scalar as the Python object that users wrote."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 LARGEST_INTEGER = 2**53 - 1

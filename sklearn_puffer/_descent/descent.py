@@ -54,17 +54,17 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_puffer._base import (
-    UNIT,
     FloatArray,
     IntArray,
     as_array,
     check_choice,
     check_positive,
-    plain,
     refuse_masked,
 )
 from sklearn_puffer._descent.guarantee import Dependence, Iteration
 from sklearn_puffer._noise import Sampler
+from sklearn_puffer._numerics import UNIT
+from sklearn_puffer._words import plain
 from sklearn_puffer.iteration import contraction
 from sklearn_puffer.notions import RenyiPufferfish
 

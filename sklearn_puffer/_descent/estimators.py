@@ -26,10 +26,7 @@ from sklearn_puffer._base import (
     check_positive,
     check_same_index,
     check_seed,
-    digest,
     fitting,
-    listed,
-    quoted,
     task,
 )
 from sklearn_puffer._descent.descent import (
@@ -50,6 +47,7 @@ from sklearn_puffer._descent.guarantee import (
     calibrate_descent,
     off_diagonal,
 )
+from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import (
     Choices,
     Entropy,
@@ -62,6 +60,7 @@ from sklearn_puffer._noise import (
 from sklearn_puffer._release import CertifiedEstimator
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import readable, readable_column
+from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Gaussian
 from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish
 

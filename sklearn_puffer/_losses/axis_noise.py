@@ -8,8 +8,9 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import ULP, FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.divergences import Ends
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer.noise import ROUNDING, Noise
 
 

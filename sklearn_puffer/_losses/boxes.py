@@ -45,9 +45,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.axis_noise import NOTHING, AxisNoise, column_over, has_kink
 from sklearn_puffer._losses.divergences import Panels, both_intervals, gaps, interval_of
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete

@@ -26,8 +26,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, Divergence, FloatArray, log_sum
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, interval_of
+from sklearn_puffer._notion import Divergence
+from sklearn_puffer._numerics import ULP, log_sum
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 # Masses known by bounds only: with l and h fixed, the replaced pair's hockey sticks grow with P and

@@ -55,7 +55,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import UNIT, FloatArray, IntArray
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._numerics import UNIT
 
 MASS_ERROR = 3.0
 SECOND_ORDER = 1.01

@@ -31,10 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sklearn_puffer._base import UNIT, FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer._losses.line import MassBounds, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
+from sklearn_puffer._numerics import UNIT
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
 

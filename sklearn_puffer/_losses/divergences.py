@@ -23,7 +23,9 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import ULP, Divergence, FloatArray, log_sum
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._notion import Divergence
+from sklearn_puffer._numerics import ULP, log_sum
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
 Ends = tuple[FloatArray, FloatArray]

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from sklearn_puffer._base import FloatArray, log_sum
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.gaussian_student import (
     NARROWEST,
     STEEPEST,
@@ -41,6 +41,7 @@ from sklearn_puffer._losses.mixtures import (
     Ranges,
     rounding,
 )
+from sklearn_puffer._numerics import log_sum
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import GaussianMixture
 

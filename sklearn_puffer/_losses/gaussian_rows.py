@@ -53,7 +53,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh
 from scipy.optimize import minimize_scalar
 
-from sklearn_puffer._base import UNIT, FloatArray, log_sum
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import UNIT, log_sum
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise
 from sklearn_puffer.notions import Notion, PowerMean, Supremum
 from sklearn_puffer.priors import GaussianMixture

@@ -42,7 +42,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaincc
 
-from sklearn_puffer._base import UNIT, FloatArray, IntArray
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._numerics import UNIT
 from sklearn_puffer.noise import ROUNDING, Cauchy, GeneralizedCauchy
 
 _DEGREE = 20

@@ -18,7 +18,7 @@ from math import exp, expm1, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import LN2, UNIT, BoolArray, FloatArray
+from sklearn_puffer._base import BoolArray, FloatArray
 from sklearn_puffer._losses.convolution import (
     MASS_ERROR,
     SECOND_ORDER,
@@ -33,6 +33,7 @@ from sklearn_puffer._losses.convolution import (
 from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer._losses.line import MassBounds, View, tail_panel
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
+from sklearn_puffer._numerics import LN2, UNIT
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 # Rounding. The sums a and b are right to a factor e^(+-r), r being the bound of

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, assert_never, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import LN2, ULP, BoolArray, FloatArray, IntArray
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Ends,
@@ -37,6 +37,7 @@ from sklearn_puffer._losses.divergences import (
     renyi_terms,
     sharper_terms,
 )
+from sklearn_puffer._numerics import LN2, ULP
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
 MassBounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]

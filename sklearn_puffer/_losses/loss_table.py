@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
+from sklearn_puffer._base import FloatArray, IntArray, counted
 from sklearn_puffer._losses.convolution import PriorGrid, Wide
 from sklearn_puffer._losses.divergences import Ends, Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
@@ -37,6 +37,7 @@ from sklearn_puffer._losses.pair_losses import (
     PairLoss,
 )
 from sklearn_puffer._noise import Unchanged
+from sklearn_puffer._numerics import LN2, UNIT
 from sklearn_puffer.noise import Noise, check_noise
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered

@@ -48,7 +48,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import UNIT, Array, FloatArray, IntArray, log_sum
+from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._numerics import UNIT, log_sum
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import GaussianMixture
 

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, FloatArray, log_sum
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.divergences import Ends, Slopes
 from sklearn_puffer._losses.line import MassBounds, View, tail_panel
+from sklearn_puffer._numerics import ULP, log_sum
 from sklearn_puffer.noise import LOG_ROUNDING, ROUNDING, Noise
 from sklearn_puffer.notions import Notion
 

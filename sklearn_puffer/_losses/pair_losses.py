@@ -38,7 +38,7 @@ from typing import NamedTuple, Protocol, assert_never, cast
 
 import numpy as np
 
-from sklearn_puffer._base import LN2, UNIT, FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.boxes import MOST_VALUES, box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
@@ -59,6 +59,7 @@ from sklearn_puffer._losses.laplace_pair import LaplacePair
 from sklearn_puffer._losses.line import LinePair, fine_panels, loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair, NoiseDistribution
 from sklearn_puffer._noise import WHOLE, Mixing, without_mixings
+from sklearn_puffer._numerics import LN2, UNIT
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import (
     HockeyStick,

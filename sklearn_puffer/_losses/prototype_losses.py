@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, Array, FloatArray, IntArray
+from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._noise import IntegerRows
+from sklearn_puffer._numerics import ULP
 
 _LIKE_ONE = 8.0 * ULP  # covers a quotient of two floats and its logarithm, relatively and near 0
 

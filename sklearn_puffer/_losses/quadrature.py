@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import UNIT, BoolArray, FloatArray, log_sum
+from sklearn_puffer._base import BoolArray, FloatArray
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Ends,
@@ -35,6 +35,7 @@ from sklearn_puffer._losses.divergences import (
     renyi_terms,
 )
 from sklearn_puffer._losses.line import LinePair, cut, tail_panel
+from sklearn_puffer._numerics import UNIT, log_sum
 
 _DEGREE = 20
 REACH = 1.5

@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, Section, listed, plain_record, times
+from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
@@ -32,6 +33,7 @@ from sklearn_puffer._release import (
     utility_section,
 )
 from sklearn_puffer._tables import Name, Values
+from sklearn_puffer._words import listed, times
 
 MOST_TABLES = 60
 _MOST_ROWS = 2_000_000  # drawn in all tables together

@@ -27,15 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_positive,
-    quoted,
-    sum_by_halves,
-)
+from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, check_positive
+from sklearn_puffer._numerics import sum_by_halves
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
     UNITS,
@@ -50,6 +43,7 @@ from sklearn_puffer._tables import (
     row_hashes,
     values_in,
 )
+from sklearn_puffer._words import quoted
 
 MOST_ROWS = 50_000
 """Distinct rows that are learnt from."""

@@ -18,9 +18,9 @@ from sklearn_puffer._base import (
     check_jobs,
     check_positive,
     check_seed,
-    digest,
     fitting,
 )
+from sklearn_puffer._documents import digest
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import TypicalRows

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, __version__, quoted, utc_now
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.candidates import (
     Candidate,
@@ -41,6 +42,7 @@ from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
 from sklearn_puffer._release import FitRows, LearntMechanism, PairLoss, Refused, sentences
 from sklearn_puffer._tables import LazyTable, counts_frame, resolve, values_frame
+from sklearn_puffer._words import quoted
 
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:

@@ -50,9 +50,10 @@ import numpy as np
 from scipy import sparse
 from scipy.special import betainccinv, betaincinv
 
-from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, solved
+from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._numerics import solved
 
 NEAREST, LARGEST = 60, 10
 """How many prototypes a row has chances of its own for, those near its own and the largest; and

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, IntArray, listed, quoted
+from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._microaggregator.coordinates import (
     Sample,
     by_priority,
@@ -57,6 +57,7 @@ from sklearn_puffer._tables import (
     row_digests,
     secret_pairs_of,
 )
+from sklearn_puffer._words import listed, quoted
 
 MOST_JOINED = 20
 """Combinations of joined labels, each of which is a further family of constraints."""

@@ -11,18 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    LARGEST_INTEGER,
-    Array,
-    FieldError,
-    Fields,
-    IntArray,
-    digest,
-    plain,
-    quoted,
-    read_as,
-    task,
-)
+from sklearn_puffer._base import LARGEST_INTEGER, Array, IntArray, task
+from sklearn_puffer._documents import FieldError, Fields, digest, read_as
 from sklearn_puffer._microaggregator.certificate import TERMS, PrototypeCertificate
 from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
 from sklearn_puffer._microaggregator.drawn import Drawn
@@ -54,6 +44,7 @@ from sklearn_puffer._tables import (
     row_digests,
     row_hashes,
 )
+from sklearn_puffer._words import plain, quoted
 
 _UNTESTED = (
     'on_drift="raise" is for columns that noise releases, and rows become typical rows, whatever '

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, IntArray, listed, quoted
+from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._microaggregator.coordinates import Axis, LevelAxis, NumberAxis, of_two
 from sklearn_puffer._release import column_of
 from sklearn_puffer._tables import (
@@ -32,6 +32,7 @@ from sklearn_puffer._tables import (
     resolve,
     values_frame,
 )
+from sklearn_puffer._words import listed, quoted
 
 MOST_STRATA = 1_000
 

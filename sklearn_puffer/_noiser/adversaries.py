@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, listed, quoted, shown
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._fits import (
     MOST_WEIGHT,
     Observed,
@@ -55,6 +55,7 @@ from sklearn_puffer._tables import (
     standard_deviation,
     tally,
 )
+from sklearn_puffer._words import listed, quoted, shown
 from sklearn_puffer.fits import ClassifierFit
 
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not fitted

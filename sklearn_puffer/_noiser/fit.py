@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
 from sklearn_puffer._noiser.against import (
@@ -54,6 +55,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Column, Name
+from sklearn_puffer._words import plain
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, listed, quoted
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._noise import to_indices
 from sklearn_puffer._sets import error_share, set_around
 from sklearn_puffer._tables import (
@@ -24,6 +24,7 @@ from sklearn_puffer._tables import (
     Secret,
     count,
 )
+from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 Members = tuple[int, ...]

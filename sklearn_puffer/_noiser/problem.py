@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import ULP, Array, FloatArray
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._losses import (
     LossTable,
     Panels,
@@ -39,6 +39,7 @@ from sklearn_puffer._noise import (
     sampler_loss,
 )
 from sklearn_puffer._noiser.priors import Group, Part, SecretPair
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._release import RowGroups, factor_below, mixing_scale, scale_for_releases
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of

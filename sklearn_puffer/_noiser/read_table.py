@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, counted, quoted
+from sklearn_puffer._base import FloatArray, counted
 from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._release import (
@@ -38,6 +38,7 @@ from sklearn_puffer._tables import (
     public_columns,
     secret_pairs_of,
 )
+from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 

@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import Array, IntArray, counted, digest, listed, stopping, task
+from sklearn_puffer._base import Array, IntArray, counted, stopping, task
+from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import (
     MAX_STEPS,
     ByRow,
@@ -46,6 +47,7 @@ from sklearn_puffer._tables import (
     unit_of,
     values_of,
 )
+from sklearn_puffer._words import listed
 from sklearn_puffer.notions import Notion
 
 # The largest grid index of a value: sums of larger ones with heavy-tailed noise are saturated.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from sklearn_puffer._base import Array, FloatArray, coarse_up, listed, quoted, smallest_within, task
+from sklearn_puffer._base import Array, FloatArray, task
 from sklearn_puffer._losses import coarse_lower, corner_losses
 from sklearn_puffer._noiser.priors import Group, Part, on_steps
 from sklearn_puffer._noiser.problem import (
@@ -29,7 +29,9 @@ from sklearn_puffer._noiser.problem import (
     recompute,
     template,
 )
+from sklearn_puffer._numerics import coarse_up, smallest_within
 from sklearn_puffer._strategies import of_pair, reason_of
+from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.bounds import (
     Bound,
     Relaxed,

@@ -18,11 +18,11 @@ from sklearn_puffer._base import (
     check_positive,
     check_seed,
     gone,
-    quoted,
 )
 from sklearn_puffer._noiser.priors import given_priors
 from sklearn_puffer._release import Columns, Guarantee
 from sklearn_puffer._strategies import dependent_rows, reason_of
+from sklearn_puffer._words import quoted
 from sklearn_puffer.bounds import Strategy
 from sklearn_puffer.calibration import STRATEGIES, exact, in_reach, is_ours
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit

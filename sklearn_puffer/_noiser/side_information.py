@@ -17,13 +17,14 @@ from math import isinf, prod
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, check_pairs, listed, plain, quoted
+from sklearn_puffer._base import Array, FloatArray, check_pairs
 from sklearn_puffer._losses import LossTable, bare_ratios
 from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part, changed
 from sklearn_puffer._noiser.problem import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import cells_frame
+from sklearn_puffer._words import listed, plain, quoted
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.priors import Discrete, PriorPair
 

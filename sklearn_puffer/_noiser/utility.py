@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import coo_array
 
-from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
+from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._release import ColumnUtility, next_table
@@ -41,6 +41,7 @@ from sklearn_puffer._tables import (
     readable,
     values_of,
 )
+from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Noise
 
 # Whole numbers. K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of

@@ -14,19 +14,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from sklearn_puffer._base import (
+from sklearn_puffer._base import RetiredError, gone
+from sklearn_puffer._documents import (
     FieldError,
     Fields,
     Number,
-    RetiredError,
     __version__,
     all_written,
-    gone,
     json_record,
-    listed,
     number,
-    plain,
-    quoted,
     stated,
     written,
 )
@@ -35,6 +31,7 @@ from sklearn_puffer._release.drift import PARTS, Margin, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
+from sklearn_puffer._words import listed, plain, quoted
 
 SCHEMA = "sklearn_puffer.release/3"
 

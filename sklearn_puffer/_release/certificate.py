@@ -14,23 +14,17 @@ from typing import Any, ClassVar, Protocol
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import (
+from sklearn_puffer._base import check_count, check_verbose, listening, task
+from sklearn_puffer._documents import (
     FoldedDocument,
     Page,
     Section,
     __version__,
-    check_count,
-    check_verbose,
     digest,
     jsonable,
-    listening,
     plain_record,
-    quoted,
-    rounded_up,
-    short_number,
-    shown,
-    task,
 )
+from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.certificate_figures import (
     AboutCount,
@@ -51,6 +45,7 @@ from sklearn_puffer._release.certificate_figures import (
 from sklearn_puffer._release.composition import Rule
 from sklearn_puffer._release.drift import compared_rows
 from sklearn_puffer._tables import records_frame
+from sklearn_puffer._words import quoted, short_number, shown
 from sklearn_puffer.notions import Notion, promised
 
 SCHEMA = "sklearn_puffer.certificate/5"

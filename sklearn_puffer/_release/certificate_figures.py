@@ -13,16 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Array,
-    FloatArray,
-    PufferfishWarning,
-    Section,
-    brief,
-    short_number,
-    shown,
-)
+from sklearn_puffer._base import Array, FloatArray, PufferfishWarning
+from sklearn_puffer._documents import Section
 from sklearn_puffer._tables import Name, Values, named_frame
+from sklearn_puffer._words import brief, short_number, shown
 from sklearn_puffer.notions import Notion
 
 LossOrigin = Literal["recomputed", "theorem"]

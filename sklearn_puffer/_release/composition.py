@@ -67,15 +67,10 @@ from operator import add
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from sklearn_puffer._base import (
-    check_choice,
-    check_count,
-    check_positive,
-    plain,
-    quoted,
-    rounded_down,
-)
+from sklearn_puffer._base import check_choice, check_count, check_positive
 from sklearn_puffer._noise import Mixing, Unchanged, kept_numerator
+from sklearn_puffer._numerics import rounded_down
+from sklearn_puffer._words import plain, quoted
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 

@@ -44,21 +44,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import gammaln
 
-from sklearn_puffer._base import (
-    ULP,
-    Array,
-    Document,
-    FloatArray,
-    IntArray,
-    Page,
-    Section,
-    as_array,
-    brief,
-    check_choice,
-    counted,
-    plain_record,
-    shown,
-)
+from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, check_choice, counted
+from sklearn_puffer._documents import Document, Page, Section, plain_record
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._release.rows import check_named
 from sklearn_puffer._tables import (
     AnyTable,
@@ -78,6 +66,7 @@ from sklearn_puffer._tables import (
     records_frame,
     values_of,
 )
+from sklearn_puffer._words import brief, shown
 
 SCHEMA = "sklearn_puffer.drift/2"
 LEVEL = 0.01

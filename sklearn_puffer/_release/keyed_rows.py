@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import BoolArray, IntArray, check_count, quoted
+from sklearn_puffer._base import BoolArray, IntArray, check_count
 from sklearn_puffer._noise import (
     KeyedBits,
     PersonPseudonyms,
@@ -19,6 +19,7 @@ from sklearn_puffer._noise import (
     read_key,
 )
 from sklearn_puffer._tables import Name, Table, Values, beside, resolve, row_ids
+from sklearn_puffer._words import quoted
 
 Pseudonyms = NDArray[np.uint64]
 """Of persons: 128 bits each, in an array of shape (n, 2)."""

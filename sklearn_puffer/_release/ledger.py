@@ -8,16 +8,8 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Number
 from typing import Any, Self
 
-from sklearn_puffer._base import (
-    Page,
-    Section,
-    check_count,
-    check_positive,
-    listed,
-    plain,
-    quoted,
-    shown,
-)
+from sklearn_puffer._base import check_count, check_positive
+from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._release.composition import (
     Axis,
     Spent,
@@ -38,6 +30,7 @@ from sklearn_puffer._release.store import (
     certificate_for,
     foreign,
 )
+from sklearn_puffer._words import listed, plain, quoted, shown
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, NoReturn, get_type_hints
 
-from sklearn_puffer._base import (
-    FieldError,
-    Fields,
-    RetiredError,
-    digest,
-    gone,
-    listed,
-    quoted,
-    shown,
-)
+from sklearn_puffer._base import RetiredError, gone
+from sklearn_puffer._documents import FieldError, Fields, digest
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.certificate import READ_SCHEMAS, Certificate
@@ -31,6 +23,7 @@ from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.rows import UNCOVERED, RowOrder, check_named
 from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values, way_to_rows
+from sklearn_puffer._words import listed, quoted, shown
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 

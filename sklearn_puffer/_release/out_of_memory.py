@@ -19,16 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import (
-    Array,
-    PufferfishWarning,
-    UnseenValuesWarning,
-    digest,
-    listed,
-    quoted,
-    reporting,
-    task,
-)
+from sklearn_puffer._base import Array, PufferfishWarning, UnseenValuesWarning, reporting, task
+from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.drift import drift_warning, watch_of
@@ -58,6 +50,7 @@ from sklearn_puffer._tables import (
     type_of,
     values_of,
 )
+from sklearn_puffer._words import listed, quoted
 
 _NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."
 

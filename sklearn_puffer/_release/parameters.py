@@ -20,9 +20,6 @@ from sklearn_puffer._base import (
     check_delta,
     check_positive,
     gone,
-    listed,
-    plain,
-    quoted,
 )
 from sklearn_puffer._release.certificate_figures import RowsTogether
 from sklearn_puffer._tables import (
@@ -41,6 +38,7 @@ from sklearn_puffer._tables import (
     resolve,
     rule_of,
 )
+from sklearn_puffer._words import listed, plain, quoted
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 
 _LEAST_EPSILON = 1e-8

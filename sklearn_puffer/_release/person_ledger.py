@@ -15,17 +15,14 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sklearn_puffer._base import (
-    Page,
-    Section,
     check_choice,
     check_count,
     check_positive,
     check_verbose,
     listening,
-    quoted,
-    shown,
     way_to_table,
 )
+from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._release.composition import Axis, scales_of
 from sklearn_puffer._release.ledger import MOST_AT_ONCE, Entry, Ledger
@@ -48,6 +45,7 @@ from sklearn_puffer._release.store import (
     put_away,
 )
 from sklearn_puffer._tables import is_lazy, row_ids, taken_rows
+from sklearn_puffer._words import quoted, shown
 
 Answer = TypeVar("Answer")
 Changes = Literal["refuse", "count"]

@@ -7,12 +7,14 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FieldError, RetiredError, check_verbose, explained, located, quoted
+from sklearn_puffer._base import RetiredError, check_verbose
+from sklearn_puffer._documents import FieldError, explained, located
 from sklearn_puffer._release.artifact import MOST_CHARACTERS, read_artifact
 from sklearn_puffer._release.keyed_rows import check_keying
 from sklearn_puffer._release.mechanism import FittedMechanism
 from sklearn_puffer._release.store import NONSENSE
 from sklearn_puffer._release.table_release import TableRelease
+from sklearn_puffer._words import quoted
 
 _MOST_BYTES = 4 * MOST_CHARACTERS
 _AGAIN = "take the noiser, or ask its keeper for a new release artifact (noiser.to_json())"

@@ -26,7 +26,7 @@ from scipy.special import chdtrc, xlogy
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import Array, FloatArray, as_array, listed, real_numbers
+from sklearn_puffer._base import Array, FloatArray, as_array, real_numbers
 from sklearn_puffer._tables import (
     AnyTable,
     LazyTable,
@@ -56,6 +56,7 @@ from sklearn_puffer._tables import (
     way_to_rows,
     without_unused,
 )
+from sklearn_puffer._words import listed
 
 _MOST_ROWS = 2.0**53  # up to here floats count exactly
 

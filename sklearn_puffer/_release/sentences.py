@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import brief, briefly, listed, short_number, shown
 from sklearn_puffer._release.certificate_figures import (
     KEYED,
     MODEST,
@@ -19,6 +18,7 @@ from sklearn_puffer._release.certificate_figures import (
     model_sentences,
 )
 from sklearn_puffer._tables import Name
+from sklearn_puffer._words import brief, briefly, listed, short_number, shown
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion
 

@@ -40,7 +40,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from sklearn_puffer._base import Page, explained, located, quoted, sync_folder, told, write_new
+from sklearn_puffer._documents import Page, explained, located, sync_folder, told, write_new
 from sklearn_puffer._noise import fresh_salt
 from sklearn_puffer._release.certificate import CertifiedEstimator
 from sklearn_puffer._release.composition import (
@@ -53,6 +53,7 @@ from sklearn_puffer._release.composition import (
     scales_of,
     scales_to,
 )
+from sklearn_puffer._words import quoted
 
 Answer = TypeVar("Answer")
 NONSENSE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)

@@ -28,10 +28,9 @@ from sklearn_puffer._base import (
     check_same_index,
     check_seed,
     check_verbose,
-    listed,
     listening,
-    write_new,
 )
+from sklearn_puffer._documents import write_new
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
@@ -70,6 +69,7 @@ from sklearn_puffer._tables import (
     secret_columns,
     stream_of,
 )
+from sklearn_puffer._words import listed
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[TableRelease, Iterator[int]] = WeakKeyDictionary()

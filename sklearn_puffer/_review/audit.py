@@ -15,16 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import (
     Array,
     PufferfishWarning,
-    __version__,
     check_same_index,
     check_seed,
     check_verbose,
-    listed,
     listening,
-    quoted,
-    utc_now,
 )
 from sklearn_puffer._base import task as reported
+from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import TRAIN, Reader, RowSplit, Secrets
 from sklearn_puffer._review.findings import CONTROL, Audit, pair_names, survived
@@ -32,6 +29,7 @@ from sklearn_puffer._review.given import chosen_rows, frame_of, pairs_of, secret
 from sklearn_puffer._review.measured import Task, task_of
 from sklearn_puffer._review.readers import Groups, Release, attackers_of, fresh, readers_of, seen
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
+from sklearn_puffer._words import listed, quoted
 
 _MOST_ROWS = 20_000
 _ROUNDED = 2e-3

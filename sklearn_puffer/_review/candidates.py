@@ -13,19 +13,14 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from sklearn_puffer._base import (
-    __version__,
     check_count,
     check_positive,
     check_same_index,
     check_verbose,
     counted,
-    listed,
     listening,
-    meant,
-    quoted,
-    shown,
-    utc_now,
 )
+from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
@@ -35,6 +30,7 @@ from sklearn_puffer._review.measured import Measurer, Parts, checked_share, know
 from sklearn_puffer._review.plan import NEARLY, Plan, Row, is_useful, ranked
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import Name, check_few, frame_table
+from sklearn_puffer._words import listed, meant, quoted, shown
 from sklearn_puffer.accounting import MAX_CELLS
 
 BINS = 5

@@ -12,24 +12,14 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.metrics import pairwise_distances
 
-from sklearn_puffer._base import (
-    Array,
-    Bar,
-    Bars,
-    Document,
-    Page,
-    Section,
-    jsonable,
-    listed,
-    quoted,
-    shown,
-    times,
-)
+from sklearn_puffer._base import Array
+from sklearn_puffer._documents import Bar, Bars, Document, Page, Section, jsonable
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import Name, records_frame
+from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/7"
 CONTROL = "no release"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from sklearn_puffer._base import Array, check_count, listed, plain, quoted
+from sklearn_puffer._base import Array, check_count
 from sklearn_puffer._release import (
     RowOrder,
     TableRelease,
@@ -46,6 +46,7 @@ from sklearn_puffer._tables import (
     secret_columns,
     way_of_text,
 )
+from sklearn_puffer._words import listed, plain, quoted
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
-from sklearn_puffer._base import Array, FloatArray, counted, on_one_line, quoted
+from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Row
@@ -39,6 +39,7 @@ from sklearn_puffer._review.readers import (
     with_copies,
 )
 from sklearn_puffer._tables import Name, Table, date_columns, recoded, resolve
+from sklearn_puffer._words import on_one_line, quoted
 
 LEAST = 10
 """Rows of a secret to learn, choose and test by, below which it is not attacked."""

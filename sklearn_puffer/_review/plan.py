@@ -8,18 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from sklearn_puffer._base import (
-    Document,
-    Page,
-    Section,
-    check_count,
-    counted,
-    on_one_line,
-    quoted,
-    shown,
-)
+from sklearn_puffer._base import check_count, counted
+from sklearn_puffer._documents import Document, Page, Section
 from sklearn_puffer._review.given import ColumnFacts, in_memory
 from sklearn_puffer._tables import Name, named_frame, records_frame
+from sklearn_puffer._words import on_one_line, quoted, shown
 
 INTERNAL = (
     "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "

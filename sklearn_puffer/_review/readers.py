@@ -24,10 +24,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted, quoted, shown
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
 from sklearn_puffer._tables import Features, Name, first_values, frame_table, in_days, row_digests
+from sklearn_puffer._words import quoted, shown
 
 
 def is_words(column: Any) -> bool:

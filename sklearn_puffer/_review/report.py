@@ -15,21 +15,16 @@ from typing import Any
 
 from scipy.special import expit, logit
 
-from sklearn_puffer._base import (
+from sklearn_puffer._base import check_choice
+from sklearn_puffer._documents import (
     Bar,
     Bars,
     Document,
     Page,
     Section,
     __version__,
-    check_choice,
-    listed,
     markdown,
-    percent_at_most,
-    quoted,
     render,
-    shown,
-    times,
     utc_now,
 )
 from sklearn_puffer._release import (
@@ -47,6 +42,7 @@ from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
+from sklearn_puffer._words import listed, percent_at_most, quoted, shown, times
 from sklearn_puffer.notions import Notion
 
 SCHEMA = "sklearn_puffer.report/1"

@@ -35,8 +35,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sklearn_puffer._base import UNIT, FloatArray, Integers, counted
+from sklearn_puffer._base import FloatArray, Integers, counted
 from sklearn_puffer._noise import without_mixings
+from sklearn_puffer._numerics import UNIT
 from sklearn_puffer._sets.laminar import (
     ONE,
     Axis,

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
 
-from sklearn_puffer._base import ULP, FloatArray, Integers, check_count, check_positive
+from sklearn_puffer._base import FloatArray, Integers, check_count, check_positive
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._sets.laminar import ONE, Tree
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion

@@ -35,7 +35,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import UNIT, FloatArray, IntArray, Integers
+from sklearn_puffer._base import FloatArray, IntArray, Integers
+from sklearn_puffer._numerics import UNIT
 from sklearn_puffer._sets.density_ranges import (
     ColumnSets,
     DensityRanges,

@@ -26,7 +26,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, Array, FloatArray, quotient_rounded_up, smallest_within
+from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._numerics import ULP, quotient_rounded_up, smallest_within
 from sklearn_puffer._strategies.bound_types import both_ways
 from sklearn_puffer._strategies.transport import Couplings, first_of_each, ground_cost, is_sorted
 from sklearn_puffer.noise import ROUNDING, Noise

@@ -28,8 +28,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, FloatArray, IntArray, log_sum
+from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._noise import Mixing, without_mixings
+from sklearn_puffer._numerics import ULP, log_sum
 from sklearn_puffer._strategies.bound_types import Impossible
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion

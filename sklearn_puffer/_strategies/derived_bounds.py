@@ -45,7 +45,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, UNIT, FloatArray
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import ULP, UNIT
 from sklearn_puffer._strategies.bound_types import Bound
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish

@@ -16,14 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, toeplitz
 
-from sklearn_puffer._base import (
-    ULP,
-    FloatArray,
-    as_array,
-    check_count,
-    check_positive,
-    real_numbers,
-)
+from sklearn_puffer._base import FloatArray, as_array, check_count, check_positive, real_numbers
+from sklearn_puffer._numerics import ULP
 
 _TOLERANCE = 1e-9  # for the rounding of the caller's correlations
 _LEADING = 512  # records of a stationary sequence whose whole matrix is checked

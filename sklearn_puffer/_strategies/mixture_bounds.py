@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-from sklearn_puffer._base import ULP, FloatArray
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways, least_of
 from sklearn_puffer._strategies.component_couplings import (
     ComponentCoupling,

@@ -68,7 +68,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import erfcx, gammaln
 
-from sklearn_puffer._base import UNIT, FloatArray, log_sum, solved
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import UNIT, log_sum, solved
 from sklearn_puffer._strategies.component_couplings import bottleneck_coupling, cheapest_coupling
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
 from sklearn_puffer._strategies.derived_bounds import two_points

@@ -51,7 +51,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from sklearn_puffer._base import ULP, FloatArray
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._strategies.coupling_bounds import move_losses, noise_at
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean

@@ -28,8 +28,9 @@ from math import expm1
 
 import numpy as np
 
-from sklearn_puffer._base import LARGEST, LN2, UNIT, FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses import PriorGrid, Wide, as_wide
+from sklearn_puffer._numerics import LARGEST, LN2, UNIT
 from sklearn_puffer._sums.users import with_mass
 from sklearn_puffer.priors import Discrete, PriorPair
 

@@ -20,20 +20,8 @@ from weakref import WeakKeyDictionary
 
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import (
-    PufferfishWarning,
-    Section,
-    __version__,
-    as_float,
-    check_choice,
-    check_seed,
-    digest,
-    fitting,
-    jsonable,
-    short_number,
-    shown,
-    utc_now,
-)
+from sklearn_puffer._base import PufferfishWarning, as_float, check_choice, check_seed, fitting
+from sklearn_puffer._documents import Section, __version__, digest, jsonable, utc_now
 from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
 from sklearn_puffer._release import (
     Certificate,
@@ -50,6 +38,7 @@ from sklearn_puffer._sums.gaussian import GaussianReporters
 from sklearn_puffer._sums.reports import Reporters, SumSettings
 from sklearn_puffer._sums.sums import Answers, SumOfUsers, answers_about, sum_of_users
 from sklearn_puffer._tables import readable, series
+from sklearn_puffer._words import short_number, shown
 from sklearn_puffer.noise import Laplace
 
 # ---------------------------------------------------------------------------------- the certificate

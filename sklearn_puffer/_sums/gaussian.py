@@ -27,12 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from sklearn_puffer._base import (
-    FloatArray,
-    check_same_index,
-    real_numbers,
-    rounded_up,
-)
+from sklearn_puffer._base import FloatArray, check_same_index, real_numbers
+from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._sums.losses import Losses, calibrated
 from sklearn_puffer._sums.reports import Reporters, SumSettings, check_no_table, labels_of
 from sklearn_puffer._sums.users import User, UserPair, check_users

@@ -30,17 +30,8 @@ from typing import cast
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    LARGEST,
-    ULP,
-    UNIT,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_positive,
-    smallest_for_all,
-    smallest_within,
-)
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_positive
+from sklearn_puffer._numerics import LARGEST, ULP, UNIT, smallest_for_all, smallest_within
 from sklearn_puffer._sums.convolution import Numbers, lattice_masses, sum_of, suprema
 from sklearn_puffer._sums.reports import step_of
 from sklearn_puffer._sums.users import User, UserPair, check_users, prior_pair, reach_of, with_mass

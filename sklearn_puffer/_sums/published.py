@@ -10,7 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_puffer._base import ULP, FloatArray, check_choice, check_positive, rounded_up
+from sklearn_puffer._base import FloatArray, check_choice, check_positive
+from sklearn_puffer._numerics import ULP, rounded_up
 from sklearn_puffer._strategies import monotone
 from sklearn_puffer._sums.users import UserPair, check_chance, prior_pair, with_mass
 from sklearn_puffer.bounds import Relaxed

@@ -25,10 +25,6 @@ from sklearn_puffer._base import (
     check_positive,
     check_seed,
     floats,
-    listed,
-    on_one_line,
-    plain,
-    quoted,
 )
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._release import MOST_RELEASES, check_releases
@@ -51,6 +47,7 @@ from sklearn_puffer._tables import (
     resolve,
     without_na,
 )
+from sklearn_puffer._words import listed, on_one_line, plain, quoted
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior
 

@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import check_pairs, on_one_line, rounded_up
+from sklearn_puffer._base import check_pairs
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
+from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._release import factor_below, scale_for_releases
 from sklearn_puffer._sums.gaussian import (
     GaussianReporters,
@@ -44,6 +45,7 @@ from sklearn_puffer._sums.published import conditions
 from sklearn_puffer._sums.reports import PUBLISHED, Reporters, SumSettings, read_reports
 from sklearn_puffer._sums.users import User, UserPair, user_pairs, with_mass
 from sklearn_puffer._tables import Name
+from sklearn_puffer._words import on_one_line
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete

@@ -18,8 +18,8 @@ from sklearn_puffer._base import (
     check_count,
     check_pairs,
     floats,
-    quoted,
 )
+from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
 SECRETS = ("value", "value-absence", "distribution-absence", "distribution")

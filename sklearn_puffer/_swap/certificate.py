@@ -11,18 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    FloatArray,
-    IntArray,
-    Section,
-    __version__,
-    listed,
-    plain_record,
-    quoted,
-    short_number,
-    shown,
-    utc_now,
-)
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._documents import Section, __version__, plain_record, utc_now
 from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
@@ -33,6 +23,7 @@ from sklearn_puffer._release import (
     utility_section,
 )
 from sklearn_puffer._tables import CHANGED, Name, named_frame, series
+from sklearn_puffer._words import listed, quoted, short_number, shown
 
 _OF_DISTANCE = ", to the power of their distance"
 _MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells

@@ -17,17 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    Array,
-    Fields,
-    FloatArray,
-    IntArray,
-    counted,
-    digest,
-    listed,
-    plain_tree,
-    read_tree,
-)
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted
+from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._release import (
     ColumnUtility,
@@ -87,6 +78,7 @@ from sklearn_puffer._tables import (
     row_hashes,
     strata_of,
 )
+from sklearn_puffer._words import listed
 
 MOST_COMBINATIONS = 50
 """Secrets, or combinations of them, that rows are exchanged between."""

@@ -22,7 +22,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, digest, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._release import (
     FittedMechanism,
@@ -50,6 +51,7 @@ from sklearn_puffer._tables import (
     row_ids,
     value_codes,
 )
+from sklearn_puffer._words import quoted
 
 _FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
 _ADDED = ("stratum", "secret", "first", "second", "mark", "interval", "number", "rank", "shard")

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, plain, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._tables.lookup import Edges, Lookup, nearest
 from sklearn_puffer._tables.times import refuse_other_kind
 from sklearn_puffer._tables.values import (
@@ -28,6 +28,7 @@ from sklearn_puffer._tables.values import (
     of_kind,
     present,
 )
+from sklearn_puffer._words import plain, quoted
 
 NEAREST = 'pass unknown="nearest" (to set_params after fit, as --unknown to puffer release)'
 """The way out of what `fit` has not seen that asks for no other fit."""

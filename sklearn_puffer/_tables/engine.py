@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, TypeVar
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from sklearn_puffer._base import on_one_line, quoted, way_to_table
+from sklearn_puffer._base import way_to_table
 from sklearn_puffer._tables.values import check_objects, check_unique
+from sklearn_puffer._words import on_one_line, quoted
 
 _END = r"([eE][+-]?[0-9]{1,3})?$"
 PATTERNS = {

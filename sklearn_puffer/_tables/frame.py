@@ -21,7 +21,6 @@ from sklearn_puffer._base import (
     BoolArray,
     as_array,
     check_same_index,
-    on_one_line,
     refuse_masked,
     refuse_tables,
 )
@@ -39,6 +38,7 @@ from sklearn_puffer._tables.values import (
     pandas_values,
     take_levels,
 )
+from sklearn_puffer._words import on_one_line
 
 
 class AnyTable(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, IntArray, listed, plain, quoted
+from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._tables.counting import distinct
 from sklearn_puffer._tables.frame import Table
 from sklearn_puffer._tables.selection import (
@@ -31,6 +31,7 @@ from sklearn_puffer._tables.values import (
     present,
     used_levels,
 )
+from sklearn_puffer._words import listed, plain, quoted
 
 Edges = tuple[float, ...]
 _MOST_BINS = 1_000  # of a known column

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, FloatArray, listed, on_one_line, task
+from sklearn_puffer._base import Array, FloatArray, task
 from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.counting import ranks_of
 from sklearn_puffer._tables.engine import (
@@ -41,6 +41,7 @@ from sklearn_puffer._tables.values import (
     narwhals_values,
     object_values,
 )
+from sklearn_puffer._words import listed, on_one_line
 
 
 def opened(X: Any) -> LazyTable:

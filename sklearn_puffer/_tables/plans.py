@@ -21,10 +21,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, on_one_line
+from sklearn_puffer._base import Array
 from sklearn_puffer._tables.engine import engine_of, in_narwhals, selected
 from sklearn_puffer._tables.lazy import MOST_CELLS, collected, lazy_table
 from sklearn_puffer._tables.values import Kind, check_type
+from sklearn_puffer._words import on_one_line
 
 Release = Callable[[Any], Any]
 Plan = Callable[[Any, Sequence[str], Release], Any]

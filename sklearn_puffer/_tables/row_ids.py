@@ -16,12 +16,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import on_one_line, quoted
 from sklearn_puffer._tables.engine import engine_of, in_narwhals, is_of
 from sklearn_puffer._tables.frame import Table, frame_table
 from sklearn_puffer._tables.lazy import collected, lazy_table
 from sklearn_puffer._tables.plans import WRITTEN
 from sklearn_puffer._tables.values import LABEL_TYPES, Name, Values, take_levels
+from sklearn_puffer._words import on_one_line, quoted
 
 _is_uuid = is_of("uuid", "UUID")
 _MOST = 1 << 127  # a number of 128 bits is an id as it is

@@ -16,18 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    LARGEST_INTEGER,
-    Array,
-    FloatArray,
-    check_pairs,
-    listed,
-    meant,
-    plain,
-    quoted,
-    refuse_masked,
-    sum_by_halves,
-)
+from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, check_pairs, refuse_masked
+from sklearn_puffer._numerics import sum_by_halves
 from sklearn_puffer._tables.columns import Column, Other, TimeColumn, Unknown, with_other
 from sklearn_puffer._tables.counting import CodeArray, Coded, CodeSource, distinct, distinct_numbers
 from sklearn_puffer._tables.lookup import Lookup
@@ -42,6 +32,7 @@ from sklearn_puffer._tables.values import (
     present,
     used_levels,
 )
+from sklearn_puffer._words import listed, meant, plain, quoted
 
 Pair = tuple[Any, Any]
 MOST_SECRETS = 50

@@ -21,7 +21,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import LARGEST_INTEGER, Array, IntArray, inexact, listed, on_one_line
+from sklearn_puffer._base import LARGEST_INTEGER, Array, IntArray, inexact
+from sklearn_puffer._words import listed, on_one_line
 
 Kind = Literal["float", "integer", "boolean", "category"]
 Name = int | str

@@ -27,15 +27,8 @@ from sklearn_puffer import (
     PufferfishWarning,
     UncertifiedError,
 )
-from sklearn_puffer._base import (
-    WAYS,
-    __version__,
-    check_free,
-    growing_file,
-    listening,
-    task,
-    templates,
-)
+from sklearn_puffer._base import listening, task
+from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
 from sklearn_puffer._release import TableRelease, check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._review import is_useful
 from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of

@@ -14,19 +14,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sklearn_puffer._base import (
-    FloatArray,
-    check_count,
-    check_verbose,
-    listed,
-    listening,
-    quoted,
-    shown,
-    task,
-)
+from sklearn_puffer._base import FloatArray, check_count, check_verbose, listening, task
 from sklearn_puffer._noiser import column_moves, released_shares
 from sklearn_puffer._release import Certificate, TableRelease
 from sklearn_puffer._tables import Name
+from sklearn_puffer._words import listed, quoted, shown
 
 DARK, MIDDLE, LIGHT, WARM = "#1b3a5c", "#6f9bc4", "#c9d8e6", "#d55e00"
 """The first three differ in grey; warm differs from them for every kind of colour blindness."""

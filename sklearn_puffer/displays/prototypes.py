@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_choice, check_verbose, counted, listening, quoted
+from sklearn_puffer._base import FloatArray, check_choice, check_verbose, counted, listening
+from sklearn_puffer._words import quoted
 from sklearn_puffer.displays.noisers import DARK, LIGHT, MAP, MIDDLE, WARM, Display, check_axes
 
 _AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # that of a fit, by which budgets are tried

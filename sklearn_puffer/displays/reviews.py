@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_choice, check_count, listed, quoted
+from sklearn_puffer._base import FloatArray, check_choice, check_count
 from sklearn_puffer._review import Audit, Plan
+from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.displays.noisers import (
     COLOURS,
     DARK,

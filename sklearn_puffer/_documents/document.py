@@ -12,7 +12,6 @@ nothing (Content-Security-Policy), so that a name cannot make them. Every value 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from abc import ABC, abstractmethod
@@ -23,8 +22,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn_puffer._base.arguments import on_one_line, quoted
-from sklearn_puffer._base.records import write_new
+from sklearn_puffer._documents.files import write_new
+from sklearn_puffer._words import on_one_line, quoted
 
 Cells = Sequence[Sequence[str]]
 _BRIEF = 3
@@ -156,7 +155,7 @@ def templates() -> Any:
             'pip install "sklearn-puffer[report]", or take .md, .txt or .json.'
         ) from error
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("sklearn_puffer._base"),
+        loader=jinja2.PackageLoader("sklearn_puffer._documents"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_one_line,
@@ -327,29 +326,6 @@ def _row(cells: Sequence[str], *, inert: bool = True) -> str:
 def _inert(text: str) -> str:
     marked = _MARKS.sub(lambda match: f"\\{match[0]}", on_one_line(text).strip())
     return _START.sub(r"\1\\\2", marked)
-
-
-def short_number(value: float) -> str:
-    """Return a loss for people: to six digits, or in words."""
-    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
-        return "below 1e-300"
-    return "infinite" if math.isinf(value) else f"{value:.6g}"
-
-
-def times(nats: float, *, at_least: bool = False) -> str:
-    """Return a shift of log odds as the factor by which it multiplies odds, rounded up.
-
-    Rounded down where it is ``at_least`` so much.
-
-    >>> times(0.2), times(0.2, at_least=True), times(7.5), times(800.0)
-    ('1.23 times', '1.22 times', '1,809 times', 'over a million times')
-    """
-    if nats > math.log(1e6):
-        return "over a million times"
-    factor = math.exp(nats)
-    digits = 2 if factor < 10.0 else 0
-    whole = (math.floor if at_least else math.ceil)(factor * 10**digits)
-    return f"{whole / 10**digits:,.{digits}f} times"
 
 
 WAYS: dict[str, Callable[[Any], str]] = {

@@ -4,32 +4,25 @@ A digest is the same in every process, and after pickling. It ties a certificate
 at every draw, so it is quick: arrays count as bytes, all else as one text. Of a dataclass, the
 fields count by which its objects are compared. It finds accidents, but not forgers, who could
 compute it anew.
-
-A file appears whole or not at all, and never in the place of another unless it is told.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
-import os
-import stat
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import repeat
-from pathlib import Path
 from types import UnionType
-from typing import Any, BinaryIO, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from sklearn_puffer._base.arguments import FloatArray, IntArray, plain, quoted
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._words import plain, quoted
 
 _PLAIN = {str, int, float, bool, bytes, type(None)}
 
@@ -455,172 +448,6 @@ def number(value: Number, field: str) -> float:
     if not math.isfinite(parsed):
         raise FieldError(f"field {field} must be a finite number, got {quoted(value)[:60]}")
     return parsed
-
-
-_FAILED = "the file cannot be written, and there is none now; choose another path"
-
-
-def located(path: str | os.PathLike[str]) -> Path:
-    """Return where a file is or will be, with symbolic links followed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If that is no path, or leads to what cannot be a file.
-    """
-    try:
-        place = Path(path).resolve()
-    except TypeError as fault:
-        raise TypeError(f"path must be a str or a Path, got {quoted(path)}.") from fault
-    except (RuntimeError, ValueError) as fault:  # until Python 3.12 a loop is a RuntimeError
-        raise ValueError(_nowhere(path)) from fault
-    try:
-        mode = os.stat(place).st_mode
-    except OSError as fault:
-        if fault.errno == errno.ELOOP:
-            raise ValueError(_nowhere(path)) from fault
-        return place  # there is no such file yet, or who opens it says what is wrong
-    if not stat.S_ISREG(mode):
-        raise ValueError(
-            f"path must be that of a file, got {str(path)!r}, a folder, a pipe or a device; choose "
-            "another name."
-        )
-    return place
-
-
-def _nowhere(path: str | os.PathLike[str]) -> str:
-    return (
-        f"path must lead to a file, got {os.fspath(path)!r}, a loop of symbolic links or no path "
-        "at all; choose another name."
-    )
-
-
-@contextmanager
-def explained(path: Path, sentence: str) -> Iterator[None]:
-    """Tell in every error of the operating system what it means for the file."""
-    try:
-        yield
-    except OSError as fault:
-        raise told(fault, path, sentence) from fault
-
-
-def told(fault: OSError, path: Path, sentence: str) -> OSError:
-    """Return an error of the same kind that says so."""
-    code = fault.errno or errno.EIO
-    return OSError(code, f"{sentence} ({fault.strerror or fault})", str(path))
-
-
-def write_new(path: str | os.PathLike[str], data: bytes, *, private: bool = False) -> None:
-    """Write a file that does not exist yet.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a file.
-    TypeError, ValueError, OSError
-        If that is no path, or the file cannot be written.
-    """
-    check_free(located(path), way="remove it, or choose another name")
-    with growing_file(path, private=private) as file, explained(Path(path), _FAILED):
-        file.write(data)
-
-
-@contextmanager
-def growing_file(
-    path: str | os.PathLike[str], *, force: bool = False, private: bool = False
-) -> Iterator[BinaryIO]:
-    """Open a file to be written bit by bit; it gets its name when all of it is on the disk.
-
-    Until then it lies in the same folder as ``.puffer-*.partial``, for its owner alone. An error
-    removes it; only a killed process leaves it behind.
-
-    Parameters
-    ----------
-    path : str or Path
-    force : bool, default=False
-        Whether it may take the place of another file.
-    private : bool, default=False
-        Whether it stays for its owner alone (0600), as key material does.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a file, and no ``force``, before anything is written or at the end.
-    TypeError, ValueError, OSError
-        If that is no path, or the file cannot be written.
-    """
-    place = located(path)
-    check_free(place, force=force)
-    with explained(place, _FAILED):
-        handle, name = tempfile.mkstemp(prefix=".puffer-", suffix=".partial", dir=place.parent)
-    fresh = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            with explained(place, _FAILED):
-                file.flush()
-                os.fsync(file.fileno())
-        with explained(place, _FAILED):
-            if not private:
-                with suppress(OSError):  # a file system without rights
-                    fresh.chmod(0o666 & ~_umask())
-            if force:
-                os.replace(fresh, place)
-            else:
-                _put(fresh, place)
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-    sync_folder(place.parent)
-
-
-_TYPED = "choose another name, or pass --force to replace it"
-
-
-def check_free(place: Path, *, force: bool = False, way: str = _TYPED) -> None:
-    """Refuse a path where there is anything but a file that may be replaced.
-
-    Raises
-    ------
-    FileExistsError
-        Saying so.
-    """
-    if place.exists() and not (force and place.is_file()):
-        raise FileExistsError(errno.EEXIST, f"there is a file already; {way}", str(place))
-
-
-def _umask() -> int:
-    """Return which rights new files do not get; to read it, it must be set."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _put(fresh: Path, place: Path) -> None:
-    """Give a file its name, and replace none that somebody wrote in between."""
-    if os.name == "nt":
-        os.rename(fresh, place)  # which replaces nothing there
-        return
-    try:
-        os.link(fresh, place)
-    except PermissionError:  # a file system without hard links
-        if place.exists():
-            raise
-        os.replace(fresh, place)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system knows how to."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as fault:
-        if fault.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
 
 
 __version__ = "0.3.0"

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from sklearn_puffer._base.arguments import FloatArray, Integers
-from sklearn_puffer._base.numerics import ULP, percent_at_most
+from sklearn_puffer._base import FloatArray, Integers
+from sklearn_puffer._numerics import ULP
+from sklearn_puffer._words import percent_at_most
 
 
 class ShiftLosses(Protocol):

@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.optimize import OptimizeResult, OptimizeWarning, brentq, linprog
 
-from sklearn_puffer._base.arguments import FloatArray
-from sklearn_puffer._base.progress import counted, task
+from sklearn_puffer._base import FloatArray, counted, task
 
 #: From 1 to the next float: what two numbers of a last place may be apart, relatively.
 ULP = 2.0**-52
@@ -377,12 +376,3 @@ def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
         return True, call()
     except BaseException as error:  # raised again by whoever waits
         return False, error
-
-
-def percent_at_most(share: float) -> str:
-    """Return a share as a percentage, rounded up: a bound stays one.
-
-    >>> percent_at_most(0.7310586), percent_at_most(1.0)
-    ('73.2 %', '100.0 %')
-    """
-    return f"{min(math.ceil(share * 1000.0) / 10.0, 100.0):.1f} %"

@@ -1,0 +1,41 @@
+"""What is kept and read: plain records, files that appear whole, pages for people."""
+
+from sklearn_puffer._documents.document import (
+    WAYS,
+    Bar,
+    Bars,
+    Document,
+    FoldedDocument,
+    Page,
+    Section,
+    markdown,
+    render,
+    templates,
+)
+from sklearn_puffer._documents.files import (
+    check_free,
+    explained,
+    growing_file,
+    located,
+    sync_folder,
+    told,
+    write_new,
+)
+from sklearn_puffer._documents.records import (
+    FieldError,
+    Fields,
+    Number,
+    __version__,
+    all_written,
+    digest,
+    json_record,
+    jsonable,
+    number,
+    plain_record,
+    plain_tree,
+    read_as,
+    read_tree,
+    stated,
+    utc_now,
+    written,
+)
