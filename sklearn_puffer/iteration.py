@@ -61,8 +61,7 @@ from sklearn_puffer._base import (
     check_positive,
     real_numbers,
 )
-from sklearn_puffer._numerics import ULP
-from sklearn_puffer._strategies import (
+from sklearn_puffer._displacements import (
     batch_shifts,
     check_index,
     check_records,
@@ -74,6 +73,7 @@ from sklearn_puffer._strategies import (
     record_displacements,
     worst_shifts,
 )
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise, named_noise
 
 __all__ = [

@@ -40,7 +40,7 @@ HOUSE = (
     (3, {"_strategies"}),
     (3, {"_sets"}),
     (4, {"accounting", "bounds", "calibration"}),
-    (4, {"iteration"}),
+    (4, {"iteration", "_displacements"}),
     (5, {"_release"}),
     (6, {"_noiser"}),
     (6, {"_microaggregator"}),

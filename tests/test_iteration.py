@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from sklearn_puffer._strategies import displacements
+from sklearn_puffer import _displacements as displacements
 from sklearn_puffer.iteration import (
     batch_shifts,
     contraction,

@@ -30,17 +30,5 @@ from sklearn_puffer._strategies.coupling_bounds import (
 )
 from sklearn_puffer._strategies.dependent_rows import dependent_rows
 from sklearn_puffer._strategies.derived_bounds import FromPure, RoundedPlanes
-from sklearn_puffer._strategies.displacements import (
-    batch_shifts,
-    check_index,
-    check_records,
-    check_sequence,
-    check_size,
-    contraction,
-    gaussian_shifts,
-    joint_shifts,
-    record_displacements,
-    worst_shifts,
-)
 from sklearn_puffer._strategies.row_bounds import JointRows, MovedRows, joint_computable
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
