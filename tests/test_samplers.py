@@ -27,16 +27,14 @@ from scipy import stats
 
 from sklearn_puffer._noise import (
     MAX_STEPS,
-    Bell,
     grid_step,
-    power,
     release,
     sampler,
     seeded_entropy,
     table_sampler,
 )
 from sklearn_puffer._noise.sampler import RELATIVE_ERROR
-from sklearn_puffer._noise.shapes import HeavyPower
+from sklearn_puffer._noise.shapes import Bell, HeavyPower, power
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 UNIT = 2.0**-53

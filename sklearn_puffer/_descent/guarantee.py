@@ -43,7 +43,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._documents import FoldedDocument, Page, Section, __version__, utc_now
-from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
+from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import smallest_within
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._words import shown
@@ -133,7 +133,7 @@ class Iteration:
     def error(self, sigma: float) -> float:
         """Return 2 E, the shift of the last step that rounding adds on the grid for sigma."""
         noisy = self.n_steps if self.at_every_step else 1
-        grid = max(math.ldexp(sigma, 1 - GRID_BITS), math.ldexp(self.reach, -60))
+        grid = max(FINEST * sigma, math.ldexp(self.reach, -60))
         off_the_grid = noisy * math.sqrt(self.n_weights) * grid / 2.0
         return 2.0 * (self.n_steps * self.rounding + off_the_grid) * _OUTWARDS
 

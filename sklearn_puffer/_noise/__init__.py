@@ -1,6 +1,6 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
-from sklearn_puffer._noise import table_sampler
+from sklearn_puffer._noise import formulas, shapes
 from sklearn_puffer._noise.entropy import (
     CheckedEntropy,
     Choices,
@@ -9,26 +9,10 @@ from sklearn_puffer._noise.entropy import (
     seeded_entropy,
     system_entropy,
 )
-from sklearn_puffer._noise.family import (
-    LOG_ROUNDING,
-    ROUNDING,
-    ProductNoise,
-    cauchy_hockey_stick,
-    cauchy_mass,
-    cauchy_renyi,
-    density_at_zero,
-    gaussian_hockey_stick,
-    gaussian_mass,
-    laplace_renyi,
-    log1p_square,
-    norm,
-    student_mass,
-)
+from sklearn_puffer._noise.family import ProductNoise
 from sklearn_puffer._noise.grid import (
     FINEST,
-    GRID_BITS,
     MAX_STEPS,
-    Grid,
     coarse_enough,
     grid_step,
     to_indices,
@@ -61,7 +45,5 @@ from sklearn_puffer._noise.sampler import (
     release,
     sampler,
     sampler_loss,
-    single_scale,
 )
-from sklearn_puffer._noise.shapes import Bell, Shape, Steep, power
-from sklearn_puffer._noise.table_sampler import LaplaceSampler
+from sklearn_puffer._noise.shapes import Steep
