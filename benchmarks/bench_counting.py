@@ -12,7 +12,7 @@ import polars as pl
 from _measure import alone, interleaved, peak_bytes
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import CodeArray, Coded, count
+from sklearn_puffer._codes import CodeArray, Coded, count
 
 N_COLUMNS = 10
 N_SECRETS = 5

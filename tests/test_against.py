@@ -15,9 +15,9 @@ import pytest
 from oracle import directed_losses
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._codes import Column
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer._noiser import FittedNoise
-from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture

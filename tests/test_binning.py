@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import is_once, standard_deviation
-from sklearn_puffer._tables.selection import quantile_bins
+from sklearn_puffer._codes import standard_deviation
+from sklearn_puffer._codes.selection import quantile_bins
+from sklearn_puffer._noiser.utility import is_once
 
 SECRET = np.resize([0, 1], 400)
 FEW = {"0 and 1": [0, 1, 1, 1], "three": [2, 9, 9, 9, 9, 5], "fractions": [0.5, 8.0, 8.0]}

@@ -199,8 +199,8 @@ def test_ids_that_occur_in_two_parts_are_refused_before_there_is_a_plan(lazy, no
 
 
 def test_columns_are_checked_before_a_job_is_started(lazy, noiser, monkeypatch):
-    monkeypatch.setattr("sklearn_puffer._tables.plans.collected", None)
-    monkeypatch.setattr("sklearn_puffer._tables.row_ids.collected", None)
+    monkeypatch.setattr("sklearn_puffer._engines.plans.collected", None)
+    monkeypatch.setattr("sklearn_puffer._engines.row_ids.collected", None)
     with pytest.raises(ValueError, match="X lacks column 'age', which fit released"):
         keyed(noiser, lazy(TABLE.drop(columns="age")))
     with pytest.raises(TypeError, match="column 'age' holds strings"):

@@ -33,11 +33,11 @@ from sklearn_puffer import (
     audit,
     plan,
 )
-from sklearn_puffer._base import progress, records
-from sklearn_puffer._documents import templates
+from sklearn_puffer._base import progress
+from sklearn_puffer._documents import records, templates
+from sklearn_puffer._engines import TableFile, TableStream, TableWriter
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._release import table_release
-from sklearn_puffer._tables import TableFile, TableStream, TableWriter
 from sklearn_puffer.cli import main
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
@@ -504,7 +504,7 @@ def test_what_no_engine_can_do_or_none_is_there_for_is_fitted_in_memory(
     make_table().to_parquet("in.parquet", index=False)
     expected = form_of(source)
     with monkeypatch.context() as patch:
-        patch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 3)
+        patch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 3)
         assert form_of(source) == expected
     without(monkeypatch, "polars", "duckdb")
     assert form_of(source) == expected

@@ -19,9 +19,10 @@ import pytest
 from all_pairs import all_pairs
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
+from sklearn_puffer._codes import Column, learn_column
 from sklearn_puffer._release import drift
 from sklearn_puffer._release.drift import Margin, Watch, picked_rows, too_many
-from sklearn_puffer._tables import Column, Values, learn_column
+from sklearn_puffer._tables import Values
 from sklearn_puffer.priors import GaussianMixture
 
 OTHER = "do not look like"
@@ -571,7 +572,7 @@ def test_a_lazy_column_of_more_values_than_are_fetched_is_checked_by_its_bins(wh
     own = own.fit(table).certificate_
     new = table.assign(pay=rng.normal(size=400) + 0.2, age=rng.integers(-300, 200, 400))
     new.loc[::50, "pay"] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e300, -1e300, np.inf]
-    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 50)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 50)
     frame = pl.from_pandas(new, nan_to_null=True)
     lazy = frame.lazy() if where == "polars" else duckdb.from_arrow(frame.to_arrow())
     assert own.check(lazy) == own.check(new)

@@ -34,8 +34,9 @@ from engine_cases import (
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
-from sklearn_puffer._tables import Column, LazyTable, TableFile, lazy_table
-from sklearn_puffer._tables.lazy import opened
+from sklearn_puffer._codes import Column
+from sklearn_puffer._engines import LazyTable, TableFile, lazy_table
+from sklearn_puffer._engines.lazy import opened
 from sklearn_puffer.priors import GaussianMixture
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
@@ -196,16 +197,16 @@ def test_more_rows_of_columns_than_are_fetched_at_once_are_counted_by_parts(lazy
     two = {"sensitive": ["s", "t"], "public": ["age", "flag"]}
     apart = {"sensitive": "s", "public": ["age", "x"], "dependence": "independent"}
     for options, most in ((two, 48), (apart, 100), ({**apart, "n_bins": 5}, 60)):
-        monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", most)
+        monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", most)
         assert outcome(lazy(TABLE), **options) == in_pandas(TABLE, options)
 
 
 def test_more_values_or_groups_than_are_fetched_are_refused_by_name(lazy, monkeypatch):
-    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 10)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 10)
     noiser = PufferfishNoiser(1.0, sensitive="s", public=["t", "x"], n_bins={"t": 9})
     with pytest.raises(ValueError, match=r"column 'x' has more than 10 distinct values.*round"):
         noiser.fit(lazy(TABLE))
-    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 60)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 60)
     with pytest.raises(ValueError, match=r"columns 's', 't', 'x' have more than 60 different rows"):
         noiser.fit(lazy(TABLE))
 

@@ -7,7 +7,8 @@ import pytest
 from engine_cases import duckdb_relation, outcome, polars_lazy
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import lazy_table, selection
+from sklearn_puffer._codes import selection
+from sklearn_puffer._engines import lazy_table
 
 N = 1500
 
@@ -67,7 +68,7 @@ def test_a_fit_on_an_engine_has_the_runs_of_one_in_memory(lazy, monkeypatch):
 
 
 def test_columns_of_more_values_than_are_fetched_are_refused_by_name(lazy, monkeypatch):
-    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 64)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 64)
     labels = FRAME.assign(word=[f"w{k}" for k in range(N)])
     public = ["normal", "whole"]
     for n_bins, dependence in (({"whole": 4}, "joint"), (None, "independent")):
@@ -81,8 +82,8 @@ def test_columns_of_more_values_than_are_fetched_are_refused_by_name(lazy, monke
 
 @pytest.mark.parametrize("looked_at", [32, 1 << 16])
 def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch, looked_at):
-    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 1000)
-    monkeypatch.setattr("sklearn_puffer._tables.lazy._LOOKED_AT", looked_at)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 1000)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy._LOOKED_AT", looked_at)
     # nobody waits for the groups of all of them
     rows = "range(100000000000000) t(i)"
     endless = duckdb.connect().sql(f"select i % 2 as s, i::double as x from {rows}")
@@ -95,9 +96,9 @@ def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch, 
 @pytest.mark.parametrize("n_rows", [9, 10, 21, 22, 23, 60])
 @pytest.mark.parametrize("looked_at", [4, 1 << 16])
 def test_rows_beyond_the_first_ones_are_counted_with_them(lazy, monkeypatch, n_rows, looked_at):
-    monkeypatch.setattr("sklearn_puffer._tables.lazy.MOST_CELLS", 10)
-    monkeypatch.setattr("sklearn_puffer._tables.lazy._LOOKED_AT", looked_at)
-    monkeypatch.setattr("sklearn_puffer._tables.lazy._REPEATED", 2)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 10)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy._LOOKED_AT", looked_at)
+    monkeypatch.setattr("sklearn_puffer._engines.lazy._REPEATED", 2)
     rows = np.arange(n_rows)
     frame = pd.DataFrame({"s": rows % 2, "x": rows * 10 // n_rows / 2.0, "w": rows % 3})
     for weight in (None, "w"):

@@ -13,8 +13,9 @@ from numpy.testing import assert_array_equal
 from oracle import loss
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._codes import learn_column
 from sklearn_puffer._noise import grid_step
-from sklearn_puffer._tables import frame_table, learn_column
+from sklearn_puffer._tables import frame_table
 
 N_ROWS = 240
 LETTERS = np.array(list("abcde"))

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
-from sklearn_puffer._tables import Values, identifier_kind
+from sklearn_puffer._codes import identifier_kind
+from sklearn_puffer._tables import Values
 from sklearn_puffer.cli import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")

@@ -418,8 +418,8 @@ def test_what_cannot_be_planned_is_refused(lazy, noiser, change, options, error,
 
 
 def test_columns_are_checked_before_anything_is_computed(lazy, noiser, monkeypatch):
-    monkeypatch.setattr("sklearn_puffer._tables.plans.collected", None)
-    monkeypatch.setattr("sklearn_puffer._tables.row_ids.collected", None)
+    monkeypatch.setattr("sklearn_puffer._engines.plans.collected", None)
+    monkeypatch.setattr("sklearn_puffer._engines.row_ids.collected", None)
     rows = pl.from_pandas(TABLE)
     with pytest.raises(ValueError, match="X lacks column 'age', which fit released"):
         keyed(noiser, lazy(rows.drop("age")))

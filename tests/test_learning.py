@@ -9,7 +9,7 @@ import pytest
 from oracle import directed_losses
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import CodeArray, Coded, count, tally
+from sklearn_puffer._codes import CodeArray, Coded, count, tally
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace

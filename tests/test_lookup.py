@@ -12,10 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._codes import distinct
+from sklearn_puffer._codes.columns import Column
+from sklearn_puffer._codes.lookup import Edges, Lookup
 from sklearn_puffer._noiser import release
-from sklearn_puffer._tables import Values, distinct
-from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.lookup import Edges, Lookup
+from sklearn_puffer._tables import Values
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4", ">u8"]
 ATOMS = {

@@ -10,8 +10,8 @@ import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSum
 from sklearn_puffer._base import arguments as _validation
+from sklearn_puffer._codes import CodeArray, Secret, secret_pairs_of, selection
 from sklearn_puffer._noiser import against
-from sklearn_puffer._tables import CodeArray, Secret, secret_pairs_of, selection
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, user_pairs
 

@@ -12,7 +12,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UnseenValuesWarning
-from sklearn_puffer._tables import Values, identifier_kind
+from sklearn_puffer._codes import identifier_kind
+from sklearn_puffer._tables import Values
 
 N_ROWS = 240
 RNG = np.random.default_rng(0)

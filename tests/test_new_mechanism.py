@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import Certificate, PufferfishRelease, PufferfishWarning
 from sklearn_puffer._base import fitting
+from sklearn_puffer._codes import public_columns, resolve
 from sklearn_puffer._documents import digest
 from sklearn_puffer._release import (
     LearntMechanism,
@@ -23,7 +24,7 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._tables import Finished, public_columns, resolve
+from sklearn_puffer._tables import Finished
 
 INCOME = [1.5, 2.5, 3.5, 9.5]
 TABLE = pd.DataFrame({"age": [20, 30, 40, 50], "income": INCOME, "loan": list("nyny")})

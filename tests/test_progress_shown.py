@@ -15,11 +15,11 @@ from pyarrow import dataset
 
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
+from sklearn_puffer._engines import stream_of
 from sklearn_puffer._noiser import against, utility
 from sklearn_puffer._release import check_stream, persons
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
-from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.cli import main
 from sklearn_puffer.displays import ReleaseDisplay

@@ -20,9 +20,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning, UtilityWarning
+from sklearn_puffer._codes import Column
 from sklearn_puffer._noiser import ColumnRelease, RawDistribution, utilities
 from sklearn_puffer._noiser.utility import smallest_change
-from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import Discrete
 

@@ -36,12 +36,10 @@ from sklearn_puffer._tables import (
     Kind,
     Name,
     Values,
-    as_levels,
     check_finite,
-    of_kind,
     row_digests,
     row_hashes,
-    values_in,
+    values_of,
 )
 from sklearn_puffer._words import quoted
 
@@ -207,11 +205,11 @@ class NumberAxis:
 
     def read(self, table: AnyTable) -> Values:
         """Return the column of a table."""
-        return values_in(table, self.name, self.unit)
+        return values_of(table, self)
 
     def fitted(self, values: Values) -> Values:
         """Return the column as one of the fitted kind."""
-        values = of_kind(self.kind, values)
+        values = values.of_kind(self.kind)
         of_times = values.unit is not None or values.n_missing == len(values)
         if values.kind in ("category", "boolean") or (self.unit is not None and not of_times):
             was = "numbers" if self.unit is None else "dates or durations"
@@ -285,8 +283,8 @@ class LevelAxis:
     def fitted(self, values: Values) -> Values:
         """Return the column as one of categories."""
         if self.kind == "category":
-            return as_levels(values)
-        values = of_kind(self.kind, values)
+            return values.as_levels()
+        values = values.of_kind(self.kind)
         if values.kind != "boolean":
             raise TypeError(_of_another_kind(self.name, "booleans", values))
         return of_two(values)

@@ -35,7 +35,7 @@ from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._microaggregator.coordinates import Sample, of_two
 from sklearn_puffer._microaggregator.prototypes import finished_columns, typical
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._tables import Finished, Name, Table, Values, as_levels, of_kind
+from sklearn_puffer._tables import Finished, Name, Table, Values
 
 MOST_BINS = 50
 """Bins of the numbers of a column."""
@@ -73,12 +73,12 @@ class Bins:
         """Return the bin of each value of rows of the fitted table."""
         gone = values.missing
         if self.place_of is not None:
-            coded = of_two(values) if values.kind == "boolean" else as_levels(values)
+            coded = of_two(values) if values.kind == "boolean" else values.as_levels()
             levels = (*(coded.levels or ()), None)
             table = np.array([self.place_of.get(level, self.rest) for level in levels])
             return np.take(table, coded.filled(-1), mode="wrap")
         assert self.edges is not None
-        places = np.searchsorted(self.edges, of_kind(self.values.kind, values).data)
+        places = np.searchsorted(self.edges, values.of_kind(self.values.kind).data)
         return places if gone is None else np.where(gone, self.rest, places)
 
 

@@ -21,6 +21,7 @@ from sklearn_puffer._base import (
     fitting,
 )
 from sklearn_puffer._documents import digest
+from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import TypicalRows
@@ -35,7 +36,7 @@ from sklearn_puffer._release import (
     check_units,
     next_table,
 )
-from sklearn_puffer._tables import Table, is_lazy, readable, readable_column
+from sklearn_puffer._tables import Table, readable, readable_column
 from sklearn_puffer._tables import beside as columns_beside
 
 # what each has released without a key: it is in no copy and no file

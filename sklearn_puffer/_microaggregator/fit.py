@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
+from sklearn_puffer._codes import resolve
 from sklearn_puffer._documents import __version__, utc_now
+from sklearn_puffer._engines import LazyTable
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.candidates import (
     Candidate,
@@ -41,7 +43,7 @@ from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_la
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
 from sklearn_puffer._release import FitRows, LearntMechanism, PairLoss, Refused, sentences
-from sklearn_puffer._tables import LazyTable, counts_frame, resolve, values_frame
+from sklearn_puffer._tables import counts_frame, values_frame
 from sklearn_puffer._words import quoted
 
 

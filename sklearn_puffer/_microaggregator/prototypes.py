@@ -35,7 +35,7 @@ from sklearn_puffer._microaggregator.coordinates import (
     Scores,
     of_two,
 )
-from sklearn_puffer._tables import Finished, Name, Table, Values, as_levels, check_finite, present
+from sklearn_puffer._tables import Finished, Name, Table, Values, check_finite
 
 _STARTS = 4
 _MOST_STEPS = 100  # of k-means
@@ -461,7 +461,7 @@ def with_scores(coordinates: Coordinates, sample: Sample, weight: float) -> Coor
         return coordinates
     labels = sample.labels
     if labels.kind == "float":
-        check_finite(present(labels), "y")
+        check_finite(labels.present, "y")
     there = np.arange(len(labels)) if labels.missing is None else np.flatnonzero(~labels.missing)
     points = coordinates.rows(sample.columns).dense()[there]
     stood_for = sample.weights[there]
@@ -508,7 +508,7 @@ def _is_number(labels: Values) -> bool:
 
 def _contrasts(labels: Values, weights: IntArray) -> list[Array]:
     """Return for each class but the most frequent, of several the first, which rows are of it."""
-    codes = as_levels(labels).data
+    codes = labels.as_levels().data
     counts = np.bincount(codes, weights)
     by_size = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     return [codes == k for k in by_size[1 : _MOST_CONTRASTS + 1]]

@@ -16,6 +16,16 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, IntArray
+from sklearn_puffer._codes import (
+    Pair,
+    Secret,
+    check_no_identifier,
+    combined,
+    public_columns,
+    resolve,
+    secret_pairs_of,
+)
+from sklearn_puffer._engines import CHANGED, LazyTable, opened, plans
 from sklearn_puffer._microaggregator.coordinates import (
     Sample,
     by_priority,
@@ -37,25 +47,14 @@ from sklearn_puffer._release import (
     rows_of,
 )
 from sklearn_puffer._tables import (
-    CHANGED,
     LARGEST_DIGEST,
     Faults,
-    LazyTable,
     Name,
-    Pair,
-    Secret,
     Table,
     Values,
-    check_no_identifier,
-    combined,
     first_values,
     frame_table,
-    opened,
-    plans,
-    public_columns,
-    resolve,
     row_digests,
-    secret_pairs_of,
 )
 from sklearn_puffer._words import listed, quoted
 

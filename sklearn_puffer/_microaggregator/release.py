@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, IntArray, task
+from sklearn_puffer._codes import Column, row_blocks
 from sklearn_puffer._documents import FieldError, Fields, digest, read_as
 from sklearn_puffer._microaggregator.certificate import TERMS, PrototypeCertificate
 from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
@@ -34,13 +35,11 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._tables import (
     UNITS,
-    Column,
     Finished,
     Kind,
     Name,
     Table,
     Values,
-    row_blocks,
     row_digests,
     row_hashes,
 )

@@ -16,20 +16,17 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, IntArray
+from sklearn_puffer._codes import Column, learn_column, resolve
 from sklearn_puffer._microaggregator.coordinates import Axis, LevelAxis, NumberAxis, of_two
 from sklearn_puffer._release import column_of
 from sklearn_puffer._tables import (
     AnyTable,
-    Column,
     Finished,
     Name,
     Table,
     Values,
     alike,
     check_finite,
-    learn_column,
-    present,
-    resolve,
     values_frame,
 )
 from sklearn_puffer._words import listed, quoted
@@ -99,7 +96,7 @@ class KnownColumn:
             return cls(LevelAxis(name, values.kind, 1.0, tuple(levels[k] for k in seen), ()))
         lacks = values.missing is not None
         axis = NumberAxis(name, values.kind, 0.0, 1.0, 1.0, lacks, values.unit)
-        data = present(values)
+        data = values.present
         if values.kind == "float":
             check_finite(data, name)
         if n_bins is None or not len(data):

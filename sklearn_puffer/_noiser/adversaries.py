@@ -14,6 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._codes import (
+    Coded,
+    Column,
+    Reader,
+    Secret,
+    learn_secret,
+    standard_deviation,
+    tally,
+)
+from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._fits import (
     MOST_WEIGHT,
     Observed,
@@ -43,18 +53,7 @@ from sklearn_puffer._noiser.settings import Model
 from sklearn_puffer._noiser.utility import RawDistribution
 from sklearn_puffer._release import LazyRows, Margin, ModelFacts
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import (
-    CHANGED,
-    Coded,
-    Column,
-    Features,
-    Name,
-    Reader,
-    Secret,
-    learn_secret,
-    standard_deviation,
-    tally,
-)
+from sklearn_puffer._tables import Features, Name
 from sklearn_puffer._words import listed, quoted, shown
 from sklearn_puffer.fits import ClassifierFit
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, is_listening, listening, task
+from sklearn_puffer._codes import CodeArray, Column, Pair, Secret
 from sklearn_puffer._documents import jsonable, plain_record
 from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.priors import (
@@ -37,7 +38,7 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
 from sklearn_puffer._release import Margin, RowGroups, RowsTogether, SetLoss
 from sklearn_puffer._sets import computable, work
-from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
+from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import listed, meant, quoted, short_number
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
 from sklearn_puffer._noiser.release import (
@@ -37,7 +38,7 @@ from sklearn_puffer._release import (
     written_column,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import Column, Name, Table, series
+from sklearn_puffer._tables import Name, Table, series
 from sklearn_puffer._words import shown
 from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family
 from sklearn_puffer.priors import ConfidenceSet

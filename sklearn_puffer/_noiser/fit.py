@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
+from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
@@ -54,7 +55,7 @@ from sklearn_puffer._release import (
     composition_rule,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import Column, Name
+from sklearn_puffer._tables import Name
 from sklearn_puffer._words import plain
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact

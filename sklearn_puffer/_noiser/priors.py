@@ -11,19 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._codes import CodeArray, Coded, Column, CountedRows, Pair, Reader, Secret, count
 from sklearn_puffer._noise import to_indices
 from sklearn_puffer._sets import error_share, set_around
-from sklearn_puffer._tables import (
-    CodeArray,
-    Coded,
-    Column,
-    CountedRows,
-    Name,
-    Pair,
-    Reader,
-    Secret,
-    count,
-)
+from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 

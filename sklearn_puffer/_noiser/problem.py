@@ -18,6 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._codes import Column
 from sklearn_puffer._losses import (
     LossTable,
     Panels,
@@ -43,7 +44,7 @@ from sklearn_puffer._numerics import ULP
 from sklearn_puffer._release import RowGroups, factor_below, mixing_scale, scale_for_releases
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
-from sklearn_puffer._tables import Column, Name
+from sklearn_puffer._tables import Name
 from sklearn_puffer.accounting import MAX_CELLS, is_computable
 from sklearn_puffer.bounds import Bound, Strategy, tightest
 from sklearn_puffer.calibration import bound_of, exact

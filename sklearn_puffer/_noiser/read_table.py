@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,17 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, counted
+from sklearn_puffer._codes import (
+    Column,
+    Pair,
+    Reader,
+    Secret,
+    check_no_identifier,
+    hardly_repeats,
+    public_columns,
+    resolve,
+    secret_pairs_of,
+)
 from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._release import (
@@ -25,19 +36,7 @@ from sklearn_puffer._release import (
     rows_of,
 )
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._tables import (
-    Column,
-    Faults,
-    Name,
-    Pair,
-    Reader,
-    Secret,
-    check_no_identifier,
-    column_groups,
-    hardly_repeats,
-    public_columns,
-    secret_pairs_of,
-)
+from sklearn_puffer._tables import Faults, Name
 from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
@@ -145,7 +144,7 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     rows, hidden = rows_of(table, given.sample_weight), given.hidden()
     grouping = asked.grouping(table, hidden)
     public = public_columns(asked.public, table.names, hidden, grouping)
-    groups = column_groups(knowledge.dependence, public, table.names)
+    groups = _column_groups(knowledge.dependence, public, table.names)
     specs = asked.specs(public)
     settings.check_fitted_rows(max(map(len, groups)))
     continuous = _is_continuous(knowledge)
@@ -266,3 +265,34 @@ def _is_continuous(knowledge: Knowledge) -> bool:
             "give a mixture for each, or discrete distributions for each."
         )
     return kinds == {True}
+
+
+def _column_groups(
+    dependence: Any, public: Sequence[Name], names: Sequence[Name]
+) -> list[list[int]]:
+    """Return groups of positions among the public columns.
+
+    >>> _column_groups([["a", "c"], ["b"]], ["a", "b", "c"], ["a", "b", "c"])
+    [[0, 2], [1]]
+    """
+    if isinstance(dependence, str) and dependence == "joint":
+        return [list(range(len(public)))]
+    if isinstance(dependence, str) and dependence == "independent":
+        return [[k] for k in range(len(public))]
+    if isinstance(dependence, str) or not isinstance(dependence, Iterable):
+        fault = ValueError if isinstance(dependence, str) else TypeError
+        raise fault(
+            'dependence must be "joint", "independent" or a list of column groups, '
+            f"got {dependence!r}."
+        )
+    groups = [resolve(group, names, "dependence") for group in dependence]
+    grouped = [name for group in groups for name in group]
+    strange = [name for name in grouped if name not in public]
+    doubled = [name for name in grouped if grouped.count(name) > 1]
+    absent = [name for name in public if name not in grouped]
+    if strange or doubled or absent:
+        problem = (strange or doubled or absent)[0]
+        raise ValueError(
+            f"dependence must list every public column in exactly one group; look at {problem!r}."
+        )
+    return [sorted(public.index(name) for name in group) for group in groups]

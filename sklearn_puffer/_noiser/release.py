@@ -17,6 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import Array, IntArray, counted, stopping, task
+from sklearn_puffer._codes import LARGEST_SINGLE, Column, Reader, column_reader, rule_of
 from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import (
     MAX_STEPS,
@@ -32,21 +33,7 @@ from sklearn_puffer._noise import (
 )
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._release import Draw, KeyedRows, Moved, Output, Patterns, Released, TableRules
-from sklearn_puffer._tables import (
-    LARGEST_SINGLE,
-    Column,
-    Faults,
-    Finished,
-    Name,
-    Reader,
-    Table,
-    Values,
-    check_finite,
-    column_reader,
-    rule_of,
-    unit_of,
-    values_of,
-)
+from sklearn_puffer._tables import Faults, Finished, Name, Table, Values, check_finite, values_of
 from sklearn_puffer._words import listed
 from sklearn_puffer.notions import Notion
 
@@ -97,7 +84,7 @@ class ColumnRelease:
         kind = self.column.kind
         if kind in ("boolean", "category"):
             return np.dtype(np.intp)
-        if unit_of(self.column) is not None:
+        if self.column.unit is not None:
             return np.dtype(np.int64)
         if kind == "integer" and values.kind == "integer":
             return values.data.dtype
@@ -477,7 +464,7 @@ def _type_of(release: ColumnRelease, table: Table) -> Any:
 def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
     """Return a filled column as its table takes it, with ``gone`` values missing."""
     column, native = release.column, release.output != "noisy"
-    if native and column.kind == "integer" and (unit := unit_of(column)) is not None:
+    if native and column.kind == "integer" and (unit := column.unit) is not None:
         return Finished(output, gone, unit=unit)
     if not native or column.kind in ("float", "integer"):
         return Finished(output, gone, native=native)

@@ -23,7 +23,6 @@ from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part, changed
 from sklearn_puffer._noiser.problem import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import cells_frame
 from sklearn_puffer._words import listed, plain, quoted
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -270,7 +269,7 @@ def _as_known(read: TableRead, k: int, value: float) -> str:
     """Return a column and its value in words."""
     column = read.columns[k]
     code = np.searchsorted(column.atoms, value)
-    return f"{read.public[k]}={quoted(plain(cells_frame([column], np.array([[code]])).iloc[0, 0]))}"
+    return f"{read.public[k]}={quoted(plain(column.value_of(int(code))))}"
 
 
 def _out_of_reach(read: TableRead, part: Part) -> str:

@@ -26,21 +26,11 @@ from scipy.optimize import brentq
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._codes import Column, Placed, placed_in
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._release import ColumnUtility, next_table
-from sklearn_puffer._tables import (
-    Column,
-    Name,
-    Placed,
-    Values,
-    frame_table,
-    is_frame,
-    is_once,
-    placed_in,
-    readable,
-    values_of,
-)
+from sklearn_puffer._tables import Name, Values, frame_table, is_frame, readable, values_of
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Noise
 
@@ -573,3 +563,12 @@ def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
     distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
     distributions[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
     return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]
+
+
+def is_once(counts: Array) -> bool:
+    """Return whether everything counts once.
+
+    >>> is_once(np.array([1, 1])), is_once(np.array([0, 2]))
+    (True, False)
+    """
+    return bool(len(counts) and counts.min() == 1 and counts.max() == 1)

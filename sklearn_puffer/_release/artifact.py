@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import RetiredError, gone
+from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import (
     FieldError,
     Fields,
@@ -30,7 +31,7 @@ from sklearn_puffer._release.certificate import NO_PRIOR
 from sklearn_puffer._release.drift import PARTS, Margin, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
 from sklearn_puffer._release.parameters import RowGroups
-from sklearn_puffer._tables import UNITS, Column, Kind, Missing, Name, TimeColumn, unit_of
+from sklearn_puffer._tables import UNITS, Kind, Missing, Name
 from sklearn_puffer._words import listed, plain, quoted
 
 SCHEMA = "sklearn_puffer.release/3"
@@ -137,7 +138,7 @@ def written_column(column: Column) -> dict[str, Any]:
         "atoms": all_written(column.atoms),
     } | stated(
         {
-            "unit": unit_of(column),
+            "unit": column.unit,
             "levels": levels and [written_level(plain(level), what) for level in levels],
             "edges": None if column.edges is None else all_written(column.edges),
             "known": None if column.known.all() else column.known.tolist(),
@@ -270,7 +271,7 @@ def read_column(record: Fields) -> Column:
     record.check(missing_code in (None, n - 1), "missing_code")
     unit = record.read("unit", str | None, None)
     record.check(unit is None or (unit in UNITS and kind == "integer"), "unit")
-    column = Column(
+    return Column(
         record.read("name", Name),
         kind,
         atoms,
@@ -282,8 +283,8 @@ def read_column(record: Fields) -> Column:
         record.number("spread") if record.has("spread") else None,
         record.read("ordered", bool, False),
         record.read("free", bool, False),
+        unit=unit,
     )
-    return column if unit is None else TimeColumn(**vars(column), unit=unit)
 
 
 @dataclass(frozen=True, eq=False)

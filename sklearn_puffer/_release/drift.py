@@ -45,23 +45,19 @@ import numpy as np
 from scipy.special import gammaln
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, check_choice, counted
+from sklearn_puffer._codes import Column, Placed, placed_in
 from sklearn_puffer._documents import Document, Page, Section, plain_record
+from sklearn_puffer._engines import LazyTable, is_lazy, lazy_table
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer._release.rows import check_named
 from sklearn_puffer._tables import (
     AnyTable,
-    Column,
     Faults,
-    LazyTable,
     Name,
-    Placed,
     Values,
     array_table,
     frame_table,
     is_frame,
-    is_lazy,
-    lazy_table,
-    placed_in,
     readable,
     records_frame,
     values_of,

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, IntArray, check_count
+from sklearn_puffer._codes import resolve
+from sklearn_puffer._engines import row_ids
 from sklearn_puffer._noise import (
     KeyedBits,
     PersonPseudonyms,
@@ -18,7 +20,7 @@ from sklearn_puffer._noise import (
     integer_ids,
     read_key,
 )
-from sklearn_puffer._tables import Name, Table, Values, beside, resolve, row_ids
+from sklearn_puffer._tables import Name, Table, Values, beside
 from sklearn_puffer._words import quoted
 
 Pseudonyms = NDArray[np.uint64]

@@ -12,7 +12,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, NoReturn, get_type_hints
 
 from sklearn_puffer._base import RetiredError, gone
+from sklearn_puffer._codes import Column, Pair
 from sklearn_puffer._documents import FieldError, Fields, digest
+from sklearn_puffer._engines import way_to_rows
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.certificate import READ_SCHEMAS, Certificate
@@ -22,7 +24,7 @@ from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.rows import UNCOVERED, RowOrder, check_named
-from sklearn_puffer._tables import Column, Missing, Name, Pair, Table, Values, way_to_rows
+from sklearn_puffer._tables import Missing, Name, Table, Values
 from sklearn_puffer._words import listed, quoted, shown
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]

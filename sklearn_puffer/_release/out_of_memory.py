@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, PufferfishWarning, UnseenValuesWarning, reporting, task
+from sklearn_puffer._codes import column_reader, resolve, rule_of
 from sklearn_puffer._documents import digest
+from sklearn_puffer._engines import CHANGED, TableStream, arrow, plans, row_ids, type_of
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.drift import drift_warning, watch_of
@@ -35,21 +37,7 @@ from sklearn_puffer._release.keyed_rows import (
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
 from sklearn_puffer._release.parameters import check_unknown
 from sklearn_puffer._release.rows import check_named, check_rows
-from sklearn_puffer._tables import (
-    CHANGED,
-    Name,
-    Table,
-    TableStream,
-    arrow,
-    column_reader,
-    frame_table,
-    plans,
-    resolve,
-    row_ids,
-    rule_of,
-    type_of,
-    values_of,
-)
+from sklearn_puffer._tables import Name, Table, frame_table, values_of
 from sklearn_puffer._words import listed, quoted
 
 _NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."

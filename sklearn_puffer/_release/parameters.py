@@ -21,23 +21,18 @@ from sklearn_puffer._base import (
     check_positive,
     gone,
 )
-from sklearn_puffer._release.certificate_figures import RowsTogether
-from sklearn_puffer._tables import (
-    AnyTable,
+from sklearn_puffer._codes import (
     Column,
-    Kind,
-    LazyTable,
-    Missing,
-    Name,
     Reader,
     Unknown,
-    Values,
     column_reader,
     learn_column,
-    ranks_of,
     resolve,
     rule_of,
 )
+from sklearn_puffer._engines import LazyTable
+from sklearn_puffer._release.certificate_figures import RowsTogether
+from sklearn_puffer._tables import AnyTable, Kind, Missing, Name, Values
 from sklearn_puffer._words import listed, plain, quoted
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 
@@ -442,7 +437,7 @@ def group_codes(table: AnyTable, name: Name) -> Array:
             f"column {quoted(name)} of groups= has {values.n_missing} missing id(s) (NaN); give "
             "each of these rows the id of its group, or one of its own."
         )
-    codes: Array = np.unique(ranks_of(values), return_inverse=True)[1].ravel()
+    codes: Array = np.unique(values.ranks(), return_inverse=True)[1].ravel()
     return codes
 
 

@@ -23,6 +23,7 @@ from sklearn_puffer._base import (
     way_to_table,
 )
 from sklearn_puffer._documents import Page, Section
+from sklearn_puffer._engines import is_lazy, row_ids
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._release.composition import Axis, scales_of
 from sklearn_puffer._release.ledger import MOST_AT_ONCE, Entry, Ledger
@@ -44,7 +45,7 @@ from sklearn_puffer._release.store import (
     foreign,
     put_away,
 )
-from sklearn_puffer._tables import is_lazy, row_ids, taken_rows
+from sklearn_puffer._tables import taken_rows
 from sklearn_puffer._words import quoted, shown
 
 Answer = TypeVar("Answer")

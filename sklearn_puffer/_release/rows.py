@@ -27,34 +27,30 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import Array, FloatArray, as_array, real_numbers
+from sklearn_puffer._codes import (
+    Secret,
+    bins_of,
+    edges_of,
+    in_intervals,
+    learn_secret,
+    read_secret,
+    resolve,
+    tally,
+)
+from sklearn_puffer._engines import LazyTable, arrow, is_lazy, lazy_table, way_to_rows
 from sklearn_puffer._tables import (
     AnyTable,
-    LazyTable,
     Missing,
     Name,
-    Secret,
     Table,
     Values,
     array_table,
-    arrow,
-    bins_of,
-    check_whole,
-    edges_of,
     first_values,
     frame_table,
-    in_intervals,
     is_frame,
-    is_lazy,
     label_ranks,
-    lazy_table,
-    learn_secret,
-    no_rows,
-    read_secret,
     readable,
-    resolve,
-    tally,
-    way_to_rows,
-    without_unused,
+    records_frame,
 )
 from sklearn_puffer._words import listed
 
@@ -95,7 +91,7 @@ class CountedTable:
         missing = None if values.missing is None else values.missing[self.mask]
         if missing is not None and not missing.any():
             missing = None
-        return without_unused(replace(values, data=values.data[self.mask], missing=missing))
+        return replace(values, data=values.data[self.mask], missing=missing).without_unused()
 
     def values(self, name: Name) -> Values:
         """Return a column's values of the rows that count."""
@@ -236,7 +232,7 @@ def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
         return array_table(array)
     table = lazy_table(X, weight) if is_lazy(X) else frame_table(X)
     # names alone: scikit-learn 1.7 finds none in frames of polars 2
-    validate_data(estimator, no_rows(table.names), skip_check_array=True)
+    validate_data(estimator, records_frame([], table.names), skip_check_array=True)
     if not is_lazy(X):  # whose rows are not counted yet
         check_size(table.n_rows, 2, "row")
     check_size(len(table.names), least, "column")
@@ -273,7 +269,7 @@ def next_table(estimator: Any, X: Any) -> Table:
     table = array_table(array, rules.names)
     if rules.missing == "error":  # an array is refused whole, as scikit-learn does
         for name in rules.sensitive:
-            check_whole(table.values(name), name)
+            table.values(name).check_whole(name)
     return table
 
 

@@ -31,6 +31,7 @@ from sklearn_puffer._base import (
     listening,
 )
 from sklearn_puffer._documents import write_new
+from sklearn_puffer._engines import arrow, is_lazy, stream_of
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
@@ -58,17 +59,7 @@ from sklearn_puffer._release.rows import (
     order_of_stream,
 )
 from sklearn_puffer._release.store import OverspentError
-from sklearn_puffer._tables import (
-    Name,
-    Table,
-    Values,
-    arrow,
-    as_pandas,
-    is_lazy,
-    readable,
-    secret_columns,
-    stream_of,
-)
+from sklearn_puffer._tables import Name, Table, Values, as_pandas, beside, readable
 from sklearn_puffer._words import listed
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
@@ -141,7 +132,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         check_same_index(sample_weight, "sample_weight", X)
         table, secrets = first_table(self, X), None
         if sensitive_features is not None:
-            secrets = secret_columns(sensitive_features, table.n_rows, X)
+            secrets = beside(sensitive_features, table.n_rows, X, "sensitive_features")
         return FitRows(table, secrets, sample_weight, self.sensitive, y)
 
     def _take(self, learnt: LearntMechanism, rows: FitRows) -> None:
@@ -604,7 +595,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
                 "sensitive_features= are the secrets of rows that are swapped, and this release "
                 "needs none; leave it out."
             )
-        return secret_columns(sensitive_features, table.n_rows, readable(X))
+        return beside(sensitive_features, table.n_rows, readable(X), "sensitive_features")
 
     def _draw(self) -> Draw:
         """Return how tables are drawn, with fresh bits."""

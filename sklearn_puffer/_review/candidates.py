@@ -20,6 +20,7 @@ from sklearn_puffer._base import (
     counted,
     listening,
 )
+from sklearn_puffer._codes import check_few
 from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
@@ -29,7 +30,7 @@ from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, Named, flat
 from sklearn_puffer._review.measured import Measurer, Parts, checked_share, known_rows, task_of
 from sklearn_puffer._review.plan import NEARLY, Plan, Row, is_useful, ranked
 from sklearn_puffer._swap import PufferfishSwap
-from sklearn_puffer._tables import Name, check_few, frame_table
+from sklearn_puffer._tables import Name, frame_table
 from sklearn_puffer._words import listed, meant, quoted, shown
 from sklearn_puffer.accounting import MAX_CELLS
 

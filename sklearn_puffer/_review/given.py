@@ -11,6 +11,20 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from sklearn_puffer._base import Array, check_count
+from sklearn_puffer._codes import (
+    MOST_SECRETS,
+    bins_of,
+    edges_of,
+    hardly_repeats,
+    identifier_kind,
+    in_intervals,
+    in_intervals_of,
+    public_columns,
+    read_secret,
+    resolve,
+    way_of_text,
+)
+from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._release import (
     RowOrder,
     TableRelease,
@@ -21,30 +35,17 @@ from sklearn_puffer._release import (
 from sklearn_puffer._review.exact_tests import Secrets
 from sklearn_puffer._review.readers import Groups
 from sklearn_puffer._tables import (
-    MOST_SECRETS,
     Name,
     Table,
     Values,
     as_pandas,
-    bins_of,
+    beside,
     date_columns,
-    edges_of,
     first_values,
     frame_table,
-    hardly_repeats,
     has_row_labels,
-    identifier_kind,
-    in_intervals,
-    in_intervals_of,
     is_frame,
-    is_lazy,
-    present,
-    public_columns,
-    read_secret,
     readable,
-    resolve,
-    secret_columns,
-    way_of_text,
 )
 from sklearn_puffer._words import listed, plain, quoted
 
@@ -163,7 +164,7 @@ def _kind(values: Values, *, ordered: bool) -> str:
 
 def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
     """Return what a column is, what there is to say of it, and whether it suits a release."""
-    data = present(values)
+    data = values.present
     if not len(data):
         return "nothing", "every value is missing", False
     if values.kind == "float" and not np.isfinite(data).all():
@@ -264,7 +265,7 @@ def _fact(
     try:
         values = first_values(table, name)
         is_a, remark, suits = _judged(values, ordered=kind == "order")
-        counts = len(np.unique(present(values))), values.n_missing
+        counts = len(np.unique(values.present)), values.n_missing
     except (TypeError, ValueError) as error:
         return ColumnFacts(name, use or "leave out", "unreadable", remark=str(error))
     if kind == "date":
@@ -394,7 +395,7 @@ def frame_of(table: Any) -> Any:
 
 def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
     """Return the secrets of the rows, by sensitive column, or by combinations of several."""
-    columns = {} if given is None else secret_columns(given, source.n_rows, frame)
+    columns = {} if given is None else beside(given, source.n_rows, frame, "sensitive_features")
     secrets = []
     for name, pairs in pairs_of(estimator).items():
         labels = list(dict.fromkeys(label for pair in pairs for label in pair))

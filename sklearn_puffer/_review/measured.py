@@ -24,6 +24,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Row
@@ -38,7 +39,7 @@ from sklearn_puffer._review.readers import (
     seen,
     with_copies,
 )
-from sklearn_puffer._tables import Name, Table, date_columns, recoded, resolve
+from sklearn_puffer._tables import Name, Table, date_columns, recoded
 from sklearn_puffer._words import on_one_line, quoted
 
 LEAST = 10

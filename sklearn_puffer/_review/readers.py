@@ -27,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
-from sklearn_puffer._tables import Features, Name, first_values, frame_table, in_days, row_digests
+from sklearn_puffer._tables import Features, Name, first_values, frame_table, row_digests
 from sklearn_puffer._words import quoted, shown
 
 
@@ -68,7 +68,7 @@ _LEAST = 1e-12
 def seen(rows: Any, columns: Sequence[Name]) -> Any:
     """Return rows as attackers are given them."""
     source = frame_table(rows)
-    features = Features.of({name: in_days(first_values(source, name)) for name in columns})
+    features = Features.of({name: first_values(source, name).in_days() for name in columns})
     return features.without_many_levels(MOST_LEVELS).frame
 
 

@@ -26,6 +26,7 @@ from sklearn_puffer._base import (
     check_seed,
     floats,
 )
+from sklearn_puffer._codes import combined, distinct, read_secret, resolve
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._release import MOST_RELEASES, check_releases
 from sklearn_puffer._sums.published import CONDITIONS
@@ -34,17 +35,9 @@ from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
-    check_integers,
-    check_whole,
-    combined,
-    distinct,
     frame_table,
     is_frame,
-    of_kind,
-    present,
-    read_secret,
     readable_column,
-    resolve,
     without_na,
 )
 from sklearn_puffer._words import listed, on_one_line, plain, quoted
@@ -217,7 +210,7 @@ def _read_table(X: Any, settings: SumSettings) -> tuple[tuple[User, ...], tuple[
         raise ValueError(f"column {source.value!r} is in both value and by; name another in by.")
     labels, codes = source.classes(table)
     values = numeric_values(table, source.value)
-    check_whole(values, source.value)
+    values.check_whole(source.value)
     order = np.argsort(codes, kind="stable")
     parts = np.split(values.data[order], np.cumsum(np.bincount(codes))[:-1])  # one for each class
     users = [
@@ -356,7 +349,7 @@ class Source:
         columns = []
         for name in self.by:
             values = table.values(name)
-            check_whole(values, name)
+            values.check_whole(name)
             columns.append((read_secret(name, values, "error"), table.n_rows))
         found = combined(columns)
         return list(found.labels), found.codes(table.n_rows)
@@ -565,14 +558,14 @@ class Reporters:
 
 def numeric_values(table: Table, name: Name) -> Values:
     """Return a column of numbers or booleans."""
-    values = of_kind("float", table.values(name))
+    values = table.values(name).of_kind("float")
     if values.kind == "category":
         raise TypeError(
             f"column {name!r} is not numeric (its values are {listed(values.levels or ())}); name "
             "a numeric column in value=, or code its values as numbers."
         )
     if values.kind == "integer":
-        check_integers(present(values), name)
+        values.check_exact(name)
     return values
 
 

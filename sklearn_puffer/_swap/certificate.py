@@ -13,6 +13,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._documents import Section, __version__, plain_record, utc_now
+from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
@@ -22,7 +23,7 @@ from sklearn_puffer._release import (
     Terms,
     utility_section,
 )
-from sklearn_puffer._tables import CHANGED, Name, named_frame, series
+from sklearn_puffer._tables import Name, named_frame, series
 from sklearn_puffer._words import listed, quoted, short_number, shown
 
 _OF_DISTANCE = ", to the power of their distance"

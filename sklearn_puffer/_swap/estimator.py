@@ -9,6 +9,16 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
+from sklearn_puffer._codes import (
+    Secret,
+    bins_of,
+    check_no_identifier,
+    edges_of,
+    public_columns,
+    resolve,
+    secret_pairs_of,
+)
+from sklearn_puffer._engines import LazyTable, is_lazy
 from sklearn_puffer._release import (
     Columns,
     FitRows,
@@ -28,28 +38,8 @@ from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Budget
 from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
 from sklearn_puffer._swap.rows import EngineRows, Units
-from sklearn_puffer._tables import (
-    Coarse,
-    Faults,
-    LazyTable,
-    Name,
-    Secret,
-    SecretRule,
-    Values,
-    bins_of,
-    check_merged,
-    check_no_identifier,
-    distances_of,
-    edges_of,
-    first_values,
-    has_row_labels,
-    is_lazy,
-    merges_of,
-    public_columns,
-    resolve,
-    secret_pairs_of,
-    with_two,
-)
+from sklearn_puffer._swap.secrets import Coarse, SecretRule, check_merged, distances_of, merges_of
+from sklearn_puffer._tables import Faults, Name, Values, first_values, has_row_labels
 
 
 class PufferfishSwap(TableRelease):
@@ -477,7 +467,8 @@ def _secret_of(swap: PufferfishSwap, asked: Columns, given: FitRows) -> tuple[Se
     rule = SecretRule(tuple(names), edges, asked.missing, merged=merged)
     for name in {*merged} - {*edges}:
         check_merged(name, columns[name], merged[name], "secret_groups")
-    secret = with_two(rule.read(columns))
+    secret = rule.read(columns)
+    secret.check_two()
     if len(secret.labels) > MOST_COMBINATIONS:
         raise ValueError(
             f"sensitive {secret.name!r} has {len(secret.labels)} secrets, and rows are exchanged "

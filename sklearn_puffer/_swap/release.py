@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted
+from sklearn_puffer._codes import CodeArray, Column, Secret, resolve
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._release import (
@@ -58,25 +59,18 @@ from sklearn_puffer._swap.exchange import (
     sizes_of_piece,
 )
 from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, check_first, moments, note
+from sklearn_puffer._swap.secrets import NO_SECRETS, Coarse, SecretRule
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
-    NO_SECRETS,
-    Coarse,
-    CodeArray,
-    Column,
     Finished,
     Name,
-    Secret,
-    SecretRule,
     Table,
     Values,
     alike,
     first_values,
     id_values,
-    resolve,
     row_digests,
     row_hashes,
-    strata_of,
 )
 from sklearn_puffer._words import listed
 
@@ -201,7 +195,7 @@ class RowExchange(Mechanism):
         if self.group is not None:
             group = group_codes(table, self.group)
             check_one_secret(group, self.group, {self.secret.name: codes})
-        strata, points = strata_of(list(known.values()), table.n_rows), self.measure.points(columns)
+        strata, points = _strata_of(known, table.n_rows), self.measure.points(columns)
         return SwapRows.of(points, (columns, [digests, of_known, codes], strata, marks, group))
 
     def check_people(self, table: Table, rows: SwapRows, named: Any) -> None:
@@ -528,3 +522,12 @@ def moved_utility(
     changes = changes_of(values.taken(who), values.taken(what), unit)
     changes, weights = np.append(changes, 0.0), np.append(weight, 1.0 - weight.sum())
     return measured_utility(name, unit, changes, weights, values, np.ones(len(values)))
+
+
+def _strata_of(columns: Mapping[Name, Values], n_rows: int) -> IntArray:
+    """Return the stratum of each row: the combination of what stays with people."""
+    if not columns:
+        return np.zeros(n_rows, dtype=np.int64)
+    codes = np.stack([values.ranks() for values in columns.values()], axis=1)
+    which = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    return np.asarray(which, dtype=np.int64)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._documents import digest
+from sklearn_puffer._engines import CHANGED, LazyTable, lazy_table, plans, row_ids
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._release import (
     FittedMechanism,
@@ -35,21 +36,14 @@ from sklearn_puffer._release import (
     read_lazily,
 )
 from sklearn_puffer._swap.exchange import Points, StratumProblem, sizes_of_piece
+from sklearn_puffer._swap.secrets import NO_SECRETS
 from sklearn_puffer._tables import (
-    CHANGED,
     LARGEST_DIGEST,
-    NO_SECRETS,
-    LazyTable,
     Name,
     Table,
     Values,
     frame_table,
-    lazy_table,
-    plans,
-    present,
     row_hashes,
-    row_ids,
-    value_codes,
 )
 from sklearn_puffer._words import quoted
 
@@ -216,7 +210,7 @@ class Units:
             unit = self.spreads[name] if numeric else 1.0
             factor = unit / self.given[name] if name in self.given else 1.0
             if not numeric:
-                codes.append(value_codes(values))
+                codes.append(values.ranks())
             else:
                 numbers.append(self._standardised(name, values) * factor)
                 if values.missing is None:
@@ -236,7 +230,7 @@ class Units:
 
 def moments(values: Values) -> tuple[float, float]:
     """Return mean and standard deviation of the finite numbers of a column."""
-    data = present(values).astype(np.float64)
+    data = values.present.astype(np.float64)
     data = data[np.isfinite(data)]
     unit = float(np.abs(data).max(initial=0.0)) or 1.0
     data = data / unit if len(data) else np.zeros(1)

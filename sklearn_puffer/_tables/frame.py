@@ -25,7 +25,6 @@ from sklearn_puffer._base import (
     refuse_tables,
 )
 from sklearn_puffer._tables.alike import bare, own_block
-from sklearn_puffer._tables.columns import Column, unit_of
 from sklearn_puffer._tables.times import time_values, written_times
 from sklearn_puffer._tables.values import (
     Name,
@@ -150,20 +149,6 @@ def array_table(X: Array, names: Sequence[Name] | None = None) -> Table:
     return _ArrayTable(X, tuple(range(X.shape[1])) if names is None else tuple(names))
 
 
-def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, Values]:
-    """Return the columns of ``sensitive_features``, aligned with X by position.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, or both are pandas objects whose indexes differ.
-    """
-    columns = beside(sensitive_features, n_rows, X, "sensitive_features")
-    if not columns:
-        raise ValueError("sensitive_features has no column; give at least one secret.")
-    return columns
-
-
 def beside(
     features: Any,
     n_rows: int,
@@ -180,7 +165,9 @@ def beside(
     """
     check_same_index(features, named, X)
     table = _beside_table(whole_arrow(features), named)
-    if table.names and table.n_rows != n_rows:
+    if not table.names:
+        raise ValueError(f"{named} has no column; give at least one.")
+    if table.n_rows != n_rows:
         raise ValueError(
             f"{named} has {table.n_rows} rows and X has {n_rows}; give one for each row."
         )
@@ -261,13 +248,24 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
     return column.to_numpy()
 
 
-def values_of(table: Any, column: Column) -> Values:
+class Read(Protocol):
+    """What tells how `fit` read a column."""
+
+    @property
+    def name(self) -> Name:
+        """Its label."""
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of dates and durations, None for other columns."""
+
+
+def values_of(table: Any, column: Read) -> Values:
     """Return a column of a table as `fit` read it: dates and durations in its unit."""
-    return values_in(table, column.name, unit_of(column))
+    return _values_in(table, column.name, column.unit)
 
 
-def values_in(table: Any, name: Name, unit: str | None) -> Values:
-    """Return a column of a table, dates and durations in a unit; of other columns that is None."""
+def _values_in(table: Any, name: Name, unit: str | None) -> Values:
     original = getattr(table, "original", None)
     times = None if unit is None or original is None else time_values(original(name), name, unit)
     return table.values(name) if times is None else times
@@ -293,7 +291,7 @@ def id_values(table: Any, name: Name) -> Values:
         values = first_values(table, name)
         if values.unit is None:
             return values
-        return values_in(table, name, values.unit.partition("[")[0] + "[ns]")
+        return _values_in(table, name, values.unit.partition("[")[0] + "[ns]")
     except (TypeError, ValueError):
         if not hasattr(table, "original"):
             raise

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array
-from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.values import Name, Values, take_levels
-
-
-def no_rows(names: Sequence[Name]) -> pd.DataFrame:
-    """Return a DataFrame with these columns and no rows."""
-    return pd.DataFrame(columns=pd.Index(list(names), dtype=object))
 
 
 def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
@@ -31,7 +24,7 @@ def named_frame(
     return pd.DataFrame(rows, index=pd.Index(list(records)), columns=list(columns), dtype=float)
 
 
-def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
+def records_frame(records: list[tuple[Any, ...]], columns: Sequence[Name]) -> pd.DataFrame:
     """Return the DataFrame of a certificate's rows."""
     return pd.DataFrame.from_records(records, columns=list(columns))
 
@@ -80,23 +73,3 @@ def counts_frame(
         labels = pd.Index([secret for _, secret in columns], tupleize_cols=False)
         return pd.DataFrame(counts, index, labels)
     return pd.DataFrame(counts, index, pd.MultiIndex.from_tuples(columns))
-
-
-def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:
-    """Return rows of codes as a DataFrame of the values they stand for."""
-    data = {
-        column.name: _labelled(column, column_codes)
-        for column, column_codes in zip(columns, codes.T, strict=True)
-    }
-    return pd.DataFrame(data, columns=pd.Index(list(data)))
-
-
-def _labelled(column: Column, codes: Array) -> Array:
-    """Return the values that codes of a column stand for."""
-    if column.levels is not None:
-        return take_levels(column.levels, codes)
-    values = column.atoms[codes]
-    if column.kind == "boolean" and column.missing_code is not None:
-        return take_levels((False, True, None), values.astype(np.intp))
-    types: dict[str, type] = {"boolean": np.bool_, "integer": np.int64}
-    return values.astype(types.get(column.kind, np.float64))

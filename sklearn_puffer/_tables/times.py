@@ -7,6 +7,7 @@ us and ns that occurs. Time zones count as UTC.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -79,19 +80,6 @@ def time_values(column: Any, name: Name, unit: str | None = None) -> Values | No
     if data.dtype.kind == "f":
         return Values("float", np.where(gone, np.nan, data), missing, unit=unit)
     return Values("integer", data, missing, unit=unit)
-
-
-def in_days(values: Values) -> Values:
-    """Return dates and durations as days, whatever their unit; other columns as they are.
-
-    >>> in_days(Values("integer", np.array([43200, 129600]), unit="timedelta64[s]")).data.tolist()
-    [0.5, 1.5]
-    """
-    if values.unit is None:
-        return values
-    days = values.data * (_SIZES[_size_of(values.unit)] / _SIZES["D"])
-    gone = values.missing
-    return Values("float", days if gone is None else np.where(gone, np.nan, days), gone)
 
 
 def _size_of(unit: str) -> str:
@@ -252,11 +240,94 @@ def _as_objects(numbers: Array, missing: Array, kind: str, size: str, like: Any)
     return times if isinstance(like, np.ndarray) else pd.Series(times, like.index, dtype=object)
 
 
-def refuse_other_kind(name: Name, unit: str | None, values: Values) -> None:
-    """Refuse numbers where `fit` saw times, and times where it saw numbers."""
-    if (unit is None) != (values.unit is None) and len(values) > values.n_missing:
-        held, holds = ("numbers", "dates or durations")[:: 1 if unit is None else -1]
-        raise TypeError(
-            f"column {name!r} holds {holds}, and held {held} in fit; convert it to the type of the "
-            "fitted table."
-        )
+# -------------------------------------------------------------------------------------- days
+
+_DATES = frozenset({"date", "datetime", "datetime64", "period"})
+_DURATIONS = frozenset({"timedelta", "timedelta64"})
+
+
+def date_columns(frame: pd.DataFrame) -> list[Name]:
+    """Return the columns of dates, times and durations.
+
+    >>> date_columns(pd.DataFrame({"a": [1], "since": [pd.Timestamp(2020, 1, 1)]}))
+    ['since']
+    """
+    return [name for name in frame.columns if _kind(frame[name]) in _DATES | _DURATIONS]
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    """Return what pandas infers of the values, for types that may hold dates."""
+    timed = getattr(column.dtype, "kind", "") in "mMO" or isinstance(column.dtype, pd.PeriodDtype)
+    return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
+
+
+def recoded(X: Any, days: Sequence[Name] = ()) -> Any:
+    """Return a DataFrame with dates as whole days; other columns as they are.
+
+    Parameters
+    ----------
+    X : DataFrame
+    days : sequence of names
+        Columns of dates, which become days since 1970-01-01, and of durations, which become days.
+        Times of the day are dropped, time zones count as UTC. Those that X lacks are left out.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]})
+    >>> recoded(X, days=["since"])
+       since   job
+    0      2  cook
+    """
+    if not isinstance(X, pd.DataFrame):
+        return _as_native(X, recoded(_in_pandas(X, days), days))
+    as_days = {name: _as_days(X[name]) for name in days if name in X.columns}
+    X = X.copy(deep=False)
+    for name, column in as_days.items():
+        X[name] = column
+    return X
+
+
+def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return whole days, as integers that may be missing where some are."""
+    missing = column.isna()
+    present = column[~missing]
+    if _kind(column) in _DURATIONS:
+        days = (pd.to_timedelta(present) // pd.Timedelta(days=1)).astype("int64")
+    else:
+        days = _dates(present)
+    return days.reindex(column.index).astype("Int64") if missing.any() else days
+
+
+def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return days since 1970-01-01, of any century."""
+    if isinstance(column.dtype, pd.PeriodDtype):
+        column = column.dt.to_timestamp()
+    if column.dtype == object:
+        whole_days = [_in_utc(value).toordinal() - _EPOCH for value in column]
+        return pd.Series(whole_days, index=column.index, dtype="int64")
+    if column.dt.tz is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    days = column.to_numpy().astype("datetime64[D]").astype("int64")
+    return pd.Series(days, index=column.index)
+
+
+def _in_utc(value: Any) -> Any:
+    """Return a date, or a time in UTC where it has a zone."""
+    zoned = getattr(value, "tzinfo", None) is not None
+    return value.astimezone(dt.UTC) if zoned else value
+
+
+def _in_pandas(X: Any, names: Sequence[Name]) -> pd.DataFrame:
+    frame = nw.from_native(X, eager_only=True)
+    return pd.DataFrame({name: frame[name].to_list() for name in names if name in frame.columns})
+
+
+def _as_native(X: Any, changed: pd.DataFrame) -> Any:
+    """Return the caller's frame with these columns replaced."""
+    frame = nw.from_native(X, eager_only=True)
+    space = nw.get_native_namespace(frame)
+    columns = [
+        nw.new_series(str(name), [None if pd.isna(v) else v for v in changed[name]], backend=space)
+        for name in changed.columns
+    ]
+    return frame.with_columns(*columns).to_native() if columns else X

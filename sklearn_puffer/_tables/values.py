@@ -1,20 +1,14 @@
 """One column of any table as numpy sees it: numbers, or codes into a list of levels.
 
-Here are the kinds of values, their checks, and digests of rows. The digest of a row depends on its
-values alone and is the same in every engine: numbers count as floats, labels by their letters, and
-codes, types and the order of rows or columns do not matter. The functions are our own and never
-change: the rows of a sample must not depend on a library's version.
+Here are the kinds of values, their checks, and how columns of pandas and of narwhals are read.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any, Literal, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -25,6 +19,7 @@ from sklearn_puffer._base import LARGEST_INTEGER, Array, IntArray, inexact
 from sklearn_puffer._words import listed, on_one_line
 
 Kind = Literal["float", "integer", "boolean", "category"]
+Missing = Literal["error", "category", "propagate"]
 Name = int | str
 
 LABEL_TYPES = (nw.String, nw.Object, nw.Categorical, nw.Enum)
@@ -93,6 +88,105 @@ class Values:
         """Return some of the rows, without counts."""
         missing = None if self.missing is None else self.missing[rows]
         return replace(self, data=self.data[rows], missing=missing, counts=None)
+
+    @property
+    def present(self) -> Array:
+        """The data of the rows that are not missing."""
+        return self.data if self.missing is None else self.data[~self.missing]
+
+    def ranks(self) -> IntArray:
+        """Return numbers that ascend with the values, whatever the order of rows; -1 is missing."""
+        if self.levels is not None:
+            return np.asarray(self.filled(-1), dtype=np.int64)
+        ranks = np.unique(self.filled(0), return_inverse=True)[1].ravel()
+        return ranks if self.missing is None else np.where(self.missing, -1, ranks)
+
+    def labels(self) -> Array:
+        """Return the values of a categorical column as objects; None is missing."""
+        assert self.levels is not None
+        return take_levels(self.levels, self.filled(-1))
+
+    def in_days(self) -> Values:
+        """Return dates and durations as days, whatever their unit; other columns as they are.
+
+        >>> Values("integer", np.array([43200]), unit="timedelta64[s]").in_days().data.tolist()
+        [0.5]
+        """
+        if self.unit is None:
+            return self
+        one = np.timedelta64(1, np.datetime_data(np.dtype(self.unit))[0])  # type: ignore[call-overload]
+        days = self.data * (one / np.timedelta64(1, "D"))
+        if self.missing is not None:
+            days[self.missing] = np.nan
+        return Values("float", days, self.missing)
+
+    def of_kind(self, kind: Kind) -> Values:
+        """Return a column of missing objects only, which has no kind of its own, as one of a kind.
+
+        Without this, rows that lack the value would be refused alone and accepted beside others.
+        """
+        if self.kind != "category" or self.present.size:
+            return self
+        types: dict[Kind, type] = {"float": np.float64, "integer": np.int64, "boolean": np.bool_}
+        data: Array = np.full(len(self), np.nan if kind == "float" else 0, dtype=types[kind])
+        return Values(kind, data, self.missing, counts=self.counts)
+
+    def as_levels(self) -> Values:
+        """Return a column of numbers as codes into its distinct numbers; others as they are."""
+        if self.kind == "category":
+            return self
+        levels = np.unique(self.present)
+        codes = np.searchsorted(levels, self.data)
+        codes = codes if self.missing is None else np.where(self.missing, -1, codes)
+        return Values("category", codes, self.missing, tuple(levels.tolist()), counts=self.counts)
+
+    def used_levels(self) -> list[Any]:
+        """Return the levels that occur, in their order."""
+        assert self.levels is not None
+        return [self.levels[code] for code in np.unique(self.present)]
+
+    def without_unused(self) -> Values:
+        """Return a column with only the levels that occur, unless its type declares levels."""
+        if self.levels is None or self.declared:
+            return self
+        seen = np.unique(self.present)
+        codes = np.where(self.data < 0, -1, np.searchsorted(seen, self.data))
+        return replace(self, data=codes, levels=tuple(self.used_levels()))
+
+    def check_missing(self, name: Name, missing: Missing) -> None:
+        """Refuse missing values under ``missing="error"``, and in numbers under "category"."""
+        if self.missing is None:
+            return
+        if missing == "error":
+            ways = 'missing="category" or ' if self.kind in ("category", "boolean") else ""
+            raise ValueError(
+                f"column {name!r} has {self.n_missing} missing value(s) (NaN); drop or fill those "
+                f'rows, or pass {ways}missing="propagate".'
+            )
+        if missing == "category" and self.kind in ("float", "integer"):
+            raise ValueError(
+                f'missing="category" gives {name!r} no place for its {self.n_missing} missing '
+                "value(s) (NaN): the column is numeric; fill them, make it categorical, or use "
+                'missing="propagate".'
+            )
+
+    def check_whole(self, name: Name) -> None:
+        """Refuse missing values and infinities."""
+        self.check_missing(name, "error")
+        if self.kind == "float":
+            check_finite(self.data, name)
+
+    def check_exact(self, name: Name) -> None:
+        """Refuse integers that float64 cannot tell apart."""
+        data = self.present
+        if not data.size or data.dtype.itemsize < 8:
+            return
+        farthest = max(int(data.max()), int(data.min()), key=abs)
+        if abs(farthest) > LARGEST_INTEGER:
+            raise ValueError(
+                f"column {name!r} holds integers beyond 2^53 - 1, such as {farthest}, which "
+                "float64 cannot tell apart; subtract an offset, or drop it if it is an identifier."
+            )
 
 
 def check_unique(names: Iterable[Name], table: str) -> None:
@@ -293,6 +387,34 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
     return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
 
 
+def fetched_values(
+    column: nw.Series[Any], name: Name, levels: tuple[tuple[str, ...], bool] | None
+) -> Values:
+    """Return a column that an engine returned, whose labels may be bytes.
+
+    ``levels`` are the labels that its type lists, and whether they are ordered.
+    """
+    if levels is None and column.dtype != nw.Binary:
+        return narwhals_values(column, name)
+    labels = [cell.decode() if isinstance(cell, bytes) else cell for cell in column.to_list()]
+    if levels is None:
+        return object_values(pd.Series(labels, dtype=object), name)
+    return _declared(labels, *levels, name)
+
+
+def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: Name) -> Values:
+    """Return labels as codes into the levels that the type of their column lists."""
+    index = pd.Index(levels, dtype=object)
+    codes = index.get_indexer(pd.Index(labels, dtype=object))
+    strange = {*labels} - {*levels, None}
+    if strange:  # which must not pass for missing
+        raise ValueError(
+            f"column {name!r} holds {min(strange)!r}, which its type does not list; convert it "
+            "to strings with astype(str)."
+        )
+    return declared_values(codes, index, ordered)
+
+
 def check_type(dtype: Any, name: Name) -> None:
     """Refuse the type of a column of a frame of narwhals, unless it holds what can be released."""
     numbers = dtype.is_numeric() or dtype == nw.Boolean
@@ -378,96 +500,6 @@ class Faults:
         ) from self._found[0]
 
 
-Missing = Literal["error", "category", "propagate"]
-
-
-def of_kind(kind: Kind, values: Values) -> Values:
-    """Return a column of missing objects only, which has no kind of its own, as one of a kind.
-
-    Without this, rows that lack the value would be refused alone and accepted beside others.
-    """
-    if values.kind != "category" or present(values).size:
-        return values
-    types: dict[Kind, type] = {"float": np.float64, "integer": np.int64, "boolean": np.bool_}
-    data: Array = np.full(len(values), np.nan if kind == "float" else 0, dtype=types[kind])
-    return Values(kind, data, values.missing, counts=values.counts)
-
-
-def as_levels(values: Values) -> Values:
-    """Return a column of numbers as codes into its distinct numbers; others as they are."""
-    if values.kind == "category":
-        return values
-    levels = np.unique(present(values))
-    codes = np.searchsorted(levels, values.data)
-    codes = codes if values.missing is None else np.where(values.missing, -1, codes)
-    return Values("category", codes, values.missing, tuple(levels.tolist()), counts=values.counts)
-
-
-def used_levels(values: Values) -> list[Any]:
-    """Return the levels that occur, in their order."""
-    assert values.levels is not None
-    return [values.levels[code] for code in np.unique(present(values))]
-
-
-def without_unused(values: Values) -> Values:
-    """Return a column with only the levels that occur, unless its type declares levels."""
-    if values.levels is None or values.declared:
-        return values
-    seen = np.unique(present(values))
-    codes = np.where(values.data < 0, -1, np.searchsorted(seen, values.data))
-    return replace(values, data=codes, levels=tuple(used_levels(values)))
-
-
-_WRITTEN = {
-    "dates": re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}"),
-    "mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
-}
-_LOOKED_AT = 50
-
-
-def written_as(values: Values) -> str:
-    """Return whether text is "dates" or "mail addresses", by its first levels, or an empty text.
-
-    >>> written_as(Values("category", np.array([0]), levels=("2024-02-29", "2024-03-01")))
-    'dates'
-    """
-    texts = [level for level in (values.levels or ())[:_LOOKED_AT] if level]
-    for what, pattern in _WRITTEN.items():
-        if texts and all(isinstance(text, str) and pattern.fullmatch(text) for text in texts):
-            return what
-    return ""
-
-
-def present(values: Values) -> Array:
-    """Return the values that are not missing."""
-    return values.data if values.missing is None else values.data[~values.missing]
-
-
-def check_missing(values: Values, name: Name, missing: Missing) -> None:
-    """Refuse missing values under ``missing="error"``, and in numbers under "category"."""
-    if values.missing is None:
-        return
-    count = values.n_missing
-    if missing == "error":
-        ways = 'missing="category" or ' if values.kind in ("category", "boolean") else ""
-        raise ValueError(
-            f"column {name!r} has {count} missing value(s) (NaN); drop or fill those rows, or pass "
-            f'{ways}missing="propagate".'
-        )
-    if missing == "category" and values.kind in ("float", "integer"):
-        raise ValueError(
-            f'missing="category" gives {name!r} no place for its {count} missing value(s) (NaN): '
-            'the column is numeric; fill them, make it categorical, or use missing="propagate".'
-        )
-
-
-def check_whole(values: Values, name: Name) -> None:
-    """Refuse missing values and infinities."""
-    check_missing(values, name, "error")
-    if values.kind == "float":
-        check_finite(values.data, name)
-
-
 def check_finite(block: Array, name: Name) -> None:
     """Refuse NaN and infinities by name."""
     if block.size and not (np.isfinite(block.min()) and np.isfinite(block.max())):
@@ -476,188 +508,3 @@ def check_finite(block: Array, name: Name) -> None:
         raise ValueError(
             f"column {name!r} contains {word}; drop or replace such values in fit and transform."
         )
-
-
-def check_integers(data: Array, name: Name) -> None:
-    """Refuse integers that float64 cannot tell apart."""
-    if not data.size or data.dtype.itemsize < 8:
-        return
-    farthest = max(int(data.max()), int(data.min()), key=abs)
-    if abs(farthest) > LARGEST_INTEGER:
-        raise ValueError(
-            f"column {name!r} holds integers beyond 2^53 - 1, such as {farthest}, which float64 "
-            "cannot tell apart; subtract an offset, or drop it if it is an identifier."
-        )
-
-
-_EPOCH = date(1970, 1, 1).toordinal()
-_DATES = frozenset({"date", "datetime", "datetime64", "period"})
-_DURATIONS = frozenset({"timedelta", "timedelta64"})
-
-
-def date_columns(frame: pd.DataFrame) -> list[Name]:
-    """Return the columns of dates, times and durations.
-
-    >>> date_columns(pd.DataFrame({"a": [1], "since": [pd.Timestamp(2020, 1, 1)]}))
-    ['since']
-    """
-    return [name for name in frame.columns if _kind(frame[name]) in _DATES | _DURATIONS]
-
-
-def _kind(column: pd.Series[Any]) -> str:
-    """Return what pandas infers of the values, for types that may hold dates."""
-    timed = getattr(column.dtype, "kind", "") in "mMO" or isinstance(column.dtype, pd.PeriodDtype)
-    return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
-
-
-def recoded(X: Any, days: Sequence[Name] = ()) -> Any:
-    """Return a DataFrame with dates as whole days; other columns as they are.
-
-    Parameters
-    ----------
-    X : DataFrame
-    days : sequence of names
-        Columns of dates, which become days since 1970-01-01, and of durations, which become days.
-        Times of the day are dropped, time zones count as UTC. Those that X lacks are left out.
-
-    Examples
-    --------
-    >>> X = pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]})
-    >>> recoded(X, days=["since"])
-       since   job
-    0      2  cook
-    """
-    if not isinstance(X, pd.DataFrame):
-        return _as_native(X, recoded(_in_pandas(X, days), days))
-    as_days = {name: _as_days(X[name]) for name in days if name in X.columns}
-    X = X.copy(deep=False)
-    for name, column in as_days.items():
-        X[name] = column
-    return X
-
-
-def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return whole days, as integers that may be missing where some are."""
-    missing = column.isna()
-    present = column[~missing]
-    if _kind(column) in _DURATIONS:
-        days = (pd.to_timedelta(present) // pd.Timedelta(days=1)).astype("int64")
-    else:
-        days = _dates(present)
-    return days.reindex(column.index).astype("Int64") if missing.any() else days
-
-
-def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return days since 1970-01-01, of any century."""
-    if isinstance(column.dtype, pd.PeriodDtype):
-        column = column.dt.to_timestamp()
-    if column.dtype == object:
-        whole_days = [_in_utc(value).toordinal() - _EPOCH for value in column]
-        return pd.Series(whole_days, index=column.index, dtype="int64")
-    if column.dt.tz is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    days = column.to_numpy().astype("datetime64[D]").astype("int64")
-    return pd.Series(days, index=column.index)
-
-
-def _in_utc(value: Any) -> Any:
-    """Return a date, or a time in UTC where it has a zone."""
-    zoned = getattr(value, "tzinfo", None) is not None
-    return value.astimezone(UTC) if zoned else value
-
-
-def _in_pandas(X: Any, names: Sequence[Name]) -> pd.DataFrame:
-    frame = nw.from_native(X, eager_only=True)
-    return pd.DataFrame({name: frame[name].to_list() for name in names if name in frame.columns})
-
-
-def _as_native(X: Any, changed: pd.DataFrame) -> Any:
-    """Return the caller's frame with these columns replaced."""
-    frame = nw.from_native(X, eager_only=True)
-    space = nw.get_native_namespace(frame)
-    columns = [
-        nw.new_series(str(name), [None if pd.isna(v) else v for v in changed[name]], backend=space)
-        for name in changed.columns
-    ]
-    return frame.with_columns(*columns).to_native() if columns else X
-
-
-LARGEST_DIGEST = (1 << 63) - 1
-
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_GONE = np.array([0x6D697373696E6721], dtype=np.uint64)
-
-
-def row_digests(columns: Mapping[Name, Values]) -> Array:
-    """Return the digest of each row, whole numbers between 0 and `LARGEST_DIGEST`.
-
-    >>> ages = Values("integer", np.array([30, 20, 30]))
-    >>> first, second, third = row_digests({"age": ages}).tolist()
-    >>> first == third, first == second
-    (True, False)
-    """
-    total: Array = np.zeros(1, dtype=np.uint64)
-    for name, values in columns.items():
-        # a sum has no order of columns; the name keeps two columns from being exchanged
-        total = total + _mixed(_hashes(values) ^ _of_text(f"column {name}"))
-    return (_mixed(total) >> np.uint64(1)).astype(np.int64)
-
-
-def row_hashes(*words: Array) -> Array:
-    """Return 64 bits for each row of some columns of 64 bits, as signed numbers."""
-    total: Array = np.zeros(1, dtype=np.uint64)
-    for column in words:
-        total = _mixed(total ^ column.astype(np.uint64))
-    return total.view(np.int64)
-
-
-def _hashes(values: Values) -> Array:
-    """Return 64 bits for each value."""
-    if values.kind == "category":
-        levels = [_of_level(level) for level in values.levels or ()]
-        hashes: Array = np.concatenate([*levels, _GONE])[values.filled(-1)]
-        return hashes
-    numbers = np.asarray(values.data, dtype=np.float64) + 0.0  # -0.0 is 0.0
-    gone = np.isnan(numbers) if values.missing is None else values.missing | np.isnan(numbers)
-    return np.where(gone, _GONE, _mixed(numbers.view(np.uint64)))
-
-
-def _of_level(level: Any) -> Array:
-    """Return 64 bits for a label, or for a category that is a number those of the number."""
-    if isinstance(level, str):
-        return _of_text(level)
-    try:
-        return _mixed((np.array([level], dtype=np.float64) + 0.0).view(np.uint64))
-    except (TypeError, ValueError):  # such as an interval
-        return _of_text(repr(level))
-
-
-def _of_text(text: str) -> Array:
-    data = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return np.frombuffer(data, dtype="<u8").astype(np.uint64)
-
-
-def _mixed(bits: Array) -> Array:
-    """Return the output function of SplitMix64 (Steele, Lea and Flood 2014) of each number."""
-    bits = bits + _STEP
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = bits ^ (bits >> np.uint64(31))
-    return mixed
-
-
-def strata_of(columns: Sequence[Values], n_rows: int) -> IntArray:
-    """Return the stratum of each row: the combination of what stays with people."""
-    if not columns:
-        return np.zeros(n_rows, dtype=np.int64)
-    codes = np.stack([value_codes(values) for values in columns], axis=1)
-    which = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
-    return np.asarray(which, dtype=np.int64)
-
-
-def value_codes(values: Values) -> IntArray:
-    """Return codes of the values of a column, which do not depend on the order of the rows."""
-    if values.levels is not None:
-        return np.asarray(values.filled(-1), dtype=np.int64)
-    codes = np.unique(values.filled(0), return_inverse=True)[1].ravel()
-    return codes if values.missing is None else np.where(values.missing, -1, codes)

@@ -29,9 +29,9 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import listening, task
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
+from sklearn_puffer._engines import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer._release import TableRelease, check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._review import is_useful
-from sklearn_puffer._tables import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer.cli.settings import (
     FINE,
     MECHANISMS,

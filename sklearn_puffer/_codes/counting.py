@@ -2,8 +2,6 @@
 
 While a table of counts stays within its limit, memory beside the codes does not grow with the rows.
 Beyond, the distinct rows are found by sorting. So are the distinct values of a column.
-
-`Features` are the public columns as a classifier sees them: a DataFrame, each column in its type.
 """
 
 from __future__ import annotations
@@ -12,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import pandas as pd
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._tables.columns import BLOCK_ROWS, row_blocks
-from sklearn_puffer._tables.lookup import Lookup
-from sklearn_puffer._tables.values import Name, Values, present
+from sklearn_puffer._codes.columns import BLOCK_ROWS, row_blocks
+from sklearn_puffer._codes.lookup import Lookup
+from sklearn_puffer._tables import Values
 
 _MOST_STREAMED_ATOMS = 1 << 12
 
@@ -30,7 +27,7 @@ def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, 
 
     Memory does not grow with the rows while the numbers are few; one sort does where they are many.
     """
-    data = present(values)
+    data = values.present
     kept = weights if weights is None or values.missing is None else weights[~values.missing]
     atoms = _few_numbers(data)
     if atoms is not None:
@@ -306,90 +303,3 @@ def _sorted_cells(
         CountedRows(cells[a:b, 1:][counts[a:b] > 0], counts[a:b][counts[a:b] > 0])
         for a, b in pairwise(ends)
     ]
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """The rows that a classifier sees.
-
-    Attributes
-    ----------
-    frame : DataFrame of shape (n_rows, n_columns)
-        Numbers as numbers, booleans as booleans, strings and categories as ``category`` with all
-        their levels, what is missing as missing; the columns named as in the table.
-    keys : ndarray of int of shape (n_rows, n_columns)
-        The rank of each value in its column: rows are equal where their keys are, and the order
-        of keys has nothing to do with that of the rows.
-    """
-
-    frame: Any
-    keys: Array
-
-    @classmethod
-    def of(cls, columns: Mapping[Name, Values]) -> Features:
-        """Return the rows of some columns.
-
-        >>> features = Features.of({"age": Values("integer", np.array([30, 20, 30]))})
-        >>> features.frame["age"].tolist(), features.keys[:, 0].tolist()
-        ([30, 20, 30], [1, 0, 1])
-        """
-        data = {name: _column(values) for name, values in columns.items()}
-        keys = [ranks_of(values) for values in columns.values()]
-        return cls(pd.DataFrame(data), np.stack(keys, axis=1))
-
-    @property
-    def names(self) -> list[Name]:
-        """The names of the columns."""
-        return list(self.frame.columns)
-
-    def take(self, rows: Array) -> Any:
-        """Return some rows as a DataFrame, numbered from 0."""
-        return self.frame.iloc[rows].reset_index(drop=True)
-
-    def without_many_levels(self, most: int) -> Features:
-        """Return the same rows with columns of more levels than that as codes of their values."""
-        codes = {
-            name: self.keys[:, k]
-            for k, (name, dtype) in enumerate(self.frame.dtypes.items())
-            if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most
-        }
-        if not codes:
-            return self
-        frame = self.frame.copy(deep=False)
-        for name, column in codes.items():
-            frame[name] = column
-        return Features(frame, self.keys)
-
-    def beside(self, numbers: Array) -> Features:
-        """Return the same rows with further columns of numbers, shape (n_rows, n_further)."""
-        positions = [name for name in self.names if isinstance(name, int)]
-        first, plain = max(positions, default=0) + 1, len(positions) == len(self.names)
-        names = [first + k if plain else f"further {k}" for k in range(numbers.shape[1])]
-        further = pd.DataFrame(numbers, columns=pd.Index(names), index=self.frame.index)
-        ranks = [np.unique(column, return_inverse=True)[1].ravel() for column in numbers.T]
-        keys = np.concatenate([self.keys, np.stack(ranks, axis=1)], axis=1)
-        return Features(pd.concat([self.frame, further], axis=1), keys)
-
-    def chosen(self, names: Any) -> Features:
-        """Return the same rows with some of the columns only, in that order, for a model."""
-        return Features(self.frame[list(names)], self.keys)
-
-
-def _column(values: Values) -> Any:
-    if values.kind == "category":
-        levels: Any = pd.Index(list(values.levels or ()))
-        return pd.Categorical.from_codes(values.filled(-1), levels)
-    if values.kind == "float":
-        return values.data + 0.0  # -0.0 is 0.0
-    if values.missing is None:
-        return values.data
-    return np.where(values.missing, np.nan, values.data.astype(float))
-
-
-def ranks_of(values: Values) -> Array:
-    """Return the rank of each value among the distinct ones; -1 for missing."""
-    if values.kind == "category":
-        ranks = values.data.astype(np.intp)
-    else:
-        ranks = np.unique(values.data, return_inverse=True)[1].ravel()
-    return ranks if values.missing is None else np.where(values.missing, -1, ranks)

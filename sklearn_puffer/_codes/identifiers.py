@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import numpy as np
 
 from sklearn_puffer._base import Array
-from sklearn_puffer._tables.values import Name, Values, present, written_as
+from sklearn_puffer._tables import Name, Values
 
 
 def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
@@ -63,15 +64,35 @@ def check_no_identifier(
         )
 
 
+_WRITTEN = {
+    "dates": re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}"),
+    "mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
+}
+_LOOKED_AT = 50
+
+
 _WAYS = {
     "dates": "leave it out of X, or parse it with pd.to_datetime and name it in public=",
     "mail addresses": "leave it out of X or of public=, as mail addresses say who somebody is",
 }
 
 
+def _written_as(values: Values) -> str:
+    """Return whether text is "dates" or "mail addresses", by its first levels, or an empty text.
+
+    >>> _written_as(Values("category", np.array([0]), levels=("2024-02-29", "2024-03-01")))
+    'dates'
+    """
+    texts = [level for level in (values.levels or ())[:_LOOKED_AT] if level]
+    for what, pattern in _WRITTEN.items():
+        if texts and all(isinstance(text, str) and pattern.fullmatch(text) for text in texts):
+            return what
+    return ""
+
+
 def way_of_text(values: Values) -> str:
     """Return what to do with text that hardly repeats."""
-    return _WAYS.get(written_as(values), "leave it out of X or of public=, or merge its values")
+    return _WAYS.get(_written_as(values), "leave it out of X or of public=, or merge its values")
 
 
 def identifier_kind(values: Values, weights: Array | None = None) -> str:
@@ -92,7 +113,7 @@ def identifier_kind(values: Values, weights: Array | None = None) -> str:
         return "date"
     if values.unit is not None or values.kind in ("boolean", "category"):
         return ""
-    if not _may_be_key(present(values), values.counts):
+    if not _may_be_key(values.present, values.counts):
         return ""
     n_different, n_rows = _n_different(values, weights)
     return "number" if n_different >= _LEAST_KEYS and 20 * n_different > 19 * n_rows else ""
@@ -124,7 +145,7 @@ def _are_whole(numbers: Array) -> bool:
 
 def _n_different(values: Values, weights: Array | None) -> tuple[int, int]:
     """Return how many values differ, and how many rows have one."""
-    data = present(values)
+    data = values.present
     weights = values.counts if weights is None else weights
     if weights is not None and values.missing is not None:
         weights = weights[~values.missing]

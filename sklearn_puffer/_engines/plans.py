@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array
-from sklearn_puffer._tables.engine import engine_of, in_narwhals, selected
-from sklearn_puffer._tables.lazy import MOST_CELLS, collected, lazy_table
-from sklearn_puffer._tables.values import Kind, check_type
+from sklearn_puffer._engines.engine import engine_of, in_narwhals, selected
+from sklearn_puffer._engines.lazy import MOST_CELLS, collected, lazy_table
+from sklearn_puffer._tables import Kind, check_type
 from sklearn_puffer._words import on_one_line
 
 Release = Callable[[Any], Any]

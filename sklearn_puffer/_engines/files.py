@@ -24,10 +24,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.engine import PATTERNS, check_separator, is_lazy
-from sklearn_puffer._tables.frame import frame_table, is_frame
-from sklearn_puffer._tables.values import Name, check_unique
+from sklearn_puffer._codes import Column
+from sklearn_puffer._engines.engine import PATTERNS, check_separator, is_lazy
+from sklearn_puffer._tables import Name, check_unique, frame_table, is_frame
 from sklearn_puffer._words import listed, on_one_line, quoted
 
 MOST_ROWS = 1 << 16

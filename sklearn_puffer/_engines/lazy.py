@@ -12,12 +12,10 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 
 from sklearn_puffer._base import Array, FloatArray, task
-from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.counting import ranks_of
-from sklearn_puffer._tables.engine import (
+from sklearn_puffer._codes import Column
+from sklearn_puffer._engines.engine import (
     DUCKDB,
     ENGINES,
     Engine,
@@ -33,14 +31,7 @@ from sklearn_puffer._tables.engine import (
     selected,
     with_extra,
 )
-from sklearn_puffer._tables.values import (
-    Name,
-    Values,
-    check_type,
-    declared_values,
-    narwhals_values,
-    object_values,
-)
+from sklearn_puffer._tables import Name, Values, check_type, fetched_values
 from sklearn_puffer._words import listed, on_one_line
 
 
@@ -222,7 +213,7 @@ class LazyTable:
         groups = self._among(names)
         assert groups is not None
         assert groups[0].counts is not None
-        order = np.lexsort([ranks_of(values) for values in reversed(groups)])
+        order = np.lexsort([values.ranks() for values in reversed(groups)])
         distinct = (values.taken(order) for values in groups)
         return dict(zip(names, distinct, strict=True)), groups[0].counts[order]
 
@@ -391,16 +382,11 @@ class LazyTable:
         return frame.select(*keys, "w").group_by(*numbers).agg(*lengths)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
-        declared = self.levels.get(str(name))
-        if declared is None and column.dtype != nw.Binary:
-            values = narwhals_values(column, name)
-            if values.kind == "float" and self.types[str(name)].is_integer():  # Dask, beside gaps
-                return replace(values, kind="integer", data=values.filled(0).astype(np.int64))
-            return values
-        labels = [cell.decode() if isinstance(cell, bytes) else cell for cell in column.to_list()]
-        if isinstance(declared, tuple):
-            return _declared(labels, *declared, name)
-        return object_values(pd.Series(labels, dtype=object), name)
+        levels = self.levels.get(str(name))
+        values = fetched_values(column, name, levels if isinstance(levels, tuple) else None)
+        if values.kind == "float" and self.types[str(name)].is_integer():  # Dask, beside gaps
+            return replace(values, kind="integer", data=values.filled(0).astype(np.int64))
+        return values
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
@@ -477,16 +463,3 @@ def _check_weight(types: Mapping[str, Any], weight: str) -> None:
             f"sample_weight={weight!r} has type {on_one_line(dtype)}, and counts rows; convert it "
             "to whole numbers of 64 bits."
         )
-
-
-def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: Name) -> Values:
-    """Return labels as codes into the levels that the type of their column lists."""
-    index = pd.Index(levels, dtype=object)
-    codes = index.get_indexer(pd.Index(labels, dtype=object))
-    strange = {*labels} - {*levels, None}
-    if strange:  # which must not pass for missing
-        raise ValueError(
-            f"column {name!r} holds {min(strange)!r}, which its type does not list; convert it "
-            "to strings with astype(str)."
-        )
-    return declared_values(codes, index, ordered)

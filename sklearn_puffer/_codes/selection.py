@@ -17,20 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, check_pairs, refuse_masked
+from sklearn_puffer._codes.columns import Column, Other, Unknown, with_other
+from sklearn_puffer._codes.counting import CodeArray, Coded, CodeSource, distinct, distinct_numbers
+from sklearn_puffer._codes.lookup import Lookup
 from sklearn_puffer._numerics import sum_by_halves
-from sklearn_puffer._tables.columns import Column, Other, TimeColumn, Unknown, with_other
-from sklearn_puffer._tables.counting import CodeArray, Coded, CodeSource, distinct, distinct_numbers
-from sklearn_puffer._tables.lookup import Lookup
-from sklearn_puffer._tables.values import (
+from sklearn_puffer._tables import (
     Missing,
     Name,
     Values,
-    as_levels,
     check_finite,
-    check_integers,
-    check_missing,
-    present,
-    used_levels,
 )
 from sklearn_puffer._words import listed, meant, plain, quoted
 
@@ -57,6 +52,14 @@ class Secret:
         codes = np.empty(n_rows, dtype=np.intp)
         self.source.codes(slice(None), codes)
         return codes
+
+    def check_two(self) -> None:
+        """Refuse a secret of which all rows have one value."""
+        if len(self.labels) < 2:
+            raise ValueError(
+                f"sensitive column {self.name!r} has one value only ({listed(self.labels)}); "
+                "nothing can be told apart, so choose a column with at least two."
+            )
 
     @cached_property
     def _codes(self) -> dict[Any, int]:
@@ -148,37 +151,6 @@ def public_columns(
     return chosen
 
 
-def column_groups(
-    dependence: Any, public: Sequence[Name], names: Sequence[Name]
-) -> list[list[int]]:
-    """Return groups of positions among the public columns.
-
-    >>> column_groups([["a", "c"], ["b"]], ["a", "b", "c"], ["a", "b", "c"])
-    [[0, 2], [1]]
-    """
-    if isinstance(dependence, str) and dependence == "joint":
-        return [list(range(len(public)))]
-    if isinstance(dependence, str) and dependence == "independent":
-        return [[k] for k in range(len(public))]
-    if isinstance(dependence, str) or not isinstance(dependence, Iterable):
-        fault = ValueError if isinstance(dependence, str) else TypeError
-        raise fault(
-            'dependence must be "joint", "independent" or a list of column groups, '
-            f"got {dependence!r}."
-        )
-    groups = [resolve(group, names, "dependence") for group in dependence]
-    grouped = [name for group in groups for name in group]
-    strange = [name for name in grouped if name not in public]
-    doubled = [name for name in grouped if grouped.count(name) > 1]
-    absent = [name for name in public if name not in grouped]
-    if strange or doubled or absent:
-        problem = (strange or doubled or absent)[0]
-        raise ValueError(
-            f"dependence must list every public column in exactly one group; look at {problem!r}."
-        )
-    return [sorted(public.index(name) for name in group) for group in groups]
-
-
 def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
     """Return a sensitive column as codes into its ascending values.
 
@@ -187,16 +159,8 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
     ValueError
         If a value is missing or infinite, or there are fewer than two values.
     """
-    return with_two(read_secret(name, values, missing))
-
-
-def with_two(secret: Secret) -> Secret:
-    """Return a secret, and refuse it if all rows have one value."""
-    if len(secret.labels) < 2:
-        raise ValueError(
-            f"sensitive column {secret.name!r} has one value only ({listed(secret.labels)}); "
-            "nothing can be told apart, so choose a column with at least two."
-        )
+    secret = read_secret(name, values, missing)
+    secret.check_two()
     return secret
 
 
@@ -214,8 +178,8 @@ def read_secret(name: Name, values: Values, missing: Missing) -> Secret:
             'drop or fill those rows, or pass missing="category" to make them a secret of its own.'
         )
     if values.kind == "float":
-        check_finite(present(values), name)
-    labels, source = _secret_numbers(values) or _secret_levels(as_levels(values))
+        check_finite(values.present, name)
+    labels, source = _secret_numbers(values) or _secret_levels(values.as_levels())
     if len(set(labels)) != len(labels):
         raise ValueError(
             f"sensitive column {name!r} has both missing values and the value 'missing', which is "
@@ -417,11 +381,11 @@ def learn_column(
     ValueError
         If a value is missing under ``missing="error"``, infinite, or not among ``categories``.
     """
-    values = values if categories is None else as_levels(values)
+    values = values if categories is None else values.as_levels()
     weights = values.counts if weights is None else weights
-    check_missing(values, name, missing)
+    values.check_missing(name, missing)
     labelled = categories is not None or values.kind == "category"
-    if not present(values).size and not (labelled and missing == "category"):
+    if not values.present.size and not (labelled and missing == "category"):
         raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
     if categories is not None:
         return _declared_column(name, values, categories, missing, unknown)
@@ -437,10 +401,10 @@ def learn_column(
 def _number_column(name: Name, values: Values, n_bins: int | None, weights: Array | None) -> Column:
     if values.kind == "integer":
         _check_instants(values, name)
-        check_integers(present(values), name)
+        values.check_exact(name)
     binned = n_bins is not None and values.kind != "boolean"
     atoms, counts = (
-        distinct(values, weights) if binned else (distinct_numbers(present(values)), None)
+        distinct(values, weights) if binned else (distinct_numbers(values.present), None)
     )
     check_finite(atoms, name)
     farthest = float(atoms[np.abs(atoms).argmax()])
@@ -455,9 +419,8 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
             "noise overflows; make it missing if it stands for no data, or use astype(float)."
         )
     check_span(name, float(atoms[0]), float(atoms[-1]))
-    column = Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
-    if values.unit is not None:
-        column = TimeColumn(**vars(column), unit=values.unit)
+    everyone = np.ones(len(atoms), dtype=bool)
+    column = Column(name, values.kind, atoms, everyone, unit=values.unit)
     if n_bins is None or counts is None:
         return column
     return _binned(column, counts, n_bins)
@@ -465,7 +428,7 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
 
 def _check_instants(values: Values, name: Name) -> None:
     """Refuse times of a unit so fine that floats cannot tell them apart."""
-    if values.unit is None or not len(times := present(values)):
+    if values.unit is None or not len(times := values.present):
         return
     if max(abs(int(times.min())), abs(int(times.max()))) > LARGEST_INTEGER:
         raise ValueError(
@@ -516,7 +479,7 @@ def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown
     if isinstance(unknown, Other):
         levels = with_other(name, levels, unknown, listed=False)
     seen = np.zeros(len(levels), dtype=bool)
-    seen[np.unique(present(values))] = True
+    seen[np.unique(values.present)] = True
     if isinstance(unknown, Other):
         seen[levels.index(unknown.value)] = True
     return _levelled(name, values, levels, seen, missing, ordered=values.ordered)
@@ -528,7 +491,7 @@ def _declared_column(
     levels = _checked_levels(name, categories)
     if isinstance(unknown, Other):
         with_other(name, levels, unknown, listed=True)
-    strange = [level for level in used_levels(values) if level not in set(levels)]
+    strange = [level for level in values.used_levels() if level not in set(levels)]
     if strange and not isinstance(unknown, Other):
         raise ValueError(
             f"column {name!r} contains {listed(strange, 20)}, which categories[{name!r}] does not "
@@ -626,15 +589,6 @@ def standard_deviation(atoms: FloatArray, counts: Array) -> float:
     shifted -= sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total
     shifted *= shifted
     return unit * math.sqrt(sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total)
-
-
-def is_once(counts: Array) -> bool:
-    """Return whether everything counts once.
-
-    >>> is_once(np.array([1, 1])), is_once(np.array([0, 2]))
-    (True, False)
-    """
-    return bool(len(counts) and counts.min() == 1 and counts.max() == 1)
 
 
 def _place(below: Array, row: int) -> int:

@@ -24,7 +24,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from sklearn_puffer._base import way_to_table
-from sklearn_puffer._tables.values import check_objects, check_unique
+from sklearn_puffer._tables import check_objects, check_unique
 from sklearn_puffer._words import on_one_line, quoted
 
 _END = r"([eE][+-]?[0-9]{1,3})?$"
@@ -79,6 +79,8 @@ def typed_csv(polars: Any, rows: Any) -> Any:
 
 
 T = TypeVar("T")
+
+
 Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether they are ordered."""
 

@@ -15,18 +15,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._tables.lookup import Edges, Lookup, nearest
-from sklearn_puffer._tables.times import refuse_other_kind
-from sklearn_puffer._tables.values import (
+from sklearn_puffer._codes.lookup import Edges, Lookup, nearest
+from sklearn_puffer._tables import (
     Kind,
     Missing,
     Name,
     Values,
-    as_levels,
     check_finite,
-    check_missing,
-    of_kind,
-    present,
 )
 from sklearn_puffer._words import plain, quoted
 
@@ -161,6 +156,8 @@ class Column:
     raw : tuple of ndarray, or None
         While it is learnt: the distinct numbers of a binned column, or of very many the middles of
         runs, and how often each occurs.
+    unit : str or None
+        Of dates, times and durations, which are whole numbers of it, such as "datetime64[D]".
     """
 
     name: Name
@@ -175,6 +172,7 @@ class Column:
     ordered: bool = False
     free: bool = False
     raw: tuple[FloatArray, Array] | None = None
+    unit: str | None = None
 
     @property
     def unordered(self) -> bool:
@@ -218,6 +216,14 @@ class Column:
         ends = np.searchsorted(values, self.edges, side="right")
         return np.diff(ends, prepend=0, append=len(values))
 
+    def value_of(self, code: int) -> Any:
+        """Return the value that a code stands for."""
+        if self.levels is not None:
+            return self.levels[code]
+        if self.kind == "boolean":
+            return None if code == self.missing_code else bool(self.atoms[code])
+        return int(self.atoms[code]) if self.kind == "integer" else float(self.atoms[code])
+
     def extended(self, values: FloatArray) -> Column:
         """Return the column with those placed values among its atoms, all of which may occur."""
         atoms = np.union1d(self.atoms, values)
@@ -249,27 +255,15 @@ class Column:
         return replace(self, free=True)
 
 
-@dataclass(frozen=True, eq=False)
-class TimeColumn(Column):
-    """A column of dates, times or durations, which are whole numbers of a unit.
-
-    Attributes
-    ----------
-    unit : str
-        Of numpy, such as "datetime64[D]".
-    """
-
-    unit: str = "datetime64[D]"
-
-
-def unit_of(column: Column) -> str | None:
-    """Return the unit of a column of times, None for another one."""
-    return getattr(column, "unit", None)
-
-
 def check_same_kind(column: Column, values: Values) -> None:
-    """Refuse categories where numbers were fitted, and numbers where times were."""
-    refuse_other_kind(column.name, unit_of(column), values)
+    """Refuse categories where numbers were fitted, numbers where times were, and the reverse."""
+    timed = column.unit is not None
+    if timed != (values.unit is not None) and len(values) > values.n_missing:
+        held, holds = ("dates or durations", "numbers")[:: 1 if timed else -1]
+        raise TypeError(
+            f"column {column.name!r} holds {holds}, and held {held} in fit; convert it to the type "
+            "of the fitted table."
+        )
     if column.kind != "category" and values.kind == "category":
         raise TypeError(
             f"column {column.name!r} holds {values.kind} values, and held {column.kind} values in "
@@ -315,7 +309,7 @@ def placed_in(column: Column, values: Values) -> Placed:
     >>> found.codes.tolist(), found.strange.tolist()
     ([0, 1], [False, True])
     """
-    values = as_levels(values) if column.kind == "category" else of_kind(column.kind, values)
+    values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
     check_same_kind(column, values)
     gone = np.zeros(len(values), dtype=bool) if values.missing is None else values.missing
     if column.kind == "category":
@@ -370,8 +364,8 @@ def column_reader(
     TypeError, ValueError
         If the column holds another kind of values, or missing ones it has no place for.
     """
-    values = as_levels(values) if column.kind == "category" else of_kind(column.kind, values)
-    check_missing(values, column.name, missing)
+    values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
+    values.check_missing(column.name, missing)
     if missing == "category" and values.missing is not None and column.missing_code is None:
         values = _with_new_level(column, values)
     if column.kind == "category":
@@ -478,7 +472,7 @@ class _NumberReader(Reader):
 
     def check(self) -> None:
         super().check()
-        values, counts = np.unique(present(self.values), return_counts=True)
+        values, counts = np.unique(self.values.present, return_counts=True)
         strange = ~np.isin(values, self.column.atoms)
         if self.column.free or self.unknown == "nearest" or not strange.any():
             return
@@ -545,7 +539,7 @@ def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Arra
     code_of = {level: code for code, level in enumerate(column.levels) if column.known[code]}
     codes = np.array([code_of.get(level, -1) for level in values.levels] + [0], dtype=np.intp)
     codes[-1] = 0 if column.missing_code is None else column.missing_code
-    used, counts = np.unique(present(values), return_counts=True)
+    used, counts = np.unique(values.present, return_counts=True)
     unseen = codes[used] < 0 if used.size else np.zeros(0, dtype=bool)
     strange, rows = used[unseen], counts[unseen]
     if strange.size and unknown == "error":

@@ -16,11 +16,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._tables.engine import engine_of, in_narwhals, is_of
-from sklearn_puffer._tables.frame import Table, frame_table
-from sklearn_puffer._tables.lazy import collected, lazy_table
-from sklearn_puffer._tables.plans import WRITTEN
-from sklearn_puffer._tables.values import LABEL_TYPES, Name, Values, take_levels
+from sklearn_puffer._engines.engine import engine_of, in_narwhals, is_of
+from sklearn_puffer._engines.lazy import collected, lazy_table
+from sklearn_puffer._engines.plans import WRITTEN
+from sklearn_puffer._tables import LABEL_TYPES, Name, Table, Values, frame_table
 from sklearn_puffer._words import on_one_line, quoted
 
 _is_uuid = is_of("uuid", "UUID")
@@ -76,7 +75,7 @@ def read_ids(table: Table, name: Name, text: Text = None) -> Values:
     if values is not None and (values.kind == "integer" or {str} == {*map(type, levels)}):
         return values
     if values is not None and levels:
-        column = take_levels(levels, values.data)
+        column = values.labels()
     objects = [text(x) if text and isinstance(x, str) else x for x in _objects(column)]
     kinds = {type(x).__name__ for x in pd.Series(objects, dtype=object).dropna()}
     if fault is not None and kinds == {"str"}:
@@ -154,6 +153,6 @@ def count_ids(X: Any, name: str) -> IdCounts:
 def _as_texts(part: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return ids as texts that differ where ids do; called in a worker."""
     values = read_ids(frame_table(part), name)
-    ids = values.data.tolist() if values.levels is None else take_levels(values.levels, values.data)
+    ids = values.data.tolist() if values.levels is None else values.labels()
     texts = [None if value is None else f"{type(value).__name__} {value}" for value in ids]
     return pd.DataFrame({"id": pd.array(texts, dtype="string")}, index=part.index)

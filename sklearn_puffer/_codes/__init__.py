@@ -1,0 +1,44 @@
+"""Columns as codes: alphabets, bins, intervals, secrets, and how often their codes occur."""
+
+from sklearn_puffer._codes import selection
+from sklearn_puffer._codes.columns import (
+    Column,
+    Placed,
+    Reader,
+    Unknown,
+    column_reader,
+    placed_in,
+    row_blocks,
+    rule_of,
+)
+from sklearn_puffer._codes.counting import CodeArray, Coded, CountedRows, count, distinct, tally
+from sklearn_puffer._codes.identifiers import (
+    check_no_identifier,
+    hardly_repeats,
+    identifier_kind,
+    way_of_text,
+)
+from sklearn_puffer._codes.intervals import (
+    bins_of,
+    check_numbers,
+    edges_of,
+    in_intervals,
+    in_intervals_of,
+    interval_names,
+)
+from sklearn_puffer._codes.selection import (
+    LARGEST_SINGLE,
+    MOST_SECRETS,
+    Pair,
+    Secret,
+    check_few,
+    combined,
+    learn_column,
+    learn_secret,
+    public_columns,
+    quantile_bins,
+    read_secret,
+    resolve,
+    secret_pairs_of,
+    standard_deviation,
+)

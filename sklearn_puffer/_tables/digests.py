@@ -1,0 +1,80 @@
+"""Digests of rows, which depend on values alone and are the same in every engine.
+
+Numbers count as floats, labels by their letters; codes, types and the order of rows or columns do
+not matter. The functions are our own and never change: the rows of a sample must not depend on a
+library's version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array
+from sklearn_puffer._tables.values import Name, Values
+
+LARGEST_DIGEST = (1 << 63) - 1
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_GONE = np.array([0x6D697373696E6721], dtype=np.uint64)
+
+
+def row_digests(columns: Mapping[Name, Values]) -> Array:
+    """Return the digest of each row, whole numbers between 0 and `LARGEST_DIGEST`.
+
+    >>> ages = Values("integer", np.array([30, 20, 30]))
+    >>> first, second, third = row_digests({"age": ages}).tolist()
+    >>> first == third, first == second
+    (True, False)
+    """
+    total: Array = np.zeros(1, dtype=np.uint64)
+    for name, values in columns.items():
+        # a sum has no order of columns; the name keeps two columns from being exchanged
+        total = total + _mixed(_hashes(values) ^ _of_text(f"column {name}"))
+    return (_mixed(total) >> np.uint64(1)).astype(np.int64)
+
+
+def row_hashes(*words: Array) -> Array:
+    """Return 64 bits for each row of some columns of 64 bits, as signed numbers."""
+    total: Array = np.zeros(1, dtype=np.uint64)
+    for column in words:
+        total = _mixed(total ^ column.astype(np.uint64))
+    return total.view(np.int64)
+
+
+def _hashes(values: Values) -> Array:
+    """Return 64 bits for each value."""
+    if values.kind == "category":
+        levels = [_of_level(level) for level in values.levels or ()]
+        hashes: Array = np.concatenate([*levels, _GONE])[values.filled(-1)]
+        return hashes
+    numbers = np.asarray(values.data, dtype=np.float64) + 0.0  # -0.0 is 0.0
+    gone = np.isnan(numbers) if values.missing is None else values.missing | np.isnan(numbers)
+    return np.where(gone, _GONE, _mixed(numbers.view(np.uint64)))
+
+
+def _of_level(level: Any) -> Array:
+    """Return 64 bits for a label, or for a category that is a number those of the number."""
+    if isinstance(level, str):
+        return _of_text(level)
+    try:
+        return _mixed((np.array([level], dtype=np.float64) + 0.0).view(np.uint64))
+    except (TypeError, ValueError):  # such as an interval
+        return _of_text(repr(level))
+
+
+def _of_text(text: str) -> Array:
+    data = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64)
+
+
+def _mixed(bits: Array) -> Array:
+    """Return the output function of SplitMix64 (Steele, Lea and Flood 2014) of each number."""
+    bits = bits + _STEP
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = bits ^ (bits >> np.uint64(31))
+    return mixed
