@@ -83,6 +83,15 @@ def test_a_whole_table_tells_more_than_one_row_and_less_the_larger_it_is():
     assert large_loss < single + 0.2
 
 
+def test_tables_of_very_many_rows_are_drawn_without_holding_these():
+    channel = rows_of([[3.0, 1.0], [1.0, 3.0]])
+    many = counted(np.array([[300, 100], [100, 300]]) * 10**12)
+    one_row = np.log(np.array([10.0, 6.0]) / np.array([6.0, 10.0])).max()
+    assert table_loss(channel, many.sizes, [many]) == pytest.approx(one_row, abs=1e-4)
+    fewer = counted(np.array([[300, 100], [100, 300]]) * 5000)  # a little more than at once
+    assert table_loss(channel, fewer.sizes, [fewer]) == pytest.approx(one_row, abs=0.01)
+
+
 def test_people_beyond_the_budget_within_a_label_are_counted():
     label = np.array([[45, 5], [5, 45]])
     groups, rows = [[counted(label)], [counted(label[::-1])]], rows_of(np.eye(2) + 1e-9)

@@ -101,6 +101,26 @@ def test_the_budget_is_kept_in_each_stratum_over_its_part_of_the_set(rows):
     assert rows.certificate_.loss > 0.999
 
 
+def test_new_people_of_a_stratum_may_have_prototypes_that_none_of_its_fitted_rows_had():
+    """They are released in the stratum's shares, as one more prototype without rows."""
+    rng = np.random.default_rng(0)
+    ill = rng.choice(["flu", "cold", "none"], 2000, p=[0.1, 0.1, 0.8])
+    place = np.where(rng.random(2000) < np.where(ill == "none", 0.9, 0.2), 1, 0)
+    town = np.where(rng.random(2000) < 0.15, "east", "north")
+    place = np.where((town == "north") & (rng.random(2000) < 0.3), 2, place)
+    table = pd.DataFrame({"ill": ill, "place": place, "town": town})
+    pairs = [("flu", "cold")]
+    rows = fitted(table, sensitive="ill", known="town", secret_pairs=pairs, n_prototypes=3)
+    told = []
+    for stratum, channel in rows.channel_.items():
+        sizes = np.bincount(rows.labels_[town == stratum], minlength=3)
+        group = counted(rows.counts_.loc[stratum].to_numpy(), [(0, 1)], sizes)
+        released = channel.toarray()[:, sizes > 0]
+        told.append(worst(group.joint_boxes(0.05 / 2), group.pairs, released))
+    assert len(np.unique(rows.labels_[town == "east"])) < len(np.unique(rows.labels_)) == 3
+    assert rows.certificate_.facts.joint == pytest.approx(max(told), abs=1e-9)
+
+
 @pytest.mark.slow
 def test_broken_variants_are_seen(rows):
     """One channel for all, an error that is not shared, and strata that are mixed up."""

@@ -103,6 +103,21 @@ class Part:
         matrix[np.ix_(self.there, self.there)] = as_matrix(self.channel).toarray()
         return matrix
 
+    def with_others(self, group: SecretCounts) -> tuple[IntegerRows, SecretCounts]:
+        """Return the channel and counts with one more prototype, for all that no row has.
+
+        Their rows are released in the stratum's shares, so that they are one; new rows may have
+        them.
+        """
+        assert self.channel is not None
+        if len(self.there) == len(self.shares):
+            return self.channel, group
+        rows = _RowList()
+        rows.channel(self.channel, np.arange(len(self.there)))
+        rows.constant(self.shares[self.there])
+        counts, sizes = np.pad(group.counts, ((0, 1), (0, 0))), np.append(group.sizes, 0)
+        return rows.stacked(len(sizes)), SecretCounts(counts, sizes, group.pairs)
+
     @cached_property
     def tells_nothing(self) -> bool:
         """Whether the channel leaves hardly more than a constant, and typical rows alone do."""

@@ -443,14 +443,23 @@ def table_loss(
     return worst
 
 
-def _drawn_counts(rows: IntegerRows, sizes: IntArray, number: int) -> IntArray:
-    """Return how many rows of a drawn table are released as each prototype."""
-    cells = np.repeat(np.arange(len(sizes)), sizes)
+def _drawn_counts(rows: IntegerRows, sizes: IntArray, number: int) -> FloatArray:
+    """Return how many rows of a drawn table are released as each prototype.
+
+    Of very many rows one in some is drawn. What it is off by grows with the root of their number.
+    """
+    few = sizes // -(-sizes.sum() // _MOST_ROWS)
+    cells = np.repeat(np.arange(len(few)), few)
     drawn = rows.sampler(seeded_entropy(0, int(number))).draw(cells)
-    return np.bincount(drawn, minlength=len(sizes))
+    counts = np.bincount(drawn, minlength=len(few)).astype(float)
+    if few.sum() == sizes.sum():
+        return counts
+    channel = as_matrix(rows).T
+    off = (counts - channel @ few) * np.sqrt(sizes.sum() / few.sum())
+    return np.asarray(channel @ sizes + off)
 
 
-def fitted_flows(flows: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
+def fitted_flows(flows: FloatArray, rows: IntArray, columns: Array) -> FloatArray:
     """Return flows scaled until they sum to given rows, and columns of one or more tables.
 
     Parameters

@@ -118,7 +118,8 @@ def _losses_of(part: Part, group: SecretCounts, error: float | None) -> _Losses:
         return _Losses(as_counted, as_counted, 0.0, further)
     boxes = group.boxes(error)
     proven = prototype_losses(part.channel, boxes, group.pairs).max(axis=2)
-    joint = prototype_losses(part.channel, group.joint_boxes(error), group.pairs).max()
+    channel, everybody = part.with_others(group)
+    joint = prototype_losses(channel, everybody.joint_boxes(error), group.pairs).max()
     further = further_odds(part.channel, boxes, group.pairs)
     return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0), further)
 
