@@ -22,11 +22,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
 from sklearn_puffer._review import candidates, measured
-from sklearn_puffer._review.candidates import Candidate, _of_people
+from sklearn_puffer._review.candidates import _of_people
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
 from sklearn_puffer._review.given import ColumnFacts
 from sklearn_puffer._review.measured import Measurer, area
-from sklearn_puffer._review.plan import Attacked, Row, ranked
+from sklearn_puffer._review.plan import Attacked, Candidate, ranked
 from sklearn_puffer._review.readers import boosted, seen
 from sklearn_puffer._tables import recoded
 from sklearn_puffer.datasets import make_people
@@ -120,7 +120,7 @@ def test_the_estimator_of_a_row_is_the_one_that_was_measured(found):
         assert estimator.random_state is None
         assert estimator.certificate_.n_rows == found.n_fitted
         assert estimator.certificate_.loss == row.loss <= 1.0
-        released = own.released(row.candidate, estimator)
+        released = own.released(row)
         change, equal = measured.changes(own.parts.held, released, own.columns)
         assert change == row.change
         assert equal.all(axis=1).mean() == row.rows_equal
@@ -138,7 +138,7 @@ def test_an_estimator_releases_new_rows_and_can_be_fitted_to_all(found):
 @pytest.mark.slow
 def test_the_task_is_learnt_on_released_rows_and_tested_on_true_ones(found):
     own, row = found.measurer, found.trials[0]
-    released, held = own.released(row.candidate, row.estimator), own.parts.held
+    released, held = own.released(row), own.parts.held
     scores = []
     parts = own.split.shown, own.split.test
     for test, train in (parts, parts[::-1]):
@@ -168,7 +168,7 @@ def test_a_small_table_is_measured_whole_by_fits_that_have_not_seen_the_rows(sma
     assert sorted(np.concatenate(own.parts.folds)) == list(range(150))
     row = next(row for row in small.trials if row.label == "typical rows")
     assert row.estimator.certificate_.n_rows == 150
-    released = own.released(row.candidate, row.estimator)
+    released = own.released(row)
     for fold in own.parts.folds:
         others = table.drop(index=fold)
         fitted = PufferfishMicroaggregator(2.0, sensitive="target").fit(others)
@@ -259,8 +259,8 @@ def test_known_columns_stay_with_people_and_no_attack_on_them_strikes_out():
     assert swap.verdict == "holds"
     assert swap.attack.least > 1 / (1 + math.exp(-1))  # by what the town itself tells
     assert list(swap.estimator.known) == ["town"]
-    noise = next(row for row in told.trials if row.candidate.kind is PufferfishNoiser)
-    assert noise.candidate.params["known"] == ("town",)
+    noise = next(row for row in told.trials if row.kind is PufferfishNoiser)
+    assert noise.params["known"] == ("town",)
     assert "by itself that already tells" in noise.reason
     assert "town" not in told.measurer.columns
     assert any("'town' are released as they are" in note for note in told.notes)
@@ -316,8 +316,8 @@ def test_settings_go_to_the_estimators_that_have_them_and_are_not_varied():
 
 def row(label, change, task=math.nan, least=0.5, holds=True):
     own = Attacked("s", "a", "b", "boosted", least + 0.05, least, least + 0.1, least, least + 0.2)
-    candidate = Candidate(label, "", PufferfishNoiser, {"epsilon": 1.0})
-    return Row(label, candidate, change=change, task=task, attack=own).judged(holds=holds)
+    made = Candidate(label, "", PufferfishNoiser, {"epsilon": 1.0})
+    return replace(made, change=change, task=task, attack=own).judged(holds=holds)
 
 
 def test_what_is_caught_is_struck_out_with_the_reason_and_comes_after_what_is_kept():
@@ -351,7 +351,7 @@ def test_rows_that_tell_little_are_no_reason_to_release_them_as_they_are():
     assert "Nothing is needed" not in str(told)
     assert "which proves nothing of any single one" in str(told)
     assert told.proposed == 0
-    assert told.trials[0].candidate is not None
+    assert told.trials[0].kind is not None
 
 
 @pytest.mark.slow
@@ -361,8 +361,8 @@ def test_where_constants_change_less_ways_out_are_measured(found):
     assert told.advice().startswith("No setting keeps both")
     assert "give up column 'score'" in told.advice()
     assert told.proposed is None
-    assert candidates._ways_out(found.measurer, found.trials, found.bare) == []
-    ways = candidates._ways_out(found.measurer, worse, found.bare)
+    assert list(candidates._ways_out(found.measurer, found.trials, found.bare)) == []
+    ways = list(candidates._ways_out(found.measurer, worse, found.bare))
     assert any(way.startswith("give up column 'score', which tells most (") for way in ways)
     assert any(way.startswith("take epsilon 2 (") for way in ways)
 
@@ -375,7 +375,7 @@ def test_a_curve_is_that_of_fits_at_each_budget(found):
     curve = found.curve(0, [0.5, 2.0])
     row = found.trials[0]
     for epsilon, loss in zip(curve["epsilon"], curve["loss"], strict=True):
-        own = row.candidate.at(epsilon=epsilon).fit(found.measurer.parts.fitted)
+        own = row.at(epsilon=epsilon).fit(found.measurer.parts.fitted)
         assert own.certificate_.loss == loss <= epsilon
     assert curve["change"].is_monotonic_decreasing
     assert curve["allowed"].to_numpy() == pytest.approx(1 / (1 + np.exp(-curve["epsilon"])))
@@ -580,9 +580,9 @@ def test_missing_values_are_planned_with():
 @pytest.mark.parametrize(("ids", "several"), [(["client", "town"], False), (["town"], True)])
 def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids, several):
     held = people(60)
-    measurer = SimpleNamespace(parts=SimpleNamespace(held=held), whole=False)
-    named = SimpleNamespace(ids=ids, known=[], task=None)
-    notes = _of_people(named, True, measurer)
+    measurer = SimpleNamespace(parts=SimpleNamespace(held=held))
+    given = SimpleNamespace(roles={"ids": ids, "known": [], "task": []})
+    notes = list(_of_people(given, measurer, owned=True))
     assert any("several rows, by 'town'" in note for note in notes) == several == bool(notes)
 
 
@@ -590,10 +590,9 @@ def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids
     ("kind", "way"), [("identifier", "name ids='no' where"), ("number", "name ids= where")]
 )
 def test_a_plan_without_a_swap_names_the_column_that_looks_like_ids(kind, way):
-    named = SimpleNamespace(
-        ids=[], known=[], task=None, facts=[ColumnFacts("no", "leave out", kind)]
-    )
-    assert way in _of_people(named, False, SimpleNamespace(whole=False))[0]
+    roles = {"ids": [], "known": [], "task": []}
+    given = SimpleNamespace(roles=roles, facts=[ColumnFacts("no", "leave out", kind)])
+    assert way in next(_of_people(given, None, owned=False))
 
 
 # ----------------------------------------------------------------------------- refusals, and JSON

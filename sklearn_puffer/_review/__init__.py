@@ -3,5 +3,5 @@
 from sklearn_puffer._review.audit import audit
 from sklearn_puffer._review.candidates import plan
 from sklearn_puffer._review.findings import Audit
-from sklearn_puffer._review.plan import Plan, is_useful
+from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._review.report import Report, report

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,13 @@ from sklearn_puffer._base import (
     counted,
     listening,
 )
-from sklearn_puffer._codes import check_few
 from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.exact_tests import Budget
-from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, Named, flat, secrets_of
+from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, flat
 from sklearn_puffer._review.measured import Measurer, Parts, checked_share, known_rows, task_of
-from sklearn_puffer._review.plan import NEARLY, Plan, Row, is_useful, ranked
+from sklearn_puffer._review.plan import NEARLY, Candidate, Plan, ranked
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import Name, frame_table
 from sklearn_puffer._words import listed, meant, quoted, shown
@@ -39,6 +36,8 @@ _FEW = 200  # values of a number, up to which noise is tried without bins
 _OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known", "groups", "max_group"}
 _OF_A_CALL = {"verbose", "random_state", "on_uncertified", "remainder"}
 _PRIORS = {"noise", "prior", "strategy", "dependence"}  # that bins and cells may not concern
+_ALIKE = 0.01  # scores of a task that differ by less are alike
+_ONE_BUDGET = "choose one budget in nats; Plan.curve has others"
 
 TYPICAL = (
     "who holds the list of fitted rows with their secrets, not who owns which, and sees one "
@@ -47,54 +46,6 @@ TYPICAL = (
 EXCHANGED = "who holds the list of all rows with their secrets, and sees the whole released table"
 NOISY = "who knows the prior, and sees one released row"
 NOISY_GROUP = "who knows the prior, and sees all released rows of a group"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One setting of an estimator that is measured.
-
-    Attributes
-    ----------
-    label : str
-        What it is, in words.
-    promise : str
-        For whom the guarantee holds.
-    kind : type
-        The class of the estimator.
-    params : mapping
-    label_column : str, int or None
-        The column that is given as y.
-    """
-
-    label: str
-    promise: str
-    kind: Any
-    params: Mapping[str, Any] = field(default_factory=dict)
-    label_column: Name | None = None
-
-    def at(self, **changed: Any) -> Candidate:
-        """Return the same with other parameters."""
-        return replace(self, params={**self.params, **changed})
-
-    def fit(self, rows: Any) -> Any:
-        """Return the fitted estimator."""
-        y = None if self.label_column is None else rows[self.label_column]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.kind(**self.params).fit(rows, y)
-
-    @property
-    def exchanges(self) -> bool:
-        """Whether rows of one table are exchanged, so that nothing is learnt on others."""
-        return self.kind is PufferfishSwap
-
-    @property
-    def allowed(self) -> float:
-        """The AUC that the guarantee leaves a reader; NaN where columns tell by themselves."""
-        if self.params.get("known") is not None or self.params.get("secret_pairs", "all") != "all":
-            return math.nan
-        delta, alpha = self.params.get("delta", 0.0), self.params.get("alpha")
-        return Budget(self.params["epsilon"], delta, alpha).auc()
 
 
 def candidates_of(
@@ -110,11 +61,10 @@ def candidates_of(
     ``columns`` are the released and the known ones, ``gaps`` says whether secrets are missing, and
     ``owned`` whether ids, groups, an index or known columns say whose row is whose.
     """
-    swap = [_swap(params, gaps=gaps)] if owned else []
-    noise = _noise(params, columns, gaps=gaps)
-    if "max_group" in params:
-        return [*swap, *noise]
-    return [*_typical(params, task), *swap, *noise]
+    tried = [] if "max_group" in params else list(_typical(params, task))
+    if owned:
+        tried.append(_swap(params, gaps=gaps))
+    return [*tried, *_noise(params, columns, gaps=gaps)]
 
 
 def _candidate(label: str, promise: str, kind: Any, asked: Mapping[str, Any]) -> Candidate:
@@ -123,11 +73,11 @@ def _candidate(label: str, promise: str, kind: Any, asked: Mapping[str, Any]) ->
     return Candidate(label, promise, kind, {k: v for k, v in asked.items() if k in has})
 
 
-def _typical(params: Mapping[str, Any], task: Name | None) -> list[Candidate]:
+def _typical(params: Mapping[str, Any], task: Name | None) -> Iterator[Candidate]:
     rows = _candidate("typical rows", TYPICAL, PufferfishMicroaggregator, params)
-    if task is None or params.get("label_weight") == 0:
-        return [rows]
-    return [rows, replace(rows, label=f"{rows.label}, parted for {shown(task)}", label_column=task)]
+    yield rows
+    if task is not None and params.get("label_weight") != 0:
+        yield replace(rows, label=f"{rows.label}, parted for {shown(task)}", label_column=task)
 
 
 def _swap(params: Mapping[str, Any], *, gaps: bool) -> Candidate:
@@ -141,8 +91,8 @@ def _swap(params: Mapping[str, Any], *, gaps: bool) -> Candidate:
 
 def _noise(
     params: Mapping[str, Any], columns: Sequence[ColumnFacts], *, gaps: bool
-) -> list[Candidate]:
-    """Return noise with bins and without, where cells are few enough."""
+) -> Iterator[Candidate]:
+    """Yield noise with bins and without, where cells are few enough."""
     missing = "category" if gaps or any(each.missing for each in columns) else "error"
     if any(each.missing and each.numeric for each in columns):
         missing = "propagate"  # numbers have no other place for them
@@ -155,23 +105,21 @@ def _noise(
     reader = NOISY_GROUP if "max_group" in params else NOISY
     noise = _candidate(f"{name.capitalize()} noise", reader, PufferfishNoiser, asked)
     if "n_bins" in params:
-        return [replace(noise, label=f"{noise.label}, n_bins={quoted(params['n_bins'])}")]
+        yield replace(noise, label=f"{noise.label}, n_bins={quoted(params['n_bins'])}")
+        return
     free = bool(_PRIORS & set(params))
-    few = all(each.distinct <= _FEW for each in columns)
-    tried = []
     if free or _cells(columns, BINS) <= MAX_CELLS:
-        tried.append(replace(noise.at(n_bins=BINS), label=f"{noise.label}, {BINS} bins"))
-    if free or (few and _cells(columns, None) <= MAX_CELLS):
-        tried.append(noise)
-    return tried
+        yield replace(noise.at(n_bins=BINS), label=f"{noise.label}, {BINS} bins")
+    few = all(each.distinct <= _FEW for each in columns)
+    if free or (few and _cells(columns, math.inf) <= MAX_CELLS):
+        yield noise
 
 
-def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
+def _cells(columns: Sequence[ColumnFacts], bins: float) -> float:
     """Return how many combinations of values there may be, with numbers in so many bins."""
-    return math.prod(
-        float(min(each.distinct, bins) if bins and each.numeric else max(each.distinct, 1))
-        for each in columns
-    )
+    numbers = [max(min(each.distinct, bins), 1) for each in columns if each.numeric]
+    others = [max(each.distinct, 1) for each in columns if not each.numeric]
+    return math.prod(map(float, [*numbers, *others]))
 
 
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,73 +239,53 @@ def plan(
     if max_rows is not None:
         check_count(max_rows, "max_rows", minimum=2)
     check_same_index(groups, "groups", table, "table")
-    if max_group is not None:
-        _check_named(groups, max_group)
-        params["max_group"] = max_group
-    share = checked_share(holdout)
-    given = Given.of(table, sensitive, groups)
-    asked = {"public": public, "task": task, "ids": ids, "known": known}
-    asked["groups"] = groups if np.ndim(groups) == 0 else None
-    orders = params.get("categories") or {}
-    named = Named.of(given.frame, given.hidden, asked, orders)
-    _check_secrets(given, all_pairs="secret_pairs" not in params)
-    params |= {"sensitive": given.sensitive, "public": named.public}
-    params |= {"ids": named.ids} if named.ids else {}
-    params |= {"known": named.known} if named.known else {}
-    params |= {"groups": named.grouping[0]} if max_group is not None else {}
-    with listening(loud, "plan"):
-        parts = Parts.of(given.frame, share, given.codes, seed).fitting(max_rows, seed)
-        return _planned(given, named, params, parts, seed)
-
-
-_ALIKE = 0.01  # scores of a task that differ by less are alike
-_ONE_BUDGET = "choose one budget in nats; Plan.curve has others"
-
-
-def _check_named(groups: Any, max_group: Any) -> None:
-    if groups is None or np.ndim(groups):
+    named = groups if np.ndim(groups) == 0 else None  # and no array
+    if max_group is not None and named is None:
         raise ValueError(
             f"max_group={quoted(max_group)} asks for a guarantee about whole groups, whose column "
             "groups= must name; name it, or leave max_group out."
         )
+    share = checked_share(holdout)
+    asked = {"public": public, "task": task, "ids": ids, "known": known, "groups": named}
+    given = Given.of(table, sensitive, groups, asked, params)
+    roles = given.roles
+    params |= {"sensitive": given.sensitive, "public": roles["public"]}
+    params |= {role: roles[role] for role in ("ids", "known") if roles[role]}
+    if max_group is not None:
+        params |= {"groups": roles["groups"][0], "max_group": max_group}
+    with listening(loud, "plan"):
+        parts = Parts.of(given.frame, share, given.codes, seed).fitting(max_rows, seed)
+        return _planned(given, params, parts, seed)
 
 
-def _check_secrets(given: Given, *, all_pairs: bool) -> None:
-    for name in given.units:
-        labels = secrets_of(given.marked, name).labels
-        if all_pairs:
-            check_few(name, len(labels))
-        if len(labels) < 2:
-            raise ValueError(
-                f"sensitive column {quoted(name)} has one value only ({listed(labels)}): there is "
-                "nothing to tell apart; name another column."
-            )
-
-
-def _planned(
-    given: Given, named: Named, params: Mapping[str, Any], parts: Parts, seed: int
-) -> Plan:
+def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -> Plan:
     secrets = given.secrets(parts.held, params.get("secret_pairs", "all"))
     parts = replace(parts, held=parts.held.reset_index(drop=True))
-    task = None if named.task is None else task_of(named.task, frame_table(parts.held))
-    columns, whole = (named.public, named.known), "max_group" in params
-    measurer = Measurer.of(parts, columns, secrets, task, seed, whole=whole)
+    task = None if given.task is None else task_of(given.task, frame_table(parts.held))
+    names, whole = (given.roles["public"], given.roles["known"]), "max_group" in params
+    measurer = Measurer.of(parts, names, secrets, task, seed, whole=whole)
     raw, bare = measurer.raw(), measurer.bare()
-    gaps = any(fact.missing for fact in named.facts if fact.use == "sensitive")
-    owned = bool(named.ids or named.known or given.labelled or whole)
-    tried = candidates_of(params, named.read(), gaps=gaps, owned=owned, task=named.task)
+    gaps = any(fact.missing for fact in given.facts if fact.use == "sensitive")
+    owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled or whole)
+    read = [fact for fact in given.facts if fact.name in {*names[0], *names[1]}]
+    tried = candidates_of(params, read, gaps=gaps, owned=owned, task=given.task)
     n_rows = len(measurer.split.shown) + len(measurer.split.test)
     rows = ranked(_tried(measurer, tried), bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
+    notes = [
+        *_of_secrets(given, measurer),
+        *_of_rows(measurer),
+        *_of_people(given, measurer, owned=owned),
+    ]
     return Plan(
-        sensitive=tuple(given.hidden),
-        facts=tuple(_with_constants(named, parts.held)),
+        sensitive=tuple(given.roles["sensitive"]),
+        facts=tuple(_with_constants(given, parts.held)),
         raw=raw,
         bare=bare,
         trials=tuple(rows),
         out=tuple(_ways_out(measurer, rows, bare)),
-        notes=tuple(_notes(given, named, owned, measurer)),
+        notes=tuple(notes),
         epsilon=params["epsilon"],
-        task=named.task,
+        task=given.task,
         score="R2" if task is not None and is_regressor(task.model) else "AUC",
         base=_base(task),
         n_rows=len(given.frame),
@@ -370,49 +298,46 @@ def _planned(
     )
 
 
-def _tried(measurer: Measurer, candidates: Sequence[Candidate]) -> list[Row]:
+def _tried(measurer: Measurer, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return what comes of candidates; Ctrl-C leaves the rest as not tried."""
-    rows: list[Row] = []
+    rows: list[Candidate] = []
     try:
         rows.extend(measurer.tried(each) for each in counted(candidates, "settings"))
     except KeyboardInterrupt:
-        rows += [Row(e.label, e, "not tried", "interrupted") for e in candidates[len(rows) :]]
+        stopped: dict[str, Any] = {"verdict": "not tried", "reason": "interrupted"}
+        rows += [replace(each, **stopped) for each in candidates[len(rows) :]]
     return rows
 
 
-def _ways_out(measurer: Measurer, rows: Sequence[Row], bare: Row) -> list[str]:
-    """Return what keeps more, as measured, where the best setting keeps little or none is kept."""
-    fitted = [row for row in rows if row.candidate is not None and row.estimator is not None]
-    if not fitted or is_useful(rows[0], bare, NEARLY):
-        return []
-    kept = is_useful(rows[0], bare)
-    candidate = rows[0].candidate if kept else min(fitted, key=lambda row: row.change).candidate
-    assert candidate is not None
-    more = 2.0 * candidate.params["epsilon"]
-    tried = [(f"take epsilon {more:g}", measurer, bare, candidate.at(epsilon=more))]
+def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) -> Iterator[str]:
+    """Yield what keeps more, as measured, where the best setting keeps little or none is kept."""
+    fitted = [row for row in rows if row.estimator is not None]
+    if not fitted or rows[0].is_useful(bare, NEARLY):
+        return
+    kept = rows[0].is_useful(bare)
+    best = rows[0] if kept else min(fitted, key=lambda row: row.change)
+    more = 2.0 * best.params["epsilon"]
+    tried = [(f"take epsilon {more:g}", measurer, bare, best.at(epsilon=more))]
     for way, names in _fewer(measurer):
         left = replace(measurer, columns=[each for each in measurer.columns if each not in names])
-        public = [each for each in candidate.params["public"] if each not in names]
-        tried.append((way, left, left.bare(), candidate.at(public=public)))
-    ways = []
+        public = [each for each in best.params["public"] if each not in names]
+        tried.append((way, left, left.bare(), best.at(public=public)))
     for way, own, constants, changed in counted(tried, "ways out"):
         row = own.tried(changed)
-        if is_useful(row, constants, NEARLY if kept else 1.0):
-            ways.append(
-                f"{way} ({row.label}: change {row.change:.3g}, constants {constants.change:.3g})"
-            )
-    return ways
+        if row.is_useful(constants, NEARLY if kept else 1.0):
+            figures = f"change {row.change:.3g}, constants {constants.change:.3g}"
+            yield f"{way} ({row.label}: {figures})"
 
 
-def _fewer(measurer: Measurer) -> list[tuple[str, list[Name]]]:
-    """Return columns to give up, with what to say: the one, and the half, that tell most."""
+def _fewer(measurer: Measurer) -> Iterator[tuple[str, list[Name]]]:
+    """Yield columns to give up, with what to say: the one, and the half, that tell most."""
     alone = measurer.alone() if len(measurer.columns) > 1 else {}
     most = sorted(alone, key=lambda name: -alone[name])
-    ways = [(f"give up column {quoted(name)}, which tells most", [name]) for name in most[:1]]
+    if most:
+        yield f"give up column {quoted(most[0])}, which tells most", most[:1]
     half = most[: len(most) // 2]
     if len(half) > 1:
-        ways.append((f"give up {listed(half, len(half))}, which tell most", half))
-    return ways
+        yield f"give up {listed(half, len(half))}, which tell most", half
 
 
 def _base(task: Any) -> float:
@@ -423,96 +348,78 @@ def _base(task: Any) -> float:
     return float(np.unique(known, return_counts=True)[1].max() / len(known))
 
 
-def _with_constants(named: Named, held: Any) -> list[ColumnFacts]:
-    """Return the columns with what a constant in their place changes."""
-    blank = measured.constants(held, named.public)
-    change = {name: measured.changes(held, blank, [name])[0] for name in named.public}
-    return [replace(fact, constant=change.get(fact.name, fact.constant)) for fact in named.facts]
+def _with_constants(given: Given, held: Any) -> Iterator[ColumnFacts]:
+    """Yield the columns with what a constant in their place changes."""
+    names = given.roles["public"]
+    blank = measured.constants(held, names)
+    for fact in given.facts:
+        change = measured.changes(held, blank, [fact.name])[0] if fact.name in names else math.nan
+        yield replace(fact, constant=change)
 
 
-def _notes(given: Given, named: Named, owned: bool, measurer: Measurer) -> list[str]:
-    """Return what there is to know of the rows, in sentences."""
-    return [
-        *(given.order.sentences() if given.order.told else []),
-        *_of_secrets(given, measurer),
-        *_of_few(measurer),
-        *_of_groups(measurer),
-        *_of_people(named, owned, measurer),
-    ]
-
-
-def _of_secrets(given: Given, measurer: Measurer) -> list[str]:
-    told = [
-        f"{quoted(name)} is read in intervals here, and by estimator(k)."
-        for name in given.hidden
-        if isinstance(given.sensitive, Mapping) and given.sensitive[name] is not None
-    ]
-    told += [
-        f"rows of {listed(labels, 5)} of {quoted(name)} are left out, as fewer than "
-        f"{SCARCE} have it; merge rare values before you fit."
-        for name, labels in given.rare.items()
-    ]
+def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
+    """Yield what there is to know of the order of the rows, and of secrets."""
+    if given.order.told:
+        yield from given.order.sentences()
+    for name, ends in given.sensitive.items() if isinstance(given.sensitive, Mapping) else ():
+        if ends is not None:
+            yield f"{quoted(name)} is read in intervals here, and by estimator(k)."
+    for name, labels in given.rare.items():
+        yield (
+            f"rows of {listed(labels, 5)} of {quoted(name)} are left out, as fewer than "
+            f"{SCARCE} have it; merge rare values before you fit."
+        )
     for secret in measurer.secrets:
         attacked = {code for pair in secret.pairs for code in pair}
         few = [label for code, label in enumerate(secret.labels) if code not in attacked]
         if few:
-            told.append(
+            yield (
                 f"values of {quoted(secret.name)} with too few rows to be attacked: "
                 f"{listed(few, 5)}; merge them, or give more rows."
             )
-    return told
 
 
-def _of_few(measurer: Measurer) -> list[str]:
-    """Say how little so few rows tell."""
+def _of_rows(measurer: Measurer) -> Iterator[str]:
+    """Yield how little so few rows tell, and what is said of groups."""
     width = measurer.chance_width()
-    if width <= 2.0 * measured.WIDEST and not measurer.parts.folds:
-        return []
-    told = (
-        "too few to judge an attack"
-        if math.isnan(width)
-        else (f"which makes the 95 % interval of an attack that finds nothing {width:.2f} wide")
-    )
-    return [f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."]
-
-
-def _of_groups(measurer: Measurer) -> list[str]:
-    if measurer.groups is None:
-        return []
+    if not width <= 2.0 * measured.WIDEST or measurer.parts.folds:
+        told = f"which makes the 95 % interval of an attack that finds nothing {width:.2f} wide"
+        told = "too few to judge an attack" if math.isnan(width) else told
+        yield f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."
     if measurer.whole:
-        return [
+        yield (
             "guarantees and attacks are about all rows of a group together, and changes about "
             "single rows; attackers see how many rows a group has, which no setting hides."
-        ]
-    return [
-        "groups= keeps the rows of a group on one side, but figures and guarantees are those of "
-        "single rows; max_group= makes guarantees about all rows of a group together."
-    ]
+        )
+    elif measurer.groups is not None:
+        yield (
+            "groups= keeps the rows of a group on one side, but figures and guarantees are those "
+            "of single rows; max_group= makes guarantees about all rows of a group together."
+        )
 
 
-def _of_people(named: Named, owned: bool, measurer: Measurer) -> list[str]:
-    """Say whose row is whose, and what known columns do to the figures."""
-    told = []
-    if named.known:
-        told.append(
-            f"{listed(named.known, 5)} are released as they are and tell by themselves: guarantees "
+def _of_people(given: Given, measurer: Measurer, *, owned: bool) -> Iterator[str]:
+    """Yield whose row is whose, and what known columns do to the figures."""
+    ids, known, task = (given.roles[role] for role in ("ids", "known", "task"))
+    if known:
+        yield (
+            f"{listed(known, 5)} are released as they are and tell by themselves: guarantees "
             "are against the shares of secrets among people of equal values, and attacks see them."
         )
-    if named.task is not None and named.task not in named.known:
-        told.append(
-            f"who learns {quoted(named.task)} on released rows has it beside them, and guarantees "
+    if task and task[0] not in known:
+        yield (
+            f"who learns {quoted(task[0])} on released rows has it beside them, and guarantees "
             "are for readers who do not know it; name it in known= as well where they do."
         )
-    if not owned and not measurer.whole:
-        alike = [fact.name for fact in named.facts if fact.kind in ("identifier", "text")]
-        ids = f"ids={quoted(alike[0])}" if alike else "ids="
-        told.append(
-            f"a swap was not tried, as nothing says whose row is whose; name {ids} where rows go "
+    if not owned:
+        alike = [fact.name for fact in given.facts if fact.kind in ("identifier", "text")]
+        named = f"ids={quoted(alike[0])}" if alike else "ids="
+        yield (
+            f"a swap was not tried, as nothing says whose row is whose; name {named} where rows go "
             "out as somebody's."
         )
-    if named.ids and measurer.parts.held[[*named.ids]].duplicated().any():  # by all ids together
-        told.append(
-            f"some people have several rows, by {listed(named.ids)}, and guarantees are about one "
+    if ids and measurer.parts.held[ids].duplicated().any():  # by all ids together
+        yield (
+            f"some people have several rows, by {listed(ids)}, and guarantees are about one "
             "row of each; make one row of them, or name groups= and max_group=."
         )
-    return told

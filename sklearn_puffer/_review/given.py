@@ -14,6 +14,7 @@ from sklearn_puffer._base import Array, check_count
 from sklearn_puffer._codes import (
     MOST_SECRETS,
     bins_of,
+    check_few,
     edges_of,
     hardly_repeats,
     identifier_kind,
@@ -37,7 +38,6 @@ from sklearn_puffer._review.readers import Groups
 from sklearn_puffer._tables import (
     Name,
     Table,
-    Values,
     as_pandas,
     beside,
     date_columns,
@@ -47,7 +47,29 @@ from sklearn_puffer._tables import (
     is_frame,
     readable,
 )
-from sklearn_puffer._words import listed, plain, quoted
+from sklearn_puffer._words import listed, quoted
+
+
+def in_memory(table: Any, who: str) -> Any:
+    """Return the table as a pandas DataFrame, for somebody such as "a plan"."""
+    if is_lazy(table):
+        raise TypeError(
+            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
+            "it, or some thousand rows of it, into memory first."
+        )
+    table = readable(table, "table")
+    if not is_frame(table):
+        raise TypeError(
+            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
+            "as pandas.DataFrame(table, columns=[...])."
+        )
+    return as_pandas(table)
+
+
+# ------------------------------------------------------------------------------------ of a plan
+
+SCARCE = 20
+"""Rows of a secret, of which some are held out and few are left to fit."""
 
 
 @dataclass(frozen=True)
@@ -83,199 +105,70 @@ class ColumnFacts:
         return self.kind in ("number", "whole number", "date", "identifier")
 
 
-def in_memory(table: Any, who: str) -> Any:
-    """Return the table as a pandas DataFrame, for somebody such as "a plan"."""
-    if is_lazy(table):
-        raise TypeError(
-            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
-            "it, or some thousand rows of it, into memory first."
-        )
-    table = readable(table, "table")
-    if not is_frame(table):
-        raise TypeError(
-            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
-            "as pandas.DataFrame(table, columns=[...])."
-        )
-    return as_pandas(table)
-
-
-SCARCE = 20
-"""Rows of a secret, of which some are held out and few are left to fit."""
-
-
-def secrets_of(frame: Any, name: Any) -> Secrets:
-    """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
-    if isinstance(name, tuple):
-        parts = [secrets_of(frame, each) for each in name]
-        return Secrets(name, *_combined([(part.labels, part.codes) for part in parts]))
-    values = frame_table(frame).values(name)
-    data = np.asarray(values.data)
-    there = np.ones(len(frame), dtype=bool)
-    if values.n_missing:
-        there = frame[name].notna().to_numpy()
-    codes = np.full(len(frame), -1)
-    atoms, codes[there] = np.unique(data[there], return_inverse=True)
-    levels = values.levels
-    labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
-    return Secrets(name, labels, codes)
-
-
-def _with_intervals(frame: Any, edges: Mapping[Name, Sequence[float]]) -> Any:
-    """Return a table with intervals for secrets that are read in bins."""
-    table, marked = frame_table(frame), frame.copy()
-    for name, ends in edges.items():
-        values = in_intervals(name, table.values(name), tuple(ends))
-        assert values.levels is not None
-        marked[name] = np.array([*values.levels, None], dtype=object)[values.filled(-1)]
-    return marked
-
-
-def _without_rare(frame: Any, units: Sequence[Any]) -> tuple[dict[Any, list[Any]], Array]:
-    """Return the secrets that too few rows have, of those with two others, and which rows stay."""
-    rare, kept = {}, np.ones(len(frame), dtype=bool)
-    for name in units:
-        secret = secrets_of(frame, name)
-        counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
-        few = np.flatnonzero(counts < SCARCE)
-        if len(few) and len(few) + 2 <= len(counts) <= MOST_SECRETS:
-            rare[name] = [secret.labels[code] for code in few.tolist()]
-            kept &= ~np.isin(secret.codes, few)
-    return rare, kept
-
-
-# ------------------------------------------------------------------------------------ of a plan
-
-
-def flat(units: Sequence[Any]) -> list[Name]:
-    """Return the columns of which combinations consist."""
-    parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
-    return list(dict.fromkeys(name for part in parts for name in part))
-
-
-_DATES = "name it in public= if dates are to be released"
-_KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
-
-
-def _kind(values: Values, *, ordered: bool) -> str:
-    if ordered or values.ordered:
-        return "order"
-    return _KINDS.get(values.kind, "category")
-
-
-def _judged(values: Values, *, ordered: bool) -> tuple[str, str, bool]:
-    """Return what a column is, what there is to say of it, and whether it suits a release."""
-    data = values.present
-    if not len(data):
-        return "nothing", "every value is missing", False
-    if values.kind == "float" and not np.isfinite(data).all():
-        return "unreadable", "it contains infinity; drop or replace such values", False
-    kind, n = _kind(values, ordered=ordered), len(np.unique(data))
-    what = identifier_kind(values)
-    if what == "date":
-        return "date", _DATES, False
-    if what == "text" or (what and not ordered):
-        remark = f"{n} different values in {len(data)} rows look like an identifier"
-        if what == "text":
-            return "text", f"{remark}; {way_of_text(values)}", False
-        return "identifier", f"{remark}; name it in public= if it is to be released", False
-    if n == 1 and values.missing is None:
-        return "constant", "it has one value only, and tells nothing", True
-    few = kind not in ("number", "whole number") or not hardly_repeats(n, len(values))
-    return kind, "" if few else "hardly repeats: noise needs bins", True
-
-
-@dataclass(frozen=True)
-class Named:
-    """Which columns a plan protects, releases and leaves where they are."""
-
-    facts: tuple[ColumnFacts, ...]
-    public: list[Name]
-    ids: list[Name]
-    known: list[Name]
-    grouping: list[Name]
-    task: Name | None
-
-    @classmethod
-    def of(
-        cls,
-        frame: Any,
-        hidden: Sequence[Name],
-        asked: Mapping[str, Any],
-        orders: Mapping[Any, Any],
-    ) -> Named:
-        """Return the columns of a table, by what a caller asks: public, task, ids, known, groups.
-
-        A column that has two roles is refused, and a table of which none is left to release.
-        ``orders`` are the declared values of some columns, as in ``categories=``.
-        """
-        table = frame_table(frame)
-        roles = {
-            role: [] if asked[role] is None else resolve(asked[role], table.names, role)
-            for role in ("ids", "known", "task", "groups")
-        }
-        public = public_columns(asked["public"], table.names, hidden)
-        named = None if asked["public"] is None else public
-        uses = _uses({"sensitive": hidden, **roles, "public": named or []})
-        kinds = dict.fromkeys(orders, "order") | dict.fromkeys(date_columns(frame), "date")
-        facts = tuple(
-            _fact(table, name, uses.get(name), named, kinds.get(name)) for name in table.names
-        )
-        released = [fact.name for fact in facts if fact.use == "release"]
-        if not released:
-            raise ValueError(
-                "no column is proposed for the release: each is sensitive, a task, stays with "
-                "people, or looks like an identifier or a date; name those to release in public=."
-            )
-        task = roles["task"][0] if roles["task"] else None
-        return cls(facts, released, roles["ids"], roles["known"], roles["groups"], task)
-
-    def read(self) -> list[ColumnFacts]:
-        """Return the columns that a release shows, but for ids."""
-        shown_names = {*self.public, *self.known}
-        return [fact for fact in self.facts if fact.name in shown_names]
-
-
-_USES = {
+_ROLES = {
     "sensitive": "sensitive",
     "ids": "stays with people",
     "known": "stays with people",
     "task": "not asked for",
     "groups": "not asked for",
+    "public": "",
 }
+"""What a caller names, and the use of such columns; public ones are looked at first."""
+
+_KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
+_REMARKS = {
+    "date": "name it in public= if dates are to be released",
+    "nothing": "every value is missing",
+    "unreadable": "it contains infinity; drop or replace such values",
+    "text": "{n} different values in {rows} rows look like an identifier; {way}",
+    "identifier": "{n} different values in {rows} rows look like an identifier; name it in public= "
+    "if it is to be released",
+    "constant": "it has one value only, and tells nothing",
+}
+_NEVER, _IF_NAMED = ("nothing", "unreadable", "text"), ("date", "identifier")  # are released
+
+
+def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> ColumnFacts:
+    """Return what a column is; text that identifies people never suits, even if it is public.
+
+    ``use`` is empty where it may be released, and ``kind`` where it is no date and has no order.
+    """
+    try:
+        values = first_values(table, name)
+        data = values.present
+        n = len(np.unique(data))
+        what = identifier_kind(values)
+    except (TypeError, ValueError) as error:
+        return ColumnFacts(name, use or "leave out", "unreadable", remark=str(error))
+    applies = {
+        "date": kind == "date" or (what == "date" and len(data) > 0),
+        "nothing": not len(data),
+        "unreadable": values.kind == "float" and not np.isfinite(data).all(),
+        "text": what == "text",
+        "identifier": what == "number" and kind != "order",
+        "constant": n == 1 and values.missing is None,
+        "order": kind == "order" or values.ordered,
+        _KINDS.get(values.kind, "category"): True,
+    }
+    kind = next(each for each, true in applies.items() if true)
+    if use:
+        return ColumnFacts(name, use, kind, n, values.n_missing)
+    remark = _REMARKS.get(kind, "").format(n=n, rows=len(data), way=way_of_text(values))
+    if kind in ("number", "whole number") and hardly_repeats(n, len(values)):
+        remark = "hardly repeats: noise needs bins"
+    suits = kind not in _NEVER and (named or kind not in _IF_NAMED)
+    return ColumnFacts(name, "release" if suits else "leave out", kind, n, values.n_missing, remark)
 
 
 def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
-    """Return the use of columns that are not released, by the roles that a caller names."""
+    """Return the use of columns that a caller names; one that has two roles is refused."""
     first: dict[Name, str] = {}
     for role, names in roles.items():
         for name in names:
             other = first.setdefault(name, role)
             if other != role and (other, role) != ("known", "task"):  # a label that readers know
                 raise ValueError(_twice(role, name, other))
-    return {name: _USES[role] for name, role in first.items() if role != "public"}
-
-
-def _fact(
-    table: Table, name: Name, use: str | None, public: Sequence[Name] | None, kind: str | None
-) -> ColumnFacts:
-    """Return what a column is; text that identifies people never suits, even if it is public.
-
-    ``use`` is None where it may be released, and ``kind`` where it is no date and has no order.
-    """
-    try:
-        values = first_values(table, name)
-        is_a, remark, suits = _judged(values, ordered=kind == "order")
-        counts = len(np.unique(values.present)), values.n_missing
-    except (TypeError, ValueError) as error:
-        return ColumnFacts(name, use or "leave out", "unreadable", remark=str(error))
-    if kind == "date":
-        is_a, remark, suits = "date", _DATES, False
-    if use is not None:
-        return ColumnFacts(name, use, is_a, *counts)
-    if public is not None and name not in public:
-        return ColumnFacts(name, "not asked for", is_a)
-    suits = suits or (public is not None and is_a not in ("nothing", "unreadable", "text"))
-    return ColumnFacts(name, "release" if suits else "leave out", is_a, *counts, remark)
+    return {name: _ROLES[role] for name, role in first.items()}
 
 
 def _twice(role: str, name: Name, other: str) -> str:
@@ -291,7 +184,7 @@ def _twice(role: str, name: Name, other: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The rows that a plan is given, without those of rare secrets.
+    """What a plan is given: rows, without those of rare secrets, and the roles of columns.
 
     ``marked`` is the table with intervals for secrets that are read in bins; ``codes`` are the
     groups of rows. ``units`` is what is protected: columns of ``hidden``, or combinations of some,
@@ -302,42 +195,132 @@ class Given:
     frame: Any
     marked: Any
     codes: Array | None
-    hidden: list[Name]
     units: list[Any]
     sensitive: Any
     labelled: bool
     rare: Mapping[Name, Sequence[Any]]
     order: RowOrder
+    roles: Mapping[str, list[Name]]
+    facts: tuple[ColumnFacts, ...]
 
     @classmethod
-    def of(cls, table: Any, sensitive: Any, groups: Any) -> Given:
-        """Return what is read of a table."""
+    def of(
+        cls, table: Any, sensitive: Any, groups: Any, asked: Mapping[str, Any], settings: Any
+    ) -> Given:
+        """Return what is read of a table; ``asked`` names its columns by role."""
         if sensitive is None:
             raise ValueError(
                 'sensitive is missing; name the columns to protect, such as sensitive="race".'
             )
         frame = in_memory(table, "a plan")
         source = frame_table(frame, "table")
-        asked = list(sensitive) if isinstance(sensitive, list | tuple) else [sensitive]
         units: list[Any] = []
-        for each in asked:
+        for each in sensitive if isinstance(sensitive, list | tuple) else [sensitive]:
             names = resolve(each, source.names, "sensitive")
             units += [tuple(names)] if isinstance(each, tuple) else names
-        hidden, bins = flat(units), bins_of(sensitive, source.names)
+        bins = bins_of(sensitive, source.names)
         edges = {name: list(edges_of(name, source.values(name), bins[name], None)) for name in bins}
         marked = _with_intervals(frame, edges)
         rare, kept = _without_rare(marked, units)
         codes = None if groups is None else _groups_in(frame, groups)[kept]
-        given = {name: edges.get(name) for name in units} if edges else list(units)
-        order, labelled = order_of_table(frame_table(marked), hidden), has_row_labels(source)
+        order = order_of_table(frame_table(marked), flat(units))
         frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
-        return cls(frame, marked, codes, hidden, units, given, labelled, rare, order)
+        roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
+        _check_secrets(marked, units, all_pairs="secret_pairs" not in settings)
+        given = {name: edges.get(name) for name in units} if edges else units
+        labelled = has_row_labels(source)
+        return cls(frame, marked, codes, units, given, labelled, rare, order, roles, facts)
+
+    @property
+    def task(self) -> Name | None:
+        """The column that is told from released rows."""
+        return next(iter(self.roles["task"]), None)
 
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
         """Return the secrets of rows that are held out, with the pairs that are protected."""
         rows = self.marked.loc[held.index]
         found = [secrets_of(rows, unit) for unit in self.units]
         return [replace(each, pairs=_protected(each, pairs)) for each in found]
+
+
+def _read(
+    frame: Any, hidden: list[Name], asked: Mapping[str, Any], orders: Mapping[Any, Any]
+) -> tuple[dict[str, list[Name]], tuple[ColumnFacts, ...]]:
+    """Return the columns by role, those to release last, and what each is.
+
+    ``orders`` are the declared values of some columns, as in ``categories=``.
+    """
+    table, named = frame_table(frame), asked["public"] is not None
+    roles = {"sensitive": hidden}
+    for role in ("ids", "known", "task", "groups"):
+        roles[role] = [] if asked[role] is None else resolve(asked[role], table.names, role)
+    public = public_columns(asked["public"], table.names, hidden)
+    uses = _uses({**roles, "public": public if named else []})
+    if named:
+        uses = dict.fromkeys(table.names, "not asked for") | uses
+    kinds = dict.fromkeys(orders, "order") | dict.fromkeys(date_columns(frame), "date")
+    facts = tuple(
+        _fact(table, name, uses.get(name, ""), kinds.get(name, ""), named=named)
+        for name in table.names
+    )
+    roles["public"] = [fact.name for fact in facts if fact.use == "release"]
+    if not roles["public"]:
+        raise ValueError(
+            "no column is proposed for the release: each is sensitive, a task, stays with "
+            "people, or looks like an identifier or a date; name those to release in public=."
+        )
+    return roles, facts
+
+
+def flat(units: Sequence[Any]) -> list[Name]:
+    """Return the columns of which combinations consist."""
+    parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
+    return list(dict.fromkeys(name for part in parts for name in part))
+
+
+def _with_intervals(frame: Any, edges: Mapping[Name, Sequence[float]]) -> Any:
+    """Return a table with intervals for secrets that are read in bins."""
+    table, marked = frame_table(frame), frame.copy()
+    for name, ends in edges.items():
+        values = in_intervals(name, table.values(name), tuple(ends))
+        assert values.levels is not None
+        marked[name] = np.array([*values.levels, None], dtype=object)[values.filled(-1)]
+    return marked
+
+
+def secrets_of(frame: Any, name: Any) -> Secrets:
+    """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
+    if isinstance(name, tuple):
+        return Secrets(name, *_combined([secrets_of(frame, each) for each in name]))
+    values = frame_table(frame).values(name)
+    secret = read_secret(name, values, "category")
+    n_gaps = int(values.missing is not None)  # the first secret is then what is missing
+    return Secrets(name, secret.labels[n_gaps:], secret.codes(len(frame)) - n_gaps)
+
+
+def _without_rare(frame: Any, units: Sequence[Any]) -> tuple[dict[Any, list[Any]], Array]:
+    """Return the secrets that too few rows have, of those with two others, and which rows stay."""
+    rare, kept = {}, np.ones(len(frame), dtype=bool)
+    for name in units:
+        secret = secrets_of(frame, name)
+        counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
+        few = np.flatnonzero(counts < SCARCE)
+        if len(few) and len(few) + 2 <= len(counts) <= MOST_SECRETS:
+            rare[name] = [secret.labels[code] for code in few.tolist()]
+            kept &= ~np.isin(secret.codes, few)
+    return rare, kept
+
+
+def _check_secrets(frame: Any, units: Sequence[Any], *, all_pairs: bool) -> None:
+    for name in units:
+        labels = secrets_of(frame, name).labels
+        if all_pairs:
+            check_few(name, len(labels))
+        if len(labels) < 2:
+            raise ValueError(
+                f"sensitive column {quoted(name)} has one value only ({listed(labels)}): there is "
+                "nothing to tell apart; name another column."
+            )
 
 
 def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
@@ -405,17 +388,19 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
             names = [n for n in names if str(n) in str(name)]
         of_each = list(zip(*labels, strict=True)) if len(names) > 1 else [labels]
         every = zip(names, of_each, strict=True)
-        parts = [_codes(estimator, source, columns, *each) for each in every]
-        found, codes = parts[0] if len(parts) == 1 else _combined(parts)
-        _check_values(name, found, set(labels))
-        secrets.append(Secrets(name, found, codes))
+        parts = [_told_in(estimator, source, columns, *each) for each in every]
+        found = replace(parts[0], name=name)
+        if len(parts) > 1:
+            found = Secrets(name, *_combined(parts))
+        _check_values(name, found.labels, set(labels))
+        secrets.append(found)
     return secrets
 
 
-def _codes(
+def _told_in(
     estimator: Any, source: Table, columns: Mapping[Name, Any], name: Name, labels: Sequence[Any]
-) -> tuple[Sequence[Any], Array]:
-    """Return the secrets of a column, and the number of that of each row."""
+) -> Secrets:
+    """Return the secrets of a column; several values are one where the estimator takes them so."""
     if name not in columns and name not in source.names:
         raise ValueError(
             f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
@@ -424,32 +409,25 @@ def _codes(
     values = columns[name] if name in columns else source.values(name)
     values = in_intervals_of(dict.fromkeys(labels), values)
     secret = read_secret(name, values, estimator._fitted.rules.missing)
-    codes = np.empty(source.n_rows, dtype=np.intp)
-    secret.source.codes(slice(None), codes)
-    return _merged(getattr(estimator, "secret_groups", None), name, secret.labels, codes)
+    codes = secret.codes(source.n_rows)
+    merged = getattr(estimator, "secret_groups", None)
+    if merged is None:
+        return Secrets(name, secret.labels, codes)
+    merged = merged[name] if isinstance(merged.get(name), Mapping) else merged
+    group_of = {value: group for group, values in merged.items() for value in values}
+    groups = [group_of.get(label, label) for label in secret.labels]
+    kinds = list(dict.fromkeys(groups))
+    return Secrets(name, kinds, np.array([kinds.index(each) for each in groups])[codes])
 
 
-def _merged(
-    groups: Any, name: Name, labels: Sequence[Any], codes: Array
-) -> tuple[Sequence[Any], Array]:
-    """Return secrets, and that of each row, where the estimator takes several values for one."""
-    if groups is None:
-        return labels, codes
-    of_column = groups.get(name, {}) if isinstance(groups.get(name), Mapping) else groups
-    group_of = {value: group for group, values in of_column.items() for value in values}
-    merged = [group_of.get(label, label) for label in labels]
-    kinds = list(dict.fromkeys(merged))
-    return kinds, np.array([kinds.index(each) for each in merged])[codes]
-
-
-def _combined(parts: Sequence[tuple[Sequence[Any], Array]]) -> tuple[Sequence[Any], Array]:
+def _combined(parts: Sequence[Secrets]) -> tuple[Sequence[Any], Array]:
     """Return the combinations of secrets that occur; with a missing one the code is -1."""
-    every = np.stack([codes for _, codes in parts], axis=1)
+    every = np.stack([part.codes for part in parts], axis=1)
     there, combined = (every >= 0).all(axis=1), np.full(len(every), -1)
     kinds, codes = np.unique(every[there], axis=0, return_inverse=True)
     combined[there] = codes.ravel()
     labels = [
-        tuple(found[code] for (found, _), code in zip(parts, kind, strict=True))
+        tuple(part.labels[code] for part, code in zip(parts, kind, strict=True))
         for kind in kinds.tolist()
     ]
     return labels, combined

@@ -27,7 +27,7 @@ from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
-from sklearn_puffer._review.plan import Attacked, Row
+from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
     Groups,
     attackers_of,
@@ -404,25 +404,26 @@ class Measurer:
                 wide.append(2.0 * half_width(int(counts[i + 1]), int(counts[j + 1])))
         return min(wide, default=math.nan)
 
-    def tried(self, candidate: Any) -> Row:
+    def tried(self, candidate: Candidate) -> Candidate:
         """Return what comes of a candidate; an error of its fit is a result, too."""
         began = monotonic()
         try:
-            estimator = candidate.fit(self.parts.fitted)
-            released = self.released(candidate, estimator)
+            fitted = replace(candidate, estimator=candidate.fit(self.parts.fitted))
+            released = self.released(fitted)
         except _REFUSALS as error:
-            reason = on_one_line(error)
-            return Row(candidate.label, candidate, "refused", reason, seconds=monotonic() - began)
-        seconds = monotonic() - began
-        row = self.measure(candidate.label, released)
-        certificate = estimator.certificate_
-        found = {"candidate": candidate, "estimator": estimator, "loss": certificate.loss}
-        return replace(row, **found, seconds=seconds).judged(holds=certificate.holds)
+            refused: dict[str, Any] = {"verdict": "refused", "reason": on_one_line(error)}
+            return replace(candidate, **refused, seconds=monotonic() - began)
+        certificate = fitted.estimator.certificate_
+        fitted = replace(fitted, loss=certificate.loss, seconds=monotonic() - began)
+        return self.measured(fitted, released).judged(holds=certificate.holds)
 
-    def released(self, candidate: Any, estimator: Any) -> Any:
-        """Return the measured rows as they would be released, the same each time."""
-        held, folds = self.parts.held, self.parts.folds
-        if not folds or candidate.exchanges:
+    def released(self, candidate: Candidate) -> Any:
+        """Return the measured rows as they would be released, the same each time.
+
+        Rows that are exchanged are those of one table, of which nothing is learnt on others.
+        """
+        held, folds, estimator = self.parts.held, self.parts.folds, candidate.estimator
+        if not folds or not estimator._fitted.mechanism.by_row:
             return self._transformed(estimator, held)
         frames = []
         for fold in counted(folds, "folds"):
@@ -438,23 +439,23 @@ class Measurer:
             warnings.simplefilter("ignore")
             return drawn.transform(rows)
 
-    def raw(self) -> Row:
+    def raw(self) -> Candidate:
         """Return the figures of the rows as they are."""
-        return self.measure("the rows as they are", self.parts.held)
+        return self.measured(Candidate("the rows as they are"), self.parts.held)
 
-    def bare(self) -> Row:
+    def bare(self) -> Candidate:
         """Return the figures of constants in the place of the columns, which tell nothing."""
         held = self.parts.held
         blank = constants(held, self.columns)
         for name in self.beside:
             blank[name] = held[name]
-        row = self.measure("nothing but constants", blank, blind=not self.beside)
+        row = self.measured(Candidate("nothing but constants"), blank, blind=not self.beside)
         if self.beside:
             return row
         return replace(row, attack=Attacked("", "", "", "none", *[0.5] * 5))
 
-    def measure(self, label: str, released: Any, *, blind: bool = False) -> Row:
-        """Return the figures of released rows; ``blind`` where there is nothing to attack."""
+    def measured(self, candidate: Candidate, released: Any, *, blind: bool = False) -> Candidate:
+        """Return a candidate with the figures of released rows; ``blind``: nothing to attack."""
         held, names = self.parts.held, [*self.columns, *self.beside]
         change, equal = changes(held, released, self.columns)
         after, before = (seen(frame, names) for frame in (released, held))
@@ -462,14 +463,16 @@ class Measurer:
         if task is not None:
             features = [name for name in names if name != task.name]
             score = task_score(task, before[features], after[features], self.split)
-        return Row(
-            label,
+        unique, smallest = groups(released, names)
+        return replace(
+            candidate,
             change=change,
             equal=float(equal.mean()),
             rows_equal=float(equal.all(axis=1).mean()),
             attack=None if blind else self.attacked(after, attackers_of(None)),
             task=score,
-            groups=groups(released, names),
+            unique=unique,
+            smallest=smallest,
         )
 
     def attacked(

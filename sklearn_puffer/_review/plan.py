@@ -1,15 +1,17 @@
-"""A plan: what its columns and settings are, and what was measured on rows that nobody fitted."""
+"""A plan: candidates, what was measured of each on rows that nobody fitted, and what to do."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from sklearn_puffer._base import check_count, counted
-from sklearn_puffer._documents import Document, Page, Section
+from sklearn_puffer._documents import Document, Page, Section, jsonable
+from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.given import ColumnFacts, in_memory
 from sklearn_puffer._tables import Name, named_frame, records_frame
 from sklearn_puffer._words import on_one_line, quoted, shown
@@ -29,9 +31,9 @@ ESTIMATES = (
 )
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NEARLY = 0.9  # of what constants change, from which on that is said
-_CURVE = ("change", "rows_equal", "attack", "low", "high", "task", "loss", "allowed")
-_DECIMALS = 3  # of estimates, so that a curve is printed on lines of 80
-_COLUMNS = ("use", "kind", "distinct", "missing", "constant", "remark")
+VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
+_ESTIMATED = ("change", "rows_equal", "attack", "low", "high", "task")  # on a curve
+_DECIMALS = 3  # of these, so that a curve is printed on lines of 80
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,24 @@ class Attacked:
     least: float
     most: float
 
-
-VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
+    def __str__(self) -> str:
+        return f"{self.auc:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 @dataclass(frozen=True)
-class Row:
-    """What was measured of one setting.
+class Candidate:
+    """One way to release rows, and what was measured of it.
 
     Attributes
     ----------
-    label : str
-    candidate : Candidate or None
-        None of the rows as they are, and of constants.
+    label, promise : str
+        What it is, in words, and for whom its guarantee holds.
+    kind : type or None
+        The class of the estimator; None of the rows as they are, and of constants.
+    params : mapping
+        Of the estimator.
+    label_column : str, int or None
+        The column that is given as y.
     verdict : {"holds", "struck out", "does not hold", "refused", "not tried"}
     reason : str
         Why it is not proposed.
@@ -81,7 +88,7 @@ class Row:
         The best attack that was found; None where rows are too few.
     task : float
         Score on true rows; NaN without a task.
-    groups : tuple
+    unique, smallest : float, int
         Share of rows that are unique in the released columns, and the smallest group.
     loss : float
         As the certificate has it: proven, of the fitted rows.
@@ -91,7 +98,10 @@ class Row:
     """
 
     label: str
-    candidate: Any = None
+    promise: str = ""
+    kind: Any = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    label_column: Name | None = None
     verdict: str = "holds"
     reason: str = ""
     change: float = math.nan
@@ -99,13 +109,34 @@ class Row:
     rows_equal: float = math.nan
     attack: Attacked | None = None
     task: float = math.nan
-    groups: tuple[float, int] = (math.nan, 0)
+    unique: float = math.nan
+    smallest: int = 0
     loss: float = math.nan
     seconds: float = field(default=0.0, compare=False)
     estimator: Any = field(default=None, compare=False, repr=False)
 
-    def judged(self, *, holds: bool) -> Row:
-        """Return the row with what speaks against it."""
+    def at(self, **changed: Any) -> Candidate:
+        """Return the same with other parameters, of which nothing was measured."""
+        params = {**self.params, **changed}
+        return Candidate(self.label, self.promise, self.kind, params, self.label_column)
+
+    def fit(self, rows: Any) -> Any:
+        """Return the fitted estimator."""
+        y = None if self.label_column is None else rows[self.label_column]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.kind(**self.params).fit(rows, y)
+
+    @property
+    def allowed(self) -> float:
+        """The AUC that the guarantee leaves a reader; NaN where columns tell by themselves."""
+        params = self.params
+        if params.get("known") is not None or params.get("secret_pairs", "all") != "all":
+            return math.nan
+        return Budget(params["epsilon"], params.get("delta", 0.0), params.get("alpha")).auc()
+
+    def judged(self, *, holds: bool) -> Candidate:
+        """Return it with what speaks against it."""
         if not holds:
             return replace(self, verdict="does not hold", reason="its certificate does not hold")
         attack, allowed = self.attack, self.allowed
@@ -118,57 +149,46 @@ class Row:
         )
         return replace(self, verdict="struck out", reason=reason)
 
-    @property
-    def promise(self) -> str:
-        """For whom the guarantee holds; for nobody where there is none."""
-        return "" if self.candidate is None else self.candidate.promise
-
-    @property
-    def allowed(self) -> float:
-        """The AUC that the guarantee leaves; NaN where it leaves any."""
-        return math.nan if self.candidate is None else self.candidate.allowed
+    def is_useful(self, bare: Candidate, share: float = 1.0) -> bool:
+        """Return whether it is kept, and changes less than constants do, or a share of that."""
+        return self.verdict == "holds" and self.change < share * bare.change
 
     def record(self) -> dict[str, Any]:
         """Return the row of a plan's table."""
+        attack = self.attack
+        ends = (math.nan,) * 3 if attack is None else (attack.auc, attack.low, attack.high)
         return {
             "setting": self.label,
             "promise": self.promise,
-            "verdict": "" if self.candidate is None else self.verdict,
+            "verdict": "" if self.kind is None else self.verdict,
             **{name: getattr(self, name) for name in ("change", "equal", "rows_equal")},
-            **dict(zip(("attack", "low", "high"), self.ends, strict=True)),
-            "task": self.task,
-            **dict(zip(("unique", "smallest"), self.groups, strict=True)),
-            "loss": self.loss,
+            **dict(zip(("attack", "low", "high"), ends, strict=True)),
+            **{name: getattr(self, name) for name in ("task", "unique", "smallest", "loss")},
             "seconds": round(self.seconds, 2),
             "reason": self.reason,
         }
 
-    @property
-    def ends(self) -> tuple[float, float, float]:
-        """The AUC of the best attack, and its interval."""
-        attack = self.attack
-        return (math.nan,) * 3 if attack is None else (attack.auc, attack.low, attack.high)
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same, and the estimator with its parameters, for JSON."""
+        record = {key: _plain(value) for key, value in self.record().items()}
+        named = {} if self.kind is None else {"estimator": self.kind.__name__}
+        params = {key: on_one_line(repr(value)) for key, value in self.params.items()}
+        return {**record, **named, "params": params}
 
 
-def ranked(rows: Sequence[Row], bare: Row, width: float) -> list[Row]:
+def ranked(rows: Sequence[Candidate], bare: Candidate, width: float) -> list[Candidate]:
     """Return rows by rank: those kept that change less than constants, by the task, by change.
 
     Scores that differ from the best by less than ``width`` are alike: there change decides.
     """
-    useful = [row for row in rows if is_useful(row, bare)]
-    best = max((row.task for row in useful), default=math.nan)
+    best = max((row.task for row in rows if row.is_useful(bare)), default=math.nan)
 
-    def order(row: Row) -> tuple[Any, ...]:
+    def order(row: Candidate) -> tuple[Any, ...]:
         change = math.inf if math.isnan(row.change) else row.change
         behind = 0.0 if not row.task < best - width else best - row.task
-        return row not in useful, VERDICTS.index(row.verdict), behind, change, row.label
+        return not row.is_useful(bare), VERDICTS.index(row.verdict), behind, change, row.label
 
     return sorted(rows, key=order)
-
-
-def is_useful(row: Row, bare: Row, share: float = 1.0) -> bool:
-    """Return whether a row is kept, and changes less than constants do, or a share of that."""
-    return row.verdict == "holds" and row.change < share * bare.change
 
 
 @dataclass(frozen=True)
@@ -181,9 +201,9 @@ class Plan(Document):
         The columns that are protected.
     facts : tuple of ColumnFacts
         What each column is.
-    raw, bare : Row
+    raw, bare : Candidate
         The rows as they are, and constants in their place.
-    trials : tuple of Row
+    trials : tuple of Candidate
         What was measured of each setting, as ``table`` ranks them.
     out : tuple of str
         Measured ways out, where no setting is kept, or the best changes nearly what constants do.
@@ -218,9 +238,9 @@ class Plan(Document):
 
     sensitive: tuple[Name, ...]
     facts: tuple[ColumnFacts, ...]
-    raw: Row
-    bare: Row
-    trials: tuple[Row, ...]
+    raw: Candidate
+    bare: Candidate
+    trials: tuple[Candidate, ...]
     out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     epsilon: float = 1.0
@@ -243,8 +263,10 @@ class Plan(Document):
         ``use`` says what the plan does with it, ``kind`` what it holds, and ``constant`` what a
         constant in its place would change, in standard deviations.
         """
-        records = [tuple(getattr(fact, key) for key in _COLUMNS) for fact in self.facts]
-        frame = records_frame(records, _COLUMNS)
+        names = ("use", "kind", "distinct", "missing", "constant", "remark")
+        frame = records_frame(
+            [tuple(getattr(f, name) for name in names) for f in self.facts], names
+        )
         frame.index = named_frame({fact.name: {} for fact in self.facts}, []).index
         return frame
 
@@ -289,10 +311,7 @@ class Plan(Document):
         row = self._row(k)
         if row.estimator is None:
             raise ValueError(f"row {k} was {row.verdict}: {row.reason.rstrip('.')}; take another.")
-        if refit is not None:
-            assert row.candidate is not None
-            return row.candidate.fit(in_memory(refit, "a plan"))
-        return row.estimator
+        return row.estimator if refit is None else row.fit(in_memory(refit, "a plan"))
 
     noiser = estimator  # as it was called before there were three
 
@@ -316,17 +335,16 @@ class Plan(Document):
         told = f"{title}: {self._told(row)}."
         return told if not row.reason else f"{told} It is {row.verdict}, since {row.reason}."
 
-    def _told(self, row: Row) -> str:
-        auc, low, high = row.ends
+    def _told(self, row: Candidate) -> str:
         task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
-        attack = f", and the best attack found reaches AUC {auc:.3f} ({low:.3f} to {high:.3f})"
+        attack = f", and the best attack found reaches AUC {row.attack}"
         return (
             f"a value changes by {row.change:.3g} standard deviations (a constant in its place: "
             f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are"
-            f"{'' if math.isnan(row.task) else task}{'' if math.isnan(auc) else attack}"
+            f"{'' if math.isnan(row.task) else task}{attack if row.attack else ''}"
         )
 
-    def _row(self, k: int) -> Row:
+    def _row(self, k: int) -> Candidate:
         if check_count(k, "k", minimum=0) >= len(self.trials):
             raise IndexError(
                 f"k={quoted(k)} is no row of this plan, which has {len(self.trials)}; look at "
@@ -337,7 +355,7 @@ class Plan(Document):
     @property
     def proposed(self) -> int | None:
         """The row to release with; None where none is kept, or constants change less."""
-        return 0 if self.trials and is_useful(self.trials[0], self.bare) else None
+        return 0 if self.trials and self.trials[0].is_useful(self.bare) else None
 
     def advice(self) -> str:
         """Return what to do, in a few sentences.
@@ -347,32 +365,25 @@ class Plan(Document):
         str
             Which row to release with and for which reader that is proven, or what to give up.
         """
+        if all(row.estimator is None for row in self.trials):
+            reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
+            return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
+        more = "Neither twice the epsilon nor fewer columns, as far as tried, keep more."
+        if self.out:
+            more = f"More is kept, as measured, by one of these: {'; '.join(self.out)}."
         if self.proposed is None:
-            return self._without()
+            return (
+                "No setting keeps both the guarantee and the rows, as nothing but constants would "
+                f"change less ({self.bare.change:.3g} standard deviations). {more}"
+            )
         row = self.trials[0]
         advice = (
             f"Release with row 0, {row.label}, which is proven for a reader {row.promise}: "
             f"{self._told(row)} (estimates)."
         )
-        if is_useful(row, self.bare, NEARLY):
+        if row.is_useful(self.bare, NEARLY):
             return advice
-        return f"{advice} That is nearly what constants change. {self._tried()}"
-
-    def _tried(self) -> str:
-        """Return what keeps more, as measured, or that nothing does that was tried."""
-        if self.out:
-            return f"More is kept, as measured, by one of these: {'; '.join(self.out)}."
-        return "Neither twice the epsilon nor fewer columns, as far as tried, keep more."
-
-    def _without(self) -> str:
-        """Return what to give up, where no setting is kept."""
-        if all(row.estimator is None for row in self.trials):
-            reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
-            return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
-        return (
-            "No setting keeps both the guarantee and the rows, as nothing but constants would "
-            f"change less ({self.bare.change:.3g} standard deviations). {self._tried()}"
-        )
+        return f"{advice} That is nearly what constants change. {more}"
 
     def curve(
         self,
@@ -407,19 +418,18 @@ class Plan(Document):
             its estimator has no typical rows.
         """
         row = self._row(k)
-        if row.estimator is None or self.measurer is None or row.candidate is None:
+        if row.estimator is None or self.measurer is None:
             raise ValueError(f"row {k} was not measured, so there is no curve; take another.")
         if n_prototypes is not None and "n_prototypes" not in row.estimator.get_params():
             raise ValueError(f"row {k}, {row.label}, has no n_prototypes; take typical rows.")
         name = "epsilon" if n_prototypes is None else "n_prototypes"
-        values = epsilons if n_prototypes is None else n_prototypes
         records = []
-        for value in counted(list(values), "fits"):
-            found = self.measurer.tried(row.candidate.at(**{name: value}))
-            figures = (found.change, found.rows_equal, *found.ends, found.task)
-            rounded = (round(figure, _DECIMALS) for figure in figures)
-            records.append((value, *rounded, found.loss, found.allowed))
-        return records_frame(records, (name, *_CURVE))
+        for value in counted(list(epsilons if n_prototypes is None else n_prototypes), "fits"):
+            found = self.measurer.tried(row.at(**{name: value}))
+            figures = found.record()
+            estimates = (round(figures[each], _DECIMALS) for each in _ESTIMATED)
+            records.append((value, *estimates, found.loss, found.allowed))
+        return records_frame(records, (name, *_ESTIMATED, "loss", "allowed"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -430,22 +440,20 @@ class Plan(Document):
             With the advice, the columns, the settings by rank, and how the rows were split;
             figures that are not known are None.
         """
-        keys = ("name", "version", "date", "epsilon", "score", "base", "seed")
-        counts = ("n_rows", "n_fitted", "n_held")
+        keys = ("task", "name", "version", "date", "epsilon", "score", "base", "seed")
         return {
             "kind": "sklearn_puffer.plan/4",
             "internal": INTERNAL,
             "chosen": CHOSEN,
             "advice": self.advice(),
             "sensitive": [_plain(name) for name in self.sensitive],
-            "task": _plain(self.task),
-            **{key: _plain(getattr(self, key)) for key in (*keys, *counts)},
+            **{key: _plain(getattr(self, key)) for key in (*keys, "n_rows", "n_fitted", "n_held")},
             "columns": [
                 {key: _plain(value) for key, value in asdict(fact).items()} for fact in self.facts
             ],
-            "raw": _written(self.raw),
-            "constants": _written(self.bare),
-            "settings": [{"row": k, **_written(row)} for k, row in enumerate(self.trials)],
+            "raw": self.raw.to_dict(),
+            "constants": self.bare.to_dict(),
+            "settings": [{"row": k, **row.to_dict()} for k, row in enumerate(self.trials)],
             "notes": list(self.notes),
         }
 
@@ -453,49 +461,42 @@ class Plan(Document):
         about = f" of {shown(self.name)}" if self.name else ""
         names = ", ".join(shown(name) for name in self.sensitive)
         title = f"Plan for a release{about} that protects {names} at epsilon {self.epsilon:g}."
-        lines = [self.advice(), self._of_rows(), ESTIMATES, INTERNAL, CHOSEN]
-        return Page(title, lines, self._sections())
-
-    def _of_rows(self) -> str:
-        auc, low, high = self.raw.ends
-        raw = ""
-        if not math.isnan(auc):
-            raw = (
-                f" Of the rows as they are, the best attack found reaches AUC {auc:.3f} "
-                f"({low:.3f} to {high:.3f})."
-            )
-        how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
-        if self.measurer is not None and self.measurer.parts.folds:
-            folds = len(self.measurer.parts.folds)
-            how = f"measured on all {self.n_held:,} rows, each {folds}th by a fit of the others"
-        return f"Settings were {how}, split by seed {self.seed}.{raw}"
-
-    def _sections(self) -> list[Section]:
         struck = [
             f"row {k}, {row.label}: {row.verdict}, {row.reason.rstrip('.')}."
             for k, row in enumerate(self.trials)
             if row.verdict != "holds"
         ]
         way = "plan.estimator(k) is the estimator of row k; plan.curve(k) has other budgets."
-        return [
-            self._ways(),
+        sections = [
+            self._settings(),
             Section("For whom each guarantee holds", sentences=self._readers()),
             *([Section("Not proposed", sentences=struck)] if struck else []),
             Section("What else to know", sentences=[*self.notes, way]),
-            _columns_section(self.facts),
+            self._columns(),
         ]
+        return Page(title, [self.advice(), self._split(), ESTIMATES, INTERNAL, CHOSEN], sections)
+
+    def _split(self) -> str:
+        """Return which rows were fitted and measured, and what these tell as they are."""
+        raw = f" Of the rows as they are, the best attack found reaches AUC {self.raw.attack}."
+        how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
+        if self.measurer is not None and (folds := len(self.measurer.parts.folds)):
+            how = f"measured on all {self.n_held:,} rows, each {folds}th by a fit of the others"
+        return f"Settings were {how}, split by seed {self.seed}.{raw if self.raw.attack else ''}"
 
     def _readers(self) -> list[str]:
         """Return one sentence for each reader, with the rows whose guarantee is for it."""
-        kept = [(k, row) for k, row in enumerate(self.trials) if row.verdict == "holds"]
-        kept.sort(key=lambda each: each[1].promise)
+        kept = [
+            (row.promise, str(k)) for k, row in enumerate(self.trials) if row.verdict == "holds"
+        ]
         told = []
-        for promise, rows in groupby(kept, key=lambda each: each[1].promise):
-            numbers = [str(k) for k, _ in rows]
+        for promise, rows in groupby(sorted(kept, key=_promise), key=_promise):
+            numbers = [number for _, number in rows]
             told.append(f"row{'s'[: len(numbers) > 1]} {', '.join(numbers)}: a reader {promise}.")
         return told or ["nobody, as no setting is kept."]
 
-    def _ways(self) -> Section:
+    def _settings(self) -> Section:
+        """Return the table of what was measured."""
         task = f"; {self.score} for {shown(self.task)}" if self.task is not None else ""
         base = f", base rate {self.base:.2f}" if task and self.score == "AUC" else ""
         note = (
@@ -503,66 +504,46 @@ class Plan(Document):
             "best one found with its 95 % interval; unique rows, and the smallest group of equal "
             "rows (k); loss: proven"
         )
-        head = ["row", "way", "change", "rows", "attack", "unique", "k", "loss"]
-        named = [("", self.raw), ("", self.bare)]
-        named += [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
-        cells = [self._cells(*each) for each in named]
-        if task:
-            head.insert(4, "task")
-            for line, (_, row) in zip(cells, named, strict=True):
-                line.insert(4, f"{row.task:.3f}")
-        return Section("Settings", note, [head, *cells])
-
-    def _cells(self, k: str, row: Row) -> list[str]:
-        auc, low, high = row.ends
-        return [
-            k + " (no)" * (row.verdict != "holds"),
-            row.label,
-            f"{row.change:.3f}",
-            f"{row.rows_equal:.0%}",
-            "" if math.isnan(auc) else f"{auc:.3f} ({low:.3f} to {high:.3f})",
-            f"{row.groups[0]:.0%}",
-            str(row.groups[1]),
-            "" if math.isnan(row.loss) else f"{row.loss:.3g}",
+        head = [name for name in _CELLS if name != "task" or task]
+        lines = [("", self.raw), ("", self.bare)]
+        lines += [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
+        cells = [
+            [k + " (no)" * (row.verdict != "holds"), *(_CELLS[name](row) for name in head)]
+            for k, row in lines
         ]
+        return Section("Settings", note, [["row", *head], *cells])
+
+    def _columns(self) -> Section:
+        """Return the table of the columns."""
+        told = [fact for fact in self.facts if fact.use != "not asked for"]
+        note = "constant: what one in its place would change, in standard deviations"
+        if more := len(self.facts) - len(told):
+            note += f"; {more} more {'column is' if more == 1 else 'columns are'} not released"
+        head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
+        cells = []
+        for fact in told:
+            constant = "" if math.isnan(fact.constant) else f"{fact.constant:.2f}"
+            counts = str(fact.distinct), str(fact.missing)
+            cells.append([shown(fact.name), fact.use, fact.kind, *counts, constant, fact.remark])
+        return Section("Columns", note, [head, *cells])
 
 
-def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
-    """Return the table of the columns, for a page."""
-    told = [fact for fact in facts if fact.use != "not asked for"]
-    note = "constant: what one in its place would change, in standard deviations"
-    if len(told) < len(facts):
-        more = len(facts) - len(told)
-        note += f"; {more} more {'column is' if more == 1 else 'columns are'} not released"
-    head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
-    cells = [
-        [
-            shown(fact.name),
-            fact.use,
-            fact.kind,
-            str(fact.distinct),
-            str(fact.missing),
-            "" if math.isnan(fact.constant) else f"{fact.constant:.2f}",
-            fact.remark,
-        ]
-        for fact in told
-    ]
-    return Section("Columns", note, [head, *cells])
+_CELLS: dict[str, Callable[[Candidate], str]] = {
+    "way": lambda row: row.label,
+    "change": lambda row: f"{row.change:.3f}",
+    "rows": lambda row: f"{row.rows_equal:.0%}",
+    "task": lambda row: f"{row.task:.3f}",
+    "attack": lambda row: str(row.attack or ""),
+    "unique": lambda row: f"{row.unique:.0%}",
+    "k": lambda row: str(row.smallest),
+    "loss": lambda row: "" if math.isnan(row.loss) else f"{row.loss:.3g}",
+}
 
 
-def _written(row: Row) -> dict[str, Any]:
-    """Return what was measured of a row, and its parameters, for JSON."""
-    record = {key: _plain(value) for key, value in row.record().items()}
-    if row.candidate is None:
-        return {**record, "params": {}}
-    params = {key: on_one_line(repr(v)) for key, v in row.candidate.params.items()}
-    return {**record, "estimator": row.candidate.kind.__name__, "params": params}
+def _promise(kept: tuple[str, str]) -> str:
+    return kept[0]
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: infinity is a word, and what is not known None."""
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return value if math.isfinite(value) else "infinity"
-    return value if isinstance(value, str | int | bool) or value is None else str(value)
+    """Return a value as JSON has it: what is not known is None."""
+    return None if isinstance(value, float) and math.isnan(value) else jsonable(value)

@@ -31,7 +31,6 @@ from sklearn_puffer._base import listening, task
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
 from sklearn_puffer._engines import CsvLayout, TableFile, TableStream, TableWriter, kind_of
 from sklearn_puffer._release import TableRelease, check_stream, keyed_mark, rows_of_stream, types_of
-from sklearn_puffer._review import is_useful
 from sklearn_puffer.cli.settings import (
     FINE,
     MECHANISMS,
@@ -259,9 +258,7 @@ def plan(args: Any) -> None:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
     found = sklearn_puffer.plan(_whole(args.table, layout_of(settings["table"], args)), **how)
     show(found, args)
-    fits = (
-        _fit_of(args.table, row.candidate) for row in found.trials if is_useful(row, found.bare)
-    )
+    fits = (_fit_of(args.table, row) for row in found.trials if row.is_useful(found.bare))
     if (command := next(filter(None, fits), None)) is not None:
         tell(f"to fit the best row that a command can fit: {command}")
 
