@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from claims import altered
 
 import sklearn_puffer
 from sklearn_puffer import (
@@ -87,7 +88,7 @@ def test_the_verdict_names_the_prior_and_what_sampling_error_does_to_it(options,
 
 
 def test_a_guarantee_that_is_broken_has_no_second_verdict():
-    certificate = dataclasses.replace(noiser().certificate_, loss=9.0)
+    certificate = altered(noiser().certificate_, loss=9.0)
     assert verdict(certificate) == "Certificate: DOES NOT HOLD for the counted prior"
 
 
@@ -171,7 +172,7 @@ def test_an_answer_says_how_far_noise_moves_it():
     said = f"by {answer.theta:.3g} on average, {answer.theta / answer.spread:.3g} standard dev"
     assert said in str(certificate)
     unchanged = dataclasses.replace(answer, theta=0.0)
-    free = dataclasses.replace(certificate, columns=(unchanged,))
+    free = altered(certificate, columns=(unchanged,))
     assert "The answer is released unchanged." in str(free)
 
 
@@ -185,7 +186,7 @@ def test_what_is_not_protected_is_the_first_risk():
 
 
 def test_a_broken_guarantee_promises_nothing_on_the_first_screen():
-    broken = dataclasses.replace(noiser().certificate_, loss=9.0, remedy="use another strategy.")
+    broken = altered(noiser().certificate_, loss=9.0, remedy="use another strategy.")
     assert "DOES NOT HOLD" in str(broken).splitlines()[0]
     assert "NOTHING IS PROMISED" in str(broken)
     assert "use another strategy." in str(broken)
@@ -226,7 +227,7 @@ def test_a_certificate_may_be_given_the_name_of_the_table(certificate):
 
 def test_the_date_is_no_part_of_what_makes_certificates_equal():
     certificate = noiser().certificate_
-    later = dataclasses.replace(certificate, date="2999-01-01T00:00:00Z")
+    later = altered(certificate, date="2999-01-01T00:00:00Z")
     assert later == certificate
     assert later.fingerprint == certificate.fingerprint
 
@@ -234,7 +235,7 @@ def test_the_date_is_no_part_of_what_makes_certificates_equal():
 def test_the_html_of_a_fitted_estimator_says_whether_the_guarantee_holds():
     fitted = noiser()
     assert "holds for the counted prior" in fitted._repr_html_()
-    fitted.certificate_ = dataclasses.replace(fitted.certificate_, loss=9.0)
+    fitted.certificate_ = altered(fitted.certificate_, loss=9.0)
     assert "DOES NOT HOLD" in fitted._repr_html_()
 
 

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from claims import altered
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -67,7 +68,7 @@ def with_release(noiser, position, **changes):
 
 
 def with_certificate(noiser, **changes):
-    noiser.certificate_ = dataclasses.replace(noiser.certificate_, **changes)
+    noiser.certificate_ = altered(noiser.certificate_, **changes)
 
 
 def less_noise(noiser, factor=1e-6):
@@ -322,7 +323,7 @@ def test_a_query_whose_fitted_parts_were_changed_answers_nothing(name, tmp_path)
 )
 def test_a_query_does_not_answer_under_a_certificate_that_was_changed(change):
     query = query_of()
-    query.certificate_ = dataclasses.replace(query.certificate_, **change)
+    query.certificate_ = altered(query.certificate_, **change)
     with pytest.raises(ValueError, match=CHANGED):
         query.release([1] * 10)
 

@@ -18,7 +18,7 @@ from sklearn_puffer import (
     displays,
     plan,
 )
-from sklearn_puffer._release import PairLoss
+from sklearn_puffer._release import Guaranteed, Made, Method, PairLoss, Proof
 from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.findings import Survived
 from sklearn_puffer.displays import (
@@ -31,6 +31,7 @@ from sklearn_puffer.displays import (
     UtilityDisplay,
     noisers,
 )
+from sklearn_puffer.notions import promised
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
@@ -94,7 +95,13 @@ def pair(secret, against, lower, upper, adversary=0, sensitive="race"):
 
 
 def a_certificate(*pairs, **more):
-    return Certificate(1.0, 1.5, pairs, (), [], "exact", "laplace", "joint", 30, **more)
+    return Certificate(
+        Guaranteed(promised(1.0, **more)),
+        Proof(1.5, pairs),
+        Method("exact", "laplace"),
+        Made(30),
+        [],
+    )
 
 
 def test_losses_are_both_directions_and_the_worst_of_all_adversaries():

@@ -17,6 +17,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from all_pairs import all_pairs
+from claims import altered
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._codes import Column, learn_column
@@ -610,7 +611,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(certificate, X, told):
 
 
 def test_a_certificate_read_from_json_says_where_the_rows_are_known(noiser):
-    bare = replace(noiser.certificate_, fitted=None)
+    bare = altered(noiser.certificate_, fitted=None)
     with pytest.raises(ValueError, match="knows no fitted rows"):
         bare.check(people(100))
 

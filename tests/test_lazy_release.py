@@ -5,7 +5,6 @@ import logging
 import pickle
 import re
 import traceback
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -14,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow.parquet
 import pytest
+from claims import altered
 from release_cases import (
     CASES,
     KEY,
@@ -443,7 +443,7 @@ def test_seeds_containers_and_what_is_not_certified_are_refused(lazy):
     with pytest.raises(ValueError, match=r'on_drift="raise" looks at all rows'):
         keyed(fitted(public=["age"]), rows, on_drift="raise")
     wrong = fitted(public=["age"])
-    wrong.certificate_ = replace(wrong.certificate_, loss=9.0)
+    wrong.certificate_ = altered(wrong.certificate_, loss=9.0)
     with pytest.raises((UncertifiedError, ValueError), match="certificate"):
         keyed(wrong, rows)
 

@@ -16,15 +16,20 @@ from sklearn_puffer._base import fitting
 from sklearn_puffer._codes import public_columns, resolve
 from sklearn_puffer._documents import digest
 from sklearn_puffer._release import (
+    Guaranteed,
     LearntMechanism,
+    Made,
     Mechanism,
+    Method,
     Moved,
+    Proof,
     TableRelease,
     column_of,
     read_column,
     written_column,
 )
 from sklearn_puffer._tables import Finished
+from sklearn_puffer.notions import Pufferfish
 
 INCOME = [1.5, 2.5, 3.5, 9.5]
 TABLE = pd.DataFrame({"age": [20, 30, 40, 50], "income": INCOME, "loan": list("nyny")})
@@ -75,15 +80,11 @@ class Coins(Mechanism):
 
 def learnt_coins(hidden, public, coins, n_rows):
     certificate = Certificate(
-        epsilon=1.0,
-        loss=0.0,
-        pairs=(),
-        columns=(),
-        assumptions=["A coin knows no secret."],
-        strategy="exact",
-        noise="coins",
-        dependence="joint",
-        n_rows=n_rows,
+        Guaranteed(Pufferfish(1.0)),
+        Proof(0.0, ()),
+        Method("exact", "coins"),
+        Made(n_rows),
+        ["A coin knows no secret."],
     )
     told = ["coins are no good release; use another mechanism"]
     return LearntMechanism(

@@ -20,6 +20,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from all_pairs import all_pairs
+from claims import altered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -849,7 +850,7 @@ def test_values_without_mass_may_be_protected_but_not_reported_as_a_distribution
 def test_a_certificate_that_does_not_hold_is_not_released():
     query = PufferfishSum(0.5).fit([User(P4)])
     broken = pickle.loads(pickle.dumps(query))
-    told = dataclasses.replace(query.certificate_, loss=0.6)
+    told = altered(query.certificate_, loss=0.6)
     broken.certificate_ = dataclasses.replace(told, fingerprint=broken._fingerprint(told))
     with pytest.raises(UncertifiedError, match=r"proven loss 0\.6 exceeds the budget eps.* = 0\.5"):
         broken.release([5])

@@ -15,7 +15,7 @@ import markupsafe
 import numpy as np
 import pandas as pd
 import pytest
-from claims import half
+from claims import altered, half
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import (
@@ -718,7 +718,7 @@ def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_
     table = make_table(0, 600)
     rows, told = OTHERS["typical row"](table), {}
     for budget in (1e-3, 50.0):
-        certificate = replace(rows.certificate_, epsilon=budget)
+        certificate = altered(rows.certificate_, epsilon=budget)
         told[budget] = _typical(certificate)[-1]
     figure = math.exp(rows.certificate_.prototypes.table)
     assert float(told[50.0][1].removesuffix(" times")) == pytest.approx(figure, abs=0.011)

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, PufferfishWarning
+from sklearn_puffer._noiser import remarks
+from sklearn_puffer._noiser.assumptions import Ways
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.certificate_figures import ModelFacts
 from sklearn_puffer._release.drift import ColumnDrift, Drift
@@ -135,14 +138,8 @@ def test_a_call_warns_in_short_sentences_one_of_a_kind(call):
     assert told
 
 
-FACTS = SimpleNamespace(
-    unchanged=[LONG] * 9,
-    quiet_bins=[LONG] * 9,
-    n_rows=LARGE,
-    fewest_rows=LARGE,
-    least=0.1234,
-    model="a mixture",
-)
+READ = SimpleNamespace(n_rows=LARGE, fewest_rows=LARGE)
+QUIET = Ways(unchanged=[LONG] * 9, quiet_bins=[LONG] * 9, binned=[], kept_bins=[])
 UTILITY = [
     SimpleNamespace(
         name=LONG, change_sd=1234.5678, constant_sd=0.123456, median_change=1.0, worse=True
@@ -164,22 +161,20 @@ DRIFT = Drift(
     columns=tuple(ColumnDrift(LONG, 0.5, 0.5, 0.123456, 0.0) for _ in range(9)),
 )
 SENTENCES = {
-    "quiet": lambda: say.quiet_warnings(FACTS)[0],
-    "quiet bins": lambda: say.quiet_warnings(SimpleNamespace(**{**vars(FACTS), "unchanged": []}))[
-        0
-    ],
+    "quiet": lambda: QUIET.warnings(READ)[0],
+    "quiet bins": lambda: replace(QUIET, unchanged=[]).warnings(READ)[0],
     "useless": lambda: say.worthless_sentence(UTILITY),
     "useless alone": lambda: say.worthless_sentence(UTILITY[:1]),
-    "fine": lambda: say.too_fine_sentence([(LONG, LARGE)] * 9, LARGE),
-    "once": lambda: say.single_rows_sentence([LONG] * 99, 1.0, 19_999),
-    "collapsed": lambda: say.collapsed_sentence([(LONG, 100, [-1.23456e-7])] * 9),
-    "many secrets": lambda: say.many_secrets_sentence([(LONG, LARGE)] * 9, LARGE),
-    "wide": lambda: say.wide_sentence([LONG] * 99, 10**999, NOISE, 0),
+    "fine": lambda: remarks.too_fine_sentence([(LONG, LARGE)] * 9, LARGE),
+    "once": lambda: remarks.single_rows_sentence([LONG] * 99, 1.0, 19_999),
+    "collapsed": lambda: remarks.collapsed_sentence([(LONG, 100, [-1.23456e-7])] * 9),
+    "many secrets": lambda: remarks.many_secrets_sentence([(LONG, LARGE)] * 9, LARGE),
+    "wide": lambda: remarks.wide_sentence([LONG] * 99, 10**999, NOISE, 0),
     "seed": lambda: say.seed_sentence(2**64),
     "moved": lambda: say.moved_sentence({LONG + str(k): LARGE for k in range(9)}),
-    "theorem": lambda: say.theorem_sentence(FACTS),
-    "rare secrets": lambda: say.decided_sentence([LONG] * 9, 0.95),
-    "no set": lambda: say.no_set_sentence(
+    "theorem": lambda: remarks.theorem_sentence(0.1234, counted=False),
+    "rare secrets": lambda: remarks.decided_sentence([LONG] * 9, 0.95),
+    "no set": lambda: remarks.no_set_sentence(
         "the prior is that of a classifier which was fitted elsewhere"
     ),
     "uncertified": lambda: say.uncertified_sentence(CERTIFICATE),

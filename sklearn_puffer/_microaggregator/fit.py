@@ -11,7 +11,6 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._codes import resolve
-from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._engines import LazyTable
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.candidates import (
@@ -42,7 +41,17 @@ from sklearn_puffer._microaggregator.prototypes import Prototypes, with_scores
 from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_lazily, read_table
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
-from sklearn_puffer._release import FitRows, LearntMechanism, PairLoss, Refused, sentences
+from sklearn_puffer._release import (
+    FitRows,
+    Guaranteed,
+    LearntMechanism,
+    Made,
+    Method,
+    PairLoss,
+    Proof,
+    Refused,
+    sentences,
+)
 from sklearn_puffer._tables import counts_frame, values_frame
 from sklearn_puffer._words import quoted
 
@@ -213,21 +222,12 @@ class LearntRows:
         losses = [pair.upper for pair in pairs]
         losses += [float(each.proven.max(initial=0.0)) for each in self._of_labels]
         return PrototypeCertificate(
-            epsilon=self.settings.guarantee.notion.epsilon,
-            loss=max(losses),
-            pairs=tuple(pairs),
-            columns=(),
-            assumptions=[*_TAKEN, *not_covered(facts), *self._beside()],
-            strategy="least change",
-            noise="microaggregation",
-            dependence="joint",
-            n_rows=self.read.total,
-            rule=Refused(_NO_MORE),
-            prior=_prior(self.settings.level),
-            n_columns=self.read.n_columns,
-            version=__version__,
-            date=utc_now(),
-            utility=tuple(self._utilities),
+            Guaranteed(self.settings.guarantee.notion, _prior(self.settings.level)),
+            Proof(max(losses), tuple(pairs), Refused(_NO_MORE)),
+            Method("least change", "microaggregation"),
+            Made.now(self.read.total, self.read.n_columns),
+            [*_TAKEN, *not_covered(facts), *self._beside()],
+            tuple(self._utilities),
             prototypes=facts,
         )
 

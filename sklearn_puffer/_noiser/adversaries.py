@@ -41,6 +41,7 @@ from sklearn_puffer._fits import (
     whole_masses,
 )
 from sklearn_puffer._noise import Mixing
+from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.priors import (
     Adversary,
     empirical_adversary,
@@ -52,7 +53,6 @@ from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import Model
 from sklearn_puffer._noiser.utility import RawDistribution
 from sklearn_puffer._release import LazyRows, Margin, ModelFacts
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Features, Name
 from sklearn_puffer._words import listed, quoted, shown
 from sklearn_puffer.fits import ClassifierFit

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
+from sklearn_puffer._noiser.assumptions import OF_A_SAMPLE
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Least,
@@ -37,7 +38,6 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Name, Table, series
 from sklearn_puffer._words import shown
 from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family
@@ -179,7 +179,7 @@ def _prior(release: Any) -> str:
         knows += "; the further ones that the noiser was given are covered as well"
     return (
         f"The reader knows nothing of a row but {knows}. Who knows another distribution{because} "
-        f"may learn more.{_SAMPLE if say.OF_A_SAMPLE in prior else ''}"
+        f"may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
     )
 
 
@@ -246,12 +246,14 @@ def _with_noise(
     told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
     # drawn scales are rounded up, so that this one is never larger
     theta = fitted and np.nextafter(fitted.theta * factor, 0.0)
+    fitted = fitted and replace(fitted, theta=theta, grids=grids)
+    pairs = tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs)
     return replace(
         certificate,
-        columns=columns,
-        pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
+        method=replace(certificate.method, columns=columns),
+        proof=replace(certificate.proof, pairs=pairs),
+        other_priors=replace(certificate.other_priors, fitted=fitted),
         assumptions=[*certificate.assumptions, told],
-        fitted=fitted and replace(fitted, theta=theta, grids=grids),
         utility=tuple(
             fitted.changed(changes)
             for changes, fitted in zip(

@@ -16,8 +16,8 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._codes import Column
-from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
+from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
 from sklearn_puffer._noiser.against import (
     DeferredLoss,
@@ -27,6 +27,7 @@ from sklearn_puffer._noiser.against import (
     priors_around,
 )
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
+from sklearn_puffer._noiser.assumptions import Ways, assumptions_of, prior_of
 from sklearn_puffer._noiser.priors import (
     Adversary,
     Members,
@@ -46,24 +47,28 @@ from sklearn_puffer._release import (
     ColumnUtility,
     CountedLoss,
     FitRows,
+    Guaranteed,
     LearntMechanism,
+    Made,
+    Method,
+    OtherPriors,
     PairLoss,
     Patterns,
+    Proof,
     Refused,
+    RowsTogether,
     Rule,
     SetLoss,
     composition_rule,
+    sentences,
 )
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import plain
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
-from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Pufferfish
 
-_MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 _ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
@@ -106,11 +111,6 @@ class Learnt:
         """The columns that are released."""
         return self.read.bare_columns
 
-    @property
-    def propagated(self) -> list[Name]:
-        """The columns whose missing values stay missing."""
-        return self.read.public if self.settings.columns.missing == "propagate" else []
-
     @cached_property
     def _members(self) -> list[Members]:
         """The sets of columns over which the fitted adversary has distributions."""
@@ -121,7 +121,7 @@ class Learnt:
 
     def patterns(self) -> Patterns:
         """Return which columns of each group occurred together, where others may be missing."""
-        if not self.propagated:
+        if not self.read.facts.propagated:
             return {}
         names = self.read.public
         return {
@@ -160,37 +160,44 @@ class Learnt:
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         settings, read, problem = self.settings, self.read, self.problem
-        fitted, models = self.fitted_noise(), self.priors.facts
+        guarantee, knowledge = settings.guarantee, settings.knowledge
         # where there is a confidence set, and its worst case is not computed
-        fallen_back = problem.strategy is not settings.knowledge.strategy
+        fallen_back = problem.strategy is not knowledge.strategy
+        by_groups = not isinstance(knowledge.dependence, str)
+        fitted, models = self.fitted_noise(), self.priors.facts
         return Certificate(
-            **settings.guarantee.notion.to_dict(),
-            loss=float(self.calibrated.upper.max()),
-            pairs=self._both_ways(),
-            columns=self._column_noise,
-            assumptions=say.assumptions_of(self._facts),
-            strategy="sensitivity" if fallen_back else settings.knowledge.strategy_name,
-            noise=settings.noise_name,
-            dependence=settings.knowledge.dependence
-            if isinstance(settings.knowledge.dependence, str)
-            else "groups",
-            n_rows=read.rows.total,
-            remedy=_remedy(problem, self.calibrated),
-            releases=settings.guarantee.releases,
-            rule=_rule(problem, self.calibrated),
-            fitted=fitted,
-            prior=say.prior_of(self._facts),
-            models=models,
-            counted=seen_by_counting(fitted, read) if models else (),
-            n_columns=read.n_columns,
-            version=__version__,
-            date=utc_now(),
-            utility=self.utility,
-            around=self.over_set,
-            least=self.calibrated.least,
-            output=settings.columns.output,
-            groups=None if read.grouped is None else read.grouped.for_certificate(),
+            Guaranteed(
+                guarantee.notion,
+                prior_of(read.facts, self.priors),
+                guarantee.releases,
+                self._together,
+            ),
+            Proof(
+                float(self.calibrated.upper.max()),
+                self._both_ways(),
+                _rule(problem, self.calibrated),
+                _remedy(problem, self.calibrated),
+                self.calibrated.least,
+            ),
+            Method(
+                "sensitivity" if fallen_back else knowledge.strategy_name,
+                settings.noise_name,
+                "groups" if by_groups else knowledge.dependence,
+                settings.columns.output,
+                self._column_noise,
+            ),
+            Made.now(read.rows.total, read.n_columns),
+            assumptions_of(read.facts, self.priors, self.calibrated, self._column_noise),
+            self.utility,
+            OtherPriors(
+                self.over_set, fitted, models, seen_by_counting(fitted, read) if models else ()
+            ),
         )
+
+    @property
+    def _together(self) -> RowsTogether | None:
+        """Which rows count together."""
+        return None if self.read.grouped is None else self.read.grouped.for_certificate()
 
     def fitted_noise(self) -> FittedNoise:
         """Return the noise and the secrets that it protects, without the distributions."""
@@ -233,7 +240,10 @@ class Learnt:
         """Return the warnings of a fit."""
         said = [*self.read.remarks(), *about_rows(self.read, self.priors)]
         said += [] if self.no_sets is None else [say.no_set_sentence(self.no_sets)]
-        said += [*self._wide_remarks(), *say.quiet_warnings(self._facts)]
+        said += [
+            *self._wide_remarks(),
+            *Ways.of(self.read.facts, self._column_noise).warnings(self.read.facts),
+        ]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.knowledge.confidence is not None and over_set and over_set.decided:
             said.append(say.decided_sentence(over_set.decided, over_set.level))
@@ -267,40 +277,6 @@ class Learnt:
             )
         )
 
-    @cached_property
-    def _facts(self) -> say.Facts:
-        settings, read, columns = self.settings, self.read, self._column_noise
-        kept = {name for names in read.known_names for name in names}
-        noiseless = [c.name for c in columns if c.theta == 0.0 and c.spread > 0.0]
-        quiet = [name for name in noiseless if name not in kept]
-        binned = [c.name for c in self.columns if c.merged]
-        return say.Facts(
-            sensitive=[secret.name for secret in read.secrets],
-            groups=[[read.public[k] for k in group] for group in read.groups],
-            columns=columns,
-            unchanged=[name for name in quiet if name not in binned],
-            quiet_bins=[name for name in quiet if name in binned],
-            binned=[name for name in binned if name not in quiet and name not in kept],
-            kept_bins=[name for name in binned if name in kept],
-            passed=read.passed,
-            propagated=self.propagated,
-            n_rows=read.rows.total,
-            fewest_rows=read.fewest_rows(),
-            releases=settings.guarantee.releases,
-            given_prior=settings.knowledge.prior is not None,
-            model=_MODELS.get(type(settings.knowledge.fit)),
-            n_adversaries=len(self.priors.adversaries),
-            theorem=not self.calibrated.recomputed.all(),
-            least=self.calibrated.least,
-            noise=settings.noise_name,
-            notion=settings.guarantee.notion,
-            seed=settings.seed,
-            models=self.priors.facts,
-            known=read.known_names,
-            over_set=settings.knowledge.confidence is not None,
-            rows=None if read.grouped is None else read.grouped.for_certificate(),
-        )
-
     def plain(self) -> LearntMechanism:
         """Return what a fitted estimator is made of."""
         adversary, read = self.priors.adversaries[0], self.read
@@ -317,7 +293,7 @@ class Learnt:
             margins=self.priors.margins,
             patterns=self.patterns(),
             warnings=self.warnings(),
-            useless=say.worthless(self.utility),
+            useless=sentences.worthless(self.utility),
             attributes={"priors_": named_distributions(adversary, read.public)},
         )
 
@@ -333,7 +309,9 @@ class Learnt:
             return []
         grouped = [[self.columns[k] for k in group] for group in self.read.groups]
         if self.calibrated.least is not None and not any(map(too_wide, grouped)):
-            remarks.append(say.theorem_sentence(self._facts))
+            remarks.append(
+                say.theorem_sentence(self.calibrated.least, counted=settings.knowledge.fit is None)
+            )
         wide = [k for k, columns in enumerate(grouped) if too_wide(columns)]
         if wide:
             widest = max(wide, key=lambda k: cells_of(grouped[k]))

@@ -21,6 +21,7 @@ from sklearn_puffer._codes import (
     resolve,
     secret_pairs_of,
 )
+from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._release import (
@@ -35,10 +36,26 @@ from sklearn_puffer._release import (
     order_told,
     rows_of,
 )
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import Faults, Name
 from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What sentences say of a table that was read: names, and numbers of rows."""
+
+    settings: Settings
+    sensitive: Sequence[Name]
+    public: Sequence[Name]
+    merged: Sequence[Name]  # public columns in bins
+    groups: Sequence[Sequence[Name]]  # public columns that are protected together
+    known: Sequence[Sequence[Name]]  # side information, those known together in one
+    passed: Sequence[Name]
+    propagated: Sequence[Name]  # columns whose missing values stay missing
+    grouped: RowGroups | None
+    n_rows: int
+    fewest_rows: int  # of a secret
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +105,6 @@ class TableRead:
         return [replace(column, raw=None) for column in self.columns]
 
     @property
-    def known_names(self) -> list[tuple[Name, ...]]:
-        """The names of the columns that may be side information."""
-        return [tuple(self.public[k] for k in positions) for positions in self.known]
-
-    @property
     def public(self) -> list[Name]:
         """The names of the public columns."""
         return [column.name for column in self.columns]
@@ -104,9 +116,22 @@ class TableRead:
             self.secrets, self.columns, self.readers, groups, rows.n_rows, rows.weights
         )
 
-    def fewest_rows(self) -> int:
-        """Return how many rows the rarest secret has."""
-        return min(int(self.rows.tally(secret).min()) for secret in self.secrets)
+    @cached_property
+    def facts(self) -> TableFacts:
+        """What sentences say of the table."""
+        return TableFacts(
+            self.settings,
+            sensitive=[secret.name for secret in self.secrets],
+            public=self.public,
+            merged=[column.name for column in self.columns if column.merged],
+            groups=[[self.public[k] for k in group] for group in self.groups],
+            known=[[self.public[k] for k in positions] for positions in self.known],
+            passed=self.passed,
+            propagated=self.public if self.settings.columns.missing == "propagate" else [],
+            grouped=self.grouped,
+            n_rows=self.rows.total,
+            fewest_rows=min(int(self.rows.tally(secret).min()) for secret in self.secrets),
+        )
 
     def remarks(self) -> list[str]:
         """Return the warnings that need no computation."""

@@ -2,8 +2,17 @@
 
 from sklearn_puffer._release import sentences
 from sklearn_puffer._release.artifact import read_column, written_column
-from sklearn_puffer._release.certificate import Certificate, CertifiedEstimator
+from sklearn_puffer._release.certificate import (
+    Certificate,
+    Guaranteed,
+    Made,
+    Method,
+    OtherPriors,
+    Proof,
+)
 from sklearn_puffer._release.certificate_figures import (
+    KEYED,
+    MODEST,
     ColumnNoise,
     ColumnUtility,
     CountedLoss,
@@ -17,6 +26,7 @@ from sklearn_puffer._release.certificate_figures import (
     measured_utility,
     utility_section,
 )
+from sklearn_puffer._release.certified import CertifiedEstimator
 from sklearn_puffer._release.composition import (
     Precisions,
     Refused,

@@ -93,7 +93,6 @@ def written_level(level: Any, what: str) -> Any:
 def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
     """Return a fitted release, and its rule for values it has not seen, as JSON in one line."""
     rules, certificate, mechanism = fitted.rules, fitted.certificate, fitted.mechanism
-    awaited = certificate.around is not None and certificate.known_over_set is None
     record = {
         # an artifact that is key material says so first
         "key_material": KEY_MATERIAL if mechanism.is_key_material else None,
@@ -112,7 +111,7 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         "patterns": _written_patterns(rules.patterns),
         "columns": None,
         "certificate": certificate.to_dict(),
-        "awaited": awaited or None,
+        "awaited": certificate.other_priors.awaited or None,
     }
     record |= mechanism.to_record()
     record["groups"] = None if rules.groups is None else vars(rules.groups)
@@ -191,7 +190,8 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     record.check(groups is None or groups.column in rules.passed, "groups.column")
     if margins:
         known = FittedMargins(list(mechanism.released_columns), margins)
-        certificate = replace(certificate, fitted=known)
+        other_priors = replace(certificate.other_priors, fitted=known)
+        certificate = replace(certificate, other_priors=other_priors)
     unknown = _read_unknown(record)
     record.end()
     return FittedMechanism(rules, mechanism, certificate), unknown

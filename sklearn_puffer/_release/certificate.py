@@ -1,18 +1,12 @@
-"""The certificate: what a release guarantees, and the estimators that release by it alone."""
+"""The certificate: what a release guarantees."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from numbers import Real
 from operator import attrgetter
-from typing import Any, ClassVar, Protocol
-
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from typing import Any, Protocol
 
 from sklearn_puffer._base import check_count, check_verbose, listening, task
 from sklearn_puffer._documents import (
@@ -20,9 +14,9 @@ from sklearn_puffer._documents import (
     Page,
     Section,
     __version__,
-    digest,
     jsonable,
     plain_record,
+    utc_now,
 )
 from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._release import sentences as say
@@ -70,68 +64,178 @@ class Awaited(Protocol):
 
 
 @dataclass(frozen=True)
-class Certificate(FoldedDocument):
-    """What a fitted noiser guarantees, and the evidence.
+class Guaranteed:
+    """What is guaranteed, whom against, how often, and of which rows together.
 
-    Parameters
+    Attributes
     ----------
-    epsilon : float
-        Budget in nats.
-    loss : float
-        Proven upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is
-        the proven delta. Infinite where nothing is proven.
-    pairs : tuple of PairLoss
-        Both directions of every secret pair.
-    columns : tuple of ColumnNoise
-        The noise of each released column.
-    assumptions : list of str
-        Under which conditions the guarantee holds, in sentences.
-    strategy, noise, dependence : str
-        How the scale was chosen.
-    n_rows : int
-        Rows the prior was learnt from.
-    delta : float
-        What the guarantee adds to the probability of any event; with alpha, the probability of the
-        events left out.
-    alpha : float or None
-        Renyi order, where the guarantee is about that divergence.
-    remedy : str or None
-        Where the certificate does not hold: the sound strategy and the scale it needs.
-    releases : int
-        How many releases of the same rows the guarantee is for, all of them together.
-    rule : Precisions, Refused or None
-        How releases of the same rows add up, for a ledger.
-    fingerprint : str
-        Tells this fitted representation (columns, values, bins, grids, scales) from all others.
-    fitted : FittedNoise or None
-        The noise and what it protects, for `against`; not part of ``to_dict``.
+    notion : Notion
     prior : str
         Whose knowledge the guarantee is about, such as "the counted prior".
-    n_columns : int or None
-        Columns of the table that was fitted, the sensitive ones included.
-    version, date : str
-        Version of the library, and the time of the fit (UTC, ISO 8601); the date is no part of the
-        fingerprint, nor of what makes two certificates equal.
-    name : str
-        Of the table, where `named` gave one; no part of that either.
-    utility : tuple of ColumnUtility
-        How much of each column survives.
-    around : SetLoss, Awaited or None
-        What ``over_set`` returns, or computes when it is first asked for.
+    releases : int
+        How many releases of the same rows the guarantee is for, all of them together.
+    groups : RowsTogether or None
+        Which rows count together, where losses are those of a whole group.
+    """
+
+    notion: Notion
+    prior: str = "the fitted prior"
+    releases: int = 1
+    groups: RowsTogether | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proven, which a ledger goes by.
+
+    Attributes
+    ----------
+    loss : float
+        Upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is the
+        proven delta. Infinite where nothing is proven.
+    pairs : tuple of PairLoss
+        Both directions of every secret pair.
+    rule : Precisions, Refused or None
+        How releases of the same rows add up.
+    remedy : str or None
+        Where the certificate does not hold: the sound strategy and the scale it needs.
     least : float or None
         Where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
         scale lies between ``least`` times theta and theta.
+    """
+
+    loss: float
+    pairs: tuple[PairLoss, ...]
+    rule: Rule | None = None
+    remedy: str | None = None
+    least: float | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """How rows are released.
+
+    Attributes
+    ----------
+    strategy, noise, dependence : str
+        How the scale was chosen.
     output : str
         What noisy values become: values of their column's type ("native"), or numbers ("noisy").
+    columns : tuple of ColumnNoise
+        The noise of each released column.
+    """
+
+    strategy: str
+    noise: str
+    dependence: str = "joint"
+    output: str = "native"
+    columns: tuple[ColumnNoise, ...] = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """By which version, when, and on how much data something was fitted."""
+
+    n_rows: int
+    n_columns: int | None = None  # of the table, the sensitive ones included
+    version: str = ""
+    date: str = field(default="", compare=False)
+
+    @classmethod
+    def now(cls, n_rows: int, n_columns: int | None = None) -> Made:
+        """Return that of a fit which ends now."""
+        return cls(n_rows, n_columns, __version__, utc_now())
+
+    def line(self) -> str:
+        """Return it in a sentence."""
+        return say.made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns)
+
+
+@dataclass(frozen=True)
+class OtherPriors:
+    """What readers may learn whose knowledge is not that which the guarantee is about.
+
+    Attributes
+    ----------
+    around : SetLoss, Awaited or None
+        The loss over a set of priors, or what computes it when it is first asked for.
+    fitted : FittedNoise or None
+        The noise and what it protects, for `against`; not part of ``to_dict``.
     models : tuple of ModelFacts
         How much the classifiers know that are taken for adversaries, beside a constant, gradient
         boosting and counting.
     counted : tuple of CountedLoss
         What the same release loses to readers who counted single columns and pairs of them; only
         where a classifier is an adversary.
-    groups : RowsTogether or None
-        Which rows count together, where the guarantee is about groups of them: losses are those of
-        a whole group.
+    """
+
+    around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
+    fitted: Any = field(default=None, compare=False, repr=False)
+    models: tuple[ModelFacts, ...] = ()
+    counted: tuple[CountedLoss, ...] = ()
+
+    @property
+    def known(self) -> SetLoss | None:
+        """The loss over the set, where it is known without computing it now."""
+        around = self.around
+        return around if around is None or isinstance(around, SetLoss) else around.known
+
+    @property
+    def awaited(self) -> bool:
+        """Whether that loss is still to be computed."""
+        return self.around is not None and self.known is None
+
+    def over_set(self) -> SetLoss | None:
+        """Return the loss over the set, which is computed where it is not known yet."""
+        around = self.around
+        return around if around is None or isinstance(around, SetLoss) else around.value()
+
+
+def _of(path: str, about: str) -> Any:
+    """Return a property that reads a name of one of the values."""
+    return property(attrgetter(path), doc=about)
+
+
+@dataclass(frozen=True)
+class Certificate(FoldedDocument):
+    """What a fitted noiser guarantees, and the evidence.
+
+    Parameters
+    ----------
+    guaranteed : Guaranteed
+        What is guaranteed, whom against, and how often.
+    proof : Proof
+        What was proven.
+    method : Method
+        How rows are released.
+    made : Made
+        When, by what and on how much data it was fitted.
+    assumptions : list of str
+        Under which conditions the guarantee holds, in sentences.
+    utility : tuple of ColumnUtility
+        How much of each column survives.
+    other_priors : OtherPriors
+        What readers may learn who know something else.
+    fingerprint : str
+        Tells this fitted representation (columns, values, bins, grids, scales) from all others.
+    name : str
+        Of the table, where `named` gave one; no part of the fingerprint, nor of what makes two
+        certificates equal.
+
+    Attributes
+    ----------
+    epsilon, delta, alpha, prior, releases, groups
+        Of ``guaranteed``: the budget in nats, what the guarantee adds to the probability of any
+        event, the Renyi order or None, whose knowledge it is about, how many releases of the same
+        rows it is for, and which rows count together.
+    loss, pairs, rule, remedy, least
+        Of ``proof``.
+    strategy, noise, dependence, output, columns
+        Of ``method``.
+    n_rows, n_columns, version, date
+        Of ``made``.
+    models, counted, fitted
+        Of ``other_priors``.
 
     Notes
     -----
@@ -159,49 +263,58 @@ loan by at most a factor of e^0.5 = 1.649.
     1    yes      no  0.456435  recomputed
     """
 
-    epsilon: float
-    loss: float
-    pairs: tuple[PairLoss, ...]
-    columns: tuple[ColumnNoise, ...]
+    guaranteed: Guaranteed
+    proof: Proof
+    method: Method
+    made: Made
     assumptions: list[str]
-    strategy: str
-    noise: str
-    dependence: str
-    n_rows: int
-    delta: float = 0.0
-    alpha: float | None = None
-    remedy: str | None = None
-    releases: int = 1
-    rule: Rule | None = None
-    fingerprint: str = ""
-    fitted: Any = field(default=None, compare=False, repr=False)
-    prior: str = "the fitted prior"
-    n_columns: int | None = None
-    version: str = ""
-    date: str = field(default="", compare=False)
-    name: str = field(default="", compare=False)
     utility: tuple[ColumnUtility, ...] = ()
-    around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
-    least: float | None = None
-    output: str = "native"
-    models: tuple[ModelFacts, ...] = ()
-    counted: tuple[CountedLoss, ...] = ()
-    groups: RowsTogether | None = None
+    other_priors: OtherPriors = OtherPriors()
+    fingerprint: str = ""
+    name: str = field(default="", compare=False)
+
+    epsilon = _of("notion.epsilon", "Budget in nats.")
+    delta = _of("notion.delta", "What the guarantee adds to the probability of any event.")
+    prior = _of("guaranteed.prior", "Whose knowledge the guarantee is about.")
+    releases = _of("guaranteed.releases", "How many releases of the same rows it is for.")
+    groups = _of("guaranteed.groups", "Which rows count together; None if each counts by itself.")
+    loss = _of("proof.loss", "Proven upper end of the loss of the worst pair.")
+    pairs = _of("proof.pairs", "Both directions of every secret pair.")
+    rule = _of("proof.rule", "How releases of the same rows add up, for a ledger.")
+    remedy = _of("proof.remedy", "What keeps the guarantee, where the certificate does not hold.")
+    least = _of("proof.least", "The part of the noise that may be needed, where it is not known.")
+    strategy = _of("method.strategy", "How the scale was chosen.")
+    noise = _of("method.noise", "The family of noise, or what stands in its place.")
+    released_by = _of("method.noise", "What releases rows, in a word.")
+    dependence = _of("method.dependence", "How columns depend on each other given the secret.")
+    output = _of("method.output", "What noisy values become.")
+    columns = _of("method.columns", "The noise of each released column.")
+    n_rows = _of("made.n_rows", "Rows the prior was learnt from.")
+    n_columns = _of("made.n_columns", "Columns of the table that was fitted.")
+    version = _of("made.version", "Version of the library that fitted.")
+    date = _of("made.date", "Time of the fit (UTC, ISO 8601).")
+    models = _of("other_priors.models", "How much the classifiers know that are adversaries.")
+    counted = _of("other_priors.counted", "What is lost to who counted a column or two.")
+    fitted = _of("other_priors.fitted", "The noise and what it protects, for `against`; or None.")
+    known_over_set = _of(
+        "other_priors.known", "``over_set`` where it is known without computing it; None elsewhere."
+    )
 
     @property
     def notion(self) -> Notion:
         """The notion of privacy that is guaranteed."""
-        return promised(self.epsilon, self.delta, self.alpha)
+        return self.guaranteed.notion
 
     @property
-    def released_by(self) -> str:
-        """What releases rows, in a word: a noise, or what stands in its place."""
-        return self.noise
+    def alpha(self) -> float | None:
+        """The Renyi order, where the guarantee is about that divergence."""
+        alpha: float | None = self.notion.to_dict()["alpha"]
+        return alpha
 
     @property
     def holds(self) -> bool:
         """Whether the proven loss is within the budget."""
-        return self.loss <= self.notion.budget
+        return self.proof.loss <= self.notion.budget
 
     @property
     def table(self) -> Any:
@@ -217,16 +330,7 @@ loan by at most a factor of e^0.5 = 1.649.
         computed when it is first asked for, which may take a minute, and remembered; of a noiser
         with ``verbose=1`` it shows how far that is.
         """
-        if self.around is None or isinstance(self.around, SetLoss):
-            return self.around
-        return self.around.value()
-
-    @property
-    def known_over_set(self) -> SetLoss | None:
-        """``over_set`` where it is known without computing it now; None elsewhere."""
-        if self.around is None or isinstance(self.around, SetLoss):
-            return self.around
-        return self.around.known
+        return self.other_priors.over_set()
 
     def against(self, prior: Any, *, verbose: int = 0) -> Any:
         """Return what is still guaranteed to somebody whose prior is another one.
@@ -427,7 +531,6 @@ loan by at most a factor of e^0.5 = 1.649.
         }
 
     def _first_screen(self) -> Page:
-        rows = f"{self.n_rows} rows"
         lines = [
             *self._promises(),
             *([say.PRIOR] if "knows the prior" in self.promise() else []),
@@ -438,7 +541,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 for risk in [*say.marked_risks(self.assumptions), *self._risks()][:2]
             ),
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-            say.made_line(self.version, self.date, rows, self.n_columns),
+            self.made.line(),
             f"certificate_.details() has all losses and {len(self.assumptions)} assumptions.",
         ]
         return Page(self._headline(), lines, [])
@@ -456,12 +559,12 @@ loan by at most a factor of e^0.5 = 1.649.
                 'yours may, fit with adversaries="confidence".'
             )
         taken += [model.warning() for model in self.models if model.weak]
-        if over is None and self.around is not None:
+        if self.other_priors.awaited:
             taken.append(
                 "readers who know the population better than these rows may learn more; "
                 "certificate_.over_set says how much."
             )
-        if self.around is None and self.strategy != "sensitivity":
+        if self.other_priors.around is None and self.strategy != "sensitivity":
             taken.append(
                 "readers whose prior differs from this one may learn more; "
                 "certificate_.against(prior) says how much."
@@ -512,7 +615,7 @@ loan by at most a factor of e^0.5 = 1.649.
     def _beyond(self) -> str:
         """Return what the set of priors around the fitted one says, for the end of the verdict."""
         over = self.known_over_set
-        if not self.holds or self.around is None:
+        if not self.holds or self.other_priors.around is None:
             return ""
         if over is None:
             return "; not computed for priors within sampling error"
@@ -529,7 +632,7 @@ loan by at most a factor of e^0.5 = 1.649.
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
             *self._promises(),
             *self._told_below(),
-            say.made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+            self.made.line(),
         ]
 
     def _told_below(self) -> list[str]:
@@ -570,116 +673,10 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _further_sections(self) -> list[Section]:
         over = self.known_over_set
-        awaited = self.around is not None and over is None
-        sentence = say.AWAITED if awaited else say.over_set_sentence(over, self.notion)
+        sentence = (
+            say.AWAITED if self.other_priors.awaited else say.over_set_sentence(over, self.notion)
+        )
         return [Section("Other priors", sentences=[sentence])]
 
     def _worst(self) -> list[PairLoss]:
         return sorted(self.pairs, key=lambda pair: -pair.upper)[:_SHOWN_PAIRS]
-
-
-_VERSION_KEY = "_sklearn_puffer_version"
-_LONGEST = 60
-
-
-class CertifiedEstimator(BaseEstimator):
-    """An estimator whose `certificate_` is tied to its parameters and to what it draws.
-
-    Notes
-    -----
-    Every release is held against ``certificate_.fingerprint`` before anything is drawn, and saved
-    states carry the version of the library that wrote them. That finds accidents (attributes that
-    were replaced, parameters that were set after `fit`, states of other versions), not somebody
-    who computes the fingerprint anew.
-    """
-
-    #: Parameters that are read anew at each release, or change nothing about it.
-    _later: ClassVar[frozenset[str]] = frozenset({"verbose"})
-
-    @abstractmethod
-    def _fingerprint(self, certificate: Any) -> str:
-        """Return the digest of what will be drawn, or nothing where a certificate denies it."""
-
-    def _note_parameters(self) -> None:
-        """Remember the parameters that were fitted with."""
-        params = self.get_params(deep=False)
-        self._parameters = {k: _noted(params[k]) for k in params if k not in self._later}
-
-    def _check_as_certified(self) -> None:
-        """Refuse to release what ``certificate_`` is not about: something was changed after fit."""
-        check_is_fitted(self)
-        self._check_parameters()
-        mark = self._fingerprint(self.certificate_)
-        if not mark or mark != self.certificate_.fingerprint:
-            raise ValueError(
-                f"what this {type(self).__name__} would release is not what its certificate_ is "
-                "about: a fitted attribute was changed after fit; call fit again."
-            )
-
-    def _check_parameters(self) -> None:
-        noted = getattr(self, "_parameters", {})
-        changed = [k for k, then in noted.items() if not _same(getattr(self, k), then)]
-        if changed:
-            now = ", ".join(f"{k}={_brief(getattr(self, k))}" for k in changed)
-            raise ValueError(
-                f"{now} was set after fit, and the certificate is about other parameters; call fit "
-                "again, or set back what was there in fit."
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), _VERSION_KEY: __version__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept_state = dict(state)
-        version = kept_state.pop(_VERSION_KEY, None)
-        if version != __version__:
-            by = "an unknown version" if version is None else f"version {quoted(version)}"
-            raise ValueError(
-                f"this {type(self).__name__} was saved by {by} of sklearn_puffer, and version "
-                f"{__version__!r} cannot vouch for its certificate; load it with the version that "
-                "saved it, or fit again."
-            )
-        super().__setstate__(kept_state)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._verdict_html()
-        return bundle
-
-    @property
-    def _repr_html_(self) -> Any:
-        drawn = super()._repr_html_
-        return lambda: drawn() + self._verdict_html()
-
-    def _verdict_html(self) -> str:
-        certificate = getattr(self, "certificate_", None)
-        return "" if certificate is None else str(certificate._page().brief().notebook())
-
-
-def _brief(value: Any) -> str:
-    text = quoted(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def _noted(value: Any) -> Any:
-    """Return a parameter as it is now: lists and mappings may be changed in place."""
-    if isinstance(value, dict):
-        return {key: _noted(item) for key, item in value.items()}
-    return [_noted(item) for item in value] if isinstance(value, list) else value
-
-
-def _same(now: Any, then: Any) -> bool:
-    """Return whether a parameter is what it was; where that is not known, it is not."""
-    if now is then:
-        return True
-    if isinstance(now, Mapping) and isinstance(then, Mapping):
-        return now.keys() == then.keys() and all(_same(now[key], then[key]) for key in now)
-    if isinstance(now, list | tuple) and isinstance(then, list | tuple):
-        return len(now) == len(then) and all(map(_same, now, then))
-    if type(now) is not type(then) and not isinstance(now, Real):
-        return False
-    try:
-        return bool(now == then)
-    except (TypeError, ValueError):  # arrays
-        return digest(now) == digest(then)

@@ -436,10 +436,6 @@ KEYED = (
 _LONGEST_MODEL = 32  # characters of its name in a warning
 MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
 """Boosting that some thousand rows do not make surer of itself than it should be."""
-_ROUNDED = (
-    "A classifier's probabilities are rounded to whole numbers of 2^-32 (2.3e-10), where a "
-    "positive one is never 0. The guarantee is about these; smaller probabilities are not covered."
-)
 
 
 @dataclass(frozen=True)
@@ -613,22 +609,3 @@ def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
             [["columns", "loss"], *cells],
         )
     ]
-
-
-def model_sentences(models: Sequence[ModelFacts]) -> list[str]:
-    """Return the assumptions that come with classifiers."""
-    said = [_ROUNDED] if models else []
-    for model in models:
-        of = f"{model.argument} ({model.model} for {shown(model.sensitive)})"
-        if model.n_models > 1:
-            said.append(
-                f"{of} is a patchwork of {model.n_models} models, each asked about rows that it "
-                "was not fitted to; one model for all rows may know a little more or less."
-            )
-        if model.n_certain:
-            said.append(
-                f"{of} claims certainty (a probability of 0 or 1) about {model.n_certain} of "
-                f"{model.n_cells} distinct rows; fits.ClassifierFit(smoothing=...) mixes in the "
-                "base rate."
-            )
-    return said

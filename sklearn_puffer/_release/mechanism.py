@@ -17,7 +17,15 @@ from sklearn_puffer._documents import FieldError, Fields, digest
 from sklearn_puffer._engines import way_to_rows
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release import sentences as say
-from sklearn_puffer._release.certificate import READ_SCHEMAS, Certificate
+from sklearn_puffer._release.certificate import (
+    READ_SCHEMAS,
+    Certificate,
+    Guaranteed,
+    Made,
+    Method,
+    OtherPriors,
+    Proof,
+)
 from sklearn_puffer._release.certificate_figures import SetLoss
 from sklearn_puffer._release.composition import rule_from_dict
 from sklearn_puffer._release.drift import Margin, Watch
@@ -26,6 +34,7 @@ from sklearn_puffer._release.parameters import RowGroups
 from sklearn_puffer._release.rows import UNCOVERED, RowOrder, check_named
 from sklearn_puffer._tables import Missing, Name, Table, Values
 from sklearn_puffer._words import listed, quoted, shown
+from sklearn_puffer.notions import promised
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
@@ -241,6 +250,10 @@ class FittedMechanism:
             *([] if rules.groups is None else [rules.groups]),
         )
 
+    def signed(self) -> FittedMechanism:
+        """Return the same, with its fingerprint in the certificate."""
+        return replace(self, certificate=replace(self.certificate, fingerprint=self.fingerprint()))
+
     def context(self, keying: Keying) -> str:
         """Return the digest of all that shapes keyed bits."""
         return self.mechanism.context(self.fingerprint(), keying)
@@ -287,12 +300,9 @@ class LearntMechanism:
             margins=self.margins,
             groups=self.grouped,
         )
-        fitted = FittedMechanism(rules, self.mechanism, self.certificate)
         assumptions = [*self.certificate.assumptions, *told]
-        certificate = replace(
-            self.certificate, assumptions=assumptions, fingerprint=fitted.fingerprint()
-        )
-        return replace(fitted, certificate=certificate)
+        certificate = replace(self.certificate, assumptions=assumptions)
+        return FittedMechanism(rules, self.mechanism, certificate).signed()
 
 
 def left_open(release: Any) -> list[str]:
@@ -330,9 +340,6 @@ def not_promised(release: Any) -> list[str]:
         "The number of rows, their order, their index and the types of columns are released "
         "unchanged. Refusals and warnings may depend on the rows.",
     ]
-
-
-_APART = {"rule", "around", "fitted"}
 
 
 @dataclass(frozen=True)
@@ -375,20 +382,29 @@ def certificate_from_dict(
     for key, name in (("channel", "noise='optimal'"), ("swap", "noise='swap'")):
         if key in record:
             raise RetiredError(gone(name))
-    hints = get_type_hints(kind)
     reader = Fields(record)
-    facts = {
-        # what later versions added has a default
-        entry.name: reader.read(entry.name, hints[entry.name], *_default_of(entry))
-        for entry in fields(kind)
-        if entry.name not in _APART
-    }
+    epsilon, delta = reader.read("epsilon", float), reader.read("delta", float, 0.0)
+    notion = promised(epsilon, delta, reader.read("alpha", float | None, None))
     around: Any = reader.read("over_set", SetLoss | None)
     if awaited and around is None:
         around = Elsewhere()
     rule = reader.read("rule", dict | None)
-    return kind(**facts, around=around, rule=None if rule is None else rule_from_dict(rule))
+    return _read(
+        kind,
+        reader,
+        guaranteed=_read(Guaranteed, reader, notion=notion),
+        proof=_read(Proof, reader, rule=None if rule is None else rule_from_dict(rule)),
+        method=_read(Method, reader),
+        made=_read(Made, reader),
+        other_priors=_read(OtherPriors, reader, around=around, fitted=None),
+    )
 
 
-def _default_of(field: Any) -> list[Any]:
-    return [] if field.default is MISSING else [field.default]
+def _read(kind: type[Any], reader: Fields, **given: Any) -> Any:
+    """Return a value whose other fields stand in a record, or have a default, as later ones do."""
+    hints = get_type_hints(kind)
+    for entry in fields(kind):
+        if entry.name not in given:
+            default = [] if entry.default is MISSING else [entry.default]
+            given[entry.name] = reader.read(entry.name, hints[entry.name], *default)
+    return kind(**given)

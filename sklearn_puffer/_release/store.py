@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from sklearn_puffer._documents import Page, explained, located, sync_folder, told, write_new
 from sklearn_puffer._noise import fresh_salt
-from sklearn_puffer._release.certificate import CertifiedEstimator
+from sklearn_puffer._release.certified import CertifiedEstimator
 from sklearn_puffer._release.composition import (
     Axis,
     Rule,

@@ -35,12 +35,12 @@ from sklearn_puffer._engines import arrow, is_lazy, stream_of
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release import sentences as say
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
-from sklearn_puffer._release.certificate import CertifiedEstimator
 from sklearn_puffer._release.certificate_figures import (
     UncertifiedError,
     UtilityWarning,
     utility_frame,
 )
+from sklearn_puffer._release.certified import CertifiedEstimator
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
 from sklearn_puffer._release.keyed_rows import Keying, Noted, check_keying
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released

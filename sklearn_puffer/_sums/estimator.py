@@ -21,14 +21,18 @@ from weakref import WeakKeyDictionary
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import PufferfishWarning, as_float, check_choice, check_seed, fitting
-from sklearn_puffer._documents import Section, __version__, digest, jsonable, utc_now
+from sklearn_puffer._documents import Section, digest, jsonable
 from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
 from sklearn_puffer._release import (
     Certificate,
     CertifiedEstimator,
     ColumnNoise,
+    Guaranteed,
+    Made,
+    Method,
     PairLoss,
     Precisions,
+    Proof,
     Refused,
     Rule,
     UncertifiedError,
@@ -137,21 +141,20 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
         answers.grid * answers.unit,
     )
     return SumCertificate(
-        epsilon=settings.notion.epsilon,
-        delta=settings.notion.delta,
-        loss=answers.loss,
-        pairs=_both_ways(system, answers),
-        columns=(column,),
-        assumptions=_assumptions(system, answers),
-        strategy=settings.strategy,
-        noise="laplace",
-        dependence="classes of independent users" if settings.together else "independent users",
-        n_rows=reports.n_reports,
-        releases=settings.releases,
-        rule=_rule(answers, column.name),
-        prior="the given distributions" if reports.source is None else "the counted distributions",
-        version=__version__,
-        date=utc_now(),
+        Guaranteed(
+            settings.notion,
+            "the given distributions" if reports.source is None else "the counted distributions",
+            settings.releases,
+        ),
+        Proof(answers.loss, _both_ways(system, answers), _rule(answers, column.name)),
+        Method(
+            settings.strategy,
+            "laplace",
+            "classes of independent users" if settings.together else "independent users",
+            columns=(column,),
+        ),
+        Made.now(reports.n_reports),
+        _assumptions(system, answers),
         worst=answers.worst,
     )
 

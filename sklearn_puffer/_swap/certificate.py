@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._documents import Section, __version__, plain_record, utc_now
+from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._release import (
     Certificate,
     ColumnUtility,
+    Guaranteed,
+    Made,
+    Method,
     PairLoss,
+    Proof,
     Refused,
     RowGroups,
     Terms,
@@ -25,6 +29,7 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._tables import Name, named_frame, series
 from sklearn_puffer._words import listed, quoted, short_number, shown
+from sklearn_puffer.notions import Pufferfish
 
 _OF_DISTANCE = ", to the power of their distance"
 _MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells
@@ -326,22 +331,19 @@ def certified(
     units = np.ones(len(losses)) if budget.delta else mechanism.factors
     utility = np.average(each["utility"], 0, each["n_rows"]).tolist()
     certificate = ExchangeCertificate(
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        loss=float((losses / units).max(initial=0.0)),
-        pairs=tuple(_pairs(mechanism, losses)),
-        columns=(),
-        assumptions=[*_assumptions(secret, together), *told],
-        strategy="least change",
-        noise="exchange",
-        dependence="joint",
-        n_rows=int(each["n_rows"].sum()),
-        rule=Refused("two swaps of the same people undo each other; keep the first one."),
-        groups=None if together is None else together.for_certificate(),
-        prior="the list of rows with their secrets",
-        n_columns=n_columns,
-        version=__version__,
-        date=utc_now(),
+        Guaranteed(
+            Pufferfish(budget.epsilon, budget.delta),
+            "the list of rows with their secrets",
+            groups=None if together is None else together.for_certificate(),
+        ),
+        Proof(
+            float((losses / units).max(initial=0.0)),
+            tuple(_pairs(mechanism, losses)),
+            Refused("two swaps of the same people undo each other; keep the first one."),
+        ),
+        Method("least change", "exchange"),
+        Made.now(int(each["n_rows"].sum()), n_columns),
+        [*_assumptions(secret, together), *told],
         utility=tuple(
             ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)
         ),

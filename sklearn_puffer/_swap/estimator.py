@@ -346,8 +346,7 @@ class PufferfishSwap(TableRelease):
         if self.random_state is not None:
             said.append(sentences.about_seed(self.random_state, "swap", "undo it"))
         certificate, shown = figures(before.certificate.n_columns, said, before.rules.groups)
-        self._fitted = replace(before, certificate=certificate)
-        self.certificate_ = replace(certificate, fingerprint=self._fitted.fingerprint())
+        self._fitted = replace(before, certificate=certificate).signed()
         self.__dict__.update(shown)
 
     def _checked_parameters(self) -> tuple[Guarantee, Columns, Budget]:

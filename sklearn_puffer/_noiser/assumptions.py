@@ -1,0 +1,358 @@
+"""Under which conditions the guarantee of noise holds, and what it does not cover, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sklearn_puffer._noiser.adversaries import TablePriors
+from sklearn_puffer._noiser.read_table import TableFacts
+from sklearn_puffer._noiser.remarks import needed, quiet_sentence
+from sklearn_puffer._noiser.scales import Calibrated
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._release import KEYED, ColumnNoise, ModelFacts, RowGroups
+from sklearn_puffer._release import sentences as say
+from sklearn_puffer._tables import Name
+from sklearn_puffer._words import briefly, listed, shown
+from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.notions import Notion
+
+OF_A_SAMPLE = " of a sample of "
+"""In the name of a prior that earlier versions learnt from some of the rows (max_rows=)."""
+_FITTED = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How columns come out that are not released as their value plus noise."""
+
+    unchanged: Sequence[Name]
+    quiet_bins: Sequence[Name]  # bins without noise
+    binned: Sequence[Name]
+    kept_bins: Sequence[Name]  # bins that may be known
+
+    @classmethod
+    def of(cls, table: TableFacts, noise: Sequence[ColumnNoise]) -> Ways:
+        """Return those of a table, whose columns have this noise."""
+        kept = {name for names in table.known for name in names}
+        bare = [c.name for c in noise if c.theta == 0.0 and c.spread > 0.0 and c.name not in kept]
+        return cls(
+            unchanged=[name for name in bare if name not in table.merged],
+            quiet_bins=[name for name in bare if name in table.merged],
+            binned=[name for name in table.merged if name not in bare and name not in kept],
+            kept_bins=[name for name in table.merged if name in kept],
+        )
+
+    def quiet(self, table: TableFacts) -> list[str]:
+        """Return which columns are released without noise, and on what that rests."""
+        rows = table.n_rows, table.fewest_rows
+        return [quiet_sentence(_all(names), way, *rows) for names, way in self._quiet()]
+
+    def warnings(self, table: TableFacts) -> list[str]:
+        """Return the same as one warning, if any."""
+        quiet = self._quiet()
+        names = [name for columns, _ in quiet for name in columns]
+        way = quiet[0][1] if len(quiet) == 1 else "without it"
+        rows = table.n_rows, table.fewest_rows
+        return [quiet_sentence(briefly(names), way, *rows)] if names else []
+
+    def _quiet(self) -> list[tuple[Sequence[Name], str]]:
+        in_bins = "as the median of their bin, without noise"
+        ways = ((self.unchanged, "unchanged"), (self.quiet_bins, in_bins))
+        return [(names, way) for names, way in ways if names]
+
+
+def assumptions_of(
+    table: TableFacts, priors: TablePriors, calibrated: Calibrated, noise: Sequence[ColumnNoise]
+) -> list[str]:
+    """Return under which conditions the guarantee holds, and what it does not cover."""
+    settings, ways = table.settings, Ways.of(table, noise)
+    return [
+        _about_prior(table, priors),
+        *_about_rows(table.grouped),
+        "theta, this table and the priors are computed from the same rows as the release. What "
+        "these numbers themselves reveal is not covered.",
+        _about_columns(table),
+        _about_secrets(table.sensitive),
+        _about_releases(settings.noise_name, settings.guarantee.releases)
+        + _about_kernels(noise, settings.noise_name),
+        *([KEYED] if settings.seed is None else []),
+        _about_protected(table.public),
+        *([] if settings.knowledge.fit else [_NEW_VALUES]),
+        _REFUSALS,
+        *ways.quiet(table),
+        *_about_models(priors.facts),
+        *(_about_known(table, priors, ways) if table.known else []),
+        *_about_passed(table, ways),
+        *([] if calibrated.recomputed.all() else [_about_theorem(settings, calibrated.least)]),
+        *([] if settings.seed is None else [say.about_seed(settings.seed, "noise", "remove it")]),
+        *_about_delta(settings.guarantee.notion),
+    ]
+
+
+def _about_known(table: TableFacts, priors: TablePriors, ways: Ways) -> list[str]:
+    """Return what is said of side information."""
+    names = _all(list(dict.fromkeys(name for names in table.known for name in names)))
+    bins = ""
+    if ways.kept_bins:
+        bins = (
+            f" Of {_all(ways.kept_bins)} the representative of the bin is released, and may be "
+            "known; who knows the value more finely may learn more."
+        )
+    return [
+        f"The guarantee also holds if the adversary knows {_either(table.known)} of a row, "
+        f"given each of their values (adversaries {len(priors.adversaries)} and above of the "
+        "table). It does not cover other values of a row as side information, nor these values "
+        "together with another prior, within sampling error or not.",
+        f"The side information, {names}, is released without noise (theta is 0). What its values "
+        "tell about a secret is part of every loss, once, however often they are released."
+        f"{bins}",
+    ]
+
+
+def _about_passed(table: TableFacts, ways: Ways) -> list[str]:
+    """Return what is said of columns that come out in part, or wholly, as they are."""
+    said = []
+    if ways.binned:
+        said.append(
+            f"{_all(ways.binned)} are released as the representative of their bin, plus noise; "
+            "the guarantee is about that representative."
+        )
+    if table.passed:
+        said.append(say.about_passed(table.passed))
+    if table.propagated:
+        said.append(
+            f"Which values of {_all(table.propagated)} are missing is released and NOT protected; "
+            "the guarantee is about what the values add to that pattern."
+        )
+    return said
+
+
+def _about_secrets(sensitive: Sequence[Name]) -> str:
+    return (
+        f"Each protected secret is one value of one sensitive column ({_all(sensitive)}); "
+        "combinations of several sensitive columns are not secrets."
+    )
+
+
+def _about_protected(names: Sequence[Name]) -> str:
+    return (
+        f"Only column(s) {_all(names)} are protected, and only as released by this noiser without "
+        "a random_state. The number of rows, their order, their index and the types of the columns "
+        "are released unchanged."
+    )
+
+
+def _about_rows(rows: RowGroups | None) -> list[str]:
+    """Return how rows are assumed to depend on each other."""
+    if rows is None:
+        return [
+            "Rows are independent of each other: what one person's row tells about another person "
+            "is not covered."
+        ]
+    ids = shown(rows.column)
+    within = "they may depend on each other in any way."
+    if rows.within == "independent":
+        within = (
+            "they are independent of each other. Where they are not, as copies of one value or "
+            "visits of one person may be, the group may tell more than epsilon (within_group='any' "
+            "assumes nothing)."
+        )
+    return [
+        f"Rows with the same {ids} share their secret. Given the secret each of them has the "
+        f"prior's distribution, whatever its position in the group and the group's size, and "
+        f"{within} Rows of different groups are independent: what one group tells about another is "
+        "not covered.",
+        f"The guarantee is for at most {rows.most} row(s) of a group in all, over all releases and "
+        "tables. transform counts the rows of one call alone: further rows of a group in later "
+        "calls are not covered beyond that number. A row that changed counts as a further one.",
+        f"The values of {ids}, and so which rows belong together and how many they are, are "
+        "released unchanged. They are taken to be public, or to tell nothing about the secret.",
+    ]
+
+
+_NEW_VALUES = (
+    "A value that fit has not seen and that has no bin is refused, or (unknown=) read as one that "
+    "fit has seen, by the same rule for every row: a number as the nearest one, a category as the "
+    "one named, or as the commonest one. Such rows are outside of the fitted distribution, and "
+    "may tell more if the secret affects which rows these are."
+)
+_REFUSALS = (
+    "Refusals and warnings that depend on the rows are not covered. transform refuses values "
+    "not seen in fit that unknown= does not move, missing values (or patterns of them) "
+    "not seen in fit, and values that are not finite, not of the kind of their column or "
+    'beyond the grid of the noise (in an array without missing="propagate" or "category" also '
+    "in a sensitive column). A refusal names the values and counts their rows; a release tells "
+    "that there are none. One warning counts the values that unknown= moves. Another one "
+    "(on_drift=) names columns that are distributed otherwise than in fit, and how far. "
+    "Whether fit succeeds, and its warnings, depend on its rows, too."
+)
+_ROUNDED = (
+    "A classifier's probabilities are rounded to whole numbers of 2^-32 (2.3e-10), where a "
+    "positive one is never 0. The guarantee is about these; smaller probabilities are not covered."
+)
+
+
+def _about_models(models: Sequence[ModelFacts]) -> list[str]:
+    """Return the assumptions that come with classifiers."""
+    said = [_ROUNDED] if models else []
+    for model in models:
+        of = f"{model.argument} ({model.model} for {shown(model.sensitive)})"
+        if model.n_models > 1:
+            said.append(
+                f"{of} is a patchwork of {model.n_models} models, each asked about rows that it "
+                "was not fitted to; one model for all rows may know a little more or less."
+            )
+        if model.n_certain:
+            said.append(
+                f"{of} claims certainty (a probability of 0 or 1) about {model.n_certain} of "
+                f"{model.n_cells} distinct rows; fits.ClassifierFit(smoothing=...) mixes in the "
+                "base rate."
+            )
+    return said
+
+
+def prior_of(table: TableFacts, priors: TablePriors) -> str:
+    """Return whose knowledge a guarantee is about, for the certificate's verdict."""
+    knowledge, n_further = table.settings.knowledge, len(priors.adversaries) - 1
+    prior = "the counted prior" if knowledge.prior is None else "the given prior"
+    if classifiers := _classifiers(priors):
+        prior = f"the prior of {', and '.join(model.brief for model in classifiers)}"
+    if knowledge.fit is not None:
+        prior = f"the fitted {_FITTED[type(knowledge.fit)].removeprefix('a ')} prior"
+    if n_further:
+        prior += f" and {n_further} further prior(s)"
+    return f"{prior}, also to who knows {_either(table.known)}" if table.known else prior
+
+
+def _classifiers(priors: TablePriors) -> list[ModelFacts]:
+    """Return the classifiers that the first prior is made of."""
+    return [model for model in priors.facts if model.argument == "prior"]
+
+
+def _about_prior(table: TableFacts, priors: TablePriors) -> str:
+    """Return whose knowledge the guarantee is about."""
+    knowledge, n_rows, rarest = table.settings.knowledge, table.n_rows, table.fewest_rows
+    n_further, classifiers = len(priors.adversaries) - 1, _classifiers(priors)
+    further = f", and the {n_further} further prior(s) of adversaries=" if n_further else ""
+    if knowledge.prior is not None:
+        return f"The adversary's prior is the one given in prior={further}."
+    prior = "The adversary's prior, the distribution of the released columns given each secret, is"
+    if classifiers:
+        kinds = dict.fromkeys(f"{model.model}, {model.way}" for model in classifiers)
+        return (
+            f"{prior} what a classifier says of these {n_rows} rows ({', '.join(kinds)}), by "
+            f"Bayes' rule on these rows{further}. An adversary who knows more than the classifier "
+            "may learn more."
+        )
+    if knowledge.fit is not None:
+        fitted = _FITTED[type(knowledge.fit)]
+        return (
+            f"{prior} {fitted} fitted to these {n_rows} rows{further}. The guarantee is about "
+            f"an adversary who believes this model; the rarest secret has {rarest} rows."
+        )
+    outside = "" if knowledge.confidence is None else ", outside the confidence set,"
+    return (
+        f"{prior} the one counted from these {n_rows} rows{further}; the rarest secret has "
+        f"{rarest} rows. An adversary with another prior{outside} may learn more."
+    )
+
+
+def _about_columns(table: TableFacts) -> str:
+    if len(table.groups) == 1:
+        return "The released row as a whole is protected, all its columns together."
+    groups = "; ".join(f"({_all(group)})" for group in table.groups)
+    return (
+        f"These groups of columns are taken as independent given the secret: {groups}. If they are "
+        "not, the row as a whole may reveal more than epsilon."
+    )
+
+
+def _about_theorem(settings: Settings, least: float | None) -> str:
+    """Return why some loss was not recomputed, and how much noise may be too much."""
+    return (
+        f"{_why_theorem(settings)}: the upper ends marked theorem are a proven bound, not the "
+        f"exact loss{needed(least)}."
+    )
+
+
+def _why_theorem(settings: Settings) -> str:
+    notion, noise = settings.guarantee.notion, settings.noise_name
+    releases, knowledge = settings.guarantee.releases, settings.knowledge
+    if settings.columns.rows_dependent:
+        return "Of rows that may depend on each other in any way no exact loss is known"
+    if notion.leaves_events_out:
+        return "Under alpha with delta the loss depends on which events are left out"
+    if releases > 1 and noise not in _PRECISIONS:
+        return f"The loss of {releases} releases under {noise} noise is not recomputed"
+    counted = knowledge.fit is None and knowledge.prior is None
+    if counted and noise == "laplace" and notion.is_pure:
+        return "The joint grid is too large to recompute the loss"
+    return f"Under {noise} noise and this guarantee that loss is not recomputed"
+
+
+def _about_delta(notion: Notion) -> list[str]:
+    if notion.delta == 0.0:
+        return []
+    if not notion.is_chance:
+        return [
+            f"delta = {notion.delta:g} is the probability of the events about which nothing is "
+            "guaranteed, for every row and every pair of secrets. It should be far below one over "
+            "the number of rows."
+        ]
+    # the converse holds: odds that move by more with a chance of delta at most keep the guarantee
+    return [
+        "For every row and every pair of secrets, the probability of any set of rows is at most "
+        f"e^epsilon times its probability under the other secret, plus delta = {notion.delta:g}; "
+        "the odds may move by more than e^epsilon with a chance above delta. Delta should be far "
+        "below one over the number of rows."
+    ]
+
+
+_PRECISIONS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
+
+
+def _about_releases(noise: str, releases: int) -> str:
+    if noise not in _PRECISIONS:
+        return (
+            "The guarantee is for one release. A second one of the same rows tells more, and how "
+            f"releases add up under {noise} noise is not known: each column may be released once. "
+            "Laplace and Gaussian noise have releases=k."
+        )
+    precision, times = _PRECISIONS[noise]
+    count = "one release."
+    budget = (
+        f"the budget is spent when the sum exceeds {precision} of this certificate. k releases "
+        f"need {times} times the noise."
+    )
+    if releases > 1:
+        count = f"{releases} releases of the same rows together, by this noiser, and no more."
+        budget = f"the guarantee allows {releases} times {precision} of this certificate."
+    return (
+        f"The guarantee is for {count} Noisy releases of the same rows add up: their precisions "
+        f"{precision} are summed, column by column, and {budget} This is proven for releases of "
+        "the same values on the same grid. Other bins or another grid start no new budget, and "
+        "this sum does not cover them."
+    )
+
+
+def _about_kernels(columns: Sequence[ColumnNoise], noise: str) -> str:
+    """Return how releases of columns without an order add up, for which no precisions do."""
+    names = [column.name for column in columns if column.unordered and column.theta > 0.0]
+    if not names or noise not in _PRECISIONS:
+        return ""
+    return (
+        f" For {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead; q "
+        "is the smallest share of a value among those drawn anew. So many times theta may be too "
+        "little there: releases=k or a ledger finds what is needed."
+    )
+
+
+def _all(names: Sequence[Name]) -> str:
+    """Join names for a sentence that must leave none out."""
+    return listed(names, len(names))
+
+
+def _either(known: Sequence[Sequence[Name]]) -> str:
+    """Return the alternatives of side information: names of columns known together."""
+    return " or ".join(" and ".join(map(shown, names)) for names in known)

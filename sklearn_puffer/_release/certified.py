@@ -1,0 +1,120 @@
+"""The estimators that release by a certificate, and by nothing that was changed since."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_puffer._documents import __version__, digest
+from sklearn_puffer._words import quoted
+
+_VERSION_KEY = "_sklearn_puffer_version"
+_LONGEST = 60
+
+
+class CertifiedEstimator(BaseEstimator):
+    """An estimator whose `certificate_` is tied to its parameters and to what it draws.
+
+    Notes
+    -----
+    Every release is held against ``certificate_.fingerprint`` before anything is drawn, and saved
+    states carry the version of the library that wrote them. That finds accidents (attributes that
+    were replaced, parameters that were set after `fit`, states of other versions), not somebody
+    who computes the fingerprint anew.
+    """
+
+    #: Parameters that are read anew at each release, or change nothing about it.
+    _later: ClassVar[frozenset[str]] = frozenset({"verbose"})
+
+    @abstractmethod
+    def _fingerprint(self, certificate: Any) -> str:
+        """Return the digest of what will be drawn, or nothing where a certificate denies it."""
+
+    def _note_parameters(self) -> None:
+        """Remember the parameters that were fitted with."""
+        params = self.get_params(deep=False)
+        self._parameters = {k: _noted(params[k]) for k in params if k not in self._later}
+
+    def _check_as_certified(self) -> None:
+        """Refuse to release what ``certificate_`` is not about: something was changed after fit."""
+        check_is_fitted(self)
+        self._check_parameters()
+        mark = self._fingerprint(self.certificate_)
+        if not mark or mark != self.certificate_.fingerprint:
+            raise ValueError(
+                f"what this {type(self).__name__} would release is not what its certificate_ is "
+                "about: a fitted attribute was changed after fit; call fit again."
+            )
+
+    def _check_parameters(self) -> None:
+        noted = getattr(self, "_parameters", {})
+        changed = [k for k, then in noted.items() if not _same(getattr(self, k), then)]
+        if changed:
+            now = ", ".join(f"{k}={_brief(getattr(self, k))}" for k in changed)
+            raise ValueError(
+                f"{now} was set after fit, and the certificate is about other parameters; call fit "
+                "again, or set back what was there in fit."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), _VERSION_KEY: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept_state = dict(state)
+        version = kept_state.pop(_VERSION_KEY, None)
+        if version != __version__:
+            by = "an unknown version" if version is None else f"version {quoted(version)}"
+            raise ValueError(
+                f"this {type(self).__name__} was saved by {by} of sklearn_puffer, and version "
+                f"{__version__!r} cannot vouch for its certificate; load it with the version that "
+                "saved it, or fit again."
+            )
+        super().__setstate__(kept_state)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._verdict_html()
+        return bundle
+
+    @property
+    def _repr_html_(self) -> Any:
+        drawn = super()._repr_html_
+        return lambda: drawn() + self._verdict_html()
+
+    def _verdict_html(self) -> str:
+        certificate = getattr(self, "certificate_", None)
+        return "" if certificate is None else str(certificate._page().brief().notebook())
+
+
+def _brief(value: Any) -> str:
+    text = quoted(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _noted(value: Any) -> Any:
+    """Return a parameter as it is now: lists and mappings may be changed in place."""
+    if isinstance(value, dict):
+        return {key: _noted(item) for key, item in value.items()}
+    return [_noted(item) for item in value] if isinstance(value, list) else value
+
+
+def _same(now: Any, then: Any) -> bool:
+    """Return whether a parameter is what it was; where that is not known, it is not."""
+    if now is then:
+        return True
+    if isinstance(now, Mapping) and isinstance(then, Mapping):
+        return now.keys() == then.keys() and all(_same(now[key], then[key]) for key in now)
+    if isinstance(now, list | tuple) and isinstance(then, list | tuple):
+        return len(now) == len(then) and all(map(_same, now, then))
+    if type(now) is not type(then) and not isinstance(now, Real):
+        return False
+    try:
+        return bool(now == then)
+    except (TypeError, ValueError):  # arrays
+        return digest(now) == digest(then)
