@@ -30,7 +30,7 @@ MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README
 MOST_NAMES_OF_A_FACE = 40
 # faces that hold more as yet, and how many
-LARGE_FACES = {"_release": 82, "_noise": 51}
+LARGE_FACES = {"_release": 89, "_noise": 51}
 
 # A rank, and what lies there: a folder, or public modules that may know each other. An import goes
 # to a lower rank, or stays in its line.

@@ -156,8 +156,6 @@ class Column:
     raw : tuple of ndarray, or None
         While it is learnt: the distinct numbers of a binned column, or of very many the middles of
         runs, and how often each occurs.
-    unit : str or None
-        Of dates, times and durations, which are whole numbers of it, such as "datetime64[D]".
     """
 
     name: Name
@@ -172,7 +170,15 @@ class Column:
     ordered: bool = False
     free: bool = False
     raw: tuple[FloatArray, Array] | None = None
-    unit: str | None = None
+
+    @property
+    def unit(self) -> str | None:
+        """The unit that values are whole numbers of; None for numbers that are no times."""
+        return None
+
+    def of_times(self, unit: str | None) -> Column:
+        """Return the column as one of dates, times or durations, where there is a unit."""
+        return self if unit is None else TimeColumn(**vars(self), unit=unit)
 
     @property
     def unordered(self) -> bool:
@@ -253,6 +259,13 @@ class Column:
                 'numbers; drop n_bins, or use prior="empirical".'
             )
         return replace(self, free=True)
+
+
+@dataclass(frozen=True, eq=False)
+class TimeColumn(Column):
+    """A column of dates, times or durations; a kind of its own, so that fingerprints tell them."""
+
+    unit: str = "datetime64[D]"
 
 
 def check_same_kind(column: Column, values: Values) -> None:

@@ -420,7 +420,7 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
         )
     check_span(name, float(atoms[0]), float(atoms[-1]))
     everyone = np.ones(len(atoms), dtype=bool)
-    column = Column(name, values.kind, atoms, everyone, unit=values.unit)
+    column = Column(name, values.kind, atoms, everyone).of_times(values.unit)
     if n_bins is None or counts is None:
         return column
     return _binned(column, counts, n_bins)

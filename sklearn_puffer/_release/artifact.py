@@ -271,7 +271,7 @@ def read_column(record: Fields) -> Column:
     record.check(missing_code in (None, n - 1), "missing_code")
     unit = record.read("unit", str | None, None)
     record.check(unit is None or (unit in UNITS and kind == "integer"), "unit")
-    return Column(
+    column = Column(
         record.read("name", Name),
         kind,
         atoms,
@@ -283,8 +283,8 @@ def read_column(record: Fields) -> Column:
         record.number("spread") if record.has("spread") else None,
         record.read("ordered", bool, False),
         record.read("free", bool, False),
-        unit=unit,
     )
+    return column.of_times(unit)
 
 
 @dataclass(frozen=True, eq=False)
