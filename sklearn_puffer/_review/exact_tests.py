@@ -105,38 +105,26 @@ class Budget:
 
     def most(self, q: Any) -> Any:
         """Return the largest chance that is allowed."""
-        return np.minimum(1.0, self._kept * self._raised(q) + self.delta)
-
-    def least(self, p: Any) -> Any:
-        """Return the smallest chance under the other secret."""
-        part = np.maximum(np.asarray(p) - self.delta, 0.0) / self._kept
-        return self._kept * part ** (1.0 / self._power) * math.exp(-self.epsilon)
+        kept, power = (
+            (1.0, 1.0) if self.alpha is None else (1.0 - self.delta, 1.0 - 1.0 / self.alpha)
+        )
+        with np.errstate(divide="ignore"):  # as a logarithm: e^epsilon may be no float
+            log = power * (self.epsilon + np.log(np.minimum(np.asarray(q) / kept, 1.0)))
+        return np.minimum(1.0, kept * np.exp(np.minimum(log, 1.0)) + self.delta)
 
     def spared(self, n: int) -> int:
         """Return of how many of n rows delta may tell everything, but for a chance of 1e-9."""
-        return next(k for k in range(n + 1) if bdtrc(k, n, self.delta) <= _SPARED)
+        return int(next(k for k in range(n + 1) if bdtrc(k, n, self.delta) <= _SPARED))
 
     def auc(self) -> float:
         """Return the largest area under a ROC curve: of (epsilon, delta) in closed form."""
         if self.alpha is None:
             return 1.0 - (1.0 - self.delta) ** 2 / (1.0 + math.exp(self.epsilon))
         grid = np.linspace(0.0, 1.0, _FINE)
-        curve = np.minimum(self.most(grid), 1.0 - self.least(1.0 - grid))
-        return float(curve[1:].mean())  # it increases, so right ends are above it
-
-    @property
-    def _kept(self) -> float:
-        return 1.0 if self.alpha is None else 1.0 - self.delta
-
-    @property
-    def _power(self) -> float:
-        return 1.0 if self.alpha is None else (self.alpha - 1.0) / self.alpha
-
-    def _raised(self, q: Any) -> Any:
-        # as a logarithm: e^epsilon may be no float
-        with np.errstate(divide="ignore"):
-            log = self.epsilon + np.log(np.minimum(np.asarray(q) / self._kept, 1.0))
-        return np.exp(np.minimum(self._power * log, 1.0))
+        curve = self.most(grid)
+        # where it is mirrored, the left end of the step in which it reaches a height
+        least = grid[np.maximum(np.searchsorted(curve, 1.0 - grid) - 1, 0)]
+        return float(np.minimum(curve, 1.0 - least)[1:].mean())  # right ends: it increases
 
 
 def lower(k: Any, n: Any, alpha: float) -> Any:
@@ -312,6 +300,15 @@ class Secrets:
     codes: Array
     pairs: Sequence[tuple[int, int]] = ()
 
+    def counts(self, rows: Array) -> Array:
+        """Return how many of some rows have each secret, and after them how many have none."""
+        counts = np.bincount(self.codes[rows] + 1, minlength=len(self.labels) + 1)
+        return np.roll(counts, -1)
+
+    def named(self, pair: tuple[int, int]) -> tuple[Name, Any, Any]:
+        """Return the name of what is secret, and the two secrets of a pair."""
+        return self.name, self.labels[pair[0]], self.labels[pair[1]]
+
 
 @dataclass(frozen=True, eq=False)
 class Reader:
@@ -343,6 +340,11 @@ class Reader:
     cells: Array | None = None
     among: Array | None = None
     own: Array | None = None
+
+    def picks(self, pair: tuple[int, int]) -> Array:
+        """Return the rows of a pair of secrets that he picks from."""
+        of_pair = np.isin(self.secrets.codes, pair)
+        return of_pair if self.among is None else of_pair & self.among
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,63 +401,54 @@ class Judge:
         claims = [claim for reader in readers for claim in self._claims(reader, error)]
         weights = shares(claims, tests, len({reader.name for reader in readers}))
         both = zip(claims, weights, strict=True)
-        return corrected([self._judged(*each, error) for each in both], weights)
+        return corrected([self._judged(claim, share, error) for claim, share in both], weights)
 
     def _claims(self, reader: Reader, error: float) -> Iterator[Claim]:
         """Yield what a reader claims of each pair in each direction, in each of his ways."""
         secrets, parts = reader.secrets, self.parts
-        for (way, claims), (i, j) in product(reader.claims.items(), secrets.pairs):
-            scores, first = claims[:, i] - claims[:, j], secrets.codes == i
-            base, most = self.base(reader, (i, j), error)
-            there = _among(reader, (i, j)) & ~np.isnan(scores) & np.isfinite(base)
+        for (way, claims), pair in product(reader.claims.items(), secrets.pairs):
+            scores, first = claims[:, pair[0]] - claims[:, pair[1]], secrets.codes == pair[0]
+            base, most = self.base(reader, pair, error)
+            there = reader.picks(pair) & ~np.isnan(scores) & np.isfinite(base)
             choose, test = (part[there[part]] for part in (parts.choose, parts.test))
-            if min(len(set(first[rows].tolist())) for rows in (choose, test)) < 2:
+            if min(len(np.unique(first[rows])) for rows in (choose, test)) < 2:
                 continue
             event, shift = best_event(scores, first, base, choose, reader.cells)
-            budget = self._budget(reader, (i, j))
+            budget, certified = reader.budget, self.certified.get(secrets.named(pair), 0.0)
+            if budget is not None and certified > self.epsilon:
+                budget = replace(budget, epsilon=budget.epsilon * certified / self.epsilon)
             worth = shift - (0.0 if budget is None else budget.epsilon)
-            yield Claim(reader, way, (i, j), budget, scores, base, most, event, test, worth)
-
-    def _budget(self, reader: Reader, pair: tuple[int, int]) -> Budget | None:
-        """Return what is guaranteed to a reader about one pair; None for nothing."""
-        certified = self.certified.get(_named(reader.secrets, pair), 0.0)
-        if reader.budget is None or certified <= self.epsilon:
-            return reader.budget
-        return replace(reader.budget, epsilon=reader.budget.epsilon * certified / self.epsilon)
+            yield Claim(reader, way, pair, budget, scores, base, most, event, test, worth)
 
     def base(
         self, reader: Reader, pair: tuple[int, int], error: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return the base log odds at each row, and the largest ones that they are taken to be.
 
-        The latter are too small with a chance of ``error`` over all strata. NaN where only one of
-        the two secrets occurs.
+        The latter are too small with a chance of ``error`` over all strata. Both are finite where
+        both secrets occur.
         """
-        codes = reader.secrets.codes
-        among = np.full(len(codes), True) if self.exchanged else _among(reader, pair)
-        rows = np.zeros(len(codes), dtype=np.intp) if self.strata is None else self.strata
+        codes, own = reader.secrets.codes, reader.own
+        among = np.full(len(codes), True) if self.exchanged else reader.picks(pair)
+        strata = np.zeros(len(codes), dtype=np.intp) if self.strata is None else self.strata
         n, m = (
-            np.bincount(rows[among & (codes == code)], minlength=rows.max() + 1)[rows]
-            - (0 if reader.own is None else reader.own == code)
+            np.bincount(strata, among & (codes == code))[strata] - (own is not None and own == code)
             for code in pair
         )
-        alone = (n < 1) | (m < 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            base = np.where(alone, np.nan, np.log(n) - np.log(m))
-            if not error:
-                return base, base
-            most = logit(upper(n, n + m, error / len(np.unique(rows))))
-        return base, np.where(alone, np.nan, most)
+            base = np.log(n) - np.log(m)
+            return base, logit(upper(n, n + m, error / len(np.unique(strata)))) if error else base
 
     def _judged(self, claim: Claim, share: float, error: float) -> Attack:
         """Return what came of a claim on the tested rows, by their true secrets."""
         secrets, test = claim.reader.secrets, claim.tested
         first, event = secrets.codes == claim.pair[0], test[claim.event[test]]
-        k, h = int(first[event].sum()), int((~first[event]).sum())
-        n, m = int(first[test].sum()), int((~first[test]).sum())
+        n, k = int(first[test].sum()), int(first[event].sum())
         base = float(expit(claim.base[event if len(event) else test]).mean())
-        shift, low, high = _shift(k, k + h, base)
-        name, secret, against = named = _named(secrets, claim.pair)
+        name, secret, against = named = secrets.named(claim.pair)
+        limits = _limits(claim, event, (n, k), LEVEL * share - error, error)
+        if self.apart:  # what known columns tell by themselves is no finding
+            limits["auc_allowed"] = math.nan
         return Attack(
             view=claim.reader.name,
             attacker=claim.way,
@@ -463,51 +456,39 @@ class Judge:
             secret=secret,
             against=against,
             n=n,
-            n_against=m,
+            n_against=len(test) - n,
             **_area(claim.scores, test, first),
-            log_odds=shift,
-            low=low,
-            high=high,
+            **_shift(k, len(event), base),
             certified=self.certified.get(named, math.nan),
             share=len(event) / len(test),
-            **self._held(claim, (k, h), (n, m), LEVEL * share - error, error),
+            **limits,
         )
 
-    def _held(
-        self,
-        claim: Claim,
-        event: tuple[int, int],
-        tested: tuple[int, int],
-        level: float,
-        error: float,
-    ) -> dict[str, float]:
-        """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed."""
-        budget, test = claim.budget, claim.tested
-        if budget is None:
-            return dict.fromkeys(("auc_allowed", "allowed", "p", "findable"), math.nan)
-        chances = expit(claim.most + budget.epsilon)
-        rows, base = test[claim.event[test]], float(expit(claim.base[test]).mean())
-        most = float(chances[rows].mean()) if len(rows) else 1.0
-        # known columns tell by themselves, and what they tell is no finding
-        apart = self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
-        return {
-            "auc_allowed": math.nan if apart else budget.auc(),
-            "allowed": budget.epsilon,
-            "p": min(1.0, p_value(budget, event, tested, most) + error),
-            "findable": findable(
-                budget, tested[0], tested, float(chances[test].mean()), level, base
-            ),
-        }
+    @property
+    def apart(self) -> bool:
+        """Whether known columns part the rows, by more than which rows are tested."""
+        return self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
 
 
-def _named(secrets: Secrets, pair: tuple[int, int]) -> tuple[Name, Any, Any]:
-    return secrets.name, secrets.labels[pair[0]], secrets.labels[pair[1]]
+def _limits(
+    claim: Claim, event: Array, first: tuple[int, int], level: float, error: float
+) -> dict[str, float]:
+    """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed.
 
-
-def _among(reader: Reader, pair: tuple[int, int]) -> Array:
-    """Return the rows of a pair of secrets that a reader picks from."""
-    of_pair = np.isin(reader.secrets.codes, pair)
-    return of_pair if reader.among is None else of_pair & reader.among
+    ``first`` are how many of the tested rows, and of the event's, have the first secret.
+    """
+    budget, test, (n, k) = claim.budget, claim.tested, first
+    if budget is None:
+        return dict.fromkeys(("auc_allowed", "allowed", "p", "findable"), math.nan)
+    chances, tested = expit(claim.most + budget.epsilon), (n, len(test) - n)
+    most = float(chances[event].mean()) if len(event) else 1.0
+    base = float(expit(claim.base[test]).mean())
+    return {
+        "auc_allowed": budget.auc(),
+        "allowed": budget.epsilon,
+        "p": min(1.0, p_value(budget, (k, len(event) - k), tested, most) + error),
+        "findable": findable(budget, n, tested, float(chances[test].mean()), level, base),
+    }
 
 
 def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
@@ -523,13 +504,13 @@ def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
     return [0.5 / tests + 0.5 / readers * (k in best.values()) for k in range(len(claims))]
 
 
-def _shift(k: int, rows: int, share: float) -> tuple[float, float, float]:
+def _shift(k: int, rows: int, share: float) -> dict[str, float]:
     """Return how far odds are from the base odds, and the ends of the interval."""
-    if not rows:
-        return 0.0, -math.inf, math.inf
-    ends = (k / rows, float(lower(k, rows, LEVEL / 2.0)), float(upper(k, rows, LEVEL / 2.0)))
-    shift, low, high = (float(logit(end)) - float(logit(share)) for end in ends)
-    return shift, low, high
+    shift, low, high = 0.0, -math.inf, math.inf
+    if rows:
+        ends = (k / rows, lower(k, rows, LEVEL / 2.0), upper(k, rows, LEVEL / 2.0))
+        shift, low, high = (float(logit(end)) - float(logit(share)) for end in ends)
+    return {"log_odds": shift, "low": low, "high": high}
 
 
 def _area(scores: FloatArray, test: Array, first: Array) -> dict[str, float]:
@@ -551,26 +532,35 @@ def best_event(
     Rows that choose it have a first secret or not, and base log odds. Events are scores above a
     threshold, in a bin, on a step of an isotonic fit, in a cell, and parts of a cell by scores.
     """
-    told, labels = scores[choose], first[choose]
-    steps = _steps(scores, choose, labels)
-    ways = [(_cut(scores, told, _THRESHOLDS), True), (_cut(scores, told, _BINS), False)]
-    ways.append((steps, False))
+    labels, chances = first[choose], expit(base[choose])
+    whole = np.zeros(len(scores), dtype=np.intp)
+    ways = [(_parted(whole, scores, choose, _THRESHOLDS), True)]
+    ways += [(_parted(whole, scores, choose, _BINS), False)]
+    ways += [(_steps(scores, choose, labels), False)]
     if cells is not None and cells.max() < _MOST_CELLS:
-        ways += [(cells, False), (_within(scores, choose, cells), False)]
+        ways += [(_parted(cells, scores, choose, n), False) for n in (1, _WITHIN)]
     best, value = np.ones(len(scores), dtype=bool), -math.inf
     for blocks, nested in ways:
-        worth = _worth(blocks[choose], labels, expit(base[choose]), nested)
+        worth = _worth(blocks[choose], labels, chances, nested)
         at = int(np.argmax(worth))
         if worth[at] > value:
             value, best = float(worth[at]), (blocks >= at) if nested else (blocks == at)
     return best, value
 
 
-def _cut(scores: FloatArray, told: FloatArray, n: int) -> Array:
-    """Return which of n blocks each score is in, cut at scores that were told."""
-    atoms = np.unique(told)
-    edges = atoms[np.linspace(0, len(atoms) - 1, min(n, len(atoms))).astype(int)]
-    return np.searchsorted(edges, scores, side="right")
+def _parted(cells: Array, scores: FloatArray, choose: Array, n: int) -> Array:
+    """Return which of n parts of its cell each row is in, by its score; negative outside of cells.
+
+    Each part has as many of the different scores of the rows that choose.
+    """
+    blocks = np.full(len(cells), -1)
+    for cell in np.unique(cells[choose]):
+        inside = cells == cell
+        atoms = np.unique(scores[choose[inside[choose]]])
+        starts = atoms[np.arange(n) * len(atoms) // n]
+        part = np.searchsorted(starts, scores[inside], side="right") - 1
+        blocks[inside] = cell * n + np.maximum(part, 0)
+    return np.where(cells < 0, -1, blocks)
 
 
 def _steps(scores: FloatArray, choose: Array, labels: Array) -> Array:
@@ -580,16 +570,6 @@ def _steps(scores: FloatArray, choose: Array, labels: Array) -> Array:
     there = ~np.isnan(finite)
     heights[there] = fit.predict(finite[there])
     return np.searchsorted(np.unique(heights[choose].round(9)), heights.round(9))
-
-
-def _within(scores: FloatArray, choose: Array, cells: Array) -> Array:
-    """Return cells cut at the scores of their rows."""
-    blocks, ends = np.full(len(cells), -1), np.linspace(0.0, 1.0, _WITHIN + 1)[1:-1]
-    for cell in np.unique(cells[choose]):
-        inside = cells == cell
-        edges = np.quantile(scores[choose[inside[choose]]], ends, method="lower")
-        blocks[inside] = cell * _WITHIN + np.searchsorted(edges, scores[inside])
-    return np.where(cells < 0, -1, blocks)
 
 
 def _worth(blocks: Array, labels: Array, base: FloatArray, nested: bool) -> FloatArray:
