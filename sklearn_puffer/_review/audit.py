@@ -6,7 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,12 @@ from sklearn_puffer._base import task as reported
 from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import TRAIN, Reader, RowSplit, Secrets
-from sklearn_puffer._review.findings import CONTROL, Audit, pair_names, survived
+from sklearn_puffer._review.findings import CONTROL, Audit, Survived, survived
 from sklearn_puffer._review.given import chosen_rows, frame_of, pairs_of, secrets_in
-from sklearn_puffer._review.measured import Task, task_of
-from sklearn_puffer._review.readers import Groups, Release, attackers_of, fresh, readers_of, seen
+from sklearn_puffer._review.measured import task_of, together
+from sklearn_puffer._review.readers import Release, attackers_of, fresh, readers_of, seen
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
-from sklearn_puffer._words import listed, quoted
+from sklearn_puffer._words import listed, quoted, shown
 
 _MOST_ROWS = 20_000
 _ROUNDED = 2e-3
@@ -145,128 +145,95 @@ def audit(
     """
     _check_fitted(estimator)
     models, seed = attackers_of(attackers), check_seed(random_state) or 0
-    given = _Given.of(estimator, table, task, sensitive_features, max_rows, seed)
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done:
-        release = given.released(estimator, models, seed)
-        secrets, few = _with_pairs(given.secrets, pairs_of(estimator), release.parts)
+        release = _released(estimator, table, task, sensitive_features, max_rows, models, seed)
         done()
-        readers = [reader for secret in secrets for reader in readers_of(release, secret)]
+        readers = [reader for secret in release.secrets for reader in readers_of(release, secret)]
         done()
         judge = release.judge()
         attacks = judge.attacks([reader for reader in readers if reader.budget is not None])
         others = judge.attacks([reader for reader in readers if reader.budget is None])
-        control = judge.attacks(_control(release, secrets))
+        control = judge.attacks(_control(release))
         done()
-        figures = _survived(release, given.task)
+        figures = _survived(release)
         done()
     certificate, parts = estimator.certificate_, release.rows
-    drift = None if certificate.fitted is None else certificate.check(given.table)
-    alike = _counted_alike(estimator, given.table) if drift is None else _rows_of_fit(drift)
+    drift = None if certificate.fitted is None else certificate.check(release.table)
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
         others=tuple(others),
         survived=tuple(figures),
-        untested=pair_names(few),
+        untested=tuple(
+            f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)"
+            for name, a, b, n in release.few
+        ),
         knows=tuple({reader.name: reader.knows for reader in readers}.items()),
         promise=certificate.promise(),
-        n_rows=len(given.rows),
-        n_given=len(given.table),
+        n_rows=len(release.raw),
+        n_given=len(release.table),
         n_train=len(parts.train),
         n_choose=len(parts.choose),
         n_test=len(parts.test),
         drifted=drift is not None and drift.drifted,
-        fitted=alike,
+        fitted=_of_fit(estimator, release.table, drift),
         released_by=certificate.released_by,
-        notes=(*given.notes, *_notes(release, estimator)),
+        notes=(*release.notes, *_notes(release, estimator)),
         version=__version__,
         date=utc_now(),
     )
 
 
-def _control(release: Release, secrets: Sequence[Secrets]) -> list[Reader]:
+def _control(release: Release) -> list[Reader]:
     """Return the fresh models on the rows as they are."""
-    return [fresh(release, secret, release.before, CONTROL) for secret in secrets]
+    return [fresh(release, secret, release.before, CONTROL) for secret in release.secrets]
 
 
-def _survived(release: Release, task: Task | None) -> Any:
+def _survived(release: Release) -> list[Survived]:
     """Return what released rows are still good for, and which persons they point to."""
     before, after = (seen(rows, release.columns) for rows in (release.raw, release.released))
-    return survived(before, after, release.rows, task)
+    return survived(before, after, release.rows, release.task)
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """The table that is audited: ``rows`` of it, of which groups and task are.
-
-    ``secrets`` are those of these rows, or of their groups, and ``beside`` what was given of them
-    beside the table.
-    """
-
-    table: Any
-    rows: Array
-    groups: Groups | None
-    notes: tuple[str, ...]
-    secrets: list[Secrets]
-    task: Task | None
-    beside: Any
-
-    @classmethod
-    def of(
-        cls, estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, seed: int
-    ) -> _Given:
-        """Return it, or say what cannot be audited."""
-        frame = frame_of(table)
-        source = frame_table(frame, "table")
-        if isinstance(task, tuple):
-            check_same_index(task[-1], "y of task", table, "table")
-        every = secrets_in(estimator, source, beside, frame)
-        rows, groups, notes = chosen_rows(estimator, source, every, max_rows, seed)
-        units = rows if groups is None else rows[groups.first]
-        secrets = [replace(secret, codes=secret.codes[units]) for secret in every]
-        work = task_of(task, source)
-        work = None if work is None else work.of(rows)
-        beside = None if beside is None else _taken(beside, rows)
-        return cls(frame, rows, groups, notes, secrets, work, beside)
-
-    def released(self, estimator: Any, attackers: Any, seed: int) -> Release:
-        """Return a release of the rows in parts, of whole groups where there are any."""
-        frame, groups = self.table.iloc[self.rows], self.groups
-        parts = rows = RowSplit.of(len(frame if groups is None else groups), seed)
-        if groups is not None:
-            rows = parts.at(groups.rows)
-        after, own = _released(estimator, frame, self.beside, rows)
-        label = None if self.task is None else (self.task.name, self.task.target)
-        return Release(own, frame, after, rows, parts, attackers, label, groups)
+def _released(
+    estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, attackers: Any, seed: int
+) -> Release:
+    """Return a release of rows of a table, or say what cannot be audited."""
+    frame = frame_of(table)
+    source = frame_table(frame, "table")
+    if isinstance(task, tuple):
+        check_same_index(task[-1], "y of task", table, "table")
+    every = secrets_in(estimator, source, beside, frame)
+    chosen, groups, notes = chosen_rows(estimator, source, every, max_rows, seed)
+    work = task_of(task, source)
+    units = chosen if groups is None else chosen[groups.first]
+    parts = rows = RowSplit.of(len(units), seed)
+    if groups is not None:
+        rows = parts.at(groups.rows)
+    secrets, few = _with_pairs([secret.of(units) for secret in every], pairs_of(estimator), parts)
+    raw, beside = frame.iloc[chosen], None if beside is None else _taken(beside, chosen)
+    released, own = _drawn(estimator, raw, beside, rows)
+    work = None if work is None else work.of(chosen)
+    settings = secrets, attackers, work, groups, frame, few, notes
+    return Release(own, raw, released, rows, parts, *settings)
 
 
-def _released(estimator: Any, frame: Any, beside: Any, parts: RowSplit) -> tuple[Any, Any]:
+def _drawn(estimator: Any, raw: Any, beside: Any, rows: RowSplit) -> tuple[Any, Any]:
     """Return a release, and a copy of the estimator that made it: the audit's own is no release.
 
     Where rows are exchanged as a whole, the tested ones are a table of their own, the last.
     """
-    if estimator._fitted.mechanism.by_row:
-        return _drawn(estimator, frame, on_drift="ignore")
-    pieces = []
-    for rows in (parts.shown, np.sort(parts.test)):
-        secrets = {} if beside is None else {"sensitive_features": _taken(beside, rows)}
-        piece, own = _drawn(estimator, frame.iloc[rows], **secrets)
-        pieces.append((rows, piece))
-    released = frame[list(piece.columns)].copy()
-    for name in released.columns:
-        values = released[name].array.copy()
-        for rows, piece in pieces:
-            values[rows] = piece[name].array
-        released[name] = values
-    return released, own
-
-
-def _drawn(estimator: Any, frame: Any, **settings: Any) -> tuple[Any, Any]:
-    own = copy.copy(estimator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PufferfishWarning)
-        return own.transform(frame, **settings), own
+    by_row, released = estimator._fitted.mechanism.by_row, []
+    pieces = [np.arange(len(raw))] if by_row else [rows.shown, np.sort(rows.test)]
+    for piece in pieces:
+        own, more = copy.copy(estimator), {"on_drift": "ignore"} if by_row else {}
+        if beside is not None and not by_row:
+            more["sensitive_features"] = _taken(beside, piece)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PufferfishWarning)
+            released.append(own.transform(raw.iloc[piece], **more))
+    return together(released, pieces), own
 
 
 def _taken(beside: Any, rows: Array) -> Any:
@@ -276,50 +243,44 @@ def _taken(beside: Any, rows: Array) -> Any:
     return beside.iloc[rows] if hasattr(beside, "iloc") else np.asarray(beside)[rows]
 
 
-_Few = tuple[Name, Any, Any, int]
 LEAST = 5
 """Rows of a secret to learn from, and to choose events by, below which it is not told."""
 
 
 def _with_pairs(
     secrets: Sequence[Secrets], pairs: Any, parts: RowSplit
-) -> tuple[list[Secrets], list[_Few]]:
+) -> tuple[list[Secrets], list[tuple[Name, Any, Any, int]]]:
     """Return secrets with the pairs that are attacked, both ways, and pairs with too few rows."""
-    told, few = [], list[_Few]()
+    told, few = [], []
     for secret in secrets:
-        place = {label: code for code, label in enumerate(secret.labels)}
-        sides = [secret.codes[rows] for rows in (parts.train, parts.choose)]
-        attacked = []
+        code = {label: k for k, label in enumerate(secret.labels)}
+        rows = np.minimum(secret.counts(parts.train), secret.counts(parts.choose))
+        attacked = list[tuple[int, int]]()
         for a, b in pairs[secret.name]:
-            i, j = (place.get(label, len(place)) for label in (a, b))  # a code that no row has
-            n = min(int((side == code).sum()) for side in sides for code in (i, j))
+            n = min(int(rows[code[label]]) if label in code else 0 for label in (a, b))
             if n < LEAST:
                 few.append((secret.name, a, b, n))
             else:
-                attacked += [(i, j), (j, i)]
+                attacked += [(code[a], code[b]), (code[b], code[a])]
         told.append(replace(secret, pairs=attacked))
-    if not any(secret.pairs for secret in told):
-        raise ValueError(_too_few(few))
-    return told, few
-
-
-def _too_few(few: Sequence[_Few]) -> str:
+    if any(secret.pairs for secret in told):
+        return told, few
     name, a, b, n = max(few, key=lambda pair: pair[-1])
-    return (
+    raise ValueError(
         f"table has too few rows to audit: of column {quoted(name)} {listed([a, b])} have {n} "
         f"rows to learn from, where {LEAST} of each are needed; give some "
         f"{math.ceil(LEAST / TRAIN) + LEAST} rows of each."
     )
 
 
-def _rows_of_fit(drift: Any) -> bool:
-    """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
-    same = all(column.distance <= _ROUNDED for column in drift.columns)
-    return bool(same and drift.n_rows == drift.n_fitted)
+def _of_fit(estimator: Any, frame: Any, drift: Any) -> bool:
+    """Return whether rows look like those of `fit`, as far as this is kept.
 
-
-def _counted_alike(estimator: Any, frame: Any) -> bool:
-    """Return whether each typical row is nearest to as many rows as in `fit`, where that is had."""
+    Noise keeps counts in thousandths, and typical rows to how many rows each is nearest.
+    """
+    if drift is not None:
+        same = all(column.distance <= _ROUNDED for column in drift.columns)
+        return bool(same and drift.n_rows == drift.n_fitted)
     counts, assign = (getattr(estimator, name, None) for name in ("counts_", "assign"))
     if counts is None or assign is None:
         return False

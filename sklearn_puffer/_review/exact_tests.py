@@ -300,6 +300,10 @@ class Secrets:
     codes: Array
     pairs: Sequence[tuple[int, int]] = ()
 
+    def of(self, rows: Array) -> Secrets:
+        """Return the same of some rows."""
+        return replace(self, codes=self.codes[rows])
+
     def counts(self, rows: Array) -> Array:
         """Return how many of some rows have each secret, and after them how many have none."""
         counts = np.bincount(self.codes[rows] + 1, minlength=len(self.labels) + 1)

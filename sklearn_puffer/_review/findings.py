@@ -19,7 +19,7 @@ from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import Name, records_frame
-from sklearn_puffer._words import listed, quoted, shown, times
+from sklearn_puffer._words import quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/7"
 CONTROL = "no release"
@@ -466,13 +466,6 @@ def _number(value: Any) -> Any:
     if math.isnan(value):
         return None
     return "infinity" if value > 0.0 else "-infinity"
-
-
-def pair_names(pairs: Iterable[tuple[Any, Any, Any, int]]) -> tuple[str, ...]:
-    """Return pairs that have too few rows, with their numbers of rows."""
-    return tuple(
-        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for name, a, b, n in pairs
-    )
 
 
 # ------------------------------------------------------------------------------- what survives

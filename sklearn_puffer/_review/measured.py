@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtri
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -33,7 +34,6 @@ from sklearn_puffer._review.readers import (
     attackers_of,
     boosted,
     encoder,
-    is_words,
     learnt,
     looks,
     seen,
@@ -188,14 +188,9 @@ def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
     return float((sizes == 1).sum() / len(rows)), int(sizes.min())
 
 
-def stacked(frames: Sequence[Any]) -> Any:
-    """Return the rows of frames of the same columns, one below the other."""
-    first = frames[0]
-    rows_below = first.iloc[[0] * sum(map(len, frames))].reset_index(drop=True)
-    for name in first.columns:
-        rows_below[name] = [value for frame in frames for value in frame[name].tolist()]
-    types = {name: first[name].dtype for name in first.columns if not is_words(first[name])}
-    return rows_below.astype(types)
+def together(frames: Sequence[Any], parts: Sequence[Array]) -> Any:
+    """Return the rows of frames that are parts of one, in its order."""
+    return pd.concat(frames).iloc[np.argsort(np.concatenate(parts))].reset_index(drop=True)
 
 
 _CLASSES = 20  # a number with more values is regressed
@@ -386,7 +381,7 @@ class Measurer:
         chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
         of_groups = RowSplit.of(len(chosen), seed).at(lambda part: chosen[part])
         split = of_groups.at(groups.rows)
-        judged = _of_rows(secrets, groups.first) if whole else secrets
+        judged = [each.of(groups.first) for each in secrets] if whole else secrets
         pairs = [pairs_to_attack(each, of_groups if whole else split) for each in judged]
         secrets = [
             replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
@@ -430,7 +425,7 @@ class Measurer:
             others = np.setdiff1d(np.arange(len(held)), fold)
             fitted = candidate.fit(held.iloc[others])
             frames.append(self._transformed(fitted, held.iloc[fold]))
-        return stacked(frames).iloc[np.argsort(np.concatenate(folds))].reset_index(drop=True)
+        return together(frames, folds)
 
     def _transformed(self, estimator: Any, rows: Any) -> Any:
         drawn = copy.copy(estimator)
@@ -489,7 +484,7 @@ class Measurer:
             codes = None if groups is None else groups.codes
             return attacked(rows, secrets, self.split, attackers, copies=copies, groups=codes)
         split = self.split.at(lambda part: np.unique(groups.codes[part]))
-        of_groups = _of_rows(secrets, groups.first)
+        of_groups = [each.of(groups.first) for each in secrets]
         return attacked(groups.seen(rows), of_groups, split, attackers, copies=copies)
 
     def alone(self) -> dict[Name, float]:
@@ -499,10 +494,6 @@ class Measurer:
             attack = self.attacked(rows[[name]], {"boosted": boosted(60)}, copies=False)
             found[name] = 0.5 if attack is None else attack.auc
         return found
-
-
-def _of_rows(secrets: Sequence[Secrets], rows: Array) -> list[Secrets]:
-    return [replace(secret, codes=secret.codes[rows]) for secret in secrets]
 
 
 def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:

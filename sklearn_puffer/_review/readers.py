@@ -210,24 +210,10 @@ class Groups:
                [ 1.,  3.,  2.]])
         """
         place = frame.groupby(self.codes).cumcount().to_numpy()
-        there = [place == k for k in range(int(place.max()) + 1)]
-        wide = type(frame)(
-            {
-                f"{name} #{k + 1}": self._spread(frame[name], rows)
-                for name in frame.columns
-                for k, rows in enumerate(there)
-            }
-        )
-        if len(there) > 1:
-            wide[SIZE] = self.sizes
-        return wide
-
-    def _spread(self, column: Any, rows: Array) -> Any:
-        """Return the values of some rows by their groups, missing where a group has none."""
-        values = column[rows].set_axis(self.codes[rows])
-        if len(values) < len(self) and not is_words(values):
-            values = values.astype(float)
-        return values.reindex(range(len(self)))
+        numbers = frame.astype(dict.fromkeys(frame.select_dtypes("bool"), float))
+        wide = numbers.set_index([self.codes, place]).unstack()
+        wide.columns = [f"{name} #{k + 1}" for name, k in wide.columns]
+        return wide.assign(**{SIZE: self.sizes}) if place.any() else wide
 
 
 _FEW = 0.9  # released rows that are typical rows, below which what is published is no use
@@ -251,12 +237,20 @@ class Release:
         The rows, as they are and as they are released.
     rows, parts : RowSplit
         Which rows train, choose and test, and the same of what is attacked: of groups, if any.
+    secrets : list of Secrets
+        Of what is attacked, with the pairs that are told.
     attackers : dict
         The fresh models, by name.
-    label : (name, ndarray) or None
-        What a reader may join to the rows.
+    task : Task or None
+        What is done with the rows; a reader may join its target to them.
     groups : Groups or None
         Where groups of rows are attacked as a whole.
+    table : DataFrame
+        Of which these rows are some.
+    few : list of (name, secret, other, int)
+        Pairs that are not told, and how many rows there are to learn from.
+    notes : tuple of str
+        How rows were chosen.
     """
 
     estimator: Any
@@ -264,9 +258,13 @@ class Release:
     released: Any
     rows: RowSplit
     parts: RowSplit
+    secrets: Sequence[Secrets]
     attackers: Mapping[str, Any]
-    label: tuple[Name, Array] | None
+    task: Any
     groups: Groups | None
+    table: Any
+    few: Sequence[tuple[Name, Any, Any, int]]
+    notes: tuple[str, ...]
 
     @cached_property
     def before(self) -> Any:
@@ -307,9 +305,9 @@ class Release:
 
     @property
     def joined(self) -> Budget | None:
-        """What is guaranteed to who joins the label; None for nothing."""
+        """What is guaranteed to who joins the target of the task; None for nothing."""
         covered = {*map(str, self.known), *getattr(self._facts, "joined", ())}
-        return self.budget if self.label and str(self.label[0]) in covered else None
+        return self.budget if str(self.task.name) in covered else None
 
     @property
     def insiders(self) -> Budget | None:
@@ -365,33 +363,29 @@ def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> R
 
 
 def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secrets) -> FloatArray:
-    """Return what a model that learns from some rows claims of what it sees, in log chances."""
+    """Return what a model that learns from some rows claims of what it sees, in log chances.
+
+    Of few rows each part is read by a model of the others. Models differ a little, so that equal
+    rows had unlike scores: all are in the unit of the first, by what they say of the tested rows.
+    """
     codes, test = secrets.codes, parts.test
     claims = np.full((len(seen), len(secrets.labels)), np.nan)
-    whole = None
+    first = None
     for learnt_from, read in parts.rounds:
-        train = learnt_from[codes[learnt_from] >= 0]
+        train, every = learnt_from[codes[learnt_from] >= 0], np.union1d(read, test)
         if len(np.unique(codes[train])) < 2:
             continue
-        model = trained(attacker, rows.iloc[train], codes[train])
-        told, every = np.full_like(claims, np.nan), np.union1d(read, test)
-        classes = np.asarray(model.classes_, dtype=np.intp)
-        told[np.ix_(every, classes)] = log_looks(model, seen.iloc[every])
-        if whole is None:
-            claims, whole = told, told[test]
+        model, told = (
+            trained(attacker, rows.iloc[train], codes[train]),
+            np.full_like(claims, np.nan),
+        )
+        told[np.ix_(every, model.classes_)] = log_looks(model, seen.iloc[every])
+        if first is None:
+            first = claims = told
             continue
-        for code, (own, others) in enumerate(zip(told[test].T, whole.T, strict=True)):
-            claims[read, code] = _as_said_by(told[read, code], own, others)
+        for code, (own, others) in enumerate(zip(told[test].T, first[test].T, strict=True)):
+            claims[read, code] = np.interp(told[read, code], np.sort(own), np.sort(others))
     return claims
-
-
-def _as_said_by(scores: FloatArray, own: FloatArray, others: FloatArray) -> FloatArray:
-    """Return scores of one model in the unit of another, by what both say of the same rows.
-
-    Models of other folds differ a little, so that equal rows had unlike scores, and no threshold
-    that was chosen by some parted the others.
-    """
-    return np.interp(scores, np.sort(own), np.sort(others))
 
 
 def equal_rows(rows: Any) -> Array:
@@ -417,9 +411,8 @@ def _of_single_rows(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
     """Return what a model that learnt from raw rows claims of released ones, if it reads them."""
-    names = list(release.after.columns)
-    raw, seen = release.before[names], release.after
-    if any(is_words(raw[name]) != is_words(seen[name]) for name in names):
+    raw, seen = release.before, release.after
+    if any(is_words(raw[name]) != is_words(seen[name]) for name in seen):
         return None  # words that come out as codes
     return learnt(boosted(60), raw, seen, release.parts, secrets)
 
@@ -435,20 +428,17 @@ def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
     model = _model_of_raw_rows(release, secrets)
     cells = np.where(owners.max(axis=1) == 1.0, owners.argmax(axis=1), -1)
     ways = {"published flows": np.log(owners @ flows + _LEAST)}
-    if model is not None:
-        ways["flows and a model"] = model
+    ways |= {} if model is None else {"flows and a model": model}
     knows = "every row of the table with its secret, and the published flows, not whose is which"
     yield Reader(LIST, knows, secrets, ways, release.budget, cells)
     if model is not None:
-        chances = np.exp(model - np.nanmax(model, axis=1, keepdims=True, initial=-math.inf))
-        chances = np.nan_to_num(chances / np.nansum(chances, axis=1, keepdims=True))
-        claims = {"boosted, and flows": np.log(chances @ flows + _LEAST)}
+        ways = {"boosted, and flows": np.log(np.nan_to_num(np.exp(model)) @ flows + _LEAST)}
         knows = "a model of raw rows of other people, and the published flows"
-        yield Reader(MODEL, knows, secrets, claims, release.budget, equal_rows(release.after))
+        yield Reader(MODEL, knows, secrets, ways, release.budget, equal_rows(release.after))
     among = alone & ~own & (cells >= 0)
     knows = "his own row, found with somebody else, and the shares of secrets: insiders= limits him"
-    claims = {"own row": np.log(owners + _LEAST)}
-    yield Reader(INSIDER, knows, secrets, claims, release.insiders, cells, among, cells)
+    ways = {"own row": np.log(owners + _LEAST)}
+    yield Reader(INSIDER, knows, secrets, ways, release.insiders, cells, among, cells)
 
 
 def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, Array]:
@@ -460,10 +450,9 @@ def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, A
     before, after = (_digests(rows, names) for rows in (release.raw, release.released))
     codes = secrets.codes
     tested = np.isin(np.arange(len(codes)), release.parts.test)  # a table of their own
-    _, alike = np.unique(np.append(before, after), return_inverse=True)
-    both = 2 * alike.ravel() + np.tile(tested, 2)
-    listed, seen = both[: len(before)], both[len(before) :]
-    counts = np.zeros((int(both.max()) + 1, len(secrets.labels)))
+    alike = np.unique(np.append(before, after), return_inverse=True)[1].ravel()
+    listed, seen = np.split(2 * alike + np.tile(tested, 2), 2)
+    counts = np.zeros((2 * len(alike), len(secrets.labels)))
     there = codes >= 0
     np.add.at(counts, (listed[there], codes[there]), 1.0)
     total = counts.sum(axis=1)
@@ -495,23 +484,24 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
     cells, counts = _typical_rows_of(release), release.estimator.counts_
     if (cells >= 0).mean() < _FEW:
         return None
-    strata = np.zeros(len(cells), dtype=np.intp)
-    if isinstance(channels, dict):
-        names = list(counts.index.names[:-1])  # the last one is the typical row
-        known = release.released[names].itertuples(index=False, name=None)
-        place = {key: k for k, key in enumerate(channels)}
-        strata = np.array([place.get(key if len(names) > 1 else key[0], -1) for key in known])
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
-    flows = list(channels.values()) if isinstance(channels, dict) else [channels]
-    masses = np.asarray(counts, dtype=float).reshape(len(flows), -1, counts.shape[1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        parts = zip(flows, masses, strict=True)
-        told = np.stack([np.log((c.T @ m) / m.sum(axis=0) + _LEAST) for c, m in parts])
+    places = {None: np.arange(len(cells))}
+    if isinstance(channels, dict):
+        known = list(counts.index.names[:-1])  # the last one is the typical row
+        by = known if len(known) > 1 else known[0]
+        places = release.released.groupby(by, observed=True).indices
+    flows = list(channels.items()) if isinstance(channels, dict) else [(None, channels)]
+    masses = counts.to_numpy(dtype=float).reshape(len(flows), -1, counts.shape[1])
     claims = np.full((len(cells), len(secrets.labels)), np.nan)
-    rows, columns = np.flatnonzero((strata >= 0) & (cells >= 0)), list(counts.columns)
-    for code, label in enumerate(secrets.labels):
-        if label in columns:
-            claims[rows, code] = told[strata[rows], cells[rows], columns.index(label)]
+    columns = list(counts.columns)
+    for (stratum, channel), mass in zip(flows, masses, strict=True):
+        with np.errstate(invalid="ignore"):  # of secrets that are not there
+            told = np.log(channel.T @ mass / mass.sum(axis=0) + _LEAST)
+        rows = places.get(stratum, np.zeros(0, dtype=np.intp))
+        rows = rows[cells[rows] >= 0]
+        for code, label in enumerate(secrets.labels):
+            if label in columns:
+                claims[rows, code] = told[cells[rows], columns.index(label)]
     return claims
 
 
@@ -528,27 +518,21 @@ def _typical_rows_of(release: Release) -> Array:
 
 def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     """Yield who knows a label of each person, within each of its most frequent values."""
-    if release.label is None:
+    if release.task is None:
         return
-    name, values = release.label
+    name, values, rows = release.task.name, release.task.target, release.after
     kinds = label_kinds(values)
-    seen = release.after.copy()
-    seen[beside(list(seen.columns), f"{name} as it is")] = kinds
+    seen = rows.assign(**{beside(list(rows), f"{name} as it is"): kinds})
     claims = {"boosted": learnt(boosted(40), seen, seen, release.parts, secrets)}
     counts = np.bincount(kinds[kinds >= 0])  # a quarter of tied numbers may be empty
     often = [kind for kind in np.argsort(-counts, kind="stable").tolist() if counts[kind]]
+    knows = f"the {shown(name)} of each person, and released rows of others with theirs"
     for kind in often[:_MOST_LABELS]:
-        first = values[np.flatnonzero(kinds == kind)[0]]
-        which = shown(first) if len(np.unique(values[kinds == kind])) == 1 else f"near {first:.4g}"
-        yield Reader(
-            f"joins {shown(name)}: {which}",
-            f"the {shown(name)} of each person, and released rows of others with theirs",
-            secrets,
-            claims,
-            release.joined,
-            equal_rows(release.after),
-            kinds == kind,
-        )
+        among = kinds == kind
+        first = values[among][0]
+        which = shown(first) if len(np.unique(values[among])) == 1 else f"near {first:.4g}"
+        reader = f"joins {shown(name)}: {which}"
+        yield Reader(reader, knows, secrets, claims, release.joined, equal_rows(rows), among)
 
 
 def label_kinds(values: Array) -> Array:
