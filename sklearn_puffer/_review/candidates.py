@@ -254,7 +254,7 @@ def plan(
     if max_group is not None:
         params |= {"groups": roles["groups"][0], "max_group": max_group}
     with listening(loud, "plan"):
-        parts = Parts.of(given.frame, share, given.codes, seed).fitting(max_rows, seed)
+        parts = Parts.of(given.frame, share, given.codes, max_rows, seed)
         return _planned(given, params, parts, seed)
 
 
@@ -391,7 +391,7 @@ def _of_rows(measurer: Measurer) -> Iterator[str]:
             "guarantees and attacks are about all rows of a group together, and changes about "
             "single rows; attackers see how many rows a group has, which no setting hides."
         )
-    elif measurer.groups is not None:
+    elif measurer.parts.grouped:
         yield (
             "groups= keeps the rows of a group on one side, but figures and guarantees are those "
             "of single rows; max_group= makes guarantees about all rows of a group together."

@@ -16,7 +16,7 @@ from sklearn_puffer._base import Array
 from sklearn_puffer._documents import Bar, Bars, Document, Page, Section, jsonable
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
-from sklearn_puffer._review.measured import Task, equal, groups, known_rows, score_of
+from sklearn_puffer._review.measured import Task, equal, groups, known_rows
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import quoted, shown, times
@@ -532,24 +532,18 @@ def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[S
     A target that is a released column is learnt from as it is released. Beside an AUC stands the
     share of the most frequent class, which who knows nothing gets right.
     """
-    features = [
-        name
-        for name in raw
-        if not (task.by_column and name == task.name)
-        and is_words(raw[name]) == is_words(released[name])
-    ]
+    own = [task.name] if task.by_column else []
+    features = [n for n in raw if n not in own and is_words(raw[n]) == is_words(released[n])]
     if not features:
         return []
-    there = known_rows(task.target)
-    test = np.intersect1d(parts.test, there)
-
-    def score(rows: Any, target: Array) -> float:
-        learnt = np.intersect1d(np.intersect1d(parts.shown, there), known_rows(target))
-        return score_of(task, rows[features], target, raw[features], learnt, test)
-
-    scores = score(raw, task.target), score(released, _target(task, released))
+    learnt = [(raw, task.target), (released, _target(task, released))]
+    scores = [
+        task.score(rows[features], target, raw[features], parts.shown, parts.test)
+        for rows, target in learnt
+    ]
     if is_regressor(task.model):
         return [Survived("R2 on true rows", task.name, *scores)]
+    test = np.intersect1d(parts.test, known_rows(task.target))
     labels, counts = np.unique(task.target[test], return_counts=True)
     rate = float(counts.max() / len(test))
     base = f"base rate of {quoted(labels[counts.argmax()])}"

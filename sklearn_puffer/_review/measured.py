@@ -20,23 +20,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
-from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
     Groups,
     attackers_of,
     boosted,
-    encoder,
     learnt,
     looks,
     seen,
+    trained,
     with_copies,
 )
 from sklearn_puffer._tables import Name, Table, date_columns, recoded
@@ -50,10 +48,11 @@ WIDEST = 0.15
 
 
 def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
-    """Return the pairs of secrets with rows enough in each part; of missing ones the code is -1."""
-    n, parts = len(secrets.labels), (split.train, split.choose, split.test)
-    counts = np.min([np.bincount(secrets.codes[p] + 1, minlength=n + 1) for p in parts], axis=0)
-    return [(i, j) for i, j in combinations(range(n), 2) if min(counts[[i + 1, j + 1]]) >= LEAST]
+    """Return the pairs of secrets with rows enough in each part."""
+    parts = split.train, split.choose, split.test
+    counts = np.min([secrets.counts(part) for part in parts], axis=0)
+    pairs = combinations(range(len(secrets.labels)), 2)
+    return [(i, j) for i, j in pairs if min(counts[[i, j]]) >= LEAST]
 
 
 def half_width(n: int, m: int) -> float:
@@ -81,13 +80,13 @@ def attacked(
     """
     seen_rows = with_copies(rows) if copies else rows
     groups = np.arange(len(rows)) if groups is None else groups
-    attempts: list[tuple[Any, Any, Any, str]] = []
+    attempts = list[tuple[Any, Any, Any, str]]()
     chosen, judged = list[tuple[float, float]](), list[tuple[float, float]]()
     for secret in secrets:
         for name, attacker in counted(list(attackers.items()), "attackers"):
             claims = learnt(attacker, seen_rows, seen_rows, split, secret)
             for i, j in secret.pairs:
-                attempts.append((secret.name, secret.labels[i], secret.labels[j], name))
+                attempts.append((*secret.named((i, j)), name))
                 scores, codes = claims[:, i] - claims[:, j], secret.codes
                 for part, areas in ((split.choose, chosen), (split.test, judged)):
                     x, y = (part[codes[part] == code] for code in (i, j))
@@ -125,16 +124,6 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
         scale = math.sqrt(n / max(n - 1, 1)) / len(values)
         sums += scale * np.bincount(own, values - values.mean(), len(sums))
     return float(above.mean()), float(sums @ sums + 0.25 / (len(x) * len(y)))
-
-
-def task_score(task: Task, raw: Any, released: Any, split: RowSplit) -> float:
-    """Return the score on true rows of a model that learnt on released ones: AUC or R^2."""
-    parts = split.shown, split.test
-    scores = [
-        score_of(task, released, task.target, raw, train, test)
-        for train, test in (parts, parts[::-1])
-    ]
-    return float(np.mean(scores))
 
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
@@ -209,6 +198,22 @@ class Task:
         """Return the same of some rows."""
         return replace(self, target=self.target[rows])
 
+    def score(self, learnt: Any, target: Array, true: Any, train: Array, test: Array) -> float:
+        """Return how well a model does on true rows that learnt from others: AUC or R^2.
+
+        Rows whose target is missing are left out.
+        """
+        there = known_rows(self.target)
+        train = np.intersect1d(np.intersect1d(train, there), known_rows(target))
+        model = trained(self.model, learnt.iloc[train], target[train])
+        rows, wanted = (
+            true.iloc[np.intersect1d(test, there)],
+            self.target[np.intersect1d(test, there)],
+        )
+        return (
+            float(model.score(rows, wanted)) if is_regressor(model) else _auc(model, rows, wanted)
+        )
+
 
 def task_of(task: Any, table: Table) -> Task | None:
     """Return a task that is given by the name of a column, or by an estimator and its target."""
@@ -247,17 +252,6 @@ def known_rows(target: Array) -> Array:
     return np.flatnonzero(np.array(there, dtype=bool))
 
 
-def score_of(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
-    """Return the score on true rows of a model that learnt from others."""
-    model, known = clone(task.model), learnable(rows.iloc[train])
-    if not isinstance(model, Pipeline):
-        model = make_pipeline(encoder(known), model)
-    model.fit(known, target[train])
-    if is_regressor(task.model):
-        return float(model.score(true.iloc[test], task.target[test]))
-    return _auc(model, true.iloc[test], task.target[test])
-
-
 def _auc(model: Any, rows: Any, target: Array) -> float:
     """Return the area under the ROC curve of each class against the rest, on average.
 
@@ -287,7 +281,7 @@ _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoun
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Which rows are fitted and which are measured.
+    """Which rows are fitted and which are measured, and the groups of the latter, if any.
 
     Where there are ``folds``, rows of ``held`` that are released by a fit of the others, both are
     the same rows; with a hold-out there are none.
@@ -295,43 +289,35 @@ class Parts:
 
     fitted: Any
     held: Any
-    fitted_groups: Array | None = None
-    held_groups: Array | None = None
+    groups: Groups
+    grouped: bool
     folds: Sequence[Array] = ()
 
     @classmethod
-    def of(cls, frame: Any, holdout: Any, groups: Array | None, seed: int) -> Parts:
+    def of(
+        cls, frame: Any, holdout: Any, codes: Array | None, max_rows: int | None, seed: int
+    ) -> Parts:
         """Return the parts of a table: folds of a small one, a share of a large one.
 
-        Rows of a group lie in one part. ``holdout`` is "auto" or a share.
+        Rows of a group lie in one part, and of at most ``max_rows`` that are fitted there are all
+        or none. ``holdout`` is "auto" or a share.
         """
-        units = _groups_of(len(frame), groups)
+        grouped = codes is not None
+        codes = codes if codes is not None else np.arange(len(frame))
+        units = Groups.of(codes)
         order = shuffle(np.arange(len(units)), random_state=seed)
         if isinstance(holdout, str) and len(frame) < SMALL:
             folds = [units.rows(part) for part in np.array_split(order, FOLDS)]
-            return cls(frame, frame, groups, groups, folds)
+            return cls(frame, frame, units, grouped, folds)
         share = _SHARE if isinstance(holdout, str) else float(holdout)
-        out = np.zeros(len(frame), dtype=bool)
-        out[units.rows(order[: round(share * len(units))])] = True
-        if groups is None:
-            return cls(frame[~out], frame[out])
-        return cls(frame[~out], frame[out], groups[~out], groups[out])
-
-    def fitting(self, max_rows: int | None, seed: int) -> Parts:
-        """Return the same with at most so many rows to fit, of groups all or none."""
-        if max_rows is None or len(self.fitted) <= max_rows or self.folds:
-            return self
-        units = _groups_of(len(self.fitted), self.fitted_groups)
-        order = shuffle(np.arange(len(units)), random_state=seed)
-        few = int((np.cumsum(units.sizes[order]) <= max_rows).sum())
-        rows = units.rows(order[: max(few, 1)])
-        codes = None if self.fitted_groups is None else self.fitted_groups[rows]
-        return replace(self, fitted=self.fitted.iloc[rows], fitted_groups=codes)
-
-
-def _groups_of(n_rows: int, codes: Array | None) -> Groups:
-    """Return the groups of so many rows, each by itself where there are none."""
-    return Groups.of(np.arange(n_rows) if codes is None else codes)
+        held = units.rows(order[: round(share * len(units))])
+        fitted = np.setdiff1d(np.arange(len(frame)), held)
+        if max_rows is not None and len(fitted) > max_rows:
+            own = Groups.of(codes[fitted])
+            order = shuffle(np.arange(len(own)), random_state=seed)
+            few = int((np.cumsum(own.sizes[order]) <= max_rows).sum())
+            fitted = fitted[own.rows(order[: max(few, 1)])]
+        return cls(frame.iloc[fitted], frame.iloc[held], Groups.of(codes[held]), grouped)
 
 
 def checked_share(holdout: Any) -> Any:
@@ -350,9 +336,10 @@ def checked_share(holdout: Any) -> Any:
 class Measurer:
     """What is measured of released rows, and on which of them.
 
-    ``columns`` are released, and those of ``beside`` known and stay with people; secrets and groups
-    are those of the rows that are held out, of which ``split`` says which attackers learn from,
-    choose by and are tested on. If ``whole``, guarantees and attacks are about all rows of a group.
+    ``columns`` are released, and those of ``beside`` known and stay with people. ``split`` says
+    from which of the rows that are held out attackers learn, by which they choose and on which
+    they are tested, and ``units`` the same of what is attacked: if ``whole`` all rows of a group,
+    else rows. Secrets are those of units.
     """
 
     parts: Parts
@@ -360,9 +347,9 @@ class Measurer:
     beside: Sequence[Name]
     secrets: Sequence[Secrets]
     split: RowSplit
+    units: RowSplit
     task: Task | None
     seed: int
-    groups: Groups | None = None
     whole: bool = False
 
     @classmethod
@@ -377,26 +364,26 @@ class Measurer:
         whole: bool,
     ) -> Measurer:
         """Return what measures the rows, some thousands of them, in parts of whole groups."""
-        groups = _groups_of(len(parts.held), parts.held_groups)
+        groups = parts.groups
         chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
         of_groups = RowSplit.of(len(chosen), seed).at(lambda part: chosen[part])
         split = of_groups.at(groups.rows)
-        judged = [each.of(groups.first) for each in secrets] if whole else secrets
-        pairs = [pairs_to_attack(each, of_groups if whole else split) for each in judged]
+        units = of_groups if whole else split
+        secrets = [each.of(groups.first) if whole else each for each in secrets]
+        pairs = [pairs_to_attack(each, units) for each in secrets]
         secrets = [
             replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
             for e, p in zip(secrets, pairs, strict=True)
         ]
-        own = None if parts.held_groups is None else groups
-        return cls(parts, *columns, secrets, split, task, seed, own, whole)
+        return cls(parts, *columns, secrets, split, units, task, seed, whole)
 
     def chance_width(self) -> float:
         """Return how wide the 95 % interval of an attack on nothing is; NaN without an attack."""
-        wide = []
-        for secret in self.secrets:
-            counts = np.bincount(secret.codes[self.split.test] + 1)
-            for i, j in secret.pairs:
-                wide.append(2.0 * half_width(int(counts[i + 1]), int(counts[j + 1])))
+        wide = [
+            2.0 * half_width(*secret.counts(self.units.test)[[i, j]].tolist())
+            for secret in self.secrets
+            for i, j in secret.pairs
+        ]
         return min(wide, default=math.nan)
 
     def tried(self, candidate: Candidate) -> Candidate:
@@ -456,8 +443,12 @@ class Measurer:
         after, before = (seen(frame, names) for frame in (released, held))
         task, score = self.task, math.nan
         if task is not None:
-            features = [name for name in names if name != task.name]
-            score = task_score(task, before[features], after[features], self.split)
+            before, learnt = (
+                rows.drop(columns=task.name, errors="ignore") for rows in (before, after)
+            )
+            parts = self.split.shown, self.split.test
+            scores = [task.score(learnt, task.target, before, *p) for p in (parts, parts[::-1])]
+            score = float(np.mean(scores))
         unique, smallest = groups(released, names)
         return replace(
             candidate,
@@ -477,15 +468,13 @@ class Measurer:
 
         ``rows`` is what `seen` returns of the rows that are held out.
         """
-        secrets, groups = [each for each in self.secrets if each.pairs], self.groups
+        secrets, groups = [each for each in self.secrets if each.pairs], self.parts.groups
         if not secrets:
             return None
-        if groups is None or not self.whole:
-            codes = None if groups is None else groups.codes
-            return attacked(rows, secrets, self.split, attackers, copies=copies, groups=codes)
-        split = self.split.at(lambda part: np.unique(groups.codes[part]))
-        of_groups = [each.of(groups.first) for each in secrets]
-        return attacked(groups.seen(rows), of_groups, split, attackers, copies=copies)
+        if not self.whole:
+            codes = groups.codes
+            return attacked(rows, secrets, self.units, attackers, copies=copies, groups=codes)
+        return attacked(groups.seen(rows), secrets, self.units, attackers, copies=copies)
 
     def alone(self) -> dict[Name, float]:
         """Return how much each released column tells by itself: the AUC of boosted trees."""

@@ -151,12 +151,6 @@ def encoder(rows: Any) -> Any:
     )
 
 
-def log_looks(model: Any, rows: Any) -> FloatArray:
-    """Return how much each row looks like each class: the log of its chance, if there is one."""
-    seen = looks(model, rows)
-    return np.log(np.maximum(seen, _LEAST)) if hasattr(model, "predict_proba") else seen
-
-
 def looks(model: Any, rows: Any) -> FloatArray:
     """Return how much each row looks like each class, in whatever unit the model has."""
     if hasattr(model, "predict_proba"):
@@ -379,7 +373,10 @@ def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secret
             trained(attacker, rows.iloc[train], codes[train]),
             np.full_like(claims, np.nan),
         )
-        told[np.ix_(every, model.classes_)] = log_looks(model, seen.iloc[every])
+        looked = looks(model, seen.iloc[every])
+        if hasattr(model, "predict_proba"):
+            looked = np.log(np.maximum(looked, _LEAST))
+        told[np.ix_(every, model.classes_)] = looked
         if first is None:
             first = claims = told
             continue
