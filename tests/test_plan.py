@@ -13,11 +13,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
@@ -92,6 +95,33 @@ def test_the_same_table_and_seed_give_the_same_figures_twice(found):
     assert again == found
     own, other = (each.table.drop(columns="seconds") for each in (found, again))
     pd.testing.assert_frame_equal(own, other)
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_rows_whose_task_is_missing_are_left_out_of_its_score(number):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": rng.normal(size=300)})
+    y = 2.0 * rows["x"].to_numpy() + rng.normal(size=300)
+    y = y if number else np.where(y > 0, "yes", "no").astype(object)
+    gone = np.arange(300) % 5 == 0
+    target = y.copy()
+    target[gone] = np.nan if number else None
+    model = LinearRegression() if number else GaussianNB()
+    task = measured.Task("y", Pipeline([("model", model)]), target, by_column=False)
+    train, test = np.arange(150), np.arange(150, 300)
+    score = task.score(rows, target, rows, train, test)
+    own = clone(model).fit(rows[:150][~gone[:150]], y[:150][~gone[:150]])
+    left = rows[150:][~gone[150:]], y[150:][~gone[150:]]
+    if number:
+        assert score == pytest.approx(own.score(*left))
+    else:
+        assert score == pytest.approx(roc_auc_score(left[1], own.predict_proba(left[0])[:, 1]))
+
+
+def test_a_plan_takes_a_task_that_has_missing_values():
+    table = people().assign(well=lambda rows: rows["well"].where(rows.index % 5 > 0, None))
+    found = plan(table, "group", public=["score", "visits"], task="well", **FEW)
+    assert found.raw.task > 0.7 > found.bare.task
 
 
 def test_no_row_of_a_large_table_is_fitted_and_measured(found):

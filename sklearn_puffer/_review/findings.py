@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -54,7 +54,7 @@ class Finding:
     def __str__(self) -> str:
         attack = self.attack
         return (
-            f"{attack.view} ({attack.attacker}) finds {_about(attack)} ({_ends(attack)}), where "
+            f"{attack.view} ({attack.attacker}) finds {_about(attack)}, where "
             f"{times(attack.allowed)} were guaranteed: p = {attack.p_all:.2g} over {self.n_tests} "
             "tests. Either the release loses more than its certificate says, or these rows do not "
             "follow the distribution that was fitted."
@@ -147,12 +147,12 @@ class Audit(Document):
     @property
     def table(self) -> Any:
         """The attacks as a DataFrame: a row for each pair in each direction, and each attacker."""
-        return _frame(self.attacks)
+        return _frame(self.attacks, tuple(Attack.__dataclass_fields__))
 
     @property
     def control_table(self) -> Any:
         """The same of the rows without noise."""
-        return _frame(self.control)
+        return _frame(self.control, tuple(Attack.__dataclass_fields__))
 
     @property
     def readers(self) -> Any:
@@ -162,28 +162,29 @@ class Audit(Document):
         nearest to what is allowed; where nothing is guaranteed to him ``allowed`` is NaN.
         ``findable`` is the smallest shift that any of his attacks would have found.
         """
-        names = ["log_odds", "low", "high", "allowed", "findable", "p_all"]
-        names += ["attacker", "secret", "against", "auc"]
-        every = self._by_reader()
-        records = [(r, *(getattr(best, name) for name in names), knows) for r, knows, best in every]
-        return records_frame(records, ["reader", *names, "knows"])
+        names = ["view", "log_odds", "low", "high", "allowed", "findable", "p_all"]
+        best = self._by_reader()
+        frame = _frame(best, [*names, "attacker", "secret", "against", "auc"])
+        knows = [self._knows(attack) for attack in best]
+        return frame.rename(columns={"view": "reader"}).assign(knows=knows)
 
-    def _by_reader(self) -> list[tuple[str, str, Attack]]:
+    def _by_reader(self) -> list[Attack]:
+        """Return the attack of each reader that counts, with the power of all that are his."""
         of: dict[str, list[Attack]] = {}
         for attack in (*self.attacks, *self.others):
             of.setdefault(attack.view, []).append(attack)
-        best = {
-            view: replace(min(attacks, key=_order), findable=min(a.findable for a in attacks))
-            for view, attacks in of.items()
-        }
-        knows = dict(self.knows)
-        return [(view, knows.get(view, ""), attack) for view, attack in best.items()]
+        return [
+            replace(min(own, key=_order), findable=min(each.findable for each in own))
+            for own in of.values()
+        ]
+
+    def _knows(self, attack: Attack) -> str:
+        return dict(self.knows).get(attack.view, "")
 
     @property
     def utility(self) -> Any:
         """What survived as a DataFrame: what was measured, before and after."""
-        records = [tuple(vars(figure).values()) for figure in self.survived]
-        return records_frame(records, ["what", "column", "before", "after"])
+        return _frame(self.survived, ["what", "column", "before", "after"])
 
     @property
     def power(self) -> Any:
@@ -192,7 +193,7 @@ class Audit(Document):
         That is, if the reader claims the secret of as many tested rows as have it.
         """
         names = ["attacker", "sensitive", "secret", "against", "share", "allowed", "findable"]
-        return records_frame([tuple(getattr(a, n) for n in names) for a in self.attacks], names)
+        return _frame(self.attacks, names)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -213,8 +214,8 @@ class Audit(Document):
             **{key: _records(getattr(self, key)) for key in ("attacks", "control", "others")},
             "utility": _records(self.survived),
             "readers": [
-                {"reader": reader, "knows": knows, **_records([best])[0]}
-                for reader, knows, best in self._by_reader()
+                {"reader": attack.view, "knows": self._knows(attack), **_records([attack])[0]}
+                for attack in self._by_reader()
             ],
             "untested": list(self.untested),
             "notes": list(self.notes),
@@ -267,16 +268,14 @@ class Audit(Document):
         return Page(self._headline(), self._lines(), self._sections())
 
     def _headline(self) -> str:
-        about = f" of {shown(self.name)}" if self.name else ""
-        count = len(self.findings)
-        if count:
+        about = f"Audit of {shown(self.name)}" if self.name else "Audit"
+        if count := len(self.findings):
             subject = "one attack tells" if count == 1 else f"{count} attacks tell"
-            return f"Audit{about}: {subject} MORE THAN WAS PROMISED."
+            return f"{about}: {subject} MORE THAN WAS PROMISED."
         if self._sees():
-            said = "no attack tells more than was guaranteed"
-            return f"Audit{about}: {said}; {self._findable()}."
-        why = f"BUT THESE ATTACKERS COULD NOT HAVE FOUND IT: {self._findable()}"
-        return f"Audit{about}: nothing found, {why}."
+            return f"{about}: no attack tells more than was guaranteed; {self._findable()}."
+        why = "BUT THESE ATTACKERS COULD NOT HAVE FOUND IT"
+        return f"{about}: nothing found, {why}: {self._findable()}."
 
     def _sees(self) -> bool:
         """Return whether some leak, however large, would have been found."""
@@ -300,8 +299,8 @@ class Audit(Document):
             return []
         chance = _chance(best, best.log_odds > best.allowed)
         return [
-            f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)} "
-            f"({_ends(best)}){chance}; allowed are {self._limit(best)}."
+            f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}{chance}; "
+            f"allowed are {self._limit(best)}."
         ]
 
     def _released(self) -> str:
@@ -352,55 +351,76 @@ class Audit(Document):
         return lines
 
     def _sections(self) -> list[Section]:
+        by_reader = [{**_words(a), "knows": self._knows(a)} for a in self._by_reader()]
         return [
             *[Section("Findings", sentences=[*map(str, self.findings)])] * bool(self.findings),
-            self._readers_section(),
-            self._attacks_section("Attacks on released rows", self.attacks),
-            self._attacks_section("Control: fresh models on the rows as they are", self.control),
+            Section("Readers", _OF_READERS, _cells(_READERS, by_reader)),
+            _attacks_section("Attacks on released rows", self.attacks),
+            _attacks_section("Control: fresh models on the rows as they are", self.control),
             *self._utility_section(),
             *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
         ]
 
-    def _readers_section(self) -> Section:
-        note = (
-            "odds shifted: how many times the base odds of two secrets are where the reader claims "
-            f"one, with the {1.0 - LEVEL:.0%} interval, and what is allowed; within chance: "
-            "beyond that, as an honest release may be; found from: the smallest shift that is "
-            f"found with a chance of {POWER:.0%}, if he claims a secret as often as it occurs"
-        )
-        head = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
-        cells = [[reader, knows, *_shift_cells(a)] for reader, knows, a in self._by_reader()]
-        return Section("Readers", note, [head, *cells])
-
     def _utility_section(self) -> list[Section]:
         if not self.survived:
             return []
-        note = (
-            "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
-        )
-        cells = [[shown(name) for name in self.utility]]
-        for what, column, *figures in self.utility.itertuples(index=False, name=None):
-            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
-            cells.append([what, shown(column), *texts])
-        return [Section("What survives", note, cells)]
-
-    def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
-        note = (
-            "AUC: how often a row of the one secret looks more like it than a row of the other, "
-            f"and what is allowed; intervals at {1.0 - LEVEL:.0%}, each by itself; p: that of "
-            "the guarantee, over all tests"
-        )
-        if len(attacks) > _MOST_LINES:
-            note += f"; the {_MOST_LINES} with the smallest p of {len(attacks)}, .table has all"
-        worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
-        head = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed AUC"]
-        head += ["odds shifted", "interval", "allowed shift", "found from", "p"]
-        return Section(title, note, [head, *map(_cells, worst)])
+        cells = [["what", "column", "before", "after"]]
+        for figure in self.survived:
+            ends = figure.before, figure.after
+            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in ends]
+            cells.append([figure.what, shown(figure.column), *texts])
+        return [Section("What survives", _OF_UTILITY, cells)]
 
 
-def _shift(attack: Attack) -> str:
-    """Return how far odds are from the base odds; where all rows have the secret, in words."""
-    return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
+_OF_READERS = (
+    "odds shifted: how many times the base odds of two secrets are where the reader claims one, "
+    f"with the {1.0 - LEVEL:.0%} interval, and what is allowed; within chance: beyond that, as an "
+    f"honest release may be; found from: the smallest shift that is found with a chance of "
+    f"{POWER:.0%}, if he claims a secret as often as it occurs"
+)
+_OF_ATTACKS = (
+    "AUC: how often a row of the one secret looks more like it than a row of the other, and what "
+    f"is allowed; intervals at {1.0 - LEVEL:.0%}, each by itself; p: that of the guarantee, over "
+    "all tests"
+)
+_OF_UTILITY = (
+    "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
+)
+_READERS = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
+_ATTACKS = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed AUC"]
+_ATTACKS += ["odds shifted", "interval", "allowed", "found from", "p"]
+
+
+def _cells(head: Sequence[str], words: Iterable[Mapping[str, str]]) -> list[Sequence[str]]:
+    """Return a table for people: its head, and below it what is said of each attack."""
+    return [head, *([each[name] for name in head] for each in words)]
+
+
+def _attacks_section(title: str, attacks: Sequence[Attack]) -> Section:
+    worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
+    note = _OF_ATTACKS
+    if len(attacks) > len(worst):
+        note += f"; the {_MOST_LINES} with the smallest p of {len(attacks)}, .table has all"
+    return Section(title, note, _cells(_ATTACKS, map(_words, worst)))
+
+
+def _words(attack: Attack) -> dict[str, str]:
+    """Return what tables for people say of an attack, by the heads of their columns."""
+    auc = f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
+    covered = not math.isnan(attack.allowed)
+    names = {name: shown(getattr(attack, name)) for name in ("attacker", "secret", "against")}
+    return {
+        "reader": attack.view,
+        **names,
+        "rows": f"{attack.n} + {attack.n_against}",
+        "AUC": auc + _chance(attack, attack.auc > attack.auc_allowed),
+        "allowed AUC": "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}",
+        "odds shifted": _shift(attack) + _chance(attack, attack.log_odds > attack.allowed),
+        "interval": _ends(attack),
+        "allowed": times(attack.allowed) if covered else "not covered",
+        "found from": times(attack.findable) if math.isfinite(attack.findable) else "-",
+        "p": f"{attack.p_all:.2g}" if covered else "-",
+    }
 
 
 def _chance(attack: Attack, beyond: bool) -> str:
@@ -411,29 +431,13 @@ def _about(attack: Attack) -> str:
     """Return what a reader claims, and how far odds are from the base odds."""
     return (
         f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
-        f"shifted {_shift(attack)}"
+        f"shifted {_shift(attack)} ({_ends(attack)})"
     )
 
 
-def _cells(attack: Attack) -> list[str]:
-    area = "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}"
-    auc = f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
-    return [
-        *map(shown, (attack.view, attack.attacker, attack.secret, attack.against)),
-        f"{attack.n} + {attack.n_against}",
-        auc + _chance(attack, attack.auc > attack.auc_allowed),
-        area,
-        *_shift_cells(attack),
-    ]
-
-
-def _shift_cells(attack: Attack) -> list[str]:
-    """Return how far odds were shifted, what is allowed, the power and the p-value, in words."""
-    cells = [_shift(attack) + _chance(attack, attack.log_odds > attack.allowed), _ends(attack)]
-    if math.isnan(attack.allowed):
-        return [*cells, "not covered", "-", "-"]
-    power = "-" if math.isinf(attack.findable) else times(attack.findable)
-    return [*cells, times(attack.allowed), power, f"{attack.p_all:.2g}"]
+def _shift(attack: Attack) -> str:
+    """Return how far odds are from the base odds; where all rows have the secret, in words."""
+    return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
 
 
 def _order(attack: Attack) -> tuple[float, float]:
@@ -451,21 +455,19 @@ def _ends(attack: Attack) -> str:
     return f"{low} or more" if attack.high == math.inf else f"{low} to {times(attack.high)}"
 
 
-def _frame(attacks: Iterable[Attack]) -> Any:
-    records = [tuple(vars(attack).values()) for attack in attacks]
-    return records_frame(records, tuple(Attack.__dataclass_fields__))
+def _frame(figures: Iterable[Any], names: Sequence[str]) -> Any:
+    return records_frame([tuple(getattr(each, name) for name in names) for each in figures], names)
 
 
-def _records(facts: Iterable[Attack | Survived]) -> list[dict[str, Any]]:
-    return [{key: jsonable(_number(value)) for key, value in vars(f).items()} for f in facts]
+def _records(figures: Iterable[Any]) -> list[dict[str, Any]]:
+    return [{key: _plain(value) for key, value in vars(each).items()} for each in figures]
 
 
-def _number(value: Any) -> Any:
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    if math.isnan(value):
-        return None
-    return "infinity" if value > 0.0 else "-infinity"
+def _plain(value: Any) -> Any:
+    """Return a value for JSON: None where a number has no meaning."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "infinity" if value > 0.0 else "-infinity"
+    return jsonable(value)
 
 
 # ------------------------------------------------------------------------------- what survives
