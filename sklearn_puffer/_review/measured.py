@@ -18,7 +18,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import shuffle
@@ -31,6 +30,7 @@ from sklearn_puffer._review.readers import (
     Groups,
     attackers_of,
     boosted,
+    is_words,
     learnt,
     looks,
     seen,
@@ -179,7 +179,14 @@ def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
 
 def together(frames: Sequence[Any], parts: Sequence[Array]) -> Any:
     """Return the rows of frames that are parts of one, in its order."""
-    return pd.concat(frames).iloc[np.argsort(np.concatenate(parts))].reset_index(drop=True)
+    first, order = frames[0], np.argsort(np.concatenate(parts))
+    if len(frames) == 1:
+        return first
+    rows = first.iloc[[0] * len(order)].reset_index(drop=True)
+    for name in first.columns:
+        rows[name] = [value for frame in frames for value in frame[name].tolist()]
+    types = {name: first[name].dtype for name in first.columns if not is_words(first[name])}
+    return rows.astype(types).iloc[order].reset_index(drop=True)
 
 
 _CLASSES = 20  # a number with more values is regressed
