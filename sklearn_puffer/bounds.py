@@ -36,12 +36,10 @@ from sklearn_puffer._strategies import (
     Impossible,
     JointRows,
     MixedMeans,
-    MoveBound,
     MovedRows,
     Moves,
     RoundedPlanes,
     Strategy,
-    Summary,
     Tightest,
     average,
     checked_arguments,
@@ -53,8 +51,9 @@ from sklearn_puffer._strategies import (
     least_of,
     mixture_bounds,
     moves_that_may_matter,
+    of_moves,
+    of_near_moves,
     single_moves,
-    without_far_moves,
 )
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean, Pufferfish
@@ -114,7 +113,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
         return mixture_bounds.sensitivity(pairs, noise, notion)
     low = np.array([np.minimum(p.rows.min(axis=0), q.rows.min(axis=0)) for p, q in pairs])
     high = np.array([np.maximum(p.rows.max(axis=0), q.rows.max(axis=0)) for p, q in pairs])
-    return _of_moves("sensitivity", [single_moves(high - low, noise)], noise, notion, largest)
+    return of_moves("sensitivity", [single_moves(high - low, noise)], noise, notion, largest)
 
 
 def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -157,7 +156,7 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     if _are_mixtures(pairs):
         return mixture_bounds.wasserstein(pairs, noise, notion)
     moves = [moves_that_may_matter(coupled, noise) for coupled in couplings(pairs, noise)]
-    return _of_moves("wasserstein", moves, noise, notion, largest)
+    return of_moves("wasserstein", moves, noise, notion, largest)
 
 
 @dataclass(frozen=True)
@@ -283,10 +282,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     if _are_mixtures(pairs):
         return mixture_bounds.approximate(pairs, noise, notion)
     moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
-    if notion.is_chance:
-        return _of_moves("approximate", moves, noise, notion, without_far_moves)
-    near = [coupled.without(notion.delta) for coupled in moves]
-    return _of_moves("approximate", near, noise, notion, largest)
+    return of_near_moves(moves, noise, notion)
 
 
 def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -346,7 +342,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     if _are_mixtures(pairs):
         return _average_of_mixtures(pairs, noise, notion)
     moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
-    return _of_moves("distribution_aware", moves, noise, notion, average)
+    return of_moves("distribution_aware", moves, noise, notion, average)
 
 
 def _average_of_mixtures(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -595,21 +591,6 @@ class _Planes:
 
     def _given(self, added: FloatArray) -> FloatArray:
         return np.array([plane_divergences(p, q, self.notion, added) for p, q in self.pairs])
-
-
-def _of_moves(
-    strategy: str, tried: Sequence[Moves], noise: Noise, notion: Notion, summary: Summary
-) -> Bound:
-    """Return the smallest bound over the couplings, or say that no shift has a finite loss."""
-    first = tried[0]
-    moved = any(bool(moves.shifts.any()) for moves in tried)
-    if moved and notion.is_pure and not has_pure_loss(noise, first.shifts.shape[1]):
-        return Impossible(
-            f"strategy={strategy!r} has no pure epsilon with {_name(noise)} noise, under which "
-            "every shift loses all; use delta=1e-05, alpha=2.0 or noise='laplace'.",
-            len(first.starts),
-        )
-    return least_of([MoveBound(moves, noise, notion, summary) for moves in tried])
 
 
 def _are_mixtures(pairs: Sequence[PriorPair]) -> bool:

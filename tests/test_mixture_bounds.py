@@ -17,13 +17,13 @@ from scipy.special import log_ndtr
 from sklearn_puffer import bounds
 from sklearn_puffer._strategies.component_couplings import (
     _filled,
-    _flow,
     bottleneck_coupling,
     shortest_coupling,
     squared_distances,
     stretches,
 )
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.transport import Network
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -82,18 +82,20 @@ def test_filling_in_any_order_keeps_both_marginals_exactly(left, right, random):
 def test_a_flow_over_allowed_cells_exists_if_and_only_if_halls_condition_holds(left, bits):
     allowed = np.array(bits).reshape(4, 4) > 6
     right = left[::-1]
-    masses = _flow(left, right, allowed)
+    costs = np.where(allowed, 1.0, np.inf)
+    flow = Network(
+        costs, *(np.array(side, dtype=object) for side in (left, right))
+    ).bottleneck_flow()
     rows = [[i for i in range(4) if chosen >> i & 1] for chosen in range(16)]
     feasible = all(
         sum(left[i] for i in some)
         <= sum(right[j] for j in range(4) if any(allowed[i, j] for i in some))
         for some in rows
     )
-    assert (masses is not None) == feasible
-    if masses is not None:
-        assert all(allowed[cell] and mass >= 0 for cell, mass in masses.items())
-        assert [sum(m for (i, _), m in masses.items() if i == k) for k in range(4)] == left
-        assert [sum(m for (_, j), m in masses.items() if j == k) for k in range(4)] == right
+    assert bool(allowed[flow > 0].all()) == feasible
+    assert flow.min() >= 0
+    assert flow.sum(axis=1).tolist() == left
+    assert flow.sum(axis=0).tolist() == right
 
 
 @given(st.integers(1, 6), st.integers(0, 10**6))

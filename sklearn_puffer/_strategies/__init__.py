@@ -16,17 +16,16 @@ from sklearn_puffer._strategies.bound_types import (
 from sklearn_puffer._strategies.coupling_bounds import (
     ConditionalMeans,
     MixedMeans,
-    MoveBound,
     Moves,
-    Summary,
     average,
     entry_groups,
     factor_of_shift,
     has_pure_loss,
     largest,
     moves_that_may_matter,
+    of_moves,
+    of_near_moves,
     single_moves,
-    without_far_moves,
 )
 from sklearn_puffer._strategies.dependent_rows import dependent_rows
 from sklearn_puffer._strategies.derived_bounds import FromPure, RoundedPlanes

@@ -9,17 +9,16 @@ here are integers over a common total, exactly; weights are read as in `priors.r
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import lcm
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linprog
 
-from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._base import FloatArray, IntArray, Integers
+from sklearn_puffer._numerics import solved
+from sklearn_puffer._strategies.transport import Network
 from sklearn_puffer.priors import GaussianMixture, rational_counts
 
 Cell = tuple[int, int]
@@ -33,8 +32,8 @@ class ComponentCoupling:
     ----------
     sources, targets : ndarray of shape (m,)
         Components of p and of q.
-    weights : ndarray of shape (m,)
-        Masses, each the float nearest to an exact fraction; the fractions have exact marginals.
+    masses : ndarray of shape (m,)
+        Positive Python integers, which have exact marginals.
     shifts : ndarray of shape (m, d)
         Differences of the means.
     stretches : ndarray of shape (m,)
@@ -44,9 +43,15 @@ class ComponentCoupling:
 
     sources: IntArray
     targets: IntArray
-    weights: FloatArray
+    masses: Integers
     shifts: FloatArray
     stretches: FloatArray
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The masses over their total, each the nearest float."""
+        total = self.masses.sum()
+        return np.array([mass / total for mass in self.masses.tolist()])
 
     def matrix(self) -> FloatArray:
         """Return the weights as a matrix, a row for each component of p."""
@@ -137,36 +142,22 @@ def bottleneck_coupling(
     >>> bottleneck_coupling(p, q, apart).shifts.ravel().tolist()
     [0.0, 0.0]
     """
-    supplies, demands = _supplies_and_demands(p, q)
-    levels = np.unique(costs[np.isfinite(costs)])
-    best, low, high = None, 0, len(levels) - 1
-    while low <= high:
-        middle = (low + high) // 2 if best is not None else high  # the largest level decides
-        flow = _flow(supplies, demands, costs <= levels[middle])
-        if flow is None and best is None:
-            return None
-        if flow is None:
-            low = middle + 1
-        else:
-            best, high = flow, middle - 1
-    return None if best is None else _coupling(p, q, best)
+    coupling = _coupling(p, q, Network(costs, *_supplies_and_demands(p, q)).bottleneck_flow())
+    within = np.isfinite(costs[coupling.sources, coupling.targets])
+    return coupling if within.all() else None
 
 
-def _coupling(p: GaussianMixture, q: GaussianMixture, masses: dict[Cell, int]) -> ComponentCoupling:
-    cells = sorted(cell for cell, mass in masses.items() if mass > 0)
-    total = sum(masses.values())
-    sources, targets = np.array(cells, dtype=np.intp).T
-    weights = np.array([masses[cell] / total for cell in cells])
+def _coupling(p: GaussianMixture, q: GaussianMixture, flow: Integers) -> ComponentCoupling:
+    sources, targets = np.nonzero(flow)
     shifts, stretched = p.rows[sources] - q.rows[targets], stretches(p, q)[sources, targets]
-    return ComponentCoupling(sources, targets, weights, shifts, stretched)
+    return ComponentCoupling(sources, targets, flow[sources, targets], shifts, stretched)
 
 
-def _supplies_and_demands(p: GaussianMixture, q: GaussianMixture) -> tuple[list[int], list[int]]:
+def _supplies_and_demands(p: GaussianMixture, q: GaussianMixture) -> list[Integers]:
     """Return both mixtures' weights as integers of the same total."""
     counts = [_integers(tuple(x.weights.tolist())) for x in (p, q)]
     total = lcm(*map(sum, counts))
-    left, right = ([count * (total // sum(side)) for count in side] for side in counts)
-    return left, right
+    return [np.array([n * (total // sum(side)) for n in side], dtype=object) for side in counts]
 
 
 @lru_cache(maxsize=256)
@@ -181,14 +172,10 @@ def _solved(p: GaussianMixture, q: GaussianMixture, costs: FloatArray) -> FloatA
         return np.outer(p.weights, q.weights)
     rows = np.kron(np.eye(n_rows), np.ones(n_columns))
     columns = np.kron(np.ones(n_rows), np.eye(n_columns))[:-1]  # the last follows from the others
-    largest = float(costs.max())
-    result = linprog(
-        costs.ravel() / (largest if largest > 0.0 else 1.0),
-        A_eq=np.vstack([rows, columns]),
-        b_eq=np.concatenate([p.weights, q.weights[:-1]]),
-        method="highs",
-    )
-    return np.zeros_like(costs) if result.x is None else result.x.reshape(costs.shape)
+    marginals = np.concatenate([p.weights, q.weights[:-1]])
+    unit = float(costs.max()) or 1.0
+    optimum = solved(costs.ravel() / unit, equal=(np.vstack([rows, columns]), marginals))
+    return np.zeros_like(costs) if optimum is None else optimum.x.reshape(costs.shape)
 
 
 def _filling_order(flow: FloatArray, costs: FloatArray) -> list[Cell]:
@@ -210,7 +197,7 @@ def _filling_order(flow: FloatArray, costs: FloatArray) -> list[Cell]:
     return [*order, *((i, j) for i, j in others if not flow[i, j] > 0.0)]
 
 
-def _filled(supplies: list[int], demands: list[int], order: list[Cell]) -> dict[Cell, int]:
+def _filled(supplies: Integers, demands: Integers, order: list[Cell]) -> Integers:
     """Give each cell in turn as much as its row and its column have left.
 
     Whatever the order of all cells, the marginals come out exactly: a row and a column that both
@@ -218,73 +205,9 @@ def _filled(supplies: list[int], demands: list[int], order: list[Cell]) -> dict[
     row alone has something left.
     """
     rows, columns = list(supplies), list(demands)
-    masses = {}
+    flow = np.zeros((len(rows), len(columns)), dtype=object)
     for i, j in order:
-        masses[i, j] = moved = min(rows[i], columns[j])
+        flow[i, j] = moved = min(rows[i], columns[j])
         rows[i] -= moved
         columns[j] -= moved
-    return masses
-
-
-def _flow(
-    supplies: list[int], demands: list[int], allowed: NDArray[np.bool_]
-) -> dict[Cell, int] | None:
-    """Return a coupling over the allowed cells, or None if there is none (Edmonds and Karp)."""
-    rows, columns = list(supplies), list(demands)
-    masses: dict[Cell, int] = {(int(i), int(j)): 0 for i, j in np.argwhere(allowed)}
-    by_row: list[list[int]] = [[] for _ in rows]
-    by_column: list[list[int]] = [[] for _ in columns]
-    for i, j in masses:
-        by_row[i].append(j)
-        by_column[j].append(i)
-    while any(rows):
-        path = _augmenting_path(rows, columns, masses, by_row, by_column)
-        if path is None:
-            return None
-        forward, backward = path[0::2], path[1::2]
-        row, column = forward[0][0], forward[-1][1]
-        moved = min(rows[row], columns[column], *(masses[cell] for cell in backward))
-        rows[row] -= moved
-        columns[column] -= moved
-        for cell in forward:
-            masses[cell] += moved
-        for cell in backward:
-            masses[cell] -= moved
-    return masses
-
-
-def _augmenting_path(
-    rows: list[int],
-    columns: list[int],
-    masses: dict[Cell, int],
-    by_row: list[list[int]],
-    by_column: list[list[int]],
-) -> list[Cell] | None:
-    """Return the cells of a shortest path from a row to a column with something left.
-
-    Mass is added to the cells at even positions and taken from the others.
-    """
-    came: dict[tuple[str, int], Any] = {("row", i): None for i, left in enumerate(rows) if left > 0}
-    queue = deque(came)
-    while queue:
-        side, k = node = queue.popleft()
-        if side == "column" and columns[k] > 0:
-            return _walked_back(node, came)
-        if side == "row":
-            neighbours = [("column", j) for j in by_row[k]]
-        else:
-            neighbours = [("row", i) for i in by_column[k] if masses[i, k] > 0]
-        for neighbour in neighbours:
-            if neighbour not in came:
-                came[neighbour] = node
-                queue.append(neighbour)
-    return None
-
-
-def _walked_back(node: tuple[str, int], came: dict[tuple[str, int], Any]) -> list[Cell]:
-    cells: list[Cell] = []
-    while came[node] is not None:
-        before = came[node]
-        cells.append((before[1], node[1]) if node[0] == "column" else (node[1], before[1]))
-        node = before
-    return cells[::-1]
+    return flow

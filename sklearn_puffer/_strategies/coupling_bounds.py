@@ -26,9 +26,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._base import Array, FloatArray, Integers
 from sklearn_puffer._numerics import ULP, quotient_rounded_up, smallest_within
-from sklearn_puffer._strategies.bound_types import both_ways
+from sklearn_puffer._strategies.bound_types import Bound, Impossible, both_ways, least_of
 from sklearn_puffer._strategies.transport import Couplings, first_of_each, ground_cost, is_sorted
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion
@@ -64,17 +64,21 @@ class Moves:
     @classmethod
     def of(cls, coupled: Couplings, noise: Noise) -> Moves:
         """Return the distinct moves of a coupling, up to signs."""
-        shifts = np.abs(coupled.shifts)
+        return cls.of_entries(coupled.shifts, coupled.masses, coupled.owners, noise)
+
+    @classmethod
+    def of_entries(cls, shifts: FloatArray, masses: Integers, owners: Array, noise: Noise) -> Moves:
+        """Return the distinct moves of entries, whose owners are their pairs in rising order."""
+        shifts = np.abs(shifts)
         # in one column the distance itself orders moves, without ties from rounding
         costs = shifts[:, 0] if shifts.shape[1] == 1 else ground_cost(noise, shifts)
-        owners = coupled.owners
         order = np.lexsort((*shifts.T[::-1], costs, owners))
         shifts, owners = shifts[order], owners[order]
         new = np.ones(len(order), dtype=bool)
         new[1:] = (owners[1:] != owners[:-1]) | (shifts[1:] != shifts[:-1]).any(axis=1)
         first = np.flatnonzero(new)
-        starts = np.searchsorted(owners[first], np.arange(len(coupled.starts)))
-        masses = np.add.reduceat(coupled.masses[order], first)
+        starts = first_of_each(owners[first])
+        masses = np.add.reduceat(masses[order], first)
         return cls(shifts[first], costs[order][first], masses, starts)
 
     @cached_property
@@ -166,6 +170,29 @@ class MoveBound:
         """Return bounds of shape (n_pairs, 2)."""
         single = move_losses(self.moves.shifts, self.noise, factor, self.notion)
         return both_ways(self.summary(self.moves, single, self.notion))
+
+
+def of_moves(
+    strategy: str, tried: Sequence[Moves], noise: Noise, notion: Notion, summary: Summary
+) -> Bound:
+    """Return the smallest bound over the couplings, or say that no shift has a finite loss."""
+    first = tried[0]
+    moved = any(bool(moves.shifts.any()) for moves in tried)
+    if moved and notion.is_pure and not has_pure_loss(noise, first.shifts.shape[1]):
+        return Impossible(
+            f"strategy={strategy!r} has no pure epsilon with {type(noise).__name__} noise, under "
+            "which every shift loses all; use delta=1e-05, alpha=2.0 or noise='laplace'.",
+            len(first.starts),
+        )
+    return least_of([MoveBound(moves, noise, notion, summary) for moves in tried])
+
+
+def of_near_moves(tried: Sequence[Moves], noise: Noise, notion: Notion) -> Bound:
+    """Return the smallest bound over the couplings once far moves are left out for delta."""
+    if notion.is_chance:
+        return of_moves("approximate", tried, noise, notion, without_far_moves)
+    near = [moves.without(notion.delta) for moves in tried]
+    return of_moves("approximate", near, noise, notion, largest)
 
 
 def largest(moves: Moves, losses: FloatArray, notion: Notion) -> FloatArray:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,15 @@ from sklearn_puffer._strategies.component_couplings import (
     shortest_coupling,
     stretches,
 )
-from sklearn_puffer._strategies.coupling_bounds import has_pure_loss, move_losses
+from sklearn_puffer._strategies.coupling_bounds import (
+    Moves,
+    average,
+    has_pure_loss,
+    largest,
+    move_losses,
+    of_moves,
+    of_near_moves,
+)
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import ground_cost
 from sklearn_puffer.noise import Noise
@@ -45,16 +54,16 @@ _SHARES = 113  # of delta that are tried for the moves left out
 
 
 def _starts(couplings: Sequence[ComponentCoupling]) -> NDArray[np.intp]:
-    return np.cumsum([0, *(len(coupling.weights) for coupling in couplings[:-1])])
+    return np.cumsum([0, *(len(coupling.masses) for coupling in couplings[:-1])])
 
 
-def _joined(couplings: Sequence[ComponentCoupling], name: str) -> FloatArray:
+def _joined(couplings: Sequence[ComponentCoupling], name: str) -> Any:
     return np.concatenate([getattr(coupling, name) for coupling in couplings])
 
 
 @dataclass(frozen=True, eq=False)
 class _OfCouplings:
-    """What the bounds that are read off couplings of components start from."""
+    """What bounds on the stretched moves of one column start from: a coupling for each pair."""
 
     couplings: Sequence[ComponentCoupling]
     noise: Noise
@@ -63,25 +72,9 @@ class _OfCouplings:
     @cached_property
     def guess(self) -> float:
         """The factor at which the largest usual move has as many scales as the budget nats."""
-        scales = self.noise.axis_scales(self.couplings[0].shifts.shape[1])
-        largest = max(
-            float(((np.abs(w.shifts) + np.nan_to_num(w.stretches)[:, None]) / scales).max())
-            for w in self.couplings
-        )
+        shifts, widths = (_joined(self.couplings, name) for name in ("shifts", "stretches"))
+        largest = float((np.abs(shifts[:, 0]) + widths).max() / self.noise.axis_scales(1)[0])
         return max(largest, _TINY) / min(self.notion.epsilon or 1.0, 1.0) if largest > 0.0 else 1.0
-
-    @cached_property
-    def _starts(self) -> NDArray[np.intp]:
-        return _starts(self.couplings)
-
-
-class Largest(_OfCouplings):
-    """The loss of the largest of some translations."""
-
-    def losses(self, factor: float) -> FloatArray:
-        shifts = _joined(self.couplings, "shifts") * (1.0 + 2.0 * ULP)
-        losses = move_losses(shifts, self.noise, factor, self.notion)
-        return both_ways(np.maximum.reduceat(losses, self._starts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,53 +132,19 @@ class Average(_OfCouplings):
         return GaussianShift(self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
-        shifts = _joined(self.couplings, "shifts")
-        if shifts.shape[1] > 1:
-            means = move_losses(shifts * (1.0 + 2.0 * ULP), self.noise, factor, self.notion)
-            divergence = self.notion.divergence
-            if isinstance(divergence, PowerMean):
-                with np.errstate(over="ignore"):  # infinity is an upper bound
-                    means = divergence.order * means * (1.0 + 4.0 * ULP)
-        else:
-            widths = _joined(self.couplings, "stretches") * (1.0 + 2.0 * ULP)
-            means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * ULP), widths)
-        weights = np.maximum(_joined(self.couplings, "weights"), _TINY)
-        stops = np.append(self._starts[1:], len(weights))
-        parts = zip(self._starts, stops, strict=True)
-        return both_ways(np.array([self._averaged(means[a:b], weights[a:b]) for a, b in parts]))
-
-    def _averaged(self, means: FloatArray, weights: FloatArray) -> float:
+        shifts = _joined(self.couplings, "shifts")[:, 0] * (1.0 + 2.0 * ULP)
+        widths = _joined(self.couplings, "stretches") * (1.0 + 2.0 * ULP)
+        means = self._shift.means(factor, shifts, widths)
         divergence = self.notion.divergence
-        if isinstance(divergence, PowerMean):
-            return log_average(means, weights) / divergence.order * (1.0 + 4.0 * ULP)
-        assert isinstance(divergence, HockeyStick)
-        return min(float((means * weights).sum()) * (1.0 + _SLACK), 1.0)
-
-
-def log_average(logs: FloatArray, weights: FloatArray) -> float:
-    """Return log sum w e^log for logs of at least 0, rounded up.
-
-    >>> round(log_average(np.array([0.0, 1e-20]), np.array([0.5, 0.5])) / 1e-20, 9)
-    0.5
-    """
-    top = float(logs.max())
-    if not np.isfinite(top):
-        return top
-    if top < 1.0:  # keeps the relative error of logs far below 1
-        return float(np.log1p((weights * np.expm1(logs)).sum() * (1.0 + _SLACK))) * (1.0 + _SLACK)
-    below = float(np.log((weights * np.exp(logs - top)).sum()))
-    return (top + below) * (1.0 + 16.0 * ULP) + _SLACK + 16.0 * ULP * top
-
-
-def approximate_moves(
-    couplings: Sequence[ComponentCoupling], noise: Noise, notion: Notion
-) -> Bound:
-    divergence = notion.divergence
-    if not isinstance(divergence, HockeyStick):
-        return LargestKept(couplings, noise, notion)
-    if divergence.epsilon == 0.0 or couplings[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
-        return SharedDelta(couplings, noise, notion)
-    return TailChance(couplings, noise, notion)
+        if isinstance(divergence, PowerMean):  # of which these are logarithms
+            means = means / divergence.order * (1.0 + 4.0 * ULP)
+        weights = np.maximum(_joined(self.couplings, "weights"), _TINY)
+        starts, first = _starts(self.couplings), np.zeros(1, dtype=np.intp)
+        stops = np.append(starts[1:], len(weights))
+        pairs = [slice(*ends) for ends in zip(starts, stops, strict=True)]
+        return both_ways(
+            np.array([self.notion.average(means[k], weights[k], first)[0] for k in pairs])
+        )
 
 
 class TailChance(_OfCouplings):
@@ -223,73 +182,35 @@ class TailChance(_OfCouplings):
         return both_ways(np.array([_tail(coupling, beyond)[0] for coupling in self.couplings]))
 
 
-@dataclass(frozen=True, eq=False)
-class KeptMoves:
-    """Sets of moves of one coupling that are kept, and the probability of the others.
+class NearMoves(_OfCouplings):
+    """What moves of at most some size z lose, once others of probability delta are left out.
 
-    In one column the moves of at most some size z, for rows of at most some ground cost. The
-    first set leaves out as much as delta allows.
+    Under Renyi z is the smallest such size. Under (epsilon, delta) it is the best of some, and what
+    is left out counts: Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1.
     """
 
-    coupling: ComponentCoupling
-    noise: Noise
-    notion: Notion
-
     @cached_property
-    def sets(self) -> tuple[FloatArray, list[FloatArray]]:
-        """Bounds on the probabilities left out, and the shifts (n, d) that bound what is kept."""
-        if self.coupling.shifts.shape[1] > 1:
-            return self._of_rows()
-        shares = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
-        chances = np.concatenate([[1.0], shares, [0.0]]) * self.notion.delta
-        sizes = _quantiles(self.coupling, chances)
-        return _tail(self.coupling, sizes), [np.array([[size]]) for size in sizes]
-
-    def _of_rows(self) -> tuple[FloatArray, list[FloatArray]]:
-        order = np.argsort(-ground_cost(self.noise, self.coupling.shifts), kind="stable")
-        weights = np.maximum(self.coupling.weights[order], _TINY)
-        gone = np.append(0.0, np.cumsum(weights[:-1]) * (1.0 + _SLACK))
-        counts = np.flatnonzero(gone <= self.notion.delta)[::-1]
-        return gone[counts], [self.coupling.shifts[order[k:]] for k in counts]
-
-    def largest(self, factor: float, n_sets: int) -> FloatArray:
-        """Return the largest loss that remains, for the first sets."""
-        kept = self.sets[1][:n_sets]
-        sizes = [len(moves) for moves in kept]
-        shifts = np.concatenate(kept) * (1.0 + 2.0 * ULP)
-        finite = np.isfinite(shifts).all(axis=1)
-        losses = np.full(len(shifts), self.notion.divergence.worst)
-        losses[finite] = move_losses(shifts[finite], self.noise, factor, self.notion)
-        return np.asarray(np.maximum.reduceat(losses, np.cumsum([0, *sizes[:-1]])))
-
-
-class _OfMoves(_OfCouplings):
-    """What the bounds that leave moves out start from."""
-
-    @cached_property
-    def moves(self) -> list[KeptMoves]:
-        return [KeptMoves(coupling, self.noise, self.notion) for coupling in self.couplings]
-
-
-class LargestKept(_OfMoves):
-    """The largest loss of a move once moves of probability delta are left out."""
+    def _sets(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Sizes z for each coupling, and the probability of larger moves, rounded up."""
+        shares = np.ones(1)
+        if self.notion.is_chance:
+            within = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
+            shares = np.concatenate([[1.0], within, [0.0]])
+        sizes = [_quantiles(coupling, shares * self.notion.delta) for coupling in self.couplings]
+        return [(z, _tail(coupling, z)) for z, coupling in zip(sizes, self.couplings, strict=True)]
 
     def losses(self, factor: float) -> FloatArray:
-        return both_ways(np.array([moves.largest(factor, 1)[0] for moves in self.moves]))
+        return both_ways(np.array([self._least(*sets, factor) for sets in self._sets]))
 
-
-class SharedDelta(_OfMoves):
-    """The least sum of what is left out and what remains, over shares of delta."""
-
-    def losses(self, factor: float) -> FloatArray:
-        return both_ways(np.array([self._least(moves, factor) for moves in self.moves]))
-
-    def _least(self, moves: KeptMoves, factor: float) -> float:
-        # Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1
-        gone = moves.sets[0]
-        loss = moves.largest(factor, len(gone))
-        sums = gone + (1.0 - gone) * loss
-        return min(float(np.where(loss > 0.0, sums * (1.0 + 8.0 * ULP), gone).min()), 1.0)
+    def _least(self, sizes: FloatArray, gone: FloatArray, factor: float) -> float:
+        finite = np.isfinite(sizes)
+        losses = np.full(len(sizes), self.notion.divergence.worst)
+        shifts = sizes[finite, None] * (1.0 + 2.0 * ULP)
+        losses[finite] = move_losses(shifts, self.noise, factor, self.notion)
+        if not self.notion.is_chance:
+            return float(losses[0])
+        sums = gone + (1.0 - gone) * losses
+        return min(float(np.where(losses > 0.0, sums * (1.0 + 8.0 * ULP), gone).min()), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,9 +317,13 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     takes the smallest of :math:`\Pr(d > z) + \Pr(d \le z) \delta_\varepsilon(z)` over some z.
     """
     families = _couplings(pairs, noise)
-    if pairs[0].p.n_axes > 1 and not families:
+    if not families:
         return _stretched("approximate", pairs, notion)
-    return least_of([approximate_moves(couplings, noise, notion) for couplings in families])
+    if pairs[0].p.n_axes > 1:
+        return of_near_moves([_moves(each, noise) for each in families], noise, notion)
+    by_tail = notion.is_chance and notion.epsilon > 0.0 and has_pure_loss(noise, 1)
+    kind = TailChance if by_tail else NearMoves
+    return least_of([kind(couplings, noise, notion) for couplings in families])
 
 
 def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -418,8 +343,11 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     if notion.is_pure:
         return _of_translations("distribution_aware", pairs, noise, notion)
     families = _couplings(pairs, noise)
-    if pairs[0].p.n_axes > 1 and not families:
+    if not families:
         return _stretched("distribution_aware", pairs, notion)
+    if pairs[0].p.n_axes > 1:
+        moves = [_moves(each, noise) for each in families]
+        return of_moves("distribution_aware", moves, noise, notion, average)
     return least_of([Average(couplings, noise, notion) for couplings in families])
 
 
@@ -459,21 +387,21 @@ def _of_translations(
     couplings = [coupling for pair in pairs if (coupling := _translations(pair, noise)) is not None]
     if len(couplings) < len(pairs):
         return _stretched(strategy, pairs, notion)
-    moved = any(coupling.shifts.any() for coupling in couplings)
-    if moved and notion.is_pure and not has_pure_loss(noise, pairs[0].p.n_axes):
-        return Impossible(
-            f"strategy={strategy!r} has no pure epsilon with {type(noise).__name__} noise, under "
-            "which every shift loses all; use delta=1e-05, alpha=2.0 or noise='laplace'.",
-            len(pairs),
-        )
-    return Largest(couplings, noise, notion)
+    return of_moves(strategy, [_moves(couplings, noise)], noise, notion, largest)
+
+
+def _moves(couplings: Sequence[ComponentCoupling], noise: Noise) -> Moves:
+    """Return the moves of couplings that stretch nothing, one coupling for each pair."""
+    owners = np.repeat(np.arange(len(couplings)), [len(each.masses) for each in couplings])
+    shifts, masses = (_joined(couplings, name) for name in ("shifts", "masses"))
+    return Moves.of_entries(shifts, masses, owners, noise)
 
 
 def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentCoupling]]:
     """Return the couplings that are tried, each kind for all pairs: the shortest, and translations.
 
     For rows only couplings of translations count, as the distribution of other moves has no closed
-    form.
+    form: none, where components of some pair have to stretch.
     """
     shortest = [shortest_coupling(p, q) for p, q in pairs]
     still = [_translations(pair, noise) for pair in pairs]
@@ -488,7 +416,7 @@ def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentC
 
 
 def _same(coupling: ComponentCoupling, other: ComponentCoupling) -> bool:
-    names = "sources", "targets", "weights"
+    names = "sources", "targets", "masses"
     return all(np.array_equal(getattr(coupling, name), getattr(other, name)) for name in names)
 
 

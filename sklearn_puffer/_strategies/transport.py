@@ -462,7 +462,7 @@ def _bottleneck(pair: PriorPair, noise: Noise) -> _Entries:
     rows = [side[kept] for side, kept in zip(sides.rows, alive, strict=True)]
     costs = np.stack([ground_cost(noise, row - rows[1]) for row in rows[0]])
     supply, demand = (masses[kept] for masses, kept in zip(sides.masses, alive, strict=True))
-    flow = _Network(costs, supply, demand).bottleneck_flow()
+    flow = Network(costs, supply, demand).bottleneck_flow()
     i, j = np.nonzero(flow)
     return _Entries(alive[0][i], alive[1][j], flow[i, j])
 
@@ -471,7 +471,7 @@ _FLOW = 2**30  # scipy's maximum flow counts in 32 bits
 
 
 @dataclass(frozen=True, eq=False)
-class _Network:
+class Network:
     """Supplies, demands and the cost of each arc between them; flows are exact integers.
 
     Attributes
@@ -483,7 +483,7 @@ class _Network:
     Examples
     --------
     >>> costs = np.array([[0.0, 2.0], [1.0, 0.0]])
-    >>> _Network(costs, np.array([1, 2]), np.array([2, 1])).bottleneck_flow().tolist()
+    >>> Network(costs, np.array([1, 2]), np.array([2, 1])).bottleneck_flow().tolist()
     [[1, 0], [1, 1]]
     """
 
