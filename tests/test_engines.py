@@ -153,6 +153,17 @@ def test_rows_in_another_order_and_in_parts_are_the_same_table(tmp_path):
     assert outcome(files, **options) == expected
 
 
+@pytest.mark.parametrize("options", [{"n_bins": 4}, {"public": ["x"]}], ids=["bins", "values"])
+def test_nan_that_the_statistics_of_a_file_leave_out_is_missing(tmp_path, options):
+    """DuckDB believes the largest number of such a file, and that isnan is false."""
+    options = {"sensitive": "s", "missing": "propagate"} | options
+    frame = TABLE[["s", "age", "x"]].assign(x=TABLE["x"].round().mask(TABLE["age"] % 3 == 0))
+    rows = pl.from_pandas(frame, nan_to_null=False).to_arrow()
+    pyarrow.parquet.write_table(rows, tmp_path / "rows.parquet")
+    relation = duckdb.connect().sql(f"from '{tmp_path}/rows.parquet'")
+    assert outcome(relation, **options) == outcome(frame, **options)
+
+
 def test_what_is_fetched_are_groups_and_never_rows(lazy, monkeypatch):
     rows = np.arange(100_000)
     # every value of y is in one row, so that its values are fetched, and then its bins

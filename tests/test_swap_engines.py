@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.parquet
 import pytest
 from clusters import MARKS
 from engine_cases import in_polars
@@ -90,6 +91,16 @@ def computed(plan):
     if kind == "polars":
         return plan.collect()
     return plan.to_polars() if kind == "ibis" else plan.pl()
+
+
+def test_nan_that_the_statistics_of_a_file_leave_out_is_missing(tmp_path):
+    """DuckDB believes the largest number of such a file, and that isnan is false."""
+    pyarrow.parquet.write_table(in_polars(TABLE).to_arrow(), tmp_path / "people.parquet")
+    relation = duckdb.connect().sql(f"from '{tmp_path}/people.parquet'")
+    expected = keyed(swap_of().fit(TABLE), TABLE)
+    found = computed(keyed(swap_of().fit(relation), relation)).sort("client").to_pandas()
+    expected = expected.sort_values("client", ignore_index=True)
+    pd.testing.assert_frame_equal(found[[*expected]], expected, check_dtype=False)
 
 
 def shards_of(swap, table):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -341,7 +340,7 @@ class LazyTable:
     def moments(self, names: Sequence[Name]) -> dict[Name, tuple[float, float]]:
         """Return the mean and the standard deviation of finite numbers; three queries."""
         columns = {name: self.column(name).cast(nw.Float64) for name in names}
-        finite = {n: nw.when(c.abs() <= sys.float_info.max).then(c) for n, c in columns.items()}
+        finite = {n: nw.when(c.is_finite()).then(c) for n, c in columns.items()}
 
         def asked(of: Mapping[Name, nw.Expr]) -> dict[Name, float]:
             if not of:
@@ -401,7 +400,9 @@ def _key(column: nw.Expr, dtype: Any) -> nw.Expr:
     if dtype == nw.Categorical:
         return column.cast(nw.String)  # as labels: codes are those of a piece of the table
     if dtype.is_float():  # NaN is above all numbers in an engine, and missing here
-        return nw.when(~column.is_nan()).then(column)
+        # DuckDB believes the statistics of Parquet files, which leave it out: isnan is then false
+        infinite = (column == np.inf) | (column == -np.inf)
+        return nw.when(column.is_finite() | infinite).then(column)
     return column
 
 
