@@ -291,30 +291,19 @@ def _of_fit(estimator: Any, frame: Any, drift: Any) -> bool:
 
 
 def _notes(release: Release, estimator: TableRelease) -> list[str]:
-    columns, strata = estimator.utility_.index, release.known
-    passed = [name for name in release.released.columns if name not in columns]
-    notes = []
-    if unprotected := [name for name in passed if name not in strata]:
-        notes.append(
-            f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: they may "
-            "tell everything."
-        )
-    if strata:
-        notes.append(
-            f"What {listed(strata)} tell by themselves is taken as known: shifts are from the odds "
-            "among rows of equal values."
-        )
-    if release.exchanged:
-        notes.append(
-            "Rows that readers were judged on were exchanged as a table of their own: readers know "
-            "secrets of people of another table."
-        )
-    if estimator.random_state is not None:
-        notes.append(
-            "The estimator has a random_state: who knows it can undo the release, which these "
-            "readers do not try."
-        )
-    return notes
+    columns, strata = [*estimator.utility_.index], release.known
+    unprotected = [name for name in release.released if name not in (*columns, *strata)]
+    notes = {
+        f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: they may "
+        "tell everything.": unprotected,
+        f"What {listed(strata)} tell by themselves is taken as known: shifts are from the odds "
+        "among rows of equal values.": strata,
+        "Rows that readers were judged on were exchanged as a table of their own: readers know "
+        "secrets of people of another table.": release.exchanged,
+        "The estimator has a random_state: who knows it can undo the release, which these "
+        "readers do not try.": estimator.random_state is not None,
+    }
+    return [note for note, applies in notes.items() if applies]
 
 
 def _check_fitted(estimator: Any) -> None:

@@ -146,14 +146,9 @@ def p_value(
 ) -> float:
     r"""Return a p-value of "the guarantee is kept", which may be too large but never too small.
 
-    Parameters
-    ----------
-    guarantee : Budget
-    event, tested : (int, int)
-        Rows of the one secret and of the other, in the event and in all.
-    most : float
-        The mean over the rows of the event of the largest chance that the guarantee leaves them to
-        have the first secret; of an order alpha it is not read.
+    ``event`` and ``tested`` are rows of the one secret and of the other, in the event and in all.
+    ``most`` is the mean over the rows of the event of the largest chance that the guarantee leaves
+    them to have the first secret; of an order alpha it is not read.
 
     Notes
     -----
@@ -318,22 +313,11 @@ class Secrets:
 class Reader:
     """Somebody who reads a release, and what he claims of each row.
 
-    Attributes
-    ----------
-    name, knows : str
-    secrets : Secrets
-        Of the people that rows are released with.
-    claims : dict of ndarray of shape (n_rows, n_secrets)
-        By how he reads rows: a score of each secret, such as its log chance; NaN for rows that he
-        has learnt from, and for secrets that he does not know.
-    budget : Budget or None
-        What is guaranteed to him; None for nothing.
-    cells : ndarray of int or None
-        A number of each row, the same for rows that look alike to him; negative for none.
-    among : ndarray of bool or None
-        The rows that he picks from; None for all.
-    own : ndarray of int or None
-        A secret of which each row has one person less: that of the reader himself.
+    By each way to read rows ``claims`` has a score of each secret, such as its log chance, of shape
+    (n_rows, n_secrets): NaN for rows that he has learnt from, and for secrets that he does not
+    know. ``budget`` is what is guaranteed to him, if anything. Rows look alike to him whose
+    ``cells`` are equal; negative are those of none. He picks from the rows ``among``, and of his
+    ``own`` secret each row has one person less.
     """
 
     name: str
@@ -376,19 +360,10 @@ class Claim:
 class Judge:
     """Who holds what readers claim against the true secrets of the tested rows.
 
-    Attributes
-    ----------
-    parts : RowSplit
-    certified : dict
-        The proven loss of each pair: by sensitive column, secret and the other one.
-    strata : ndarray of int or None
-        What known columns say of each row, within which the guarantee is made; of rows that are
-        exchanged the tested ones are strata of their own.
-    exchanged : bool
-        Whether base odds are those of the rows themselves, and known, and not estimates.
-    epsilon : float
-        The budget of a pair; where more was certified for one, as between distant bins of numbers,
-        that is allowed.
+    ``certified`` is the proven loss of each pair, by sensitive column, secret and the other one:
+    where it is more than ``epsilon``, as between distant bins of numbers, that is allowed. The
+    guarantee is made within ``strata``, numbers of what known columns say of each row; of rows that
+    are ``exchanged`` base odds are known, and the tested ones are strata of their own.
     """
 
     parts: RowSplit

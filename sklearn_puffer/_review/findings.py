@@ -584,9 +584,8 @@ def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
     """Return which share of rows is nearest to the row that it came from, ties as fractions."""
     if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
         return []  # codes of words
-    model = encoder(before).fit(learnable(before))
-    blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
-    true, _ = blocks = [b.toarray() if hasattr(b, "toarray") else b for b in blocks]
+    model = encoder(before).set_params(sparse_threshold=0.0).fit(learnable(before))
+    true, _ = blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
     shares, nearest = [], []
     for block in blocks:
         distances = pairwise_distances(block, true, metric="manhattan")

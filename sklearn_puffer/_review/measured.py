@@ -128,7 +128,8 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
     """Return the mean change in standard deviations, and which values come out equal."""
-    raw, released = (in_days_of(each[list(columns)]) for each in (raw, released))
+    both = (each[list(columns)] for each in (raw, released))
+    raw, released = (recoded(each, days=date_columns(each)) for each in both)
     means, same_values = [], np.ones((len(raw), len(columns)), dtype=bool)
     for k, name in enumerate(columns):
         before, after = raw[name], released[name]
@@ -142,11 +143,6 @@ def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, An
         else:
             means.append(float(1.0 - same.mean()))
     return float(np.mean(means)) if means else 0.0, same_values
-
-
-def in_days_of(rows: Any) -> Any:
-    """Return rows with dates as whole days, which are numbers."""
-    return recoded(rows, days=date_columns(rows))
 
 
 def equal(before: Any, after: Any) -> Array:

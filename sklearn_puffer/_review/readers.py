@@ -41,13 +41,12 @@ COPIES = "copies in the release"
 
 def with_copies(rows: Any) -> Any:
     """Return rows with a column of how often each occurs among them, if that differs."""
-    names = list(rows.columns)
-    groups = rows.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
-    copies = np.bincount(groups)[groups]
+    alike = equal_rows(rows)
+    copies = np.bincount(alike)[alike]
     if (copies == copies[:1]).all():
         return rows
     extended = rows.copy()
-    extended[beside(names, COPIES)] = copies
+    extended[beside(list(rows.columns), COPIES)] = copies
     return extended
 
 
@@ -80,26 +79,23 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
     """
     if attackers is None:
         return _default_attackers()
-    if isinstance(attackers, Mapping):
-        named = {str(name): model for name, model in attackers.items()}
-    else:
+    if not isinstance(attackers, Mapping):
         models = list(attackers) if isinstance(attackers, Sequence) else [attackers]
-        named = {}
-        for model in models:
-            kind = type(model).__name__
-            count = sum(name.partition(" ")[0] == kind for name in named)
-            named[kind if not count else f"{kind} {count + 1}"] = model
-    for name, model in named.items():
+        kinds = [type(model).__name__ for model in models]
+        before = [kinds[:k].count(kind) for k, kind in enumerate(kinds)]
+        names = [f"{kind} {n + 1}" if n else kind for kind, n in zip(kinds, before, strict=True)]
+        attackers = dict(zip(names, models, strict=True))
+    for name, model in attackers.items():
         if not hasattr(model, "fit") or isinstance(model, type) or not is_classifier(model):
             raise TypeError(
                 f"attackers holds {quoted(model)} ({quoted(name)}), which is no classifier; "
                 "give objects such as sklearn.linear_model.LogisticRegression()."
             )
-    if not named:
+    if not attackers:
         raise ValueError(
             "attackers is empty; give at least one classifier, or None for the default ones."
         )
-    return named
+    return {str(name): model for name, model in attackers.items()}
 
 
 def _default_attackers() -> dict[str, Any]:
@@ -223,28 +219,11 @@ INSIDER = "insider"
 class Release:
     """Rows before and after a release, and what is public of it.
 
-    Attributes
-    ----------
-    estimator : TableRelease
-        As it was when the tested rows were released.
-    raw, released : DataFrame
-        The rows, as they are and as they are released.
-    rows, parts : RowSplit
-        Which rows train, choose and test, and the same of what is attacked: of groups, if any.
-    secrets : list of Secrets
-        Of what is attacked, with the pairs that are told.
-    attackers : dict
-        The fresh models, by name.
-    task : Task or None
-        What is done with the rows; a reader may join its target to them.
-    groups : Groups or None
-        Where groups of rows are attacked as a whole.
-    table : DataFrame
-        Of which these rows are some.
-    few : list of (name, secret, other, int)
-        Pairs that are not told, and how many rows there are to learn from.
-    notes : tuple of str
-        How rows were chosen.
+    ``estimator`` is as it was when the tested rows were released. ``rows`` says which rows train,
+    choose and test, and ``parts`` the same of what is attacked: of ``groups``, if these are
+    attacked as a whole, and so are ``secrets``. A reader may join the target of ``task``. ``raw``
+    is of ``table``, and ``notes`` say which rows; ``few`` are pairs that are not told, and how many
+    rows there are to learn from.
     """
 
     estimator: Any
