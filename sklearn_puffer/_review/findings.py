@@ -333,22 +333,20 @@ class Audit(Document):
         )
         if not self.caught:
             control = (
-                "Control: fresh models tell no more than was guaranteed from the rows AS THEY ARE, "
-                "so that no finding means nothing: the attackers are too weak, the rows too few, "
-                "or the columns hardly tell the secrets."
+                "Control: fresh models tell no more than was guaranteed from the rows AS THEY ARE: "
+                "attackers are too weak, rows too few, or columns hardly tell the secrets."
             )
         return [power, control, *([] if self.findings else [NO_PROOF])]
 
     def _about_rows(self) -> list[str]:
-        lines = []
-        if self.fitted:
-            lines = [
-                "These look like the very rows of fit: the audit tests the noise under the fitted "
-                "distribution, and cannot see how other rows differ. Hold rows out for that."
-            ]
-        if self.drifted:
-            lines.append("These rows do not look like those of fit: certificate_.check says where.")
-        return lines
+        told = {
+            "These look like the very rows of fit: the audit cannot see how other rows differ. "
+            "Hold rows out for that.": self.fitted,
+            "These rows do not look like those of fit: certificate_.check says where.": (
+                self.drifted
+            ),
+        }
+        return [sentence for sentence, applies in told.items() if applies]
 
     def _sections(self) -> list[Section]:
         by_reader = [{**_words(a), "knows": self._knows(a)} for a in self._by_reader()]

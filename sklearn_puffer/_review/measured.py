@@ -474,10 +474,8 @@ class Measurer:
         secrets, groups = [each for each in self.secrets if each.pairs], self.parts.groups
         if not secrets:
             return None
-        if not self.whole:
-            codes = groups.codes
-            return attacked(rows, secrets, self.units, attackers, copies=copies, groups=codes)
-        return attacked(groups.seen(rows), secrets, self.units, attackers, copies=copies)
+        rows, codes = (groups.seen(rows), None) if self.whole else (rows, groups.codes)
+        return attacked(rows, secrets, self.units, attackers, copies=copies, groups=codes)
 
     def alone(self) -> dict[Name, float]:
         """Return how much each released column tells by itself: the AUC of boosted trees."""
