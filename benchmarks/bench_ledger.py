@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from _measure import alone
 
 from sklearn_puffer import Ledger
-from sklearn_puffer._release import Precisions
-from sklearn_puffer._release.ledger import Entry
+from sklearn_puffer._certificates import Precisions
+from sklearn_puffer._ledgers.ledger import Entry
 
 BATCHES = 20
 

@@ -9,8 +9,8 @@ import numpy as np
 from _measure import alone
 
 from sklearn_puffer import PersonLedger
-from sklearn_puffer._release import Precisions
-from sklearn_puffer._release.persons import Call
+from sklearn_puffer._certificates import Precisions
+from sklearn_puffer._ledgers.persons import Call
 
 
 def rows(quick=False):

@@ -5,20 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sklearn_puffer._base import PufferfishWarning, UnseenValuesWarning
-    from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
-    from sklearn_puffer._documents import __version__ as __version__
-    from sklearn_puffer._microaggregator import PufferfishMicroaggregator
-    from sklearn_puffer._noiser import PufferfishNoiser
-    from sklearn_puffer._release import (
+    from sklearn_puffer._certificates import (
         Certificate,
-        Ledger,
-        LedgerError,
         OverspentError,
-        PersonLedger,
-        PufferfishRelease,
         UncertifiedError,
         UtilityWarning,
     )
+    from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
+    from sklearn_puffer._documents import __version__ as __version__
+    from sklearn_puffer._ledgers import Ledger, LedgerError, PersonLedger
+    from sklearn_puffer._microaggregator import PufferfishMicroaggregator
+    from sklearn_puffer._noiser import PufferfishNoiser
+    from sklearn_puffer._release import PufferfishRelease
     from sklearn_puffer._review import Audit, Plan, Report, audit, plan, report
     from sklearn_puffer._sums import PufferfishSum
     from sklearn_puffer._swap import PufferfishSwap
@@ -40,16 +38,9 @@ _HOMES = {
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
     "_microaggregator": ["PufferfishMicroaggregator"],
     "_noiser": ["PufferfishNoiser"],
-    "_release": [
-        "Certificate",
-        "Ledger",
-        "LedgerError",
-        "OverspentError",
-        "PersonLedger",
-        "PufferfishRelease",
-        "UncertifiedError",
-        "UtilityWarning",
-    ],
+    "_certificates": ["Certificate", "OverspentError", "UncertifiedError", "UtilityWarning"],
+    "_ledgers": ["Ledger", "LedgerError", "PersonLedger"],
+    "_release": ["PufferfishRelease"],
     "_review": ["Audit", "Plan", "Report", "audit", "plan", "report"],
     "_sums": ["PufferfishSum"],
     "_swap": ["PufferfishSwap"],

@@ -19,19 +19,19 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-from sklearn_puffer._losses import is_computable
-from sklearn_puffer._losses.pair_losses import CategoryLayers
-from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
-from sklearn_puffer._noiser import problem
-from sklearn_puffer._noiser.remarks import wide_sentence
-from sklearn_puffer._release import ColumnNoise
-from sklearn_puffer._release.composition import (
+from sklearn_puffer._certificates import ColumnNoise
+from sklearn_puffer._certificates.composition import (
     MixedPrecisions,
     Precisions,
     kappa,
     mixing_scale,
     rule_from_dict,
 )
+from sklearn_puffer._losses import is_computable
+from sklearn_puffer._losses.pair_losses import CategoryLayers
+from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
+from sklearn_puffer._noiser import problem
+from sklearn_puffer._noiser.remarks import wide_sentence
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed, approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace

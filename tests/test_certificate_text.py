@@ -21,7 +21,7 @@ from sklearn_puffer import (
     PufferfishSum,
     PufferfishSwap,
 )
-from sklearn_puffer._release.certificate_figures import KEYED
+from sklearn_puffer._certificates.certificate_figures import KEYED
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 from sklearn_puffer.users import User
 

@@ -20,8 +20,8 @@ from sklearn_puffer import (
     PufferfishSum,
     __version__,
 )
+from sklearn_puffer._certificates import Precisions
 from sklearn_puffer._documents import digest
-from sklearn_puffer._release import Precisions
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User

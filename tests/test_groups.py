@@ -25,10 +25,10 @@ from sklearn_puffer import (
     UtilityWarning,
     report,
 )
-from sklearn_puffer._release import RowsTogether
 from sklearn_puffer._release.artifact import signed_text
 from sklearn_puffer._release.mechanism import FittedMechanism, certificate_from_dict
-from sklearn_puffer._release.parameters import RowGroups, check_one_secret, group_codes
+from sklearn_puffer._rows import RowsTogether
+from sklearn_puffer._rows.parameters import RowGroups, check_one_secret, group_codes
 from sklearn_puffer._strategies import dependent_rows
 from sklearn_puffer._tables import frame_table
 from sklearn_puffer.noise import Laplace

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from sklearn_puffer import PufferfishMicroaggregator
-from sklearn_puffer._base import numerics
+from sklearn_puffer import _numerics as numerics
 
 
 @pytest.fixture

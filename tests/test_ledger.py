@@ -15,8 +15,8 @@ import pytest
 from children import processes
 
 from sklearn_puffer import Ledger, LedgerError, OverspentError, PufferfishNoiser
-from sklearn_puffer._release import Precisions, Refused
-from sklearn_puffer._release.ledger import Entry
+from sklearn_puffer._certificates import Precisions, Refused
+from sklearn_puffer._ledgers.ledger import Entry
 
 
 def certificate(rule=None, fingerprint="f00d", holds=True, **scales):

@@ -22,7 +22,7 @@ import pytest
 from children import processes
 
 from sklearn_puffer import Ledger, LedgerError, OverspentError, PersonLedger, PufferfishNoiser
-from sklearn_puffer._release import store
+from sklearn_puffer._ledgers import store
 
 KEY = b"blake2b:" + bytes(range(32))
 TABLE = pd.DataFrame(
@@ -598,13 +598,14 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, kind, noiser, monke
 
 # ------------------------------------------------------------------------------------- interrupts
 
-LEDGERS = ("store", "ledger", "keyed_rows", "persons", "person_ledger")
+LEDGERS = ("store", "ledger", "persons", "person_ledger")
 TRACED = {
     importlib.import_module(f"sklearn_puffer.{name}").__file__
     for name in (
         "_documents.records",
         "_documents.files",
-        *(f"_release.{name}" for name in LEDGERS),
+        "_release.keyed_rows",
+        *(f"_ledgers.{name}" for name in LEDGERS),
     )
 } | {contextlib.__file__}
 

@@ -13,21 +13,18 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import Certificate, PufferfishRelease, PufferfishWarning
 from sklearn_puffer._base import fitting
+from sklearn_puffer._certificates import Guaranteed, Made, Method, Proof
 from sklearn_puffer._codes import public_columns, resolve
 from sklearn_puffer._documents import digest
 from sklearn_puffer._release import (
-    Guaranteed,
     LearntMechanism,
-    Made,
     Mechanism,
-    Method,
     Moved,
-    Proof,
     TableRelease,
-    column_of,
     read_column,
     written_column,
 )
+from sklearn_puffer._rows import column_of
 from sklearn_puffer._tables import Finished
 from sklearn_puffer.notions import Pufferfish
 

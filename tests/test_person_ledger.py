@@ -27,8 +27,8 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
 )
+from sklearn_puffer._ledgers import person_ledger, persons
 from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
-from sklearn_puffer._release import person_ledger, persons
 from sklearn_puffer._release.keyed_rows import PERSON, Noted, PersonRecords
 
 KEY = b"blake2b:" + bytes(range(32))

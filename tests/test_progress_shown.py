@@ -16,8 +16,9 @@ from pyarrow import dataset
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
 from sklearn_puffer._engines import stream_of
+from sklearn_puffer._ledgers import persons
 from sklearn_puffer._noiser import against, utility
-from sklearn_puffer._release import check_stream, persons
+from sklearn_puffer._release import check_stream
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.calibration import calibrate

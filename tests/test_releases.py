@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._certificates import Precisions, Refused, factor_below
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer._noiser import fingerprint
 from sklearn_puffer._noiser.problem import drawn_scales
-from sklearn_puffer._release import Precisions, Refused, factor_below
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning, report
-from sklearn_puffer._release import rows
-from sklearn_puffer._release.rows import _of_ranks, _of_runs, order_of, order_of_stream
+from sklearn_puffer._rows import rows
+from sklearn_puffer._rows.rows import _of_ranks, _of_runs, order_of, order_of_stream
 
 N = 400
 RNG = np.random.default_rng(7)

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap
 from sklearn_puffer._noiser.settings import Knowledge
-from sklearn_puffer._release import Columns, Guarantee
+from sklearn_puffer._rows import Columns, Guarantee
 
 VALUES = (Guarantee, Columns, Knowledge)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer._release import Precisions, Refused, scale_for_releases
-from sklearn_puffer._release.composition import rule_from_dict
+from sklearn_puffer._certificates import Precisions, Refused, scale_for_releases
+from sklearn_puffer._certificates.composition import rule_from_dict
 from sklearn_puffer.noise import Cauchy
 
 SLACK = 1e-9  # what the oracles may be off, in nats

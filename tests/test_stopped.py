@@ -22,8 +22,8 @@ from sklearn_puffer import (
     audit,
 )
 from sklearn_puffer._base import counted, progress, stopping
+from sklearn_puffer._ledgers import persons
 from sklearn_puffer._noiser import against, utility
-from sklearn_puffer._release import persons
 from sklearn_puffer.displays import ReleaseDisplay
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User

@@ -12,10 +12,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, PufferfishWarning
+from sklearn_puffer._certificates import sentences as say
+from sklearn_puffer._certificates.certificate_figures import ModelFacts
 from sklearn_puffer._noiser import remarks
 from sklearn_puffer._noiser.assumptions import Ways
-from sklearn_puffer._release import sentences as say
-from sklearn_puffer._release.certificate_figures import ModelFacts
 from sklearn_puffer._release.drift import ColumnDrift, Drift
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.notions import Pufferfish

@@ -29,6 +29,8 @@ from sklearn_puffer._base import (
     fitting,
     task,
 )
+from sklearn_puffer._certificates import CertifiedEstimator
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._descent.descent import (
     OUTWARDS,
     Descent,
@@ -57,8 +59,6 @@ from sklearn_puffer._noise import (
     system_entropy,
     to_indices,
 )
-from sklearn_puffer._release import CertifiedEstimator
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._tables import readable, readable_column
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Gaussian

@@ -42,10 +42,10 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import FoldedDocument, Page, Section, __version__, utc_now
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import smallest_within
-from sklearn_puffer._release import sentences as say
 from sklearn_puffer._words import shown
 from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, shuffled_loss, worst_shifts
 from sklearn_puffer.notions import RenyiPufferfish

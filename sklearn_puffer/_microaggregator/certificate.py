@@ -19,19 +19,19 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._certificates import (
+    Certificate,
+    ColumnUtility,
+    changes_of,
+    measured_utility,
+    utility_section,
+)
 from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
-from sklearn_puffer._release import (
-    Certificate,
-    ColumnUtility,
-    Terms,
-    changes_of,
-    measured_utility,
-    utility_section,
-)
+from sklearn_puffer._release import Terms
 from sklearn_puffer._tables import Name, Values
 from sklearn_puffer._words import listed, times
 

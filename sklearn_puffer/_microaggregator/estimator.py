@@ -25,17 +25,8 @@ from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._release import (
-    Draw,
-    FitRows,
-    Guarantee,
-    Keying,
-    LearntMechanism,
-    Released,
-    TableRelease,
-    check_units,
-    next_table,
-)
+from sklearn_puffer._release import Draw, Keying, LearntMechanism, Released, TableRelease
+from sklearn_puffer._rows import FitRows, Guarantee, check_units, next_table
 from sklearn_puffer._tables import Table, readable, readable_column
 from sklearn_puffer._tables import beside as columns_beside
 

@@ -10,6 +10,15 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
+from sklearn_puffer._certificates import (
+    Guaranteed,
+    Made,
+    Method,
+    PairLoss,
+    Proof,
+    Refused,
+)
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._engines import LazyTable
 from sklearn_puffer._losses import prototype_losses
@@ -41,17 +50,8 @@ from sklearn_puffer._microaggregator.prototypes import Prototypes, with_scores
 from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_lazily, read_table
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
-from sklearn_puffer._release import (
-    FitRows,
-    Guaranteed,
-    LearntMechanism,
-    Made,
-    Method,
-    PairLoss,
-    Proof,
-    Refused,
-    sentences,
-)
+from sklearn_puffer._release import LearntMechanism
+from sklearn_puffer._rows import FitRows
 from sklearn_puffer._tables import counts_frame, values_frame
 from sklearn_puffer._words import quoted
 
@@ -235,8 +235,8 @@ class LearntRows:
         """Return what comes out as it is, and who can repeat the draws."""
         passed, seed = self.read.handed, self.settings.seed
         return [
-            *([sentences.about_passed(passed)] if passed else []),
-            *([] if seed is None else [sentences.about_seed(seed, "draws", "undo them")]),
+            *([say.about_passed(passed)] if passed else []),
+            *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
         ]
 
     @cached_property
@@ -258,7 +258,7 @@ class LearntRows:
         flat = [k for k, part in enumerate(best.parts) if part.tells_nothing]
         if not flat and not (strata is None and self._changes_more_than_a_constant()):
             drawn = self.settings.values == "drawn"
-            return [] if drawn else sentences.worthless(self._utilities, noisy=False)
+            return [] if drawn else say.worthless(self._utilities, noisy=False)
         if strata is not None:
             share = sum(best.parts[k].total for k in flat) / self.read.total
             most = max(flat, key=lambda k: best.parts[k].total)

@@ -35,7 +35,7 @@ from sklearn_puffer._microaggregator.coordinates import (
 )
 from sklearn_puffer._microaggregator.prototypes import Prototypes
 from sklearn_puffer._microaggregator.strata import KnownColumn, Strata, known_bins
-from sklearn_puffer._release import (
+from sklearn_puffer._rows import (
     CountedTable,
     FitRows,
     Guarantee,

@@ -29,10 +29,10 @@ from sklearn_puffer._release import (
     TableRules,
     Terms,
     certificate_from_dict,
-    column_of,
     read_column,
     written_column,
 )
+from sklearn_puffer._rows import column_of
 from sklearn_puffer._tables import (
     UNITS,
     Finished,

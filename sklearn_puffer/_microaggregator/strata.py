@@ -18,7 +18,7 @@ import numpy as np
 from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._codes import Column, learn_column, resolve
 from sklearn_puffer._microaggregator.coordinates import Axis, LevelAxis, NumberAxis, of_two
-from sklearn_puffer._release import column_of
+from sklearn_puffer._rows import column_of
 from sklearn_puffer._tables import (
     AnyTable,
     Finished,

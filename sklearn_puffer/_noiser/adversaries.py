@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._certificates import ModelFacts
 from sklearn_puffer._codes import (
     Coded,
     Column,
@@ -52,7 +53,8 @@ from sklearn_puffer._noiser.priors import (
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import Model
 from sklearn_puffer._noiser.utility import RawDistribution
-from sklearn_puffer._release import LazyRows, Margin, ModelFacts
+from sklearn_puffer._release import Margin
+from sklearn_puffer._rows import LazyRows
 from sklearn_puffer._tables import Features, Name
 from sklearn_puffer._words import listed, quoted, shown
 from sklearn_puffer.fits import ClassifierFit

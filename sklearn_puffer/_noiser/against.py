@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, is_listening, listening, task
+from sklearn_puffer._certificates import SetLoss
 from sklearn_puffer._codes import CodeArray, Column, Pair, Secret
 from sklearn_puffer._documents import jsonable, plain_record
 from sklearn_puffer._noise import Mixing, Unchanged
@@ -36,7 +37,8 @@ from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, WorstPart, 
 from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
-from sklearn_puffer._release import Margin, RowGroups, RowsTogether, SetLoss
+from sklearn_puffer._release import Drift, Margin, compared_rows
+from sklearn_puffer._rows import RowGroups, RowsTogether
 from sklearn_puffer._sets import computable, work
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import listed, meant, quoted, short_number
@@ -279,6 +281,10 @@ class FittedNoise:
             ),
             groups=None if self.together is None else self.together.for_certificate(),
         )
+
+    def compared(self, table: Any) -> Drift:
+        """Return how other rows compare with those of `fit`."""
+        return compared_rows(self, table)
 
     def restricted(self, members: Members) -> FittedNoise:
         """Return the release of some of the columns alone, whose rows are complete."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sklearn_puffer._certificates import Certificate
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
@@ -25,19 +26,17 @@ from sklearn_puffer._noiser.release import (
 )
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
-    Certificate,
     Draw,
     FittedMechanism,
     Margin,
     Mechanism,
-    Output,
     Released,
-    RowsTogether,
     TableRules,
     Terms,
     read_column,
     written_column,
 )
+from sklearn_puffer._rows import Output, RowsTogether
 from sklearn_puffer._tables import Name, Table, series
 from sklearn_puffer._words import shown
 from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sklearn_puffer._certificates import KEYED, ColumnNoise, ModelFacts
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._noiser.adversaries import TablePriors
 from sklearn_puffer._noiser.read_table import TableFacts
 from sklearn_puffer._noiser.remarks import needed, quiet_sentence
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._release import KEYED, ColumnNoise, ModelFacts, RowGroups
-from sklearn_puffer._release import sentences as say
+from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import briefly, listed, shown
 from sklearn_puffer.fits import GaussianFit, MixtureFit

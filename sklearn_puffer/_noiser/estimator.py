@@ -11,7 +11,8 @@ from sklearn_puffer._base import check_positive, fitting, once_warned
 from sklearn_puffer._noiser.artifact import noise_of, with_more_noise
 from sklearn_puffer._noiser.fit import learn
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._release import FitRows, LearntMechanism, RowGroups, TableRelease, refuse_lazy
+from sklearn_puffer._release import LearntMechanism, TableRelease
+from sklearn_puffer._rows import FitRows, RowGroups, refuse_lazy
 
 
 class PufferfishNoiser(TableRelease):

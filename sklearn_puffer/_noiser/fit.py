@@ -15,6 +15,23 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
+from sklearn_puffer._certificates import (
+    Certificate,
+    ColumnNoise,
+    ColumnUtility,
+    CountedLoss,
+    Guaranteed,
+    Made,
+    Method,
+    OtherPriors,
+    PairLoss,
+    Proof,
+    Refused,
+    Rule,
+    SetLoss,
+    composition_rule,
+)
+from sklearn_puffer._certificates import sentences as told
 from sklearn_puffer._codes import Column
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser import remarks as say
@@ -41,27 +58,8 @@ from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
-from sklearn_puffer._release import (
-    Certificate,
-    ColumnNoise,
-    ColumnUtility,
-    CountedLoss,
-    FitRows,
-    Guaranteed,
-    LearntMechanism,
-    Made,
-    Method,
-    OtherPriors,
-    PairLoss,
-    Patterns,
-    Proof,
-    Refused,
-    RowsTogether,
-    Rule,
-    SetLoss,
-    composition_rule,
-    sentences,
-)
+from sklearn_puffer._release import LearntMechanism, Patterns
+from sklearn_puffer._rows import FitRows, RowsTogether
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import plain
 from sklearn_puffer.bounds import sensitivity
@@ -293,7 +291,7 @@ class Learnt:
             margins=self.priors.margins,
             patterns=self.patterns(),
             warnings=self.warnings(),
-            useless=sentences.worthless(self.utility),
+            useless=told.worthless(self.utility),
             attributes={"priors_": named_distributions(adversary, read.public)},
         )
 

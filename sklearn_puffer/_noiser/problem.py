@@ -18,6 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._certificates import factor_below, mixing_scale, scale_for_releases
 from sklearn_puffer._codes import Column
 from sklearn_puffer._losses import (
     LossTable,
@@ -41,7 +42,7 @@ from sklearn_puffer._noise import (
 )
 from sklearn_puffer._noiser.priors import Group, Part, SecretPair
 from sklearn_puffer._numerics import ULP
-from sklearn_puffer._release import RowGroups, factor_below, mixing_scale, scale_for_releases
+from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
 from sklearn_puffer._tables import Name

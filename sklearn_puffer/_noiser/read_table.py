@@ -24,7 +24,7 @@ from sklearn_puffer._codes import (
 from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
-from sklearn_puffer._release import (
+from sklearn_puffer._rows import (
     ColumnSpec,
     CountedTable,
     FitRows,

@@ -32,7 +32,8 @@ from sklearn_puffer._noise import (
     to_indices,
 )
 from sklearn_puffer._noise import release as add_noise
-from sklearn_puffer._release import Draw, KeyedRows, Moved, Output, Patterns, Released, TableRules
+from sklearn_puffer._release import Draw, KeyedRows, Moved, Patterns, Released, TableRules
+from sklearn_puffer._rows import Output
 from sklearn_puffer._tables import Faults, Finished, Name, Table, Values, check_finite, values_of
 from sklearn_puffer._words import listed
 from sklearn_puffer.notions import Notion

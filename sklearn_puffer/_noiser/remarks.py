@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_puffer._release import MODEST, ColumnNoise
+from sklearn_puffer._certificates import MODEST, ColumnNoise
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import brief, briefly, listed
 

@@ -20,7 +20,7 @@ from sklearn_puffer._base import (
     gone,
 )
 from sklearn_puffer._noiser.priors import given_priors
-from sklearn_puffer._release import Columns, Guarantee
+from sklearn_puffer._rows import Columns, Guarantee
 from sklearn_puffer._strategies import dependent_rows, reason_of
 from sklearn_puffer._words import quoted
 from sklearn_puffer.bounds import Strategy

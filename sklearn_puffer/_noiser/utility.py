@@ -26,10 +26,11 @@ from scipy.optimize import brentq
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._certificates import ColumnUtility
 from sklearn_puffer._codes import Column, Placed, placed_in
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
-from sklearn_puffer._release import ColumnUtility, next_table
+from sklearn_puffer._rows import next_table
 from sklearn_puffer._tables import Name, Values, frame_table, is_frame, readable, values_of
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Noise

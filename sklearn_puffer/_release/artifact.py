@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import RetiredError, gone
+from sklearn_puffer._certificates import NO_PRIOR
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import (
     FieldError,
@@ -27,10 +28,9 @@ from sklearn_puffer._documents import (
     stated,
     written,
 )
-from sklearn_puffer._release.certificate import NO_PRIOR
-from sklearn_puffer._release.drift import PARTS, Margin, n_cells
+from sklearn_puffer._release.drift import PARTS, Drift, Margin, compared_rows, n_cells
 from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
-from sklearn_puffer._release.parameters import RowGroups
+from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import UNITS, Kind, Missing, Name
 from sklearn_puffer._words import listed, plain, quoted
 
@@ -46,6 +46,7 @@ KEY_MATERIAL = (
     "table."
 )
 MOST_CHARACTERS = 1 << 28
+NONSENSE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,10 @@ class FittedMargins:
 
     columns: Sequence[Column]
     margins: Sequence[Margin]
+
+    def compared(self, table: Any) -> Drift:
+        """Return how other rows compare with those of `fit`."""
+        return compared_rows(self, table)
 
     def against(self, prior: Any) -> NoReturn:
         """Refuse, with the sentence of a certificate without its noiser."""

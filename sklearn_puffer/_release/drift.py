@@ -49,7 +49,7 @@ from sklearn_puffer._codes import Column, Placed, placed_in
 from sklearn_puffer._documents import Document, Page, Section, plain_record
 from sklearn_puffer._engines import LazyTable, is_lazy, lazy_table
 from sklearn_puffer._numerics import ULP
-from sklearn_puffer._release.rows import check_named
+from sklearn_puffer._rows import check_named
 from sklearn_puffer._tables import (
     AnyTable,
     Faults,

@@ -12,12 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, NoReturn, get_type_hints
 
 from sklearn_puffer._base import RetiredError, gone
-from sklearn_puffer._codes import Column, Pair
-from sklearn_puffer._documents import FieldError, Fields, digest
-from sklearn_puffer._engines import way_to_rows
-from sklearn_puffer._noise import Entropy
-from sklearn_puffer._release import sentences as say
-from sklearn_puffer._release.certificate import (
+from sklearn_puffer._certificates import (
     READ_SCHEMAS,
     Certificate,
     Guaranteed,
@@ -25,13 +20,17 @@ from sklearn_puffer._release.certificate import (
     Method,
     OtherPriors,
     Proof,
+    SetLoss,
+    rule_from_dict,
 )
-from sklearn_puffer._release.certificate_figures import SetLoss
-from sklearn_puffer._release.composition import rule_from_dict
+from sklearn_puffer._certificates import sentences as say
+from sklearn_puffer._codes import Column, Pair
+from sklearn_puffer._documents import FieldError, Fields, digest
+from sklearn_puffer._engines import way_to_rows
+from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
-from sklearn_puffer._release.parameters import RowGroups
-from sklearn_puffer._release.rows import UNCOVERED, RowOrder, check_named
+from sklearn_puffer._rows import UNCOVERED, RowGroups, RowOrder, check_named
 from sklearn_puffer._tables import Missing, Name, Table, Values
 from sklearn_puffer._words import listed, quoted, shown
 from sklearn_puffer.notions import promised

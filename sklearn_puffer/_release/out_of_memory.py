@@ -35,8 +35,7 @@ from sklearn_puffer._release.keyed_rows import (
     keyed_rows,
 )
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
-from sklearn_puffer._release.parameters import check_unknown
-from sklearn_puffer._release.rows import check_named, check_rows
+from sklearn_puffer._rows import check_named, check_rows, check_unknown
 from sklearn_puffer._tables import Name, Table, frame_table, values_of
 from sklearn_puffer._words import listed, quoted
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from sklearn_puffer._base import RetiredError, check_verbose
 from sklearn_puffer._documents import FieldError, explained, located
-from sklearn_puffer._release.artifact import MOST_CHARACTERS, read_artifact
+from sklearn_puffer._release.artifact import MOST_CHARACTERS, NONSENSE, read_artifact
 from sklearn_puffer._release.keyed_rows import check_keying
 from sklearn_puffer._release.mechanism import FittedMechanism
-from sklearn_puffer._release.store import NONSENSE
 from sklearn_puffer._release.table_release import TableRelease
 from sklearn_puffer._words import quoted
 

@@ -30,17 +30,18 @@ from sklearn_puffer._base import (
     check_verbose,
     listening,
 )
-from sklearn_puffer._documents import write_new
-from sklearn_puffer._engines import arrow, is_lazy, stream_of
-from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
-from sklearn_puffer._release import sentences as say
-from sklearn_puffer._release.artifact import artifact_text, read_artifact
-from sklearn_puffer._release.certificate_figures import (
+from sklearn_puffer._certificates import (
+    CertifiedEstimator,
+    OverspentError,
     UncertifiedError,
     UtilityWarning,
     utility_frame,
 )
-from sklearn_puffer._release.certified import CertifiedEstimator
+from sklearn_puffer._certificates import sentences as say
+from sklearn_puffer._documents import write_new
+from sklearn_puffer._engines import arrow, is_lazy, stream_of
+from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
+from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
 from sklearn_puffer._release.keyed_rows import Keying, Noted, check_keying
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released
@@ -50,15 +51,15 @@ from sklearn_puffer._release.out_of_memory import (
     keying_of_stream,
     plan_release,
 )
-from sklearn_puffer._release.parameters import about_bins, check_unknown
-from sklearn_puffer._release.rows import (
+from sklearn_puffer._rows import (
     FitRows,
+    about_bins,
     check_beside,
+    check_unknown,
     first_table,
     next_table,
     order_of_stream,
 )
-from sklearn_puffer._release.store import OverspentError
 from sklearn_puffer._tables import Name, Table, Values, as_pandas, beside, readable
 from sklearn_puffer._words import listed
 

@@ -26,15 +26,10 @@ from sklearn_puffer._codes import (
     way_of_text,
 )
 from sklearn_puffer._engines import is_lazy
-from sklearn_puffer._release import (
-    RowOrder,
-    TableRelease,
-    check_one_secret,
-    group_codes,
-    order_of_table,
-)
+from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import Secrets
 from sklearn_puffer._review.readers import Groups
+from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_of_table
 from sklearn_puffer._tables import (
     Name,
     Table,

@@ -17,6 +17,7 @@ from typing import Any
 from scipy.special import expit, logit
 
 from sklearn_puffer._base import check_choice
+from sklearn_puffer._certificates import Certificate, UncertifiedError
 from sklearn_puffer._documents import (
     Bar,
     Bars,
@@ -28,21 +29,13 @@ from sklearn_puffer._documents import (
     render,
     utc_now,
 )
-from sklearn_puffer._release import (
-    UNCOVERED,
-    Certificate,
-    Ledger,
-    PersonLedger,
-    TableRelease,
-    Terms,
-    UncertifiedError,
-    left_open,
-    not_promised,
-)
+from sklearn_puffer._ledgers import Ledger, PersonLedger
+from sklearn_puffer._release import TableRelease, Terms, left_open, not_promised
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
+from sklearn_puffer._rows import UNCOVERED
 from sklearn_puffer._words import listed, percent_at_most, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.report/1"

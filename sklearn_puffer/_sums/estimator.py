@@ -21,9 +21,7 @@ from weakref import WeakKeyDictionary
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import PufferfishWarning, as_float, check_choice, check_seed, fitting
-from sklearn_puffer._documents import Section, digest, jsonable
-from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
-from sklearn_puffer._release import (
+from sklearn_puffer._certificates import (
     Certificate,
     CertifiedEstimator,
     ColumnNoise,
@@ -37,7 +35,9 @@ from sklearn_puffer._release import (
     Rule,
     UncertifiedError,
 )
-from sklearn_puffer._release import sentences as say
+from sklearn_puffer._certificates import sentences as say
+from sklearn_puffer._documents import Section, digest, jsonable
+from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
 from sklearn_puffer._sums.gaussian import GaussianReporters
 from sklearn_puffer._sums.reports import Reporters, SumSettings
 from sklearn_puffer._sums.sums import Answers, SumOfUsers, answers_about, sum_of_users

@@ -28,7 +28,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._codes import combined, distinct, read_secret, resolve
 from sklearn_puffer._noise import SPARE, sampler_loss
-from sklearn_puffer._release import MOST_RELEASES, check_releases
+from sklearn_puffer._rows import MOST_RELEASES, check_releases
 from sklearn_puffer._sums.published import CONDITIONS
 from sklearn_puffer._sums.users import SECRETS, User, check_users, with_mass
 from sklearn_puffer._tables import (

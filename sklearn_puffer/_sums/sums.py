@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import check_pairs
+from sklearn_puffer._certificates import factor_below, scale_for_releases
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import rounded_up
-from sklearn_puffer._release import factor_below, scale_for_releases
 from sklearn_puffer._sums.gaussian import (
     GaussianReporters,
     GaussianSum,

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._documents import Section, plain_record
-from sklearn_puffer._engines import CHANGED
-from sklearn_puffer._release import (
+from sklearn_puffer._certificates import (
     Certificate,
     ColumnUtility,
     Guaranteed,
@@ -23,10 +21,12 @@ from sklearn_puffer._release import (
     PairLoss,
     Proof,
     Refused,
-    RowGroups,
-    Terms,
     utility_section,
 )
+from sklearn_puffer._documents import Section, plain_record
+from sklearn_puffer._engines import CHANGED
+from sklearn_puffer._release import Terms
+from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name, named_frame, series
 from sklearn_puffer._words import listed, quoted, short_number, shown
 from sklearn_puffer.notions import Pufferfish

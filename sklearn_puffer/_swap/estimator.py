@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import (
     Secret,
     bins_of,
@@ -19,20 +20,17 @@ from sklearn_puffer._codes import (
     secret_pairs_of,
 )
 from sklearn_puffer._engines import LazyTable, is_lazy
-from sklearn_puffer._release import (
+from sklearn_puffer._release import LearntMechanism, TableRelease, check_keying
+from sklearn_puffer._rows import (
     Columns,
     FitRows,
     Guarantee,
-    LearntMechanism,
-    TableRelease,
     about_bins,
-    check_keying,
     check_units,
     column_of,
     order_told,
     refuse_twice,
     rows_of,
-    sentences,
 )
 from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Budget
@@ -341,10 +339,10 @@ class PufferfishSwap(TableRelease):
         return tags
 
     def _tell(self, figures: Callable[..., Any], told: Sequence[str]) -> None:
-        before, about = self._fitted, sentences.about_listed(self.secret_pairs)
+        before, about = self._fitted, say.about_listed(self.secret_pairs)
         said = [*about_bins(self.sensitive), *about, *told]
         if self.random_state is not None:
-            said.append(sentences.about_seed(self.random_state, "swap", "undo it"))
+            said.append(say.about_seed(self.random_state, "swap", "undo it"))
         certificate, shown = figures(before.certificate.n_columns, said, before.rules.groups)
         self._fitted = replace(before, certificate=certificate).signed()
         self.__dict__.update(shown)

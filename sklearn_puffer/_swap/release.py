@@ -18,30 +18,28 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted
+from sklearn_puffer._certificates import (
+    ColumnUtility,
+    UncertifiedError,
+    changes_of,
+    measured_utility,
+)
 from sklearn_puffer._codes import CodeArray, Column, Secret, resolve
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._release import (
-    ColumnUtility,
     Draw,
     FittedMechanism,
     Keying,
     Mechanism,
     Released,
-    RowOrder,
     TableRules,
     Terms,
-    UncertifiedError,
     certificate_from_dict,
-    changes_of,
-    check_one_secret,
-    group_codes,
-    measured_utility,
-    order_told,
     read_column,
-    rows_of,
     written_column,
 )
+from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_told, rows_of
 from sklearn_puffer._swap.certificate import ExchangeCertificate, certified, terms
 from sklearn_puffer._swap.exchange import (
     PART,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._certificates import OverspentError
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import CHANGED, LazyTable, lazy_table, plans, row_ids
 from sklearn_puffer._noise import Choices, Stream
@@ -31,7 +32,6 @@ from sklearn_puffer._release import (
     KeyedPart,
     KeyedRows,
     Keying,
-    OverspentError,
     check_ids,
     read_lazily,
 )

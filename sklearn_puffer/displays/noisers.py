@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, check_verbose, listening, task
+from sklearn_puffer._certificates import Certificate
 from sklearn_puffer._noiser import column_moves, released_shares
-from sklearn_puffer._release import Certificate, TableRelease
+from sklearn_puffer._release import TableRelease
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
 

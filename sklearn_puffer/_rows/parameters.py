@@ -31,9 +31,8 @@ from sklearn_puffer._codes import (
     rule_of,
 )
 from sklearn_puffer._engines import LazyTable
-from sklearn_puffer._release.certificate_figures import RowsTogether
 from sklearn_puffer._tables import AnyTable, Kind, Missing, Name, Values
-from sklearn_puffer._words import listed, plain, quoted
+from sklearn_puffer._words import listed, plain, quoted, shown
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 
 _LEAST_EPSILON = 1e-8
@@ -306,6 +305,43 @@ COUNT = "count"
 
 
 _MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
+
+
+@dataclass(frozen=True)
+class RowsTogether:
+    """Which rows the guarantee counts together, and how they depend on each other.
+
+    Attributes
+    ----------
+    column : str or int
+        The column of group ids.
+    max_group : int
+        The most rows of a group, in all releases together.
+    within_group : {"independent", "any"}
+        How rows of a group depend on each other given the secret that they share.
+    """
+
+    column: Name
+    max_group: int
+    within_group: Literal["independent", "any"]
+
+    def seen(self) -> str:
+        """Return what is seen, for a sentence.
+
+        >>> RowsTogether("home", 3, "any").seen()
+        'all released rows of a group (at most 3 rows with one value of home)'
+        """
+        rows = "row" if self.max_group == 1 else "rows"
+        return (
+            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
+            f"{shown(self.column)})"
+        )
+
+    def known(self) -> str:
+        """Return what is known about the group beside the prior of a row, for a sentence."""
+        if self.within_group == "any":
+            return "the prior and how rows of a group depend on each other"
+        return "the prior, by which rows of a group are independent given their secret"
 
 
 @dataclass(frozen=True)

@@ -9,27 +9,27 @@ from numbers import Integral, Number
 from typing import Any, Self
 
 from sklearn_puffer._base import check_count, check_positive
-from sklearn_puffer._documents import Page, Section
-from sklearn_puffer._release.composition import (
+from sklearn_puffer._certificates import (
     Axis,
+    OverspentError,
     Spent,
-    counts_of,
-    scales_from,
-    scales_of,
-    scales_to,
 )
-from sklearn_puffer._release.store import (
-    NONSENSE,
+from sklearn_puffer._documents import Page, Section
+from sklearn_puffer._ledgers.store import (
     SCHEMAS,
     Account,
     DamagedError,
     LedgerError,
     LedgerTerms,
-    OverspentError,
     Sheet,
     certificate_for,
+    counts_of,
     foreign,
+    scales_from,
+    scales_of,
+    scales_to,
 )
+from sklearn_puffer._release import NONSENSE
 from sklearn_puffer._words import listed, plain, quoted, shown
 
 
@@ -203,7 +203,7 @@ class Ledger(Account[State]):
     -----
     *Formal guarantees.* As long as every release of a dataset was spent here first, the joint
     distribution of all its releases loses no more than the noiser's certificate guarantees for one
-    (or for its planned number); see `_release.composition` for the rules and proofs.
+    (or for its planned number); see `_certificates.composition` for the rules and proofs.
 
     The datasets of one ledger have a whole budget each. The loss over all of them is then the
     largest of their losses, not the sum (004, Prop. E.1, for every notion here), provided that the

@@ -32,7 +32,7 @@ import stat
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -40,23 +40,22 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from sklearn_puffer._documents import Page, explained, located, sync_folder, told, write_new
-from sklearn_puffer._noise import fresh_salt
-from sklearn_puffer._release.certified import CertifiedEstimator
-from sklearn_puffer._release.composition import (
+from sklearn_puffer._certificates import (
+    WHOLE,
     Axis,
+    CertifiedEstimator,
     Rule,
     Spent,
-    counts_of,
+    check_scale,
     rule_from_dict,
-    scales_from,
-    scales_of,
-    scales_to,
 )
-from sklearn_puffer._words import quoted
+from sklearn_puffer._documents import Page, explained, located, sync_folder, told, write_new
+from sklearn_puffer._noise import fresh_salt
+from sklearn_puffer._release import NONSENSE
+from sklearn_puffer._words import plain, quoted
 
 Answer = TypeVar("Answer")
-NONSENSE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
 """What is raised in reading a text that is not what it should be."""
 
 TABLES = (
@@ -111,33 +110,6 @@ class LedgerError(ValueError):
     """
 
     __module__ = "sklearn_puffer"  # where users find it
-
-
-class OverspentError(ValueError):
-    """Raised where a release would overspend; nothing is spent.
-
-    Examples
-    --------
-    The second of two releases, where one was planned:
-
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
-    ...     released = ledger.transform(noiser, table)
-    ...     try:
-    ...         ledger.transform(noiser, table)
-    ...     except OverspentError as error:
-    ...         print(str(error).partition(";")[0])
-    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
-spent
-    """
-
-    __module__ = "sklearn_puffer"
 
 
 SCHEMAS = {"Ledger": "sklearn_puffer.ledger/2", "PersonLedger": "sklearn_puffer.persons/2"}
@@ -565,3 +537,36 @@ def foreign(path: Path) -> str:
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."
     )
+
+
+def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
+    """Return how often each axis is released at each scale, of releases and how many of each.
+
+    Releases without axes, of whole rows, are counted, too.
+
+    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
+    {'age': {2.0: 3}, 'sex': {1.0: 2}}
+    >>> counts_of([({}, 2)])
+    {'': {1.0: 2}}
+    """
+    counts: dict[Axis, dict[float, int]] = {}
+    for scales, number in releases:
+        for axis, scale in (scales or {WHOLE: 1.0}).items():
+            of_axis = counts.setdefault(axis, {})
+            of_axis[scale] = of_axis.get(scale, 0) + number
+    return counts
+
+
+def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
+    """Return scales as plain values for JSON."""
+    return [[axis, scale] for axis, scale in scales.items()]
+
+
+def scales_from(pairs: Any) -> dict[Axis, float]:
+    """Return scales as `scales_to` wrote them."""
+    return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
+
+
+def scales_of(certificate: Any) -> dict[Axis, float]:
+    """Return the scales of one release, by axis of its rule."""
+    return {plain(column.name): float(column.theta) for column in certificate.columns}

@@ -22,12 +22,11 @@ from sklearn_puffer._base import (
     listening,
     way_to_table,
 )
+from sklearn_puffer._certificates import Axis, OverspentError
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._engines import is_lazy, row_ids
-from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
-from sklearn_puffer._release.composition import Axis, scales_of
-from sklearn_puffer._release.ledger import MOST_AT_ONCE, Entry, Ledger
-from sklearn_puffer._release.persons import (
+from sklearn_puffer._ledgers.ledger import MOST_AT_ONCE, Entry, Ledger
+from sklearn_puffer._ledgers.persons import (
     CHANGES,
     About,
     Book,
@@ -36,15 +35,16 @@ from sklearn_puffer._release.persons import (
     Verdict,
     record_of,
 )
-from sklearn_puffer._release.store import (
+from sklearn_puffer._ledgers.store import (
     Account,
     LedgerError,
-    OverspentError,
     Sheet,
     certificate_for,
     foreign,
     put_away,
+    scales_of,
 )
+from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._tables import taken_rows
 from sklearn_puffer._words import quoted, shown
 

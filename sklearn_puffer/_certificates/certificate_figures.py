@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, PufferfishWarning
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._documents import Section
 from sklearn_puffer._tables import Name, Values, named_frame
 from sklearn_puffer._words import brief, short_number, shown
@@ -118,43 +118,6 @@ class SetLoss:
 
 
 @dataclass(frozen=True)
-class RowsTogether:
-    """Which rows the guarantee counts together, and how they depend on each other.
-
-    Attributes
-    ----------
-    column : str or int
-        The column of group ids.
-    max_group : int
-        The most rows of a group, in all releases together.
-    within_group : {"independent", "any"}
-        How rows of a group depend on each other given the secret that they share.
-    """
-
-    column: Name
-    max_group: int
-    within_group: Literal["independent", "any"]
-
-    def seen(self) -> str:
-        """Return what is seen, for a sentence.
-
-        >>> RowsTogether("home", 3, "any").seen()
-        'all released rows of a group (at most 3 rows with one value of home)'
-        """
-        rows = "row" if self.max_group == 1 else "rows"
-        return (
-            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
-            f"{shown(self.column)})"
-        )
-
-    def known(self) -> str:
-        """Return what is known about the group beside the prior of a row, for a sentence."""
-        if self.within_group == "any":
-            return "the prior and how rows of a group depend on each other"
-        return "the prior, by which rows of a group are independent given their secret"
-
-
-@dataclass(frozen=True)
 class AboutCount:
     """What a certificate says about how many rows, or groups, have a sensitive value.
 
@@ -214,57 +177,6 @@ def column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
     return [head] + [
         [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}"] for c in columns
     ]
-
-
-class UncertifiedError(ValueError):
-    """Raised where a release would carry a certificate that does not hold.
-
-    Examples
-    --------
-    A published mechanism that breaks its guarantee is caught, and nothing is released:
-
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser, UncertifiedError
-    >>> from sklearn_puffer.priors import GaussianMixture
-    >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
-    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
-    >>> prior = {"no": near, "yes": far}
-    >>> noiser = PufferfishNoiser(sensitive="ill", prior=prior, strategy="monge").fit(table)
-    >>> try:
-    ...     noiser.transform(table)
-    ... except UncertifiedError as error:
-    ...     print(str(error).partition("; ")[0])
-    the certificate does not hold: the proven loss 10 exceeds the budget epsilon = 1
-    >>> sound = PufferfishNoiser(sensitive="ill", prior=prior).fit(table)
-    >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
-    (True, 7.501)
-    """
-
-
-class UtilityWarning(PufferfishWarning):
-    """Warns that a release changes a column more than a constant in its place would.
-
-    It can be filtered apart from warnings about the guarantee.
-
-    Examples
-    --------
-    At a tenth of the budget the noise is larger than the column's spread; the median in its place
-    would change it less:
-
-    >>> import warnings
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    >>> for epsilon in (1.0, 0.1):
-    ...     with warnings.catch_warnings(record=True) as caught:
-    ...         warnings.simplefilter("always")
-    ...         noiser = PufferfishNoiser(epsilon, sensitive="loan").fit(table)
-    ...     change, constant = noiser.utility_.loc["cars", ["change", "constant"]]
-    ...     print(f"{change:.1f} {constant:.1f}", [each.category.__name__ for each in caught])
-    0.9 2.6 []
-    5.0 2.6 ['UtilityWarning']
-    """
 
 
 @dataclass(frozen=True)

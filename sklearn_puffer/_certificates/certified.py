@@ -10,11 +10,90 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_puffer._base import PufferfishWarning
 from sklearn_puffer._documents import __version__, digest
 from sklearn_puffer._words import quoted
 
 _VERSION_KEY = "_sklearn_puffer_version"
 _LONGEST = 60
+
+
+class UncertifiedError(ValueError):
+    """Raised where a release would carry a certificate that does not hold.
+
+    Examples
+    --------
+    A published mechanism that breaks its guarantee is caught, and nothing is released:
+
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, UncertifiedError
+    >>> from sklearn_puffer.priors import GaussianMixture
+    >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
+    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
+    >>> prior = {"no": near, "yes": far}
+    >>> noiser = PufferfishNoiser(sensitive="ill", prior=prior, strategy="monge").fit(table)
+    >>> try:
+    ...     noiser.transform(table)
+    ... except UncertifiedError as error:
+    ...     print(str(error).partition("; ")[0])
+    the certificate does not hold: the proven loss 10 exceeds the budget epsilon = 1
+    >>> sound = PufferfishNoiser(sensitive="ill", prior=prior).fit(table)
+    >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
+    (True, 7.501)
+    """
+
+
+class UtilityWarning(PufferfishWarning):
+    """Warns that a release changes a column more than a constant in its place would.
+
+    It can be filtered apart from warnings about the guarantee.
+
+    Examples
+    --------
+    At a tenth of the budget the noise is larger than the column's spread; the median in its place
+    would change it less:
+
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> for epsilon in (1.0, 0.1):
+    ...     with warnings.catch_warnings(record=True) as caught:
+    ...         warnings.simplefilter("always")
+    ...         noiser = PufferfishNoiser(epsilon, sensitive="loan").fit(table)
+    ...     change, constant = noiser.utility_.loc["cars", ["change", "constant"]]
+    ...     print(f"{change:.1f} {constant:.1f}", [each.category.__name__ for each in caught])
+    0.9 2.6 []
+    5.0 2.6 ['UtilityWarning']
+    """
+
+
+class OverspentError(ValueError):
+    """Raised where a release would overspend; nothing is spent.
+
+    Examples
+    --------
+    The second of two releases, where one was planned:
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
+    ...     released = ledger.transform(noiser, table)
+    ...     try:
+    ...         ledger.transform(noiser, table)
+    ...     except OverspentError as error:
+    ...         print(str(error).partition(";")[0])
+    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
+spent
+    """
+
+    __module__ = "sklearn_puffer"
 
 
 class CertifiedEstimator(BaseEstimator):

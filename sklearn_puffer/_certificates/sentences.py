@@ -6,11 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_puffer._release.certificate_figures import (
-    KEYED,
-    ColumnUtility,
-    SetLoss,
-)
+from sklearn_puffer._certificates.certificate_figures import KEYED, ColumnUtility, SetLoss
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import brief, listed, short_number
 from sklearn_puffer.noise import FAMILIES

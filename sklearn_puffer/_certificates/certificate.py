@@ -9,6 +9,23 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from sklearn_puffer._base import check_count, check_verbose, listening, task
+from sklearn_puffer._certificates import sentences as say
+from sklearn_puffer._certificates.certificate_figures import (
+    AboutCount,
+    ColumnNoise,
+    ColumnUtility,
+    CountedLoss,
+    ModelFacts,
+    PairLoss,
+    SetLoss,
+    changes,
+    column_cells,
+    model_lines,
+    model_section,
+    pair_cells,
+    utility_section,
+)
+from sklearn_puffer._certificates.composition import Rule
 from sklearn_puffer._documents import (
     FoldedDocument,
     Page,
@@ -19,25 +36,7 @@ from sklearn_puffer._documents import (
     utc_now,
 )
 from sklearn_puffer._numerics import rounded_up
-from sklearn_puffer._release import sentences as say
-from sklearn_puffer._release.certificate_figures import (
-    AboutCount,
-    ColumnNoise,
-    ColumnUtility,
-    CountedLoss,
-    ModelFacts,
-    PairLoss,
-    RowsTogether,
-    SetLoss,
-    changes,
-    column_cells,
-    model_lines,
-    model_section,
-    pair_cells,
-    utility_section,
-)
-from sklearn_puffer._release.composition import Rule
-from sklearn_puffer._release.drift import compared_rows
+from sklearn_puffer._rows import RowsTogether
 from sklearn_puffer._tables import records_frame
 from sklearn_puffer._words import quoted, short_number, shown
 from sklearn_puffer.notions import Notion, promised
@@ -411,7 +410,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 "of a fitted PufferfishNoiser, or fit again."
             )
         with listening(check_verbose(verbose), "check"):
-            drift = compared_rows(self.fitted, table)
+            drift = self.fitted.compared(table)
         return drift if self.groups is None else replace(drift, together=True)
 
     def about_count(self, m: int) -> AboutCount:

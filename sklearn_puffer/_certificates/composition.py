@@ -59,7 +59,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -229,24 +229,6 @@ def _times_whole(release: Spent, before: Spent) -> float:
     if not release:
         return math.inf
     return max(1 - _count_of(before.get(WHOLE, {})), 0) // _count_of(release[WHOLE])
-
-
-def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
-    """Return how often each axis is released at each scale, of releases and how many of each.
-
-    Releases without axes, of whole rows, are counted, too.
-
-    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
-    {'age': {2.0: 3}, 'sex': {1.0: 2}}
-    >>> counts_of([({}, 2)])
-    {'': {1.0: 2}}
-    """
-    counts: dict[Axis, dict[float, int]] = {}
-    for scales, number in releases:
-        for axis, scale in (scales or {WHOLE: 1.0}).items():
-            of_axis = counts.setdefault(axis, {})
-            of_axis[scale] = of_axis.get(scale, 0) + number
-    return counts
 
 
 @dataclass(frozen=True)
@@ -620,18 +602,3 @@ def _read(budget: Any) -> float | Fraction:
     if isinstance(budget, str) and budget != "infinity" and not _FRACTION.fullmatch(budget):
         raise ValueError(f"a budget is no fraction: {budget[:20]!r}")
     return math.inf if budget == "infinity" else Fraction(budget)
-
-
-def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
-    """Return scales as plain values for JSON."""
-    return [[axis, scale] for axis, scale in scales.items()]
-
-
-def scales_from(pairs: Any) -> dict[Axis, float]:
-    """Return scales as `scales_to` wrote them."""
-    return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
-
-
-def scales_of(certificate: Any) -> dict[Axis, float]:
-    """Return the scales of one release, by axis of its rule."""
-    return {plain(column.name): float(column.theta) for column in certificate.columns}

@@ -19,9 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, IntArray, check_choice, counted, task
-from sklearn_puffer._release.composition import Axis, Spent, counts_of, scales_from, scales_to
-from sklearn_puffer._release.keyed_rows import PERSON, PersonRecords, Pseudonyms
-from sklearn_puffer._release.store import NONSENSE, SCHEMAS, DamagedError, LedgerTerms, Sheet
+from sklearn_puffer._certificates import Axis, Spent
+from sklearn_puffer._ledgers.store import (
+    SCHEMAS,
+    DamagedError,
+    LedgerTerms,
+    Sheet,
+    counts_of,
+    scales_from,
+    scales_to,
+)
+from sklearn_puffer._release import NONSENSE, PERSON, PersonRecords, Pseudonyms
 
 CHANGES = ["refuse", "count"]
 

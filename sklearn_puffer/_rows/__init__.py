@@ -1,0 +1,38 @@
+"""What parameters ask for, and the rows of a table that is fitted or released."""
+
+from sklearn_puffer._rows.parameters import (
+    MOST_RELEASES,
+    Columns,
+    ColumnSpec,
+    Guarantee,
+    Output,
+    RowGroups,
+    RowsTogether,
+    about_bins,
+    check_one_secret,
+    check_releases,
+    check_units,
+    check_unknown,
+    column_of,
+    group_codes,
+    refuse_twice,
+)
+from sklearn_puffer._rows.rows import (
+    UNCOVERED,
+    CountedTable,
+    FitRows,
+    LazyRows,
+    RowOrder,
+    check_beside,
+    check_named,
+    check_rows,
+    check_size,
+    distinct_rows,
+    first_table,
+    next_table,
+    order_of_stream,
+    order_of_table,
+    order_told,
+    refuse_lazy,
+    rows_of,
+)
