@@ -253,17 +253,7 @@ def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> Flo
 
 
 def posteriors_of(model: Any, X: Any, labels: Sequence[Any], column: str) -> FloatArray:
-    """Return the probability of each secret for each row of a DataFrame, in the order of labels.
-
-    Parameters
-    ----------
-    model : fitted classifier
-    X : DataFrame
-    labels : sequence
-        The secrets, as the model was given them.
-    column : str
-        The sensitive column, as an error shows it.
-    """
+    """Return the probability of each secret (as the model knows it) for each row of a DataFrame."""
     with warnings.catch_warnings():
         # a model that was fitted to an array has no names to compare
         warnings.filterwarnings("ignore", "X has feature names, but", UserWarning)
@@ -429,18 +419,8 @@ def whole_masses(probabilities: FloatArray, weights: Array) -> Array:
 
 
 def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
-    """Return the mass of each cell for each secret, shape (n_secrets, n_cells).
+    """Return the mass of each cell for each secret, (n_secrets, n_cells), from that of rows.
 
-    Parameters
-    ----------
-    masses : ndarray of int64 of shape (n_secrets, n_rows)
-        As `whole_masses` gives them.
-    cells : ndarray of int of shape (n_rows,)
-        The cell of each row.
-    n_cells : int
-
-    Examples
-    --------
     >>> cell_masses(np.array([[1, 2, 3]]), np.array([0, 1, 0]), 2).tolist()
     [[4, 2]]
     """
@@ -451,16 +431,9 @@ def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
 
 
 def spread_masses(masses: Array, fitted: Observed, rows: Observed) -> Array:
-    """Return the masses of rows from those of the fitted rows, which are equal to them.
+    """Return the masses of rows from those of the fitted rows, which have the same contents.
 
     All of equal rows are those of the first: distributions are of what rows hold.
-
-    Parameters
-    ----------
-    masses : ndarray of int64 of shape (n_secrets, n_fitted)
-        As `whole_masses` gives them.
-    fitted, rows : Observed
-        With the same contents.
     """
     spread = np.zeros((len(masses), len(rows.codes)), dtype=np.int64)
     spread[:, rows.firsts] = cell_masses(masses, fitted.contents, len(rows.firsts))

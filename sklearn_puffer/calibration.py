@@ -396,31 +396,11 @@ def smallest_factor(
 
     .. math:: \max_{\text{pairs, directions}} \sum_g \mathrm{losses}_g(f) \le \mathrm{budget}
 
-    Parameters
-    ----------
-    groups : sequence of Bound
-        One for each group of columns that is independent of the others given the secret, all on
-        the same pairs. Losses add up over groups direction by direction, and the maximum over
-        directions and pairs comes last.
-    budget : float
-    tolerance : float, default=1e-12
-        Relative width of the final bracket.
-    start : float, optional
-        A factor to start from, where one is known that should be close; any is sound.
+    Groups of columns are independent of each other given the secret, all on the same pairs. Losses
+    add up over groups direction by direction, and the maximum over directions and pairs comes last.
+    Any ``start`` is sound. It is 0 where no noise is needed, and else the upper end of a bracket of
+    the relative width ``tolerance``.
 
-    Returns
-    -------
-    float
-        The upper end of the final bracket; 0 where no noise is needed.
-
-    Raises
-    ------
-    ValueError
-        If the budget is not positive, or no factor up to 1e300 is enough; where a bound is
-        `Impossible`, with its reason.
-
-    Notes
-    -----
     *Formal guarantees.* The total has been evaluated at the returned factor and is within the
     budget. Losses never increase with the factor, so no smaller factor than (1 - tolerance) times
     it is, where the tolerance is at least that of a bound that names one.
@@ -428,8 +408,6 @@ def smallest_factor(
     Most searches ask for the losses 6 to 15 times, and 50 times where they jump. Where pairs cost
     as much alone as together, a pair is looked at once or twice, and only the worst ones searched.
 
-    Examples
-    --------
     >>> from sklearn_puffer.bounds import wasserstein
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish

@@ -124,12 +124,7 @@ _BITS = 64
 
 
 class Choices(NotCopied):
-    """Choices that are uniform to the last bit, from a source of fair bits.
-
-    Parameters
-    ----------
-    entropy : Entropy
-    """
+    """Choices that are uniform to the last bit, from a source of fair bits."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = CheckedEntropy(entropy)
@@ -159,13 +154,7 @@ class Choices(NotCopied):
 
 
 class Stream(NotCopied):
-    """The bits of a keyed function that hands out as many as are asked for, one after another.
-
-    Parameters
-    ----------
-    seed : bytes
-        A secret of at least 32 bytes; the same one gives the same bits.
-    """
+    """The bits of a function keyed by a secret of 32 bytes or more, each handed out once."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed, self._block = seed, 0
@@ -200,16 +189,9 @@ class _SeededEntropy(NotCopied):
 def system_entropy() -> Entropy:
     """Return the cryptographic generator of OpenSSL, seeded by the operating system.
 
-    Notes
-    -----
     *Formal guarantees.* The generator reseeds itself after a fork, and no bit is kept here, so no
     two calls, threads or processes ever share bits. It cannot be pickled or copied. Whatever draws
     from it first puts its words to the health tests of NIST SP 800-90B.
-
-    Examples
-    --------
-    >>> system_entropy().words(3).shape
-    (3,)
     """
     return SystemEntropy()
 
@@ -217,20 +199,8 @@ def system_entropy() -> Entropy:
 def seeded_entropy(seed: int, *key: int) -> Entropy:
     """Return a reproducible generator, for tests only: who knows the seed can undo the noise.
 
-    Parameters
-    ----------
-    seed : int
-        Any integer that is not negative.
-    *key : int
-        Integers from 0 to 2^32 - 1 (a column, a call); different keys give independent streams.
+    Different keys (of integers from 0 to 2^32 - 1: a column, a call) give independent streams.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not an integer in its range.
-
-    Examples
-    --------
     >>> first, second = seeded_entropy(0, 1).words(2), seeded_entropy(0, 2).words(2)
     >>> bool((first == second).any())
     False

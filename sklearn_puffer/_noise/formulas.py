@@ -268,18 +268,8 @@ def rows_hockey_stick(
     epsilon: float,
     delta_of: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> FloatArray:
-    """Return bounds on the deltas of rows of shifts from those of one column; exact in one.
+    """Return bounds on the deltas of rows (..., d) of shifts, which are exact in one column.
 
-    Parameters
-    ----------
-    u, losses : ndarray of shape (..., d)
-        Shifts and their max-divergences.
-    epsilon : float
-    delta_of : callable
-        Takes shifts of one column, and an epsilon for each.
-
-    Notes
-    -----
     *Formal guarantees.* The smaller of two bounds. With e0 the total max-divergence, the (e^e0 -
     e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of distributions of that
     max-divergence (both ways) post-processes; and the delta of the largest column at epsilon less

@@ -26,33 +26,14 @@ _COARSEST = 10  # a coarsened step is at most 2^-10 of the scale
 
 
 def grid_step(scale: float, *, integer: bool = False) -> float:
-    r"""Return the step of the grid on which noise of a scale is drawn.
+    r"""Return the step of the grid on which noise of a scale theta is drawn, a power of two.
 
     .. math:: g = 2^{\lceil \log_2(\theta / 2^{40}) \rceil}, \qquad \max(g, 1) \text{ for integers}
 
-    Parameters
-    ----------
-    scale : float
-        theta, in the units of the column.
-    integer : bool, default=False
-        Whether the column is released on whole numbers: the step is then 1 up to a scale of 2^40.
+    So of a column of whole numbers it is 1 up to a scale of 2^40.
 
-    Returns
-    -------
-    float
-        An exact power of two, in the units of the column.
-
-    Raises
-    ------
-    ValueError
-        If the scale is not positive and finite, or so small that the step is no float.
-
-    Examples
-    --------
-    >>> grid_step(1.0) == 2.0**-40
-    True
-    >>> grid_step(3.0, integer=True)
-    1.0
+    >>> grid_step(1.0) == 2.0**-40, grid_step(3.0, integer=True)
+    (True, 1.0)
     """
     step = math.ldexp(1.0, _grid_exponent(check_positive(scale, "scale")))
     if step == 0.0:
@@ -63,28 +44,10 @@ def grid_step(scale: float, *, integer: bool = False) -> float:
 def coarse_enough(step: float, scale: float, reach: float) -> float:
     r"""Return the smallest step, not below ``step``, at which a range fits into 2^62 steps.
 
-    Parameters
-    ----------
-    step : float
-        The step wanted, a power of two.
-    scale : float
-        Scale of the noise.
-    reach : float
-        A bound on :math:`|x|` over all values that may ever be released, known before any row is
-        released: it must not be computed from the rows that are.
+    It has :math:`|x| \le 2^{61} \cdot \text{step}` for the ``reach`` of all values that may ever be
+    released, which must not be computed from the rows that are. A step of more than scale / 2^10 is
+    refused.
 
-    Returns
-    -------
-    float
-        A power of two with :math:`|x| \le 2^{61} \cdot \text{step}`.
-
-    Raises
-    ------
-    ValueError
-        If the step that the range needs is not small against the scale: more than scale / 2^10.
-
-    Examples
-    --------
     >>> coarse_enough(2.0**-40, 1.0, 1e6) == 2.0**-40
     True
     >>> coarse_enough(2.0**-40, 1.0, 2.0**30) == 2.0**-31
@@ -108,25 +71,6 @@ def coarse_enough(step: float, scale: float, reach: float) -> float:
 def to_indices(x: ArrayLike, step: float) -> IntArray:
     r"""Return :math:`\lfloor x/g + 1/2 \rfloor`, exactly: halves go up, never to the even side.
 
-    Parameters
-    ----------
-    x : array-like
-        Floats or integers, in the units of the column.
-    step : float
-        The grid step g, a power of two.
-
-    Returns
-    -------
-    ndarray of int64
-        Of the shape of ``x``, in steps.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite or more than 2^62 steps from 0, or the step no power of two.
-
-    Examples
-    --------
     >>> to_indices([0.5, 1.5, -0.5, 0.49999999999999994], 1.0).tolist()
     [1, 2, 0, 0]
     >>> to_indices([3, 5], 2.0).tolist()

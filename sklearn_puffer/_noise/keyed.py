@@ -61,15 +61,7 @@ _EITHER = (
 
 
 def read_key(key: Any) -> bytes:
-    """Return the bytes of a key; no message ever shows them.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        If it is no key, is too short, or its file or variable cannot be read.
-    ModuleNotFoundError
-        As `backend_of`.
-    """
+    """Return the bytes of a key, which no message shows, or refuse what is none or is too short."""
     material, where = _material(key)
     if len(material.removeprefix(PREFIX)) < LEAST_BYTES:
         raise ValueError(f"key {where} is shorter than {LEAST_BYTES} bytes; {_EITHER}.")
@@ -86,10 +78,7 @@ def fresh_key() -> bytes:
 def backend_of(key: bytes) -> str:
     """Return the name of the function that makes bits of a key: its prefix alone decides.
 
-    Raises
-    ------
-    ModuleNotFoundError
-        If it is AES and the package `cryptography` is not installed.
+    AES needs the package `cryptography`.
     """
     if key.startswith(PREFIX):
         return "blake2b"
@@ -108,15 +97,7 @@ def has_aes() -> bool:
 
 
 def shipped_key(key: Any, material: bytes) -> ShippedKey:
-    """Return a key for the tasks of an engine: of an environment variable its name alone.
-
-    Parameters
-    ----------
-    key : bytes, Path, "env:NAME" or None
-        As `read_key` takes it; None for one that was drawn.
-    material : bytes
-        What it was read as.
-    """
+    """Return a key for the tasks of an engine: of an environment variable its name alone."""
     if isinstance(key, str):
         return ShippedKey(None, key.removeprefix(_ENVIRONMENT), _check_value(material))
     return ShippedKey(material)
@@ -133,15 +114,7 @@ class ShippedKey:
         self._material, self._variable, self._check = material, variable, check
 
     def read(self) -> bytes:
-        """Return the bytes of the key, where it is used.
-
-        Raises
-        ------
-        ValueError
-            If the environment variable is not set there, or holds another key.
-        ModuleNotFoundError
-            As `backend_of`.
-        """
+        """Return the bytes of the key where it is used; the variable must hold it there, too."""
         if self._material is not None:
             backend_of(self._material)
             return self._material
@@ -218,21 +191,13 @@ Halves = tuple[NDArray[np.uint32], NDArray[np.uint32]]
 class KeyedBits(NotCopied):
     """The bits of a key in one context: of every column of every row.
 
-    Parameters
-    ----------
-    key : bytes
-        At least 16; see `read_key`.
-    context : str
-        All that shapes what is drawn: two releases of different noise must not share one.
+    The context is all that shapes what is drawn: two releases of different noise must not share
+    one.
 
-    Notes
-    -----
     *Formal guarantees.* Nobody who does not know the key can tell the bits of different (context,
     id, values, column) from independent fair ones, if AES-256, or keyed blake2b, is what it is
     taken for (see `_noise.keyed`). Two rows of the same id and values have the same bits.
 
-    Examples
-    --------
     >>> bits = KeyedBits(b"blake2b: an example, not a key", "ages of 2024")
     >>> ids, ages = np.array([[1, 0], [2, 0]], dtype=np.uint64), np.array([30, 40])
     >>> first, again = (bits.columns(ids, [ages])[0].words(2) for _ in range(2))
@@ -250,14 +215,7 @@ class KeyedBits(NotCopied):
         return self._prf.ids_of(texts)
 
     def columns(self, ids: Words, columns: Sequence[IntArray]) -> list[RowWords]:
-        """Return the source of bits of each column of some rows.
-
-        Parameters
-        ----------
-        ids : ndarray of uint64 of shape (n, 2)
-        columns : sequence of ndarrays of int64 of shape (n,)
-            What is drawn from: codes, or steps of a grid.
-        """
+        """Return the source of bits of each column (codes, or steps of a grid); ids are (n, 2)."""
         tags, shared = self._prf.rows(ids, columns)
         firsts = [_First(shared, k, len(columns)) for k in range(len(columns))]
         return [RowWords(self._prf, tags, k + 1, first) for k, first in enumerate(firsts)]
@@ -364,25 +322,14 @@ def fresh_salt() -> str:
 class PersonPseudonyms(NotCopied):
     """Pseudonyms of persons in a ledger, of the rows they had and of the noise they got.
 
-    Parameters
-    ----------
-    key : bytes
-        That of the noise; see `read_key`.
-    salt : str
-
-    Notes
-    -----
     *Formal guarantees.* Nobody who does not know the key can tell pseudonyms of different ids, of
     different rows of an id, or of different noise from independent random numbers, nor from the
     bits of the noise: each use, under each salt, has keys of its own (see `_noise.keyed`). The
     pseudonym of a person has 128 bits, those of a row and of its noise have 64 and are only
     compared with others of that person: two of k meet with a chance of k^2 / 2^65.
 
-    Examples
-    --------
     >>> pseudonyms = PersonPseudonyms(b"blake2b: an example, not a key", "salt")
-    >>> ids = pseudonyms.ids_of(["ada", "bob", "ada"])
-    >>> persons = pseudonyms.persons(ids)
+    >>> persons = pseudonyms.persons(pseudonyms.ids_of(["ada", "bob", "ada"]))
     >>> bool((persons[0] == persons[2]).all()), bool((persons[0] == persons[1]).any())
     (True, False)
     """
@@ -431,14 +378,7 @@ WIDTH = 8
 
 
 class Prf(NotCopied, ABC):
-    """Tags and words of rows in one context.
-
-    Parameters
-    ----------
-    key : bytes
-    context : str
-        All that shapes what is drawn.
-    """
+    """Tags and words of rows in one context, which is all that shapes what is drawn."""
 
     def __init__(self, key: bytes, context: str) -> None:
         root = hashlib.blake2b(key, digest_size=64, person=_PERSON).digest()
@@ -458,13 +398,7 @@ class Prf(NotCopied, ABC):
         return _words(b"".join(map(self.id_of, texts)), 2)
 
     def rows(self, ids: Words, columns: Sequence[IntArray]) -> tuple[Words, Shared]:
-        """Return the tags of rows, of shape (n, 2), and the bits that their columns share.
-
-        Parameters
-        ----------
-        ids : ndarray of uint64 of shape (n, 2)
-        columns : sequence of k ndarrays of int64 of shape (n,)
-        """
+        """Return the tags (n, 2) of rows with ids (n, 2), and the bits that their columns share."""
         made = self._tagged(ids, columns)
         tags = np.ascontiguousarray(made[:, :2])
         return tags, Shared(self, tags, made[:, 2:])
@@ -481,12 +415,7 @@ class Prf(NotCopied, ABC):
 class Shared(NotCopied):
     """Numbers of 32 bits that the columns of a row share, made on demand.
 
-    Parameters
-    ----------
-    prf : Prf
-    tags : ndarray of uint64 of shape (n, 2)
-    known : ndarray of uint64 of shape (n, m)
-        The words that came beside the tags; all further ones are those at label 0.
+    Words of shape (n, m) came beside the tags; all further ones are those at label 0.
     """
 
     def __init__(self, prf: Prf, tags: Words, words: Words) -> None:

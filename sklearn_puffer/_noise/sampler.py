@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,76 +55,6 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):  # else none ever is
     os.register_at_fork(after_in_child=_forked)
-
-
-class Sampler(NotCopied, ABC):
-    r"""Noise of one family and scale, in steps of a grid: K = floor(N/g) or floor(N/g + 1/2).
-
-    A family draws :math:`J = \lfloor N/f \rfloor` on a grid of step :math:`f = g / 2^s`; then
-    :math:`\lfloor J/2^s \rfloor = \lfloor N/g \rfloor`, and
-    :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
-
-    A draw that falls far takes longer than others. So a few values are the first ones of a batch,
-    the rest of which is discarded: the time is that of the batch.
-
-    A sampler holds scratch memory, and draws of the rest that are not taken yet (a forked process
-    drops them): use one for each thread, and never store one. Its bits pass the health check of
-    `CheckedEntropy` before they are used.
-
-    Attributes
-    ----------
-    step : float
-        The step g, in the units of the column.
-    relative_error : float
-        Bound r on the relative error of every atom's probability; a pure loss grows by at most
-        log((1 + r)/(1 - r)) for it.
-    saturated : bool
-        Whether draws further than 2^62 steps from 0 are given as 2^62 steps. Only a sum that is
-        itself saturated at 2^61 steps hides that, as `release` does.
-    """
-
-    relative_error: float = RELATIVE_ERROR
-    saturated: bool = False
-
-    def __init__(self, grid: Grid, entropy: Entropy) -> None:
-        self.step = math.ldexp(1.0, grid.fine + grid.shift)
-        self._shift = min(grid.shift, 62)  # |J| < 2^61, so that any larger shift gives the same
-        self._half = 1 << (self._shift - 1) if grid.nearest else 0
-        self._entropy = CheckedEntropy(entropy)
-        self._scratch: IntArray | None = None
-
-    def fill(self, out: IntArray) -> None:
-        """Overwrite ``out``, int64 of shape (n,), with independent noise in steps."""
-        for block in blocks(out.size):
-            out[block] = self.draw(block.stop - block.start)
-
-    def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
-        return self._batch(max(size, BATCH))[:size]
-
-    def by_row(self, rows: RowEntropy) -> IntArray:
-        """Return one draw for each row, from the bits of that row and alike on every machine."""
-        raise TypeError(
-            f"noise of a {type(self).__name__} cannot be drawn with a key, as it may differ from "
-            "machine to machine; take Laplace, Gaussian or Cauchy noise."
-        )
-
-    @abstractmethod
-    def _batch(self, size: int) -> IntArray:
-        """Return ``size`` draws in scratch memory, in a time that depends on them."""
-
-    def _room(self, size: int) -> IntArray:
-        if self._scratch is None or self._scratch.size < size:
-            self._scratch = np.empty(size, dtype=np.int64)
-        return self._scratch[:size]
-
-    def _rounded(self, drawn: IntArray) -> IntArray:
-        """Turn draws of J into draws of K, in place."""
-        if self._half:
-            drawn += self._half
-        if self._shift:
-            drawn >>= self._shift
-        return drawn
 
 
 def single_scale(noise: Any) -> float:
@@ -211,23 +141,87 @@ def _advance(body: IntArray) -> NDArray[np.uint32]:
     return cell if cell.size else np.zeros(1, dtype=np.uint32)
 
 
-class ChunkSampler(Sampler):
-    """A sampler that reads most draws off chunks, without any test."""
+class Sampler(NotCopied, ABC):
+    r"""Noise of one family and scale, in steps of a grid: K = floor(N/g) or floor(N/g + 1/2).
 
+    A family draws :math:`J = \lfloor N/f \rfloor` on a grid of step :math:`f = g / 2^s`; then
+    :math:`\lfloor J/2^s \rfloor = \lfloor N/g \rfloor`, and
+    :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
+
+    Most draws are read off `Chunks`, without any test; the others come from the rest.
+
+    A draw that falls far takes longer than others. So a few values are the first ones of a batch,
+    the rest of which is discarded: the time is that of the batch.
+
+    A sampler holds scratch memory, and draws of the rest that are not taken yet (a forked process
+    drops them): use one for each thread, and never store one. Its bits pass the health check of
+    `CheckedEntropy` before they are used.
+
+    Attributes
+    ----------
+    step : float
+        The step g, in the units of the column.
+    relative_error : float
+        Bound r on the relative error of every atom's probability; a pure loss grows by at most
+        log((1 + r)/(1 - r)) for it.
+    saturated : bool
+        Whether draws further than 2^62 steps from 0 are given as 2^62 steps. Only a sum that is
+        itself saturated at 2^61 steps hides that, as `release` does.
+    """
+
+    relative_error: float = RELATIVE_ERROR
+    saturated: bool = False
+
+    _distribution: Chunks
     _spare: IntArray = np.empty(0, dtype=np.int64)  # of the rest, made and not taken yet
     _n_rest = 0  # draws taken from the rest
 
     def __init__(self, distribution: Chunks, grid: Grid, entropy: Entropy) -> None:
-        super().__init__(grid, entropy)
-        self._chunks = distribution
-        self._forks = _forks
+        self.step = math.ldexp(1.0, grid.fine + grid.shift)
+        self._shift = min(grid.shift, 62)  # |J| < 2^61, so that any larger shift gives the same
+        self._half = 1 << (self._shift - 1) if grid.nearest else 0
+        self._entropy = CheckedEntropy(entropy)
+        self._distribution, self._forks = distribution, _forks
+        self._scratch: IntArray | None = None
+        # whether only h and the upper bits of l decide K, and how they are rounded
+        low_bits = int(distribution.low_bits)
+        carry = self._half >> low_bits
+        fits = (distribution.body.size << CELL_BITS) + carry < 2**31
+        self._coarse = np.array(self._shift - low_bits, dtype=np.int32)
+        self._carry = np.array(carry % 2**31, dtype=np.int32)
+        self._is_coarse = self._shift > low_bits and fits and carry << low_bits == self._half
+        self._is_short = self._is_coarse and carry % 2 == 0
+
+    def fill(self, out: IntArray) -> None:
+        """Overwrite ``out``, int64 of shape (n,), with independent noise in steps."""
+        for block in blocks(out.size):
+            out[block] = self.draw(block.stop - block.start)
+
+    def draw(self, size: int) -> IntArray:
+        """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
+        return self._batch(max(size, BATCH))[:size]
 
     def _batch(self, size: int) -> IntArray:
-        out = self._room(size)
+        """Return ``size`` draws in scratch memory, in a time that depends on them."""
+        if self._scratch is None or self._scratch.size < size:
+            self._scratch = np.empty(size, dtype=np.int64)
+        out = self._scratch[:size]
         rest = self._many_rounded(out)
         if rest.size:
             out[rest] = self._next_of_rest(rest.size)
         return out
+
+    @abstractmethod
+    def by_row(self, rows: RowEntropy) -> IntArray:
+        """Return one draw for each row, from the bits of that row and alike on every machine."""
+
+    def _rounded(self, drawn: IntArray) -> IntArray:
+        """Turn draws of J into draws of K, in place."""
+        if self._half:
+            drawn += self._half
+        if self._shift:
+            drawn >>= self._shift
+        return drawn
 
     def _next_of_rest(self, size: int) -> IntArray:
         """Return the next draws of K from the rest, of which some were made before.
@@ -247,23 +241,6 @@ class ChunkSampler(Sampler):
     @abstractmethod
     def _of_rest(self, size: int) -> IntArray:
         """Return at least so many draws of K from the rest of the distribution."""
-
-    @cached_property
-    def _is_short(self) -> bool:
-        return self._is_coarse and int(self._carry) % 2 == 0
-
-    @cached_property
-    def _is_coarse(self) -> bool:
-        return self._shift > int(self._chunks.low_bits) and self._fits_32_bits()
-
-    def _fits_32_bits(self) -> bool:
-        """Return whether only h and the upper bits of l decide K, and note how they are rounded."""
-        low_bits = int(self._chunks.low_bits)
-        carry = self._half >> low_bits
-        reach = (self._chunks.body.size << CELL_BITS) + carry
-        self._coarse = np.array(self._shift - low_bits, dtype=np.int32)
-        self._carry = np.array(carry % 2**31, dtype=np.int32)
-        return reach < 2**31 and carry << low_bits == self._half
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""
@@ -308,17 +285,20 @@ class ChunkSampler(Sampler):
         self, out: IntArray, first: NDArray[np.uint32], signs: NDArray[np.int32]
     ) -> NDArray[np.intp]:
         """Fill ``out`` with draws of K, negative ones where the sign is -1 and not 0."""
-        distribution = self._chunks
-        word = first >> _SIXTEEN
-        out[...] = word
-        distribution.advance.take(out, None, word, "clip")
-        word += first  # h, and the upper 16 bits of l
-        rounded = word.view(np.int32)
+        rounded = self._upper(out, first).view(np.int32)
         rounded ^= signs  # M, or -1 - M
         rounded += self._carry
         rounded >>= self._coarse
         out[...] = rounded
-        return (first >= distribution.limit).nonzero()[0]
+        return (first >= self._distribution.limit).nonzero()[0]
+
+    def _upper(self, out: IntArray, first: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return h and the upper 16 bits of l, with ``out`` for scratch memory."""
+        word = first >> _SIXTEEN
+        out[...] = word
+        self._distribution.advance.take(out, None, word, "clip")
+        word += first
+        return word
 
     def _first_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
         """Return draws of J, and where one of the rest must go instead."""
@@ -350,11 +330,8 @@ class ChunkSampler(Sampler):
         self, out: IntArray, first: NDArray[np.uint32], second: NDArray[np.uint32]
     ) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J read off two halves of a word each; return as `_many`."""
-        distribution = self._chunks
-        word = first >> _SIXTEEN
-        out[...] = word
-        distribution.advance.take(out, None, word, "clip")
-        word += first  # h, and the upper 16 bits of l
+        distribution = self._distribution
+        word = self._upper(out, first)
         out[...] = word
         out <<= distribution.low_bits
         # the lower bits of l; the copies of a fair sign above them turn M into -1 - M
@@ -386,59 +363,19 @@ _FAR = 2**61  # where the sum of a value and saturated noise is itself saturated
 # ------------------------------------------------------------------------------------ the samplers
 
 
-class Drawable(Protocol):
-    """Noise of a family that says how it is drawn."""
-
-    @property
-    def scale(self) -> float | tuple[float, ...]:
-        """The scale, which is a single one."""
-
-    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
-        """Return what draws the noise on a grid."""
-
-
 def sampler(
-    noise: Drawable, step: float, entropy: Entropy | None = None, *, nearest: bool = False
+    noise: Any, step: float, entropy: Entropy | None = None, *, nearest: bool = False
 ) -> Sampler:
-    r"""Return a sampler of noise rounded to a grid.
+    r"""Return a sampler of noise rounded to a grid of step g, a power of two.
 
-    Parameters
-    ----------
-    noise : Drawable
-        The continuous distribution, with a single scale: an object of a family of `noise`.
-    step : float
-        The step g of the grid, a power of two; at least ``grid_step(noise.scale)``.
-    entropy : Entropy, optional
-        Source of bits, by default `system_entropy`. It is an error (`RuntimeError`) to draw from
-        one that is stuck or lopsided.
-    nearest : bool, default=False
-        Whether to draw :math:`\lfloor N/g + 1/2 \rfloor`, which is symmetric, in place of
-        :math:`\lfloor N/g \rfloor`.
-
-    Returns
-    -------
-    Sampler
-
-    Raises
-    ------
-    TypeError
-        If the family has no sampler, or several scales.
-    ValueError
-        If the step is no power of two, or finer than the grid of the scale; if k of generalised
-        Cauchy noise is below 1 + 2^-10 or above 2^20.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> steps = np.empty(4, dtype=np.int64)
-    >>> sampler(Laplace(2.0), 1.0, nearest=True).fill(steps)
-    >>> steps.shape
-    (4,)
+    It draws :math:`\lfloor N/g \rfloor`, or :math:`\lfloor N/g + 1/2 \rfloor` (``nearest``), which
+    is symmetric. The step is at least ``grid_step(noise.scale)``, and the noise has a single scale.
     """
     if not hasattr(noise, "sampler"):
         raise TypeError(f"noise must be of a noise family, such as Laplace(1.0), got {noise!r}.")
     grid = grid_of(single_scale(noise), step, nearest)
-    return noise.sampler(grid, entropy or SystemEntropy())
+    drawn: Sampler = noise.sampler(grid, entropy or SystemEntropy())
+    return drawn
 
 
 # ------------------------------------------------------------------------------------- the release
@@ -464,40 +401,18 @@ def release(
 ) -> None:
     r"""Write values plus noise into ``out``, block by block, in 64-bit integers until the end.
 
-    Parameters
-    ----------
-    indices : ndarray of int64 of shape (n,)
-        The values, in steps of ``source.step``, at most 2^62 from 0 (see `to_indices`).
-    source : Sampler
-        Draws the noise, in the same steps.
-    out : ndarray of shape (n,)
-        A column of floats, or of integers: these are saturated at the range of their type. It may
-        be a strided view.
-    bound : int, default=2**62
-        The sum is saturated this many steps from 0; floats are not at the default, unless the
-        noise is saturated. It must not depend on the values.
-    reach : int, default=2**62
-        The values are known to lie within so many steps of 0. Up to 2^61 no sum reaches the default
-        bound, as noise that is not saturated does not leave 2^61 either.
+    Values and noise are in steps of the source, the values at most ``reach`` from 0. ``out`` holds
+    floats, or integers (saturated at the range of their type). The sum is saturated ``bound`` steps
+    from 0, which must not depend on the values; floats are not at the default, unless the noise is
+    saturated. Up to a reach of 2^61 no sum gets to 2^62, as noise that is not saturated does not
+    leave 2^61 either.
 
-    Notes
-    -----
     *Formal guarantees.* Value plus noise never leaves 64 bits, and what is written is a function of
     the exact sum x + K: saturation and conversion are post-processing. A sampler that gives noise
     beyond S = 2^62 steps as S (`Sampler.saturated`) changes nothing, because its sums are saturated
     at B <= 2^61 steps: for :math:`|x| \le 2^{61}`, either K is exact, or :math:`|K| \ge S` and then
     :math:`|x + K| \ge S - 2^{61} \ge B` with the true K and with S.
 
-    Raises
-    ------
-    TypeError
-        If ``out`` holds neither floats nor integers.
-    ValueError
-        If ``out`` holds integers and the step is a fraction, or ``bound`` is out of range; if the
-        noise is saturated and a value lies more than 2^61 steps from 0.
-
-    Examples
-    --------
     >>> from sklearn_puffer.noise import Laplace
     >>> ages = np.empty(3, dtype=np.int8)
     >>> release(np.array([30, 40, 50]), sampler(Laplace(1e6), 1.0, nearest=True), ages)

@@ -52,14 +52,8 @@ class Tail(ABC):
     ) -> tuple[FloatArray, FloatArray]:
         r"""Return v and c for which :math:`v 2^{-c} = 2^{d + i} p(x)/p(0)/\text{top}`.
 
-        c is whole and not negative, and v lies between 2^-9 and 1, but for rounding.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            y / R_0, from 1 to 2.
-        shell, halvings : ndarray of shape (n,)
-            d and i.
+        Of y / R_0, from 1 to 2, of d and of i. c is whole and not negative, and v lies between 2^-9
+        and 1, but for rounding.
         """
 
 
@@ -69,13 +63,7 @@ class Shape(ABC):
     by: ModuleType = np  # whose exp and log it takes
 
     def portable(self) -> Shape | None:
-        """Return the shape computed alike on every machine, by `_noise.portable`, if there is.
-
-        Returns
-        -------
-        Shape or None
-            Without one, noise with a key is refused.
-        """
+        """Return the shape computed alike on every machine; without one, a key is refused."""
         return self if self.by is portable else None
 
     @property
@@ -85,13 +73,7 @@ class Shape(ABC):
 
     @abstractmethod
     def at_zero(self) -> Decimal:
-        """Return p(0) to 30 digits.
-
-        Returns
-        -------
-        Decimal
-            In units of 1 / scale.
-        """
+        """Return p(0) to 30 digits, in units of 1 / scale."""
 
     @abstractmethod
     def cells(self, weight: float, width: float) -> int:

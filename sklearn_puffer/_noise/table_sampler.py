@@ -23,7 +23,7 @@ from sklearn_puffer._noise.sampler import (
     REST_MASK,
     SIGN,
     Chunks,
-    ChunkSampler,
+    Sampler,
     chunks_of,
     first_of,
 )
@@ -36,7 +36,7 @@ _LEADING = 53  # bits of a word that a float holds, so that frexp counts its lea
 _UNUSED = np.array(64 - _LEADING, dtype=np.uint64)
 
 
-class TableSampler(ChunkSampler):
+class TableSampler(Sampler):
     r"""Noise of any symmetric unimodal density on the grid, read off tables of that density.
 
     Let p be the density of the magnitude :math:`|N|/\theta`, t = f/theta, and x = (M + 1/2) t the
@@ -108,10 +108,11 @@ class TableSampler(ChunkSampler):
 
     saturated = True
 
+    _distribution: _ShapeTables
+
     def __init__(self, shape: Shape, scale: float, grid: Grid, entropy: Entropy) -> None:
         mantissa, exponent = math.frexp(scale)
-        self._distribution = _distribution(shape, mantissa, exponent - grid.fine)
-        super().__init__(self._distribution, grid, entropy)
+        super().__init__(_distribution(shape, mantissa, exponent - grid.fine), grid, entropy)
         self._true_shift, self._nearest = grid.shift, grid.nearest
 
     def _rest(self, size: int) -> IntArray:
@@ -132,7 +133,10 @@ class TableSampler(ChunkSampler):
     def by_row(self, rows: RowEntropy) -> IntArray:
         """Return one draw for each row, from the bits of that row and alike on every machine."""
         if not self._distribution.is_portable:
-            return super().by_row(rows)
+            raise TypeError(
+                f"noise of a {type(self).__name__} cannot be drawn with a key, as it may differ "
+                "from machine to machine; take Laplace, Gaussian or Cauchy noise."
+            )
         drawn, rest = self._first_rounded_by_row(rows)
         if rest.size:
             drawn[rest] = self._rest_by_row(rows.take(rest))
@@ -320,7 +324,7 @@ def _edges(shape: Shape, weight: float, width: float) -> FloatArray:
 _REACH = 12  # the coarse cells reach this many scales out
 
 
-class LaplaceSampler(ChunkSampler):
+class LaplaceSampler(Sampler):
     r"""Laplace noise of scale theta: exact integer arithmetic, and rejection for one draw in 90.
 
     .. math:: P(J = j) = P(J = -1-j) = \tfrac12 e^{-t j} (1 - e^{-t}), \qquad t = f/\theta,\ j \ge 0
@@ -364,10 +368,11 @@ class LaplaceSampler(ChunkSampler):
     lies further out has a mass below 10^-390. The bits are taken to be fair and independent.
     """
 
+    _distribution: _LaplaceTables
+
     def __init__(self, scale: float, grid: Grid, entropy: Entropy) -> None:
         mantissa, exponent = math.frexp(scale)
-        self._distribution = _laplace_tables(mantissa, exponent - grid.fine)
-        super().__init__(self._distribution, grid, entropy)
+        super().__init__(_laplace_tables(mantissa, exponent - grid.fine), grid, entropy)
 
     def _of_rest(self, size: int) -> IntArray:
         return self._rounded(self._some_rest(size))

@@ -98,17 +98,7 @@ def stretches(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
 
 
 def shortest_coupling(p: GaussianMixture, q: GaussianMixture) -> ComponentCoupling:
-    """Return the coupling of the smallest mean squared W_2 distance (003, Eq. 12).
-
-    Its marginals are exact. It is optimal up to the tolerance of the solver; a coarser one only
-    costs noise.
-
-    Examples
-    --------
-    >>> p = GaussianMixture([0.25, 0.75], [0.0, 5.0], [1.0, 1.0])
-    >>> shortest_coupling(p, GaussianMixture([0.5, 0.5], [0.0, 5.0], [1.0, 1.0])).matrix().tolist()
-    [[0.25, 0.0], [0.25, 0.5]]
-    """
+    """Return the coupling of the smallest mean squared W_2 distance (003, Eq. 12)."""
     return cheapest_coupling(p, q, squared_distances(p, q))
 
 
@@ -117,10 +107,9 @@ def cheapest_coupling(
 ) -> ComponentCoupling:
     """Return the coupling of the smallest mean of ``costs`` (k, l), which are finite.
 
-    Its marginals are exact, and it is optimal up to the tolerance of the solver.
+    Its marginals are exact. It is optimal up to the tolerance of the solver; a coarser one only
+    costs noise.
 
-    Examples
-    --------
     >>> p = GaussianMixture([0.25, 0.75], [0.0, 5.0], [1.0, 1.0])
     >>> cheapest_coupling(p, p, np.array([[0.0, 1.0], [1.0, 0.0]])).matrix().tolist()
     [[0.25, 0.0], [0.0, 0.75]]
@@ -134,8 +123,6 @@ def bottleneck_coupling(
 ) -> ComponentCoupling | None:
     """Return a coupling of the smallest maximum of ``costs`` (k, l), or None if that is infinite.
 
-    Examples
-    --------
     >>> p = GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 2.0])
     >>> q = GaussianMixture([0.5, 0.5], [1.0, 0.0], [2.0, 1.0])
     >>> apart = np.where(stretches(p, q) > 0.0, np.inf, 1.0)

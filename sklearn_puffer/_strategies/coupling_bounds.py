@@ -138,14 +138,8 @@ Summary = Callable[[Moves, FloatArray, Notion], FloatArray]
 class MoveBound:
     """What the losses of the moves of a coupling amount to, for each pair.
 
-    Parameters
-    ----------
-    moves : Moves
-    noise : Noise
-    notion : Notion
-    summary : callable
-        `largest`, `average` or `without_far_moves`: from the moves and an upper bound on the loss
-        of each to one for each pair.
+    The summary is `largest`, `average` or `without_far_moves`: it takes the moves and an upper
+    bound on the loss of each.
     """
 
     moves: Moves

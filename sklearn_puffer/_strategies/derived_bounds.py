@@ -60,17 +60,8 @@ _SHARE = 0.1  # of a delta that may be spent on moves
 
 @dataclass(frozen=True, eq=False)
 class FromPure:
-    """The losses under a notion that follow from pure losses at the same noise.
+    """The losses under a notion with a delta or an order that follow from pure losses.
 
-    Parameters
-    ----------
-    pure : Bound
-        On pure losses, in both directions.
-    notion : Notion
-        With a delta or an order.
-
-    Examples
-    --------
     >>> from sklearn_puffer.bounds import wasserstein
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish
@@ -98,20 +89,12 @@ class FromPure:
 def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArray:
     r"""Return what a likelihood ratio within e^ahead and e^-back loses at most under a notion.
 
-    Its mean is 1, and what is averaged is convex, so the worst distribution has those two values:
+    Its mean is 1, and what is averaged is convex, so the worst distribution has those two values.
+    With L and M the pure losses from p to q and back:
 
     .. math:: b = \frac{1 - e^{-M}}{e^L - e^{-M}}, \quad \delta \le b (e^L - e^\varepsilon)_+, \quad
               e^{(\alpha - 1) D} \le b e^{\alpha L} + (1 - b) e^{-\alpha M}
 
-    Parameters
-    ----------
-    ahead, back : ndarray
-        Pure losses L and M, p to q and q to p.
-    notion : Notion
-        With a delta or an order.
-
-    Examples
-    --------
     >>> from sklearn_puffer.notions import Pufferfish
     >>> pure = np.array([1.0])
     >>> float(two_points(pure, pure, Pufferfish(0.5, 0.1)).round(6)[0])  # (e - e^.5)/(e + 1)
@@ -220,23 +203,8 @@ def _starts(values: FloatArray, width: float) -> Any:
 class RoundedPlanes:
     """Bounds on the losses of pairs of two columns, each over at most ``most`` points.
 
-    Of few of them at a time, in windows, where the noise is narrow.
-
-    Parameters
-    ----------
-    pairs : sequence of PriorPair
-        Of discrete priors of two columns.
-    noise : Noise
-        At factor 1.
-    notion : Notion
-        Without events that are left out.
-    upper : callable
-        Gives the exact loss of a pair over so few points.
-    windowed : callable
-        Gives upper ends from windows of at most so many values, and whether the noise is narrow
-        against them.
-    most : int
-    guess : float
+    ``upper`` gives the exact loss of a pair over so few points; ``windowed`` gives upper ends from
+    windows of at most so many values, and whether the noise is narrow against them.
     """
 
     pairs: Sequence[PriorPair]

@@ -422,14 +422,8 @@ _REACH = 12.0  # pairs that lose so many nats more than the best coupling must a
 class JointRows:
     """The bounds of some pairs of mixtures of rows.
 
-    Parameters
-    ----------
-    pairs : sequence of PriorPair
-    noise : Noise
-        Of a kind that `joint_computable` knows, or, but for a pure loss, normal.
-    notion : Notion
-    exact_part : callable
-        The ends of the losses of single Gaussians with normal noise or none.
+    Of noise that `joint_computable` knows, or, but for a pure loss, normal noise. ``exact_part``
+    gives the ends of the losses of single Gaussians with normal noise or none.
     """
 
     pairs: Sequence[PriorPair]

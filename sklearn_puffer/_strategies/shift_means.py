@@ -81,17 +81,8 @@ def tails(beyond: FloatArray, m: FloatArray, s: FloatArray) -> FloatArray:
 
 
 class GaussianShift:
-    """Upper bounds of the mean loss of shifts m + s Z under one noise and one notion.
+    """Upper bounds of the mean loss of shifts m + s Z in one column, for a notion that is not pure.
 
-    Parameters
-    ----------
-    noise : Noise
-        In one column.
-    notion : Notion
-        Not a pure one.
-
-    Notes
-    -----
     Under a power mean a "mean" is that of e^((alpha - 1) D), given as its logarithm.
     """
 

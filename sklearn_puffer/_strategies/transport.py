@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, starmap
 from math import lcm
 from typing import Any, NamedTuple
 
@@ -89,27 +88,12 @@ def monotone(pairs: Sequence[PriorPair]) -> Couplings:
 
     .. math:: \pi = \operatorname{distribution}(F^{-1}(U), G^{-1}(U)), \quad U \text{ uniform}
 
-    Parameters
-    ----------
-    pairs : sequence of PriorPair
-        All over the same columns.
-
-    Returns
-    -------
-    Couplings
-        At most m + n - 1 entries for a pair with m and n atoms.
-
-    Notes
-    -----
     In one column it has the smallest maximal distance of all couplings, and the smallest mean
-    distance. In several columns atoms are sorted by the first column, then the second, and so on,
-    and it is a valid coupling without such a distinction. O((m + n) log(m + n)).
+    distance. In several columns atoms are sorted by the first column, then the second, and so on.
+    A pair of m and n atoms has at most m + n - 1 entries.
 
-    Examples
-    --------
     >>> p, q = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75])
-    >>> coupled = monotone([PriorPair(p, q)])
-    >>> [column.tolist() for column in coupled.of_pair(0)]
+    >>> [column.tolist() for column in monotone([PriorPair(p, q)]).of_pair(0)]
     [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
     """
     return _coupled(pairs, _north_west)
@@ -156,30 +140,15 @@ def w_infinity(p: Discrete, q: Discrete) -> float:
 
 
 def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
-    r"""Return how costly shifts are under the noise: what couplings of rows keep small.
+    r"""Return how costly shifts (..., d) are under the noise: what couplings of rows keep small.
 
     .. math:: D_\infty(K \| K(\cdot - z)) \text{ where that is finite, else } D_2(K \| K(\cdot - z))
 
-    Parameters
-    ----------
-    noise : Noise
-        At the scales that columns are weighed by.
-    shifts : ndarray of shape (..., d)
+    For Laplace noise it is the weighted l1 norm of the shift; for Gaussian noise the square of its
+    weighted l2 norm; for Cauchy kinds :math:`\sum_k k \operatorname{asinh}(|z_k| / (2 s_k))`, where
+    a norm would not do: the loss of one long move is less than that of many short ones. It never
+    falls when a shift grows in some column.
 
-    Returns
-    -------
-    ndarray of shape (...)
-        For Laplace noise the weighted l1 norm of the shift; for Gaussian noise the square of its
-        weighted l2 norm; for Cauchy kinds :math:`\sum_k k \operatorname{asinh}(|z_k| / (2 s_k))`,
-        where a norm would not do: the loss of one long move is less than that of many short ones.
-
-    Notes
-    -----
-    The cost steers the choice of a coupling, and every coupling is sound. It never falls when a
-    shift grows in some column.
-
-    Examples
-    --------
     >>> from sklearn_puffer.noise import Gaussian, Laplace
     >>> shifts = np.array([[3.0, 4.0]])
     >>> ground_cost(Laplace(), shifts).tolist(), ground_cost(Gaussian(), shifts).tolist()
@@ -195,19 +164,10 @@ def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
 def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     """Return couplings of all pairs that are worth trying, the best for the largest shift first.
 
-    Parameters
-    ----------
-    pairs : sequence of PriorPair
-    noise : Noise
-        Its scales say how far apart two rows are: by the `ground_cost` of their difference.
-
-    Returns
-    -------
-    list of Couplings
-        One column of numbers, or a single atom on one side of every pair: the monotone coupling,
-        which is the best and in the second case the only one. Elsewhere: a bottleneck coupling,
-        then north-west couplings along several orders, and along each a coupling that first leaves
-        in place the mass that both priors have at the same row.
+    One column of numbers, or a single atom on one side of every pair: the monotone coupling, which
+    is the best and in the second case the only one. Elsewhere: a bottleneck coupling for the
+    `ground_cost` of the noise, then north-west couplings along several orders, and along each a
+    coupling that first leaves in place the mass that both priors have at the same row.
     """
     natural = monotone(pairs)
     axes = pairs[0].p.n_axes
@@ -258,17 +218,13 @@ _Rank = Callable[[FloatArray], FloatArray]
 
 def _coupled(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Couplings:
     """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
-    runs = [_couple(_sides(pairs[run]), rule, rank) for run in _runs(pairs)]
-    if len(runs) == 1:
-        return _finish(pairs, runs[0])
-    p_first, q_first = (
-        np.cumsum([0, *(len(pair[side].atoms) for pair in pairs)]) for side in (0, 1)
-    )
-    shifted = [
-        (run.sources + p_first[part.start], run.targets + q_first[part.start], run.masses)
-        for run, part in zip(runs, _runs(pairs), strict=True)
-    ]
-    return _finish(pairs, _Entries(*map(np.concatenate, zip(*shifted, strict=True))))
+    sides = _sides(pairs)
+    if rank is None:
+        return _finish(pairs, rule(sides))
+    columns = zip(sides.rows, sides.owners, strict=True)
+    p, q = (np.lexsort((rank(rows), owner)) for rows, owner in columns)
+    entries = rule(sides.ordered(p, q))
+    return _finish(pairs, _Entries(p[entries.sources], q[entries.targets], entries.masses))
 
 
 def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Couplings:
@@ -289,34 +245,18 @@ def first_of_each(owners: Array) -> Array:
     return np.flatnonzero(new)
 
 
-def _runs(pairs: Sequence[PriorPair]) -> list[slice]:
-    """Cut the pairs into runs whose common totals add up within 64 bits, and single larger ones."""
-    starts, used = [0], 0
-    for k, pair in enumerate(pairs):
-        total = _common_total(pair)
-        used += total
-        if used >= _INT64 and k > starts[-1]:
-            starts.append(k)
-            used = total
-    return list(starmap(slice, pairwise([*starts, len(pairs)])))
-
-
-def _common_total(pair: PriorPair) -> int:
-    return lcm(pair.p.total, pair.q.total)
-
-
 def _sides(pairs: Sequence[PriorPair]) -> _Sides:
-    """Return the sides of one of the `_runs`."""
-    rows, masses, owners = [], [], []
-    totals = [_common_total(pair) for pair in pairs]
+    totals = [lcm(pair.p.total, pair.q.total) for pair in pairs]
     kind: Any = np.int64 if sum(totals) < _INT64 else object
+    rows, masses, owners = [], [], []
     for side in (0, 1):
         priors = [pair[side] for pair in pairs]
-        sizes = [len(prior.atoms) for prior in priors]
+        owner = np.repeat(
+            np.arange(len(pairs), dtype=np.int32), [len(prior.atoms) for prior in priors]
+        )
         scales = [total // prior.total for total, prior in zip(totals, priors, strict=True)]
-        scale = np.array(scales, dtype=kind)
         counts = _joined([prior.counts for prior in priors]).astype(kind, copy=False)
-        owner = np.repeat(np.arange(len(pairs), dtype=np.int32), sizes)
+        scale = np.array(scales, dtype=kind)
         masses.append(counts * (scale[0] if len(pairs) == 1 else scale[owner]))
         rows.append(_joined([prior.rows for prior in priors]))
         owners.append(owner)
@@ -325,15 +265,6 @@ def _sides(pairs: Sequence[PriorPair]) -> _Sides:
 
 def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _couple(sides: _Sides, rule: _Rule, rank: _Rank | None) -> _Entries:
-    if rank is None:
-        return rule(sides)
-    columns = zip(sides.rows, sides.owners, strict=True)
-    p, q = (np.lexsort((rank(rows), owner)) for rows, owner in columns)
-    entries = rule(sides.ordered(p, q))
-    return _Entries(p[entries.sources], q[entries.targets], entries.masses)
 
 
 def _north_west(sides: _Sides) -> _Entries:
@@ -415,24 +346,14 @@ def _along(axis: int) -> _Rank:
 
 
 def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Couplings]) -> Couplings:
-    r"""Couple each pair so that the largest cost of a move is as small as possible.
+    r"""Couple each pair so that the largest `ground_cost` of a move is as small as possible.
 
     .. math:: \min_\pi \max_{(x, x') \in \mathrm{supp}\,\pi} \mathrm{cost}(x - x')
 
-    Parameters
-    ----------
-    pairs : sequence of PriorPair
-    noise : Noise
-        Its `ground_cost` at the scales given.
-    known : sequence of Couplings
-        Other couplings. The first serves pairs above ``BOTTLENECK_CELLS``, and those beyond
-        ``BOTTLENECK_WORK`` in the order of their smallest largest cost, costliest first.
-
-    Notes
-    -----
-    The smallest feasible threshold by bisection over the distinct costs; feasibility by maximum
-    flow in integers, whatever their size. Below the threshold, mass is moved as little as the
-    coarser thresholds tried on the way allow.
+    The first coupling that is known serves pairs above ``BOTTLENECK_CELLS``, and those beyond
+    ``BOTTLENECK_WORK`` in the order of their smallest largest cost, costliest first. The smallest
+    feasible threshold is found by bisection over the distinct costs; below it, mass is moved as
+    little as the coarser thresholds tried on the way allow.
     """
     chosen = _affordable(pairs, noise, known)
     parts = []
@@ -472,16 +393,8 @@ _FLOW = 2**30  # scipy's maximum flow counts in 32 bits
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Supplies, demands and the cost of each arc between them; flows are exact integers.
+    """Supplies, demands and the cost of each arc between them, (m, n); flows are exact integers.
 
-    Attributes
-    ----------
-    costs : ndarray of shape (m, n)
-    supply, demand : ndarray of shape (m,) and (n,)
-        Positive integers with the same sum.
-
-    Examples
-    --------
     >>> costs = np.array([[0.0, 2.0], [1.0, 0.0]])
     >>> Network(costs, np.array([1, 2]), np.array([2, 1])).bottleneck_flow().tolist()
     [[1, 0], [1, 1]]
