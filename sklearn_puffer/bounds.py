@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +57,7 @@ from sklearn_puffer._strategies import (
 )
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean, Pufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+from sklearn_puffer.priors import GaussianMixture, PriorPair
 
 __all__ = [
     "Bound",
@@ -458,9 +458,10 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     if _are_mixtures(pairs):
         return _least_possible(bounds)
     bounds += _rounded(pairs, noise, notion)
-    bare = _WithoutNoise(pairs, notion, min(bound.guess for bound in bounds))
+    losses = np.array([bare_losses(p, q, notion) for p, q in pairs])
+    bare = _WithoutNoise(losses, min(bound.guess for bound in bounds))
     alone = all(isinstance(bound, Impossible) for bound in bounds)
-    if alone and bare.losses(0.0).max() > notion.budget:
+    if alone and losses.max() > notion.budget:
         return bounds[0]  # which says why no noise helps
     return _least_possible([*bounds, bare])
 
@@ -469,18 +470,12 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 class _WithoutNoise:
     """What discrete priors lose without any noise, and so with any: a sum over their atoms."""
 
-    pairs: Sequence[PriorPair]
-    notion: Notion
+    bare: FloatArray
     guess: float
 
     def losses(self, factor: float) -> FloatArray:
         """Return bounds of shape (n_pairs, 2)."""
-        return self._losses
-
-    @cached_property
-    def _losses(self) -> FloatArray:
-        pairs = cast(Sequence[tuple[Discrete, Discrete]], self.pairs)
-        return np.array([bare_losses(p, q, self.notion) for p, q in pairs])
+        return self.bare
 
 
 _MOST_ROUNDED = 4  # pairs whose losses are computed on a coarser grid, in some seconds each

@@ -409,7 +409,7 @@ def test_keyed_draws_of_the_rest_follow_its_distribution(noise):
     words = bits_of(2**14)[0]
     words.words(words.size)
     own = source._rest_by_row(words)
-    fresh = source._rest(2**14)
+    fresh = source._of_rest(2**14)
     assert stats.ks_2samp(own, fresh).pvalue > FALSE_ALARM
     far = [(np.abs(each) * source.step > 10 * noise.scale).mean() for each in (own, fresh)]
     assert abs(far[0] - far[1]) < 6 * np.sqrt((far[1] + 1e-3) / 2**13)

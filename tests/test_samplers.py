@@ -531,8 +531,7 @@ def test_draws_of_the_rest_that_were_made_before_have_its_distribution_and_come_
     noise = Laplace(1.3) if k == "laplace" else noise_of(k, 1.3)
     source = sampler(noise, grid_step(1.3))
     parts = [source._next_of_rest(size).copy() for size in [1, 700, 3, 50, 9_000] * 3]
-    own, fresh = np.concatenate(parts), source._rest(2**15)
-    fresh = source._rounded(fresh.copy()) if k == "laplace" else fresh
+    own, fresh = np.concatenate(parts), source._of_rest(2**15)
     assert stats.ks_2samp(own, fresh).pvalue > FALSE_ALARM
     assert np.unique(own[np.abs(own) < MAX_STEPS]).size > 0.999 * own.size - 1
 

@@ -109,41 +109,17 @@ class ProductNoise(ABC):
         return loss
 
     def renyi_divergence(self, shift: ArrayLike, alpha: float) -> FloatArray:
-        r"""Return the Renyi divergence of shifts, in nats: a sum over columns.
-
-        .. math:: D_\alpha = \frac{1}{\alpha - 1} \log \int K(y)^\alpha K(y - z)^{1 - \alpha} dy
-
-        Parameters
-        ----------
-        shift : array-like of shape (..., d)
-        alpha : float
-            Order, above 1 and finite.
-
-        Returns
-        -------
-        ndarray of shape (...)
-        """
+        """Return the Renyi divergence of shifts of shape (..., d), in nats: a sum over columns."""
         order = check_above(alpha, 1.0, "alpha")
         with np.errstate(over="ignore"):  # infinity is the right limit
             loss: FloatArray = self._renyi(self._units(shift), order).sum(axis=-1)
         return loss
 
     def hockey_stick(self, shift: ArrayLike, epsilon: float) -> FloatArray:
-        r"""Return the smallest delta that goes with ``epsilon``, or a bound in several columns.
+        """Return the smallest delta that goes with ``epsilon``, or a bound in several columns.
 
-        .. math:: \delta = \int (K(y) - e^\varepsilon K(y - z))_+ \, dy
-
-        Parameters
-        ----------
-        shift : array-like of shape (..., d)
-        epsilon : float
-            In nats, not negative.
-
-        Returns
-        -------
-        ndarray of shape (...)
-            Exact in one column, and in several for the Gaussian; the other families say in their
-            notes which upper bound they give there.
+        It is exact in one column, and in several for the Gaussian; the other families say in their
+        notes which upper bound they give there.
         """
         if not epsilon >= 0.0:
             raise ValueError(f"epsilon must not be negative, got {epsilon!r}; 0 is the least.")
@@ -153,11 +129,7 @@ class ProductNoise(ABC):
     def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
         """Return P(low <= N <= high) of one column, with a small relative error also in the tails.
 
-        Parameters
-        ----------
-        low, high : array-like
-            Ends of panels, in the units of the column; they may be infinite. A panel whose ends
-            are the wrong way round is empty.
+        A panel whose ends are the wrong way round is empty.
         """
         start, stop = np.broadcast_arrays(*(np.asarray(end, dtype=float) for end in (low, high)))
         # Turned so that the panel lies to the right: tails keep their relative accuracy there.
@@ -170,15 +142,7 @@ class ProductNoise(ABC):
             return self._mass(start / theta, stop / theta, width / theta)
 
     def mean_up_to(self, most: ArrayLike) -> FloatArray:
-        r"""Return what noise above 0 amounts to on average, cut at ``most``, in one column.
-
-        .. math:: E[\min(N, z)_+] = \int_0^z P(N > t) \, dt
-
-        Parameters
-        ----------
-        most : array-like
-            z, not negative, in the units of the column; it may be infinite, and so may the mean.
-        """
+        """Return E[min(N, most)_+] of one column, which may be infinite, as ``most`` may."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._one_scale() * self._mean_up_to(self._units_of_column(most))
 

@@ -206,9 +206,7 @@ class KeyedBits(NotCopied):
     """
 
     def __init__(self, key: bytes, context: str) -> None:
-        backend = backend_of(key)
-        kind = AesPrf if backend == "aes" else BlakePrf
-        self._prf: Prf = kind(key, f"{context}|{backend}|{SAMPLER_VERSION}")
+        self._prf = prf_of(key, f"{context}|{backend_of(key)}|{SAMPLER_VERSION}")
 
     def ids_of(self, texts: Sequence[str]) -> Words:
         """Return the 128 bits of each id that is a string, shape (n, 2)."""
@@ -335,10 +333,9 @@ class PersonPseudonyms(NotCopied):
     """
 
     def __init__(self, key: bytes, salt: str) -> None:
-        kind = AesPrf if backend_of(key) == "aes" else BlakePrf
-        uses = ("persons", "rows", "draws", "check")
-        made: list[Prf] = [kind(key, f"{_USE}|{use}|{salt}") for use in uses]
-        self._persons, self._rows, self._draws, check = made
+        self._persons, self._rows, self._draws, check = (
+            prf_of(key, f"{_USE}|{use}|{salt}") for use in ("persons", "rows", "draws", "check")
+        )
         self.check = check.id_of("").hex()  # by which another key is found out
 
     def ids_of(self, texts: Sequence[str]) -> Words:
@@ -479,6 +476,11 @@ class BlakePrf(Prf):
         block = np.empty((len(tags), 4), dtype=np.uint64)
         block[:, :2], block[:, 2], block[:, 3] = tags, label, counters
         return _blake(self._bits, block, 64)[:, :count]
+
+
+def prf_of(key: bytes, context: str) -> Prf:
+    """Return the function of a key in a context: the prefix of the key decides which it is."""
+    return AesPrf(key, context) if backend_of(key) == "aes" else BlakePrf(key, context)
 
 
 def _aes(key: bytes) -> Callable[[Words], Words]:

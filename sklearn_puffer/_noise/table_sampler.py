@@ -115,10 +115,6 @@ class TableSampler(Sampler):
         super().__init__(_distribution(shape, mantissa, exponent - grid.fine), grid, entropy)
         self._true_shift, self._nearest = grid.shift, grid.nearest
 
-    def _rest(self, size: int) -> IntArray:
-        """Return draws of K from the rest of its distribution."""
-        return self._of_rest(size)[:size]
-
     def _of_rest(self, size: int) -> IntArray:
         drawn = self._accepted(int(size * self._distribution.trials) + 32)
         while drawn.size < size:
