@@ -225,7 +225,7 @@ def test_the_power_of_a_shift_is_within_the_hyperbolic_cosine(noise, alpha):
 def test_the_move_between_two_distributions_is_the_best_coupling_and_one_at_all():
     rng = np.random.default_rng(2)
     p, q = random_prior(rng, 3, 1), random_prior(rng, 3, 1)
-    parts = ComponentPairs.of(p, q, Laplace(1.0))
+    parts = ComponentPairs(p, q, Laplace(1.0))
     roots = [np.linalg.cholesky(x.covariances[0]) for x in (p, q)]
     # over all couplings the mean square of X - X' is least for Bures' distance
     overlap = np.linalg.svd(roots[0].T @ roots[1], compute_uv=False).sum()

@@ -9,7 +9,6 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -72,69 +71,37 @@ def blocks(size: int) -> Iterator[slice]:
         yield slice(start, min(start + BLOCK, size))
 
 
-@dataclass(frozen=True)
 class Chunks:
     r"""Which of 2^16 equally likely chunks belong to which cell, and of 2^14 for the rest.
 
     The cells are equal, of :math:`L = 2^{16 + s}` fine positions. Of the 2^16 chunks n_h belong to
     cell h < H, where the fine position is uniform; the others stand for the rest of the
-    distribution.
-
-    Attributes
-    ----------
-    low_bits, surplus, cell_bits, rest_surplus, last : ndarray of shape ()
-        s, 31 - s, 16 + s, 47 - s and H.
-    body : ndarray of int64 of shape (H,)
-        n_h.
-    limit : ndarray of uint32 of shape ()
-        2^16 times the sum of n_h: a 32-bit word from here on starts with a chunk of the rest.
-    advance : ndarray of uint32 of shape (sum of n_h,)
-        What a 32-bit word that starts with the chunk c needs in addition, modulo 2^32, to start
-        with h. (A single 0 where no chunk belongs to a cell.)
-    rest_cell : ndarray of int16 of shape (2^14,)
-        The cell of each chunk of the rest; H for what lies beyond the cells.
-    kappa : float
-        Chunks of the rest for a unit of its envelope.
-    gain : ndarray of shape (H + 1,)
-        2^64 kappa / c_h, with c_h the chunks of the rest for cell h.
+    distribution, whose envelope is given for each cell, and beyond them.
     """
 
-    low_bits: IntArray
-    surplus: NDArray[np.int32]
-    cell_bits: IntArray
-    rest_surplus: IntArray
-    last: IntArray
-    body: IntArray
-    limit: NDArray[np.uint32]
-    advance: NDArray[np.uint32]
-    rest_cell: NDArray[np.int16]
-    kappa: float
-    gain: FloatArray
-
-
-def chunks_of(cell_bits: int, body: IntArray, above: FloatArray) -> Chunks:
-    """Return the chunks for n_h and for the envelope of the rest: of each cell, and beyond."""
-    # more than is wanted for each cell, but by two chunks at most
-    kappa = (REST_CHUNKS - above.size) / math.fsum(above.tolist())
-    chunks = (kappa * above).astype(np.int64) + 1
-    chunks[: REST_CHUNKS - chunks.sum()] += 1
-    low_bits = cell_bits - CELL_BITS
-    return Chunks(
-        low_bits=np.array(low_bits),
-        surplus=np.array(31 - low_bits, dtype=np.int32),
-        cell_bits=np.array(cell_bits),
-        rest_surplus=np.array(63 - cell_bits),
-        last=np.array(body.size),
-        body=body,
-        limit=np.array(int(body.sum()) << 16, dtype=np.uint32),
-        advance=_advance(body),
-        rest_cell=np.repeat(np.arange(chunks.size, dtype=np.int16), chunks),
-        kappa=kappa,
-        gain=math.ldexp(kappa, 64) / chunks,
-    )
+    def __init__(self, cell_bits: int, body: IntArray, above: FloatArray) -> None:
+        low_bits = cell_bits - CELL_BITS
+        self.low_bits, self.cell_bits = np.array(low_bits), np.array(cell_bits)  # s, 16 + s
+        self.surplus = np.array(31 - low_bits, dtype=np.int32)
+        self.rest_surplus = np.array(63 - cell_bits)
+        self.body, self.last = body, np.array(body.size)  # n_h, H
+        # a 32-bit word from here on starts with a chunk of the rest
+        self.limit = np.array(int(body.sum()) << 16, dtype=np.uint32)
+        self.advance = _advance(body)
+        # more chunks of the rest than is wanted for each cell, but by two at most
+        self.kappa = (REST_CHUNKS - above.size) / math.fsum(above.tolist())  # for a unit of it
+        chunks = (self.kappa * above).astype(np.int64) + 1
+        chunks[: REST_CHUNKS - chunks.sum()] += 1
+        # the cell of each chunk of the rest, H beyond the cells; and 2^64 kappa / c_h
+        self.rest_cell = np.repeat(np.arange(chunks.size, dtype=np.int16), chunks)
+        self.gain: FloatArray = math.ldexp(self.kappa, 64) / chunks
 
 
 def _advance(body: IntArray) -> NDArray[np.uint32]:
+    """Return what a word that starts with the chunk c needs in addition to start with its h.
+
+    Modulo 2^32; a single 0 where no chunk belongs to a cell.
+    """
     cell = np.repeat(np.arange(body.size, dtype=np.uint32), body)
     cell -= np.arange(cell.size, dtype=np.uint32)
     cell <<= _SIXTEEN

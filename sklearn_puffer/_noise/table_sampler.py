@@ -6,7 +6,6 @@ Laplace noise has a sampler of its own, which knows that the distribution is mem
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
@@ -24,10 +23,9 @@ from sklearn_puffer._noise.sampler import (
     SIGN,
     Chunks,
     Sampler,
-    chunks_of,
     first_of,
 )
-from sklearn_puffer._noise.shapes import Shape, Tail
+from sklearn_puffer._noise.shapes import Shape
 
 _ONE, _TWO = np.array(1, dtype=np.uint64), np.array(2, dtype=np.uint64)
 _TOP = np.array(2**62)  # the leading bit of a position in a shell
@@ -232,75 +230,39 @@ def _happens(
     return happens
 
 
-@dataclass(frozen=True)
 class _ShapeTables(Chunks):
-    r"""The tables of a shape and a scale; see TableSampler for the symbols.
+    r"""The tables of a shape for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1).
 
-    Attributes
-    ----------
-    shape : Shape
-    rate : ndarray of shape ()
-        t.
-    slope, intercept : ndarray of shape (H + 1,)
-        2^64 kappa / c_h times w, and times n_h; 0 beyond the table.
-    trials : float
-        Proposals for a draw of the rest, with a tenth to spare.
-    tail : Tail
-    tail_gain : float
-        2^64 kappa / c_H times the envelope of the tail.
-    shell_surplus : ndarray of shape ()
-        64 - a.
-    first : ndarray of shape ()
-        2^62 R / R_0.
-    drop : int
-        62 - log2(R_0 / t).
-    is_portable : bool
-        Whether shape and tail are computed alike on every machine.
+    See TableSampler for the symbols.
     """
 
-    shape: Shape
-    rate: FloatArray
-    slope: FloatArray
-    intercept: FloatArray
-    trials: float
-    tail: Tail
-    tail_gain: float
-    shell_surplus: Words
-    first: IntArray
-    drop: int
-    is_portable: bool
+    def __init__(self, shape: Shape, mantissa: float, exponent: int) -> None:
+        alike = shape.portable()
+        self.shape, self.is_portable = alike or shape, alike is not None
+        cell_bits = exponent + self.shape.cell_exponent
+        rate = math.ldexp(1.0 / mantissa, -exponent)
+        weight = _weight(self.shape, mantissa)
+        edges = _edges(self.shape, weight, math.ldexp(rate, cell_bits))
+        body = np.floor(edges[1:])
+        reach = body.size << cell_bits
+        start_bits = reach.bit_length() - 1
+        self.tail = self.shape.tail(math.ldexp(rate, start_bits), rate * reach)
+        shell_bits = self.tail.shell_bits
+        beyond = math.ldexp(weight * self.tail.top, 1 + shell_bits + start_bits - cell_bits)
+        super().__init__(cell_bits, body.astype(np.int64), np.append(edges[:-1] - body, beyond))
+        inside = np.append(self.gain[:-1], 0.0)
+        self.rate = np.array(rate)
+        # 2^64 kappa / c_h times w, and times n_h; 0 beyond the table
+        self.slope, self.intercept = weight * inside, np.append(body, 0.0) * inside
+        # proposals for a draw of the rest, with a tenth to spare
+        self.trials = 1.1 * REST_CHUNKS / (self.kappa * (CHUNKS - int(body.sum())))
+        self.tail_gain = beyond * self.gain.item(-1)
+        self.shell_surplus: Words = np.array(64 - shell_bits, dtype=np.uint64)
+        self.first = np.array(reach << (62 - start_bits))  # 2^62 R / R_0
+        self.drop = 62 - start_bits  # 62 - log2(R_0 / t)
 
 
-@lru_cache(maxsize=64)
-def _distribution(shape: Shape, mantissa: float, exponent: int) -> _ShapeTables:
-    """Return the tables for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1)."""
-    alike = shape.portable()
-    shape = alike or shape
-    cell_bits = exponent + shape.cell_exponent
-    rate = math.ldexp(1.0 / mantissa, -exponent)
-    weight = _weight(shape, mantissa)
-    edges = _edges(shape, weight, math.ldexp(rate, cell_bits))
-    body = np.floor(edges[1:])
-    reach = body.size << cell_bits
-    start_bits = reach.bit_length() - 1
-    tail = shape.tail(math.ldexp(rate, start_bits), rate * reach)
-    beyond = math.ldexp(weight * tail.top, 1 + tail.shell_bits + start_bits - cell_bits)
-    chunks = chunks_of(cell_bits, body.astype(np.int64), np.append(edges[:-1] - body, beyond))
-    inside = np.append(chunks.gain[:-1], 0.0)
-    return _ShapeTables(
-        **vars(chunks),
-        shape=shape,
-        rate=np.array(rate),
-        slope=weight * inside,
-        intercept=np.append(body, 0.0) * inside,
-        trials=1.1 * REST_CHUNKS / (chunks.kappa * (CHUNKS - int(body.sum()))),
-        tail=tail,
-        tail_gain=beyond * chunks.gain.item(-1),
-        shell_surplus=np.array(64 - tail.shell_bits, dtype=np.uint64),
-        first=np.array(reach << (62 - start_bits)),
-        drop=62 - start_bits,
-        is_portable=alike is not None,
-    )
+_distribution = lru_cache(maxsize=64)(_ShapeTables)
 
 
 def _weight(shape: Shape, mantissa: float) -> float:
@@ -447,34 +409,21 @@ class LaplaceSampler(Sampler):
         return drawn, accepted
 
 
-@dataclass(frozen=True)
 class _LaplaceTables(Chunks):
-    r"""The tables of a scale; see LaplaceSampler for the symbols.
+    r"""The tables for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1).
 
-    Attributes
-    ----------
-    rate : ndarray of shape ()
-        -t.
-    intercept, slope : ndarray of shape (H + 1,)
-        2^64 kappa / c_h times W_h - n_h, and times W_h; for the last cell, times its mass and 0.
+    See LaplaceSampler for the symbols.
     """
 
-    rate: FloatArray
-    intercept: FloatArray
-    slope: FloatArray
+    def __init__(self, mantissa: float, exponent: int) -> None:
+        mass, body, above = _body_and_rest(mantissa, exponent)
+        super().__init__(exponent - 7, body, above)  # so that q = 2^-7 / mantissa
+        self.rate: FloatArray = np.array(-math.ldexp(1.0 / mantissa, -exponent))  # -t
+        # 2^64 kappa / c_h times W_h - n_h, and times W_h; for the last cell, times its mass and 0
+        self.intercept, self.slope = above * self.gain, np.append(mass, 0.0) * self.gain
 
 
-@lru_cache(maxsize=64)
-def _laplace_tables(mantissa: float, exponent: int) -> _LaplaceTables:
-    """Return the tables for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1)."""
-    mass, body, above = _body_and_rest(mantissa, exponent)
-    chunks = chunks_of(exponent - 7, body, above)  # so that q = 2^-7 / mantissa
-    return _LaplaceTables(
-        **vars(chunks),
-        rate=np.array(-math.ldexp(1.0 / mantissa, -exponent)),
-        intercept=above * chunks.gain,
-        slope=np.append(mass, 0.0) * chunks.gain,
-    )
+_laplace_tables = lru_cache(maxsize=64)(_LaplaceTables)
 
 
 def _body_and_rest(mantissa: float, exponent: int) -> tuple[FloatArray, IntArray, FloatArray]:

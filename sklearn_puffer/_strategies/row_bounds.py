@@ -95,69 +95,31 @@ def joint_computable(noise: Noise) -> bool:
     return not any(noise.mixings) and (noise.is_exponential or noise.power is not None)
 
 
-@dataclass(frozen=True, eq=False)
 class ComponentPairs:
-    """All pairs of components of p and q, in units of noise at factor 1.
+    """All pairs of k components of p and l of q, in units of noise at factor 1."""
 
-    Attributes
-    ----------
-    shifts : ndarray of shape (k, l, d)
-        Sizes of the differences of the means.
-    same : ndarray of bool of shape (k, l)
-        Whether the covariances are equal, so that a component is the other one moved.
-    signs : ndarray of shape (h, d)
-        Half of all vectors of signs, as s and -s give the same; empty beyond 12 columns.
-    leads, bends : ndarray of shape (k, l, h)
-        |s.m|, and sum_{i<j} D_ij s_i s_j; beyond 12 columns their bounds, with h = 1.
-    gains : ndarray of shape (k, l, d)
-        The diagonal of D.
-    left : tuple of ndarray of shape (k, d) and (l, d)
-        Variances of a column given the others, rounded down.
-    spreads : ndarray of shape (k, l, h)
-        Deviations of s.(X - X') under a coupling, rounded up.
-    widths : ndarray of shape (k, l, d)
-        Deviations of each column of X - X' under it, rounded up.
-    rests : ndarray of shape (2, k, l, d)
-        Deviations of what A, and B, have more than a common part C, rounded up.
-    slack : ndarray of shape (k, l)
-        The sum of the sizes of all entries of A and B, of which rounding takes a share.
-    """
-
-    noise: Noise
-    shifts: FloatArray
-    same: NDArray[np.bool_]
-    signs: FloatArray
-    leads: FloatArray
-    bends: FloatArray
-    gains: FloatArray
-    left: tuple[FloatArray, FloatArray]
-    spreads: FloatArray
-    widths: FloatArray
-    rests: FloatArray
-    slack: FloatArray
-
-    @classmethod
-    def of(cls, p: GaussianMixture, q: GaussianMixture, noise: Noise) -> ComponentPairs:
-        """Return the pairs of components of two priors."""
+    def __init__(self, p: GaussianMixture, q: GaussianMixture, noise: Noise) -> None:
         scales = noise.axis_scales(p.n_axes)
         first, second = (x.covariances / np.outer(scales, scales) for x in (p, q))
         moves = (p.rows[:, None] - q.rows) / scales
-        same = np.array([[np.array_equal(a, b) for b in q.covariances] for a in p.covariances])
-        apart = np.where(same[..., None, None], 0.0, first[:, None] - second)
-        signs = _half_signs(p.n_axes)
-        slack = np.abs(first).sum(axis=(1, 2))[:, None] + np.abs(second).sum(axis=(1, 2))
-        return cls(
-            noise,
-            np.abs(moves),
-            same,
-            signs,
-            *_linear_and_mixed(moves, apart, signs),
-            np.diagonal(apart, axis1=2, axis2=3),
-            (_given_the_others(first), _given_the_others(second)),
-            *_move_spreads(first, second, same, signs),
-            _beyond_the_common(first, second, same),
-            np.where(same, 0.0, slack),
-        )
+        self.noise, self.shifts = noise, np.abs(moves)  # (k, l, d): differences of the means
+        # (k, l): whether the covariances are equal, so that a component is the other one moved
+        self.same = np.array([[np.array_equal(a, b) for b in q.covariances] for a in p.covariances])
+        apart = np.where(self.same[..., None, None], 0.0, first[:, None] - second)
+        # (h, d): half of all vectors of signs, as s and -s give the same; none beyond 12 columns
+        self.signs = _half_signs(p.n_axes)
+        # (k, l, h): |s.m|, and sum_{i<j} D_ij s_i s_j; beyond 12 columns their bounds, with h = 1
+        self.leads, self.bends = _linear_and_mixed(moves, apart, self.signs)
+        self.gains = np.diagonal(apart, axis1=2, axis2=3)  # (k, l, d): the diagonal of D
+        # (k, d) and (l, d): variances of a column given the others, rounded down
+        self.left = _given_the_others(first), _given_the_others(second)
+        # (k, l, h) and (k, l, d): deviations of s.(X - X'), and of each column of X - X', under a
+        # coupling; (2, k, l, d): those of what A and B have beyond a common part; all rounded up
+        self.spreads, self.widths = _move_spreads(first, second, self.same, self.signs)
+        self.rests = _beyond_the_common(first, second, self.same)
+        # (k, l): the sum of the sizes of all entries of A and B, of which rounding takes a share
+        sizes = np.abs(first).sum(axis=(1, 2))[:, None] + np.abs(second).sum(axis=(1, 2))
+        self.slack = np.where(self.same, 0.0, sizes)
 
     def pure(self, factor: float, *, forward: bool) -> FloatArray:
         """Return bounds on the pure losses p_i -> q_j, or q_j -> p_i, shape (k, l)."""
@@ -490,7 +452,7 @@ class JointPair:
 
     @cached_property
     def _parts(self) -> ComponentPairs:
-        return ComponentPairs.of(self.p, self.q, self.noise)
+        return ComponentPairs(self.p, self.q, self.noise)
 
     @cached_property
     def _without_noise(self) -> FloatArray:
