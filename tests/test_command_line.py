@@ -34,7 +34,7 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._base import progress
-from sklearn_puffer._documents import records, templates
+from sklearn_puffer._documents import files, templates
 from sklearn_puffer._engines import TableFile, TableStream, TableWriter
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._release import table_release
@@ -935,10 +935,10 @@ def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeyp
         return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path().iterdir()}
 
     asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars"]
-    named, before = records._put, rights()
+    named, before = files._put, rights()
     seen = []
     monkeypatch.setattr(
-        records, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
+        files, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
     )
     mask = os.umask(0)
     try:

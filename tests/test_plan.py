@@ -653,6 +653,15 @@ def test_what_cannot_be_planned_is_refused_with_the_way_out(how, error, message)
         plan(people(300), "group", **how)
 
 
+def test_a_table_without_rows_is_refused(found):
+    for planned in (
+        lambda: plan(people(300)[:0], "group"),
+        lambda: found.estimator(0, refit=people(300)[:0]),
+    ):
+        with pytest.raises(ValueError, match="table has 0 rows, and a plan measures some"):
+            planned()
+
+
 def test_a_secret_of_one_value_is_refused():
     with pytest.raises(ValueError, match="has one value only"):
         plan(people(300).assign(group="a"), "group")

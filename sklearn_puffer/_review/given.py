@@ -46,7 +46,7 @@ from sklearn_puffer._words import listed, quoted
 
 
 def in_memory(table: Any, who: str) -> Any:
-    """Return the table as a pandas DataFrame, for somebody such as "a plan"."""
+    """Return a table with rows as a pandas DataFrame, for somebody such as "a plan"."""
     if is_lazy(table):
         raise TypeError(
             f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
@@ -58,7 +58,10 @@ def in_memory(table: Any, who: str) -> Any:
             f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
             "as pandas.DataFrame(table, columns=[...])."
         )
-    return as_pandas(table)
+    frame = as_pandas(table)
+    if not len(frame):
+        raise ValueError(f"table has 0 rows, and {who} measures some; give some hundred.")
+    return frame
 
 
 # ------------------------------------------------------------------------------------ of a plan
@@ -360,8 +363,6 @@ def pairs_of(noiser: TableRelease) -> dict[Name, list[tuple[Any, Any]]]:
 def frame_of(table: Any) -> Any:
     """Return the table as a pandas DataFrame, in memory."""
     frame = in_memory(table, "an audit")
-    if not len(frame):
-        raise ValueError("table has 0 rows; give some hundred that were not in fit.")
     odd = [label for label in frame.columns if not isinstance(label, str)]
     if odd:
         raise TypeError(

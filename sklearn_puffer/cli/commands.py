@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from sklearn_puffer.cli.settings import (
 )
 
 _FEW_COLUMNS = 5
+_PAGES = (".txt", ".html", ".md", ".json")
 _NOISE_BY_DEFAULT = (
     "noise is fitted, as no --mechanism is given; a table of many columns mostly keeps more with "
     "--mechanism typical-rows, and puffer plan measures both."
@@ -61,7 +62,9 @@ def fit(args: Any) -> None:
     mechanism = _mechanism(settings, args)
     name, section = MECHANISMS[mechanism]
     noiser = getattr(sklearn_puffer, name)(**_parameters(settings[section], args, mechanism))
-    paths = _places(args)
+    new = {"ARTIFACT": args.artifact, "--noiser": args.noiser}
+    for (what, path), ends in zip(new.items(), ((".json",), (".joblib",)), strict=True):
+        _check_new(what, path, ends, {}, args)
     file = TableFile(args.table, layout_of(settings["table"], args))
     few = noiser.public is not None or len(file.names) <= _FEW_COLUMNS
     if mechanism == "noise" and not (args.mechanism or few):
@@ -77,8 +80,8 @@ def fit(args: Any) -> None:
     own = mechanism != "noise"
     with growing_file(args.artifact, force=args.force, private=own) as out:
         out.write(artifact)
-    shows = f"puffer report {args.artifact} shows all of it"
-    tell(f"wrote {', '.join(map(str, paths))}; {shows}")
+    paths = ", ".join(filter(None, new.values()))
+    tell(f"wrote {paths}; puffer report {args.artifact} shows all of it")
     if mechanism == "swap":
         tell("puffer release of it needs --row-id and --key-file: a key makes the same swap again")
 
@@ -118,20 +121,6 @@ def _learn(noiser: TableRelease, file: TableFile) -> None:
         noiser._note_order(file.stream(types))
 
 
-def _places(args: Any) -> list[Path]:
-    """Return the files to write, and refuse those that are there before any work is done."""
-    paths = [Path(args.artifact)]
-    if paths[0].suffix.lower() != ".json":
-        raise ValueError(f"ARTIFACT is {args.artifact!r}, and must end in .json.")
-    if args.noiser is not None:
-        paths.append(Path(args.noiser))
-        if paths[1].suffix.lower() != ".joblib":
-            raise ValueError(f"--noiser is {args.noiser!r}, and must end in .joblib.")
-    for path in paths:
-        check_free(path, force=args.force)
-    return paths
-
-
 def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str, Any]:
     """Return the estimator's parameters: those of the settings, and those typed, which win."""
     names = told(MECHANISMS[mechanism][0])
@@ -158,8 +147,14 @@ def report(args: Any) -> int:
     if args.kind == "external" and (args.audit or args.plan):
         raise ValueError("--audit and --plan are for who signs; leave them out for recipients.")
     noiser, layout = fitted(args.artifact), layout_of(settings["table"], args)
-    found = None if args.audit is None else _attacked(noiser, args, layout)
-    others = None if args.plan is None else _compared(noiser, args, layout, settings)
+    found = others = None
+    if args.audit is not None:
+        check_holds(noiser)
+        rows = _rows_of(args.audit, layout, types_of(noiser))
+        found = sklearn_puffer.audit(noiser, rows, task=args.task, verbose=1)
+    if args.plan is not None:
+        how = {**_asked_of(noiser), "task": args.task, "verbose": 1, **_fixed(settings)}
+        others = sklearn_puffer.plan(_rows_of(args.plan, layout), **how)
     about = {"kind": args.kind, "name": args.name, "by": args.by}
     document = sklearn_puffer.report(noiser, found, others, **about)
     show(document, args)
@@ -167,27 +162,19 @@ def report(args: Any) -> int:
     return FINE if well else NO_PROMISE
 
 
-def _attacked(noiser: TableRelease, args: Any, layout: CsvLayout) -> Any:
-    check_holds(noiser)
-    rows = _rows_of(args.audit, layout, noiser)
-    return sklearn_puffer.audit(noiser, rows, task=args.task, verbose=1)
-
-
-def _compared(noiser: TableRelease, args: Any, layout: CsvLayout, settings: Any) -> Any:
-    """Return a plan of the columns that are released; those settings that are given win."""
-    fitted, terms = noiser._fitted, noiser._fitted.mechanism.terms(noiser)
+def _asked_of(noiser: TableRelease) -> dict[str, Any]:
+    """Return what makes a plan of the columns that are released."""
+    rules, mechanism = noiser._fitted.rules, noiser._fitted.mechanism
+    terms = mechanism.terms(noiser)
     known = list(terms.known or ())
-    names = [column.name for column in fitted.mechanism.released_columns]
-    asked = {
-        "sensitive": list(fitted.rules.sensitive),
-        "public": [name for name in names if name not in (*known, *fitted.rules.sensitive)],
+    names = [column.name for column in mechanism.released_columns]
+    return {
+        "sensitive": list(rules.sensitive),
+        "public": [name for name in names if name not in (*known, *rules.sensitive)],
         "known": known or None,
         "ids": list(terms.ids) or None,
         "epsilon": noiser.certificate_.epsilon,
-        "task": args.task,
-        "verbose": 1,
     }
-    return sklearn_puffer.plan(_whole(args.plan, layout), **{**asked, **_fixed(settings)})
 
 
 def _fixed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,31 +182,34 @@ def _fixed(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for _, one in MECHANISMS.values() for name, value in settings[one].items()}
 
 
-def _whole(path: str, layout: CsvLayout) -> Any:
+def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = None) -> Any:
+    """Return the rows of a file, with some types in the place of those that are found."""
     file = TableFile(path, layout)
-    return file.stream(file.found_types()).whole()
+    return file.stream({**file.found_types(), **(types or {})}).whole()
 
 
 def check_out(args: Any) -> None:
-    """Refuse a file that cannot be written, before any work is done.
-
-    Raises
-    ------
-    ValueError, OSError, ModuleNotFoundError
-        If it is of no kind that is known, or there already, or needs an extra.
-    """
-    if args.out is None:
-        return
-    if Path(args.out).suffix.lower() not in WAYS:
-        raise ValueError(f"--out is {args.out!r}, and must end in .txt, .html, .md or .json.")
-    read = [
-        getattr(args, name, None) for name in ("artifact", "table", "settings", "audit", "plan")
-    ]
-    if Path(args.out).resolve() in [Path(name).resolve() for name in read if name is not None]:
-        raise ValueError(f"--out is {args.out!r}, which is read; choose another name.")
-    check_free(Path(args.out), force=args.force)
-    if Path(args.out).suffix.lower() == ".html":
+    """Refuse a page that cannot be written, or needs an extra, before any work is done."""
+    names = ("ARTIFACT", "TABLE", "--settings", "--audit", "--plan")
+    read = {name: getattr(args, name.strip("-").lower(), None) for name in names}
+    _check_new("--out", args.out, _PAGES, read, args)
+    if args.out is not None and Path(args.out).suffix.lower() == ".html":
         templates()
+
+
+def _check_new(
+    what: str, path: str | None, ends: Sequence[str], read: Mapping[str, str | None], args: Any
+) -> None:
+    """Refuse a file that cannot be written: of another kind, one that is read, or there already."""
+    if path is None:
+        return
+    if ends and Path(path).suffix.lower() not in ends:
+        kinds = " or ".join(filter(None, [", ".join(ends[:-1]), ends[-1]]))
+        raise ValueError(f"{what} is {path!r}, and must end in {kinds}.")
+    for name, other in read.items():
+        if other is not None and _is_same(Path(path), Path(other)):
+            raise ValueError(f"{what} is {name} itself ({path!r}); choose another name.")
+    check_free(Path(path), force=args.force)
 
 
 def show(document: Any, args: Any) -> None:
@@ -256,7 +246,8 @@ def plan(args: Any) -> None:
     how = unlisted(merged(_fixed(settings), args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
-    found = sklearn_puffer.plan(_whole(args.table, layout_of(settings["table"], args)), **how)
+    rows = _rows_of(args.table, layout_of(settings["table"], args))
+    found = sklearn_puffer.plan(rows, **how)
     show(found, args)
     fits = (_fit_of(args.table, row) for row in found.trials if row.is_useful(found.bare))
     if (command := next(filter(None, fits), None)) is not None:
@@ -289,9 +280,8 @@ def audit(args: Any) -> int:
     how = unlisted(merged({}, args, parameters_of("audit"), PREFIX))
     noiser = fitted(args.artifact)
     check_holds(noiser)
-    layout = layout_of(settings["table"], args)
-    table = _rows_of(args.table, layout, noiser)
-    result = sklearn_puffer.audit(noiser, table, verbose=not args.quiet, **how)
+    rows = _rows_of(args.table, layout_of(settings["table"], args), types_of(noiser))
+    result = sklearn_puffer.audit(noiser, rows, verbose=not args.quiet, **how)
     show(result, args)
     return NO_PROMISE if result.findings else FINE
 
@@ -302,12 +292,6 @@ def _two_parts(text: str, option: str, syntax: str, example: str) -> tuple[str, 
     if not (name and value):
         raise ValueError(f"{option} {text!r} is not {syntax}; write it as {example}.")
     return name, value
-
-
-def _rows_of(path: str, layout: CsvLayout, noiser: TableRelease) -> Any:
-    """Return the rows of a file, whose released columns have the types that were fitted."""
-    file = TableFile(path, layout)
-    return file.stream({**file.found_types(), **types_of(noiser)}).whole()
 
 
 def create_ledger(args: Any) -> None:
@@ -425,7 +409,10 @@ def release(args: Any) -> None:
     settings = read_settings(args.settings)
     layout = layout_of(settings["table"], args)
     how = _how(settings["release"], args)
-    path = _output_path(args, how)
+    path, read = Path(args.output), {"INPUT": args.input, "ARTIFACT": args.artifact}
+    kind_of(path)
+    read |= {"the ledger": how.get("ledger"), "the ledger of persons": how.get("persons")}
+    _check_new("OUTPUT", args.output, (), read, args)
     noiser = fitted(args.artifact)
     check_holds(noiser)
     _warn_of_another_draw(noiser, how)
@@ -488,18 +475,6 @@ def _keying(how: dict[str, Any]) -> dict[str, Any]:
 def _shown(how: dict[str, Any]) -> dict[str, Any]:
     """Return the keying for a look at the types; a ledger of persons counts releases itself."""
     return _keying(how) | ({"release": 0} if how.get("persons") is not None else {})
-
-
-def _output_path(args: Any, how: dict[str, Any]) -> Path:
-    """Return the path of the output, which must be none that is read."""
-    path = Path(args.output)
-    kind_of(path)
-    read = {"INPUT": args.input, "ARTIFACT": args.artifact, "the ledger": how.get("ledger")}
-    for what, other in {**read, "the ledger of persons": how.get("persons")}.items():
-        if other is not None and _is_same(path, Path(other)):
-            raise ValueError(f"OUTPUT is {what} itself ({args.output!r}); choose another name.")
-    check_free(path, force=args.force)
-    return path
 
 
 def _is_same(path: Path, other: Path) -> bool:
