@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.optimize import OptimizeResult, OptimizeWarning, brentq, linprog
 
-from sklearn_puffer._base import FloatArray, counted, task
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted, task
 
 #: From 1 to the next float: what two numbers of a last place may be apart, relatively.
 ULP = 2.0**-52
@@ -376,3 +376,15 @@ def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
         return True, call()
     except BaseException as error:  # raised again by whoever waits
         return False, error
+
+
+def combinations_of(codes: Sequence[Array], n_rows: int) -> IntArray:
+    """Return which combination of codes each row has, as a number that no order of rows changes.
+
+    >>> combinations_of([np.array([5, 5, 3]), np.array([1, 0, 1])], 3).tolist()
+    [2, 1, 0]
+    """
+    if not codes:
+        return np.zeros(n_rows, dtype=np.int64)
+    every = np.stack(codes, axis=1)
+    return np.asarray(np.unique(every, axis=0, return_inverse=True)[1].ravel(), dtype=np.int64)

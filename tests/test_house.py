@@ -26,6 +26,7 @@ README = PYPROJECT.with_name("README.md")
 # What a stranger has to read.
 MOST_LINES_OF_A_MODULE = 700
 MOST_LINES_OF_A_FUNCTION = 60  # of code
+MOST_LINES_OF_THE_SWAP = 1600  # of code: engines, groups and its checker included
 MOST_NAMES = 22  # at the front door
 MOST_WORDS = 700  # of the README
 MOST_NAMES_OF_A_FACE = 40
@@ -385,6 +386,13 @@ def test_no_module_and_no_function_is_longer_than_a_reader_keeps_in_mind():
         for function in filter(_is_function, ast.walk(module.tree)):
             own = code & set(range(function.lineno, function.end_lineno + 1))
             assert len(own) <= MOST_LINES_OF_A_FUNCTION, function.name
+
+
+def test_the_swap_is_told_in_few_lines_of_code():
+    of_swap = [m for m in modules().values() if m.unit == "_swap" or m.name == "_losses.swap_odds"]
+    assert len(of_swap) > 5
+    lines = sum(len(lines_of_code(module.text, module.tree)) for module in of_swap)
+    assert lines <= MOST_LINES_OF_THE_SWAP
 
 
 def test_no_module_takes_what_is_private_to_another():

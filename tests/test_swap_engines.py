@@ -267,14 +267,14 @@ def test_no_row_of_a_shard_tells_more_than_the_budget_and_too_many_shards_are_fo
     monkeypatch.setattr(
         release, "ExchangeProblem", lambda sizes, *rest: problem(sizes, *rest[:-1], sizes)
     )
-    monkeypatch.setattr(release, "together", lambda pieces, sizes: pieces[0][0])
+    monkeypatch.setattr(release, "together", lambda pieces, sizes: pieces[0])
     broken = mechanism.solved(rows)
     assert len(broken) > 1
     assert told(broken, [(0, 1)]) > epsilon * 1.01
 
 
 def test_rows_that_came_or_went_between_count_and_release_are_refused():
-    stratum = StratumProblem([0, 1], np.array([6, 4]), [(0, 1)], [], 2, 1)
+    stratum = StratumProblem([0, 1], np.array([6, 4]), [(0, 1, 1.0)], 2, 1)
     cut = Cut(stratum, {0: np.array([30]), 1: np.array([20])}, 0, exact=True)
     numbers = np.array([1, 2, 3, 30, 40, 50, 1, 2, 20, 30])
     groups = {0: np.arange(6), 1: np.arange(6, 10)}

@@ -33,7 +33,7 @@ from sklearn_puffer._swap.exchange import (
     Points,
     cut,
     drawn_flows,
-    exchanged,
+    exchange_rows,
     least_exchange,
     most_pieces,
     response,
@@ -45,13 +45,34 @@ def all_pairs(k):
     return list(itertools.combinations(range(k), 2))
 
 
+def apart(pairs):
+    """Return pairs of one budget."""
+    return [(s, t, 1.0) for s, t in pairs]
+
+
+class Given:
+    """Rows at given distances; they are cut by points, where there are any."""
+
+    def __init__(self, costs, points):
+        self.between, self.taken = costs, getattr(points, "taken", None)
+
+
+def exchanged(people, flows, moved, costs, draws, points=None):
+    """Return whose row everybody receives."""
+    received = np.full(sum(map(len, people)), -1)
+    near = None if costs is None else Given(costs, points)
+    exchange_rows(received, people, flows, moved, near, draws)
+    return received
+
+
 def problem_of(sizes, epsilon=1.0, delta=0.0, insiders=None, seed=0):
     rng = np.random.default_rng(seed)
     k = len(sizes)
     cost = rng.random((k, k))
     within = rng.random(k)
     budget = Budget(epsilon, delta, insiders)
-    return ExchangeProblem(np.array(sizes), cost + cost.T, within, all_pairs(k), budget)
+    people, pairs = np.array(sizes), apart(all_pairs(k))
+    return ExchangeProblem(people, cost + cost.T, within, pairs, budget, people)
 
 
 def cost_of(problem, exchange):
@@ -69,7 +90,7 @@ def test_programs_reach_the_published_least_costs():
         pairs = all_pairs(len(sizes))
         budget = Budget(instance["epsilon"], 0.0, instance["insiders"])
         cost, within = np.array(instance["cost"]), np.array(instance["within"])
-        problem = ExchangeProblem(sizes, cost, within, pairs, budget)
+        problem = ExchangeProblem(sizes, cost, within, apart(pairs), budget, sizes)
         exchange = least_exchange(problem)
         assert cost_of(problem, exchange) == pytest.approx(instance["least_total_cost"], rel=1e-6)
         own = (np.diag(exchange.flows) - exchange.others).sum() / ROW / sizes.sum()
@@ -103,9 +124,10 @@ def true_losses(exchange, pairs):
 def test_flows_of_any_table_keep_both_budgets_and_use_one(sizes, epsilon, seed):
     problem = problem_of(sizes, epsilon, insiders=2 * epsilon, seed=seed)
     exchange = least_exchange(problem)
-    outside, inside = true_losses(exchange, problem.pairs)
-    assert outside <= outsider_loss(exchange, problem.pairs) <= epsilon
-    assert inside <= insider_loss(exchange, problem.pairs) <= 2 * epsilon
+    pairs = all_pairs(len(sizes))
+    outside, inside = true_losses(exchange, pairs)
+    assert outside <= outsider_loss(exchange, pairs) <= epsilon
+    assert inside <= insider_loss(exchange, pairs) <= 2 * epsilon
     assert max(outside / epsilon, inside / epsilon / 2) > 0.9999
 
 
@@ -120,13 +142,13 @@ def test_a_delta_is_spent_and_not_exceeded(delta):
         for s, t in itertools.permutations(range(3), 2)
     )
     assert spent == pytest.approx(delta, rel=1e-4)
-    assert spent <= outsider_delta(exchange, problem.pairs, 0.4) * (1 + 1e-9) <= delta * (1 + 1e-9)
+    assert spent <= outsider_delta(exchange, all_pairs(3), 0.4) * (1 + 1e-9) <= delta * (1 + 1e-9)
 
 
 def test_a_rare_secret_left_alone_costs_as_much_delta_as_a_common_one():
     """Weighing secrets by their shares would certify an untouched table with a secret of 1 %."""
     sizes = np.array([990, 10])
-    untouched = Exchange(sizes, np.diag(sizes), np.zeros(2, dtype=int), 1)
+    untouched = Exchange(sizes, np.diag(sizes), np.zeros(2, dtype=int), 1, sizes)
     assert outsider_delta(untouched, [(0, 1)], 1.0) >= 1.0
     assert outsider_loss(untouched, [(0, 1)]) == math.inf
 
@@ -135,9 +157,9 @@ def test_three_secrets_tell_transposed_flows_apart():
     round_trip = np.array([[0.0, 0.1, 1.0], [1.0, 0.0, 0.1], [0.1, 1.0, 0.0]])
     budget = Budget(1.0, 0.0, None)
     sizes = np.array([30, 20, 50])
-    problem = ExchangeProblem(sizes, round_trip, np.ones(3), all_pairs(3), budget)
+    problem = ExchangeProblem(sizes, round_trip, np.ones(3), apart(all_pairs(3)), budget, sizes)
     exchange = least_exchange(problem)
-    turned = Exchange(sizes, exchange.flows.T, exchange.others, ROW)
+    turned = Exchange(sizes, exchange.flows.T, exchange.others, ROW, sizes)
     assert outsider_loss(exchange, all_pairs(3)) <= 1.0
     assert outsider_loss(turned, all_pairs(3)) > 1.1
 
@@ -153,31 +175,34 @@ def test_budgets_that_allow_nearly_everything_move_nearly_nobody(epsilon, delta)
 
 def test_a_pair_that_nobody_protects_costs_nothing():
     problem = problem_of([30, 20, 50], 0.2)
-    fewer = ExchangeProblem(problem.sizes, problem.cost, problem.within, [(0, 1)], problem.budget)
+    fewer = dataclasses.replace(problem, pairs=[(0, 1, 1.0)])
     exchange = least_exchange(fewer)
     assert cost_of(fewer, exchange) < cost_of(problem, least_exchange(problem)) / 2
     assert exchange.flows[2, 2] == 50 * ROW
 
 
 @pytest.mark.parametrize("sizes", [(1, 6), (2, 5), (1, 2, 6), (5, 6, 1), (1, 1, 1)])
-@pytest.mark.parametrize("distances", [(), (1.0,) * 3])
+@pytest.mark.parametrize("distances", [(1.0,) * 3, (0.9, 1.0, 1.0)])
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 def test_secrets_of_one_or_two_people_are_hidden_from_outsiders_and_from_common_insiders(
     sizes, distances, delta
 ):
     """Who is of a common secret keeps a share of rows like his own within it."""
     problem = problem_of(sizes, 1.0, delta, insiders=2.0)
-    problem = dataclasses.replace(problem, distances=distances[: len(problem.pairs)])
+    pairs = all_pairs(len(sizes))
+    apart_by = zip(pairs, distances, strict=False)
+    problem = dataclasses.replace(problem, pairs=[(s, t, d) for (s, t), d in apart_by])
     exchange = least_exchange(problem)
-    assert delta or outsider_loss(exchange, problem.pairs) <= 1.0
+    assert delta or outsider_loss(exchange, pairs) <= 1.0
     for b, size in enumerate(sizes):
         assert (exchange.others[b] > 0) == (size > 2)
-    assert true_losses(exchange, problem.pairs)[1] <= insider_loss(exchange, problem.pairs) <= 2.0
+    assert true_losses(exchange, pairs)[1] <= insider_loss(exchange, pairs) <= 2.0
 
 
 def test_a_common_secret_whose_people_all_leave_would_tell_the_rare_one():
     flows, nobody = np.array([[5, 1], [1, 0]]), np.zeros(2, dtype=int)
-    assert insider_loss(Exchange(np.array([6, 1]), flows, nobody, 1), [(0, 1)]) == math.inf
+    people = np.array([6, 1])
+    assert insider_loss(Exchange(people, flows, nobody, 1, people), [(0, 1)]) == math.inf
 
 
 def test_free_changes_within_a_secret_of_two_never_exchange_these_in_a_pair():
@@ -436,9 +461,8 @@ def going(moved, leaving):
 
 def told_by_own_row(sizes, epsilon):
     """Return the most that insiders of two secrets learn, by what they hold of which secret."""
-    problem = ExchangeProblem(
-        np.array(sizes), 1 - np.eye(2), np.ones(2), [(0, 1)], Budget(epsilon, 0.0, 2 * epsilon)
-    )
+    people, budget = np.array(sizes), Budget(epsilon, 0.0, 2 * epsilon)
+    problem = ExchangeProblem(people, 1 - np.eye(2), np.ones(2), [(0, 1, 1.0)], budget, people)
     exchange = least_exchange(problem)
     flows, own = exchange.flows / ROW, exchange.others / ROW
     start, parts = response(*sizes, float(flows[0, 1]))
@@ -468,7 +492,8 @@ def test_insiders_who_go_by_the_row_they_hold_learn_more_where_few_have_a_secret
 
 
 def test_movers_within_a_secret_are_as_many_as_the_oracle_says():
-    exchange = Exchange(np.array([9, 4]), np.array([[17, 1], [1, 7]]), np.array([6, 0]), 2)
+    people, flows = np.array([9, 4]), np.array([[17, 1], [1, 7]])
+    exchange = Exchange(people, flows, np.array([6, 0]), 2, people)
     flows = np.array([[8, 1], [1, 3]])
     drawn = [
         exchange_module._movers(exchange, 0, flows, Choices(seeded_entropy(s, 0)))
@@ -538,7 +563,7 @@ def test_a_row_is_held_as_the_flows_of_its_piece_say_or_of_both_where_rows_are_e
 def test_the_shares_of_a_piece_in_the_place_of_those_of_the_stratum_would_tell():
     """Flows that tell nothing within a piece of (2, 1) people tell log 4/3 against (3, 2)."""
     flows, others = np.array([[4, 2], [2, 1]]), np.zeros(2, dtype=int)
-    alone = Exchange(np.array([2, 1]), flows, others, 3)
+    alone = Exchange(np.array([2, 1]), flows, others, 3, np.array([2, 1]))
     piece = Exchange(np.array([2, 1]), flows, others, 3, np.array([3, 2]))
     assert outsider_loss(alone, [(0, 1)]) == 0.0
     assert outsider_loss(piece, [(0, 1)]) == pytest.approx(math.log(4 / 3))
@@ -603,11 +628,10 @@ def test_flows_of_all_pieces_together_are_those_of_the_stratum_in_whole_numbers(
     solved = []
     for number in range(2):
         sizes = sizes_of_piece(people, 2, number)
-        problem = ExchangeProblem(
-            sizes, 1.0 - np.eye(2), np.ones(2), [(0, 1)], budget, people=people
-        )
-        solved.append((least_exchange(problem), 1))
-        assert problem.holds(solved[-1][0])
+        cost, pairs = 1.0 - np.eye(2), [(0, 1, 1.0)]
+        problem = ExchangeProblem(sizes, cost, np.ones(2), pairs, budget, people)
+        solved.append(least_exchange(problem))
+        assert problem.holds(solved[-1])
     whole = together(solved)
     assert whole.flows.sum(axis=0).tolist() == (people * ROW).tolist()
     assert outsider_loss(whole, [(0, 1)]) <= 1.0

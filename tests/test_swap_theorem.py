@@ -8,7 +8,6 @@ have and all that may be drawn, and held against the flows.
 import itertools
 import math
 from collections import defaultdict
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -178,14 +177,14 @@ class TableDraws(Enumerated):
 def solved_as(groups, flows, sizes, parts):
     """Return a stratum whose parts have some whole flows, by which people move."""
     people = np.sum(sizes, axis=0)
-    stratum = StratumProblem([*groups], people, [], [], 1, parts)
+    stratum = StratumProblem([*groups], people, [], 1, parts)
     of = [
         Exchange(np.array(size), np.array(each), np.array(own), 1, people)
         for size, (each, own) in zip(sizes, flows, strict=True)
     ]
     k = len(people)
     moving = Exchange(
-        np.ones(k, int), np.roll(np.eye(k, dtype=int), 1, axis=0), np.zeros(k, int), 1
+        np.ones(k, int), np.roll(np.eye(k, dtype=int), 1, axis=0), np.zeros(k, int), 1, people
     )
     return Solved(stratum, [*groups.values()], of, moving, np.zeros((2, 0)), [])
 
@@ -263,9 +262,15 @@ def test_no_release_of_strata_tells_more_of_any_holder_than_the_flows_of_his_str
     assert largest_odds(*STRATA, told) == 2
 
 
+def in_one(rows):
+    """Return rows of all strata as those of one."""
+    rows.strata = np.zeros_like(rows.strata)
+    return rows
+
+
 def test_strata_that_are_exchanged_in_one_would_tell_more_than_the_budget(whole):
     """The flows of all five move the odds by 3/2 at most, against shares of all five."""
-    told = told_of_strata(*STRATA, lambda rows: replace(rows, strata=np.zeros_like(rows.strata)))
+    told = told_of_strata(*STRATA, in_one)
     assert largest_odds(*STRATA, told) > 2
 
 
@@ -390,7 +395,8 @@ def losses_of(sizes):
     flows, own = (
         np.sum([np.array(x) for x in each], axis=0) for each in zip(*WHOLE[sizes], strict=True)
     )
-    mean = Exchange(np.array(sizes), flows, own, len(WHOLE[sizes]))
+    people = np.array(sizes)
+    mean = Exchange(people, flows, own, len(WHOLE[sizes]), people)
     return [math.exp(loss(mean, [(0, 1)])) for loss in (outsider_loss, insider_loss)]
 
 
@@ -432,12 +438,8 @@ def test_insiders_learn_twice_the_budget_at_most_and_what_the_checker_finds(whol
 @pytest.mark.slow
 def test_insiders_of_strata_that_are_exchanged_in_one_would_learn_more(whole):
     """The flows of all six, whose members are not as probable as in the stratum of either."""
-
-    def together(rows):
-        return replace(rows, strata=np.zeros_like(rows.strata))
-
     outside, _ = losses_of((3, 1))
-    assert told_to_insiders_of_strata(*STRATA_OF_THREE, together) > outside**2
+    assert told_to_insiders_of_strata(*STRATA_OF_THREE, in_one) > outside**2
 
 
 @pytest.fixture
@@ -585,6 +587,7 @@ THIRDS = Exchange(
     np.array([[5, 4, 0], [0, 2, 4], [4, 0, 2]]),
     np.array([0, 0, 0]),
     3,
+    np.array([3, 2, 2]),
 )
 
 

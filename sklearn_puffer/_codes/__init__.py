@@ -20,11 +20,16 @@ from sklearn_puffer._codes.identifiers import (
 )
 from sklearn_puffer._codes.intervals import (
     bins_of,
-    check_numbers,
     edges_of,
     in_intervals,
     in_intervals_of,
-    interval_names,
+)
+from sklearn_puffer._codes.secrets import (
+    NO_SECRETS,
+    Coarse,
+    SecretRule,
+    distances_of,
+    merges_of,
 )
 from sklearn_puffer._codes.selection import (
     LARGEST_SINGLE,

@@ -289,6 +289,8 @@ def jsonable(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "infinity"
     if isinstance(value, tuple):
         return [jsonable(item) for item in value]
+    if isinstance(value, dict):
+        return plain_record(value)
     return value if isinstance(value, tuple(_SCALARS)) else str(value)
 
 

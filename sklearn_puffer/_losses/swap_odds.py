@@ -50,20 +50,15 @@ class Exchange:
         :math:`S_s`: those of F(s, s) who receive a row of another person, in the same parts.
     unit : int
         The parts of one row.
-    people : ndarray of int64 of shape (n_secrets,), optional
-        :math:`n_s`: those of the whole stratum; ``sizes``, where this is all of it.
+    people : ndarray of int64 of shape (n_secrets,)
+        :math:`n_s`: those of the whole stratum, of which these are all or a piece.
     """
 
     sizes: IntArray
     flows: IntArray
     others: IntArray
     unit: int
-    people: IntArray | None = None
-
-    @property
-    def stratum(self) -> list[int]:
-        """People of each secret in the stratum."""
-        return [int(size) for size in (self.sizes if self.people is None else self.people)]
+    people: IntArray
 
     def __post_init__(self) -> None:
         wanted = [int(size) * self.unit for size in self.sizes]
@@ -72,12 +67,12 @@ class Exchange:
             raise ValueError("flows must be no less than 0 and have the sizes of the secrets.")
         if (self.others < 0).any() or (self.others > np.diag(self.flows)).any():
             raise ValueError("others must lie between 0 and the flows that keep their secret.")
-        if any(own > all_ for own, all_ in zip(self.sizes, self.stratum, strict=True)):
+        if any(own > all_ for own, all_ in zip(self.sizes, self.people, strict=True)):
             raise ValueError("a piece must have no more people than its stratum.")
 
 
-def together(pieces: Sequence[tuple[Exchange, int]], sizes: IntArray | None = None) -> Exchange:
-    """Return the flows of a stratum from those of its pieces, and how many there are of each.
+def together(pieces: Sequence[Exchange], sizes: IntArray | None = None) -> Exchange:
+    """Return the flows of a stratum from those of its pieces.
 
     With ``sizes`` they are those of a part of it, in which so many people have each secret.
 
@@ -90,18 +85,16 @@ def together(pieces: Sequence[tuple[Exchange, int]], sizes: IntArray | None = No
     --------
     >>> flows, stratum = np.array([[1, 1], [1, 0]]), np.array([4, 2])
     >>> piece = Exchange(np.array([2, 1]), flows, np.zeros(2, int), 1, stratum)
-    >>> together([(piece, 2)]).flows.tolist()
+    >>> together([piece, piece]).flows.tolist()
     [[2, 2], [2, 0]]
     """
-    first = pieces[0][0]
-    if any((each.stratum, each.unit) != (first.stratum, first.unit) for each, _ in pieces):
+    first = pieces[0]
+    if any(each.unit != first.unit or (each.people != first.people).any() for each in pieces):
         raise ValueError("pieces must be of one stratum.")
-    flows, others = (
-        sum((getattr(each, of) * count for each, count in pieces), np.zeros_like(first.sizes))
-        for of in ("flows", "others")
-    )
-    people = np.array(first.stratum)
-    return Exchange(people if sizes is None else sizes, flows, others, first.unit, people)
+    flows = np.sum([each.flows for each in pieces], axis=0)
+    others = np.sum([each.others for each in pieces], axis=0)
+    whole = first.people if sizes is None else sizes
+    return Exchange(whole, flows, others, first.unit, first.people)
 
 
 def outsider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
@@ -112,11 +105,12 @@ def outsider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float
     Examples
     --------
     >>> flows = np.array([[3, 1], [1, 3]])
-    >>> told = Exchange(np.array([4, 4]), flows, np.array([3, 3]), 1)
+    >>> people = np.array([4, 4])
+    >>> told = Exchange(people, flows, np.array([3, 3]), 1, people)
     >>> round(outsider_loss(told, [(0, 1)]), 6)
     1.098612
     """
-    n, columns = exchange.stratum, exchange.flows.T.tolist()
+    n, columns = exchange.people.tolist(), exchange.flows.T.tolist()
     told = (_log_odds(f[s] * n[t], f[t] * n[s]) for f in columns for s, t in pairs)
     return max(told, default=0.0)
 
@@ -137,7 +131,7 @@ def insider_loss(exchange: Exchange, pairs: Sequence[tuple[int, int]]) -> float:
     for b, column in enumerate(exchange.flows.T):
         foreign = [int(flow) for flow in column]
         foreign[b] = int(exchange.others[b])
-        left = [size - (s == b) for s, size in enumerate(exchange.stratum)]
+        left = [size - (s == b) for s, size in enumerate(exchange.people.tolist())]
         for s, t in pairs:
             if b not in (s, t) or left[b] > 1:
                 loss = max(loss, _log_odds(foreign[s] * left[t], foreign[t] * left[s]))
@@ -154,7 +148,7 @@ def outsider_delta(exchange: Exchange, pairs: Sequence[tuple[int, int]], epsilon
     worst, flows = Fraction(0), exchange.flows.tolist()
     for s, t in [*pairs, *((t, s) for s, t in pairs)]:
         ends = (
-            [Fraction(flow, exchange.stratum[each] * exchange.unit) for flow in flows[each]]
+            [Fraction(flow, int(exchange.people[each]) * exchange.unit) for flow in flows[each]]
             for each in (s, t)
         )
         excess = (max(p - factor * q, Fraction(0)) for p, q in zip(*ends, strict=True))

@@ -19,7 +19,6 @@ from sklearn_puffer._certificates import (
     Refused,
 )
 from sklearn_puffer._certificates import sentences as say
-from sklearn_puffer._codes import resolve
 from sklearn_puffer._engines import LazyTable
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.candidates import (
@@ -51,7 +50,7 @@ from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_la
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import Known, Strata
 from sklearn_puffer._release import LearntMechanism
-from sklearn_puffer._rows import FitRows
+from sklearn_puffer._rows import FitRows, check_units
 from sklearn_puffer._tables import counts_frame, values_frame
 from sklearn_puffer._words import quoted
 
@@ -64,9 +63,7 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     else:
         read = read_table(settings, given)
     sample = read.sample
-    units = {
-        resolve(name, read.public, "weights")[0]: unit for name, unit in settings.weights.items()
-    }
+    units = check_units(settings.weights, read.public)
     space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
     numbers = numbers_of(settings, read.total)
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)

@@ -35,6 +35,7 @@ from sklearn_puffer._microaggregator.coordinates import (
 )
 from sklearn_puffer._microaggregator.prototypes import Prototypes
 from sklearn_puffer._microaggregator.strata import KnownColumn, Strata, known_bins
+from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._rows import (
     CountedTable,
     FitRows,
@@ -186,24 +187,13 @@ class TableRead:
 
 def _joined_codes(names: Sequence[Name], rows: CountedTable) -> IntArray:
     """Return the combination of joined labels of each row."""
-    if not names:
-        return np.zeros(rows.n_rows, dtype=np.int64)
-    codes = [codes_of(name, rows.values(name), rows) for name in names]
-    kinds = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].ravel()
+    kinds = combinations_of([rows.values(name).ranks() for name in names], rows.n_rows)
     if kinds.max() >= MOST_JOINED:
         raise ValueError(
             f"joined={listed(names)} has {int(kinds.max()) + 1} combinations of values, and at "
             f"most {MOST_JOINED} labels are constraints; merge values, or join fewer columns."
         )
-    return np.asarray(kinds)
-
-
-def codes_of(name: Name, values: Values, rows: CountedTable) -> IntArray:
-    """Return codes of the values of a column, missing ones among them."""
-    if values.levels is not None:
-        return np.asarray(values.filled(-1))
-    present = np.unique(values.data, return_inverse=True)[1].ravel()
-    return np.asarray(present if values.missing is None else np.where(values.missing, -1, present))
+    return kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +355,7 @@ def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
 
 def _few(columns: Sequence[Values], rows: CountedTable) -> list[IntArray]:
     """Return the codes of those columns that have few values, from 0 on."""
-    codes = [np.unique(codes_of("", values, rows), return_inverse=True)[1] for values in columns]
+    codes = [np.unique(values.ranks(), return_inverse=True)[1] for values in columns]
     return [each.ravel() for each in codes if each.max() < MOST_LABELS]
 
 
@@ -415,7 +405,7 @@ def check_label(label: Values, secret: Secret, rows: CountedTable) -> None:
 
     That this depends on secrets tells them to nobody but the steward, who passed them.
     """
-    y, own = codes_of("y", label, rows), secret.codes(rows.n_rows)
+    y, own = label.ranks(), secret.codes(rows.n_rows)
     n_both = len(np.unique(np.stack([y, own]), axis=1).T)
     n_each = len(np.unique(y)), len(np.unique(own))
     if n_each[0] > 1 and n_both in n_each and max(n_each) <= MOST_LABELS:

@@ -135,6 +135,8 @@ class Mechanism(ABC):
     by_row: ClassVar[bool] = True
     #: Whether it needs the secrets of the rows that it releases.
     takes_secrets: ClassVar[bool] = False
+    #: The type of its certificate.
+    certificate: ClassVar[type[Certificate]] = Certificate
     #: Whether its artifact is for the steward alone.
     is_key_material: ClassVar[bool] = False
     #: Why drift is not tested, as the error of ``on_drift="raise"``; "" where it is.
@@ -187,7 +189,7 @@ class Mechanism(ABC):
     @classmethod
     def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
         """Return the certificate that ``to_dict`` wrote."""
-        return certificate_from_dict(record, awaited=awaited)
+        return certificate_from_dict(record, awaited=awaited, kind=cls.certificate)
 
     def terms(self, release: Any) -> Terms:
         """Return what a report of this fitted estimator, or artifact, says of it."""

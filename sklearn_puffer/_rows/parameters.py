@@ -200,8 +200,8 @@ def check_unknown(unknown: Any) -> Any:
     return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
 
 
-def check_units(weights: Any) -> Mapping[Any, float]:
-    """Return the units of distance of columns, as ``weights`` gives them."""
+def check_units(weights: Any, public: Sequence[Name] | None = None) -> Mapping[Any, float]:
+    """Return the units of distance that ``weights`` gives, of public columns by their names."""
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
@@ -209,7 +209,10 @@ def check_units(weights: Any) -> Mapping[Any, float]:
             f"weights must map columns to units of distance, got {quoted(weights)}; leave it out "
             "for standard deviations."
         )
-    return {name: check_positive(unit, f"weights[{name!r}]") for name, unit in weights.items()}
+    units = {name: check_positive(unit, f"weights[{name!r}]") for name, unit in weights.items()}
+    if public is None:
+        return units
+    return {resolve(name, public, "weights")[0]: unit for name, unit in units.items()}
 
 
 def column_of(name: Name, values: Values) -> Column:

@@ -29,10 +29,8 @@ from sklearn.utils.validation import validate_data
 from sklearn_puffer._base import Array, FloatArray, as_array, real_numbers
 from sklearn_puffer._codes import (
     Secret,
+    SecretRule,
     bins_of,
-    edges_of,
-    in_intervals,
-    learn_secret,
     read_secret,
     resolve,
     tally,
@@ -529,8 +527,6 @@ class FitRows:
     def secret(self, counted: CountedTable, name: Name, missing: Missing) -> Secret:
         """Return a sensitive column of the rows that count, in its bins if it has any."""
         values = counted.values(name) if self.secrets is None else counted.kept(self.secrets[name])
-        bins = bins_of(self.sensitive, counted.table.names).get(name)
-        if bins is None:
-            return learn_secret(name, values, missing)
-        edges = edges_of(name, values, bins, counted.weights)
-        return learn_secret(name, in_intervals(name, values, edges), missing)
+        bins = bins_of(self.sensitive, counted.table.names)
+        own = {name: bins[name]} if name in bins else {}
+        return SecretRule.learnt({name: values}, own, missing, {}, counted.weights)[1]

@@ -25,7 +25,6 @@ from sklearn_puffer._certificates import (
 )
 from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._engines import CHANGED
-from sklearn_puffer._release import Terms
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name, named_frame, series
 from sklearn_puffer._words import listed, quoted, short_number, shown
@@ -52,8 +51,6 @@ class ExchangeFacts:
     ----------
     stay : float
         The share of people who keep their own row, on average.
-    kept : tuple of Kept
-        The same by secret.
     unchanged : bool
         Whether the table must come out as it went in.
     insiders, insider_loss : float or None
@@ -75,10 +72,11 @@ class ExchangeFacts:
         those of a unit of distance.
     merged : bool
         Whether values of a sensitive column are read as one secret.
+    kept : tuple of Kept
+        The shares of `stay` by secret.
     """
 
     stay: float
-    kept: tuple[Kept, ...]
     unchanged: bool
     insiders: float | None
     insider_loss: float | None
@@ -93,9 +91,35 @@ class ExchangeFacts:
     travelling: tuple[str, ...]
     distances: tuple[float, ...] = ()
     merged: bool = False
+    kept: tuple[Kept, ...] = ()
+
+    def about_insiders(self) -> str:
+        """Return what people in the table may learn of each other."""
+        if self.insiders is None:
+            return (
+                "Not covered: insiders. Who finds the own row with somebody else may learn the "
+                "holder's secret; insiders= bounds that."
+            )
+        return (
+            "An insider who finds the own row with somebody, and goes by nothing else (not even by "
+            "the row he holds himself), shifts the odds about the holder by at most "
+            f"e^{self.insiders:g}{_OF_DISTANCE if self.distances else ''}. Those whose secret just "
+            "one other person of their stratum has learn that it is not he."
+        )
+
+    def not_covered(self) -> list[str]:
+        """Return what the guarantee does not cover, a line each."""
+        told = [
+            "what a person in the table infers about third parties, from the rows that were not "
+            'matched; matching="parts" leaves only counts to tell.',
+            "a second swap of the same people, which undoes this one; keep this one.",
+            "labels and other facts of a person that are not named in known=.",
+        ]
+        told = told if self.matching == "nearest" else told[1:]
+        return [f"Not covered: {sentence}" for sentence in told]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExchangeCertificate(Certificate):
     """The certificate of a table whose rows people of different secrets exchange.
 
@@ -113,18 +137,17 @@ class ExchangeCertificate(Certificate):
     the reader has, and under each rule by which rows are matched.
     """
 
-    exchange: ExchangeFacts | None = None
+    exchange: ExchangeFacts
 
     @property
     def facts(self) -> ExchangeFacts:
         """What the swap does to rows."""
-        assert self.exchange is not None
         return self.exchange
 
     @property
     def holds(self) -> bool:
         """Whether the proven loss of each pair is within its own budget."""
-        distances = self.facts.distances
+        distances = self.exchange.distances
         if not distances or self.delta:
             return super().holds
         budgets = zip(self.pairs, distances, strict=True)
@@ -135,8 +158,8 @@ class ExchangeCertificate(Certificate):
         if not self.holds:
             return super().promise()
         holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
-        power = _OF_DISTANCE if self.facts.distances else ""
-        known = listed(self.facts.strata, 100)
+        power = _OF_DISTANCE if self.exchange.distances else ""
+        known = listed(self.exchange.strata, 100)
         return (
             "Whoever holds the list of all rows with their secrets, but not whose is which, and "
             f"sees the whole released table, can {self._shift(f' of {holder}')}{power}, against "
@@ -146,27 +169,25 @@ class ExchangeCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
-        facts = asdict(self.facts)
-        kept = [plain_record(each) for each in facts.pop("kept")]
-        return {**super().to_dict(), "exchange": {**plain_record(facts), "kept": kept}}
+        return {**super().to_dict(), "exchange": plain_record(asdict(self.exchange))}
 
     def _what_changes(self) -> list[str]:
-        facts = self.facts
+        facts = self.exchange
         rare = f"; they are {facts.rare:.2g} of the people" if facts.rare else ""
         proven = "" if facts.insider_loss is None else short_number(facts.insider_loss)
-        told = about_insiders(facts) + (f" (Proven: {proven}{rare}.)" if proven else "")
+        told = facts.about_insiders() + (f" (Proven: {proven}{rare}.)" if proven else "")
         known = (
             f"{listed(facts.strata, 100)} stay with people and tell by themselves: "
             f"{facts.one_secret:.1%} of the people are in strata of one secret, {facts.alone:.1%} "
             f"alone in theirs, {facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in "
             "strata whose odds are beyond e^epsilon of the table's."
         )
-        return [told, self._moves(), *([known] if facts.strata else []), *not_covered(facts)]
+        return [told, self._moves(), *([known] if facts.strata else []), *facts.not_covered()]
 
     def _moves(self) -> str:
         who = "people keep their own row" if self.groups is None else "groups keep their own rows"
-        stay = f"{self.facts.stay:.1%} of the {who}, on average"
-        if self.facts.unchanged:
+        stay = f"{self.exchange.stay:.1%} of the {who}, on average"
+        if self.exchange.unchanged:
             return f"{stay}."
         most = max(self.utility, key=lambda column: column.change_sd)
         mean = np.mean([column.change_sd for column in self.utility])
@@ -182,75 +203,21 @@ class ExchangeCertificate(Certificate):
         return self._what_changes()
 
     def _kept(self) -> str:
-        verdict = "holds" if self.holds else "DOES NOT HOLD"
-        changed = "nothing was changed; " if self.facts.unchanged else ""
-        alone = ""
-        if self.facts.one_secret > _MANY_ALONE:
-            alone = (
-                f"; but {self.facts.one_secret:.0%} of the people are in strata of one secret, "
-                "which tell it by themselves"
-            )
+        verdict, share = "holds" if self.holds else "DOES NOT HOLD", self.exchange.one_secret
+        changed = "nothing was changed; " if self.exchange.unchanged else ""
+        told = f"{share:.0%} of the people are in strata of one secret, which tell it by themselves"
+        alone = f"; but {told}" if share > _MANY_ALONE else ""
         return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
 
     def _sections(self) -> list[Section]:
-        kept = [[label_of(each.secret), f"{each.share:.1%}"] for each in self.facts.kept]
+        about = "shares of people by mean flows; those of a release are never told"
+        kept = [[label_of(each.secret), f"{each.share:.1%}"] for each in self.exchange.kept]
         return [
-            Section(
-                "Who keeps the own row",
-                "shares of people by mean flows; those of a release are never told",
-                [["secret", "stays"], *kept],
-            ),
+            Section("Who keeps the own row", about, [["secret", "stays"], *kept]),
             utility_section(self.utility),
             self._pairs_section("recomputed from mean flows in whole numbers, without the solver"),
             Section("Assumptions", sentences=self.assumptions),
         ]
-
-
-def about_insiders(facts: ExchangeFacts) -> str:
-    """Return what people in the table may learn of each other."""
-    if facts.insiders is None:
-        return (
-            "Not covered: insiders. Who finds the own row with somebody else may learn the "
-            "holder's secret; insiders= bounds that."
-        )
-    return (
-        "An insider who finds the own row with somebody, and goes by nothing else (not even by the "
-        f"row he holds himself), shifts the odds about the holder by at most e^{facts.insiders:g}"
-        f"{_OF_DISTANCE if facts.distances else ''}. Those "
-        "whose secret just one other person of their stratum has learn that it is not he."
-    )
-
-
-def not_covered(facts: ExchangeFacts) -> list[str]:
-    """Return what the guarantee does not cover, a line each."""
-    told = {
-        "what a person in the table infers about third parties, from the rows that were not "
-        'matched; matching="parts" leaves only counts to tell.': facts.matching == "nearest",
-        "a second swap of the same people, which undoes this one; keep this one.": True,
-        "labels and other facts of a person that are not named in known=.": True,
-    }
-    return [f"Not covered: {sentence}" for sentence, true in told.items() if true]
-
-
-def terms(facts: ExchangeFacts, known: Sequence[Name], ids: Sequence[Name]) -> Terms:
-    """Return what a report says of an exchange of rows, by its settings."""
-    return Terms(
-        how="exchanged with its row",
-        about="people exchange whole rows; every row of the table is released with somebody",
-        granted=(
-            "The reader knows what is named above, and nothing else about a row.",
-            "Ids, order and index say nothing of a row.",
-            "A person is one row, or in one group of rows in groups=.",
-            "The table is exchanged once: two swaps of the same people undo each other.",
-            about_insiders(facts),
-        ),
-        left_out=not_covered(facts),
-        whole="Who gets the whole file is covered, and may hold the list of its rows with their "
-        "secrets: the guarantee is about all released rows together.",
-        again="these people once: keep this table, and do not exchange them again",
-        known=known,
-        ids=ids,
-    )
 
 
 def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
@@ -266,9 +233,9 @@ def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
         "A person is one row: rows of one person or household tell more together; groups= "
         "exchanges them together.": alone,
         "A person is in one group. Sizes of groups, and which rows are in one, stay and are known. "
-        "The rows of a group have "
-        "one secret, and go at random to members of the other group of whom the same is known; "
-        "those of a group that stays are dealt among its own members, too.": not alone,
+        "The rows of a group have one secret, and go at random to members of the other group of "
+        "whom the same is known; those of a group that stays are dealt among its own members, "
+        "too.": not alone,
         "Secrets are bins or merged values: within one of them rows may stay, and exact numbers "
         "or merged values are not protected from each other.": secret.edges or secret.merged,
     }
@@ -289,23 +256,23 @@ def label_of(label: Any) -> str:
 
 def certified(
     mechanism: Any,
-    people: IntArray,
-    texts: Sequence[str],
     n_columns: int,
     told: Sequence[str],
     together: RowGroups | None,
+    people: IntArray,
+    texts: Sequence[str],
 ) -> tuple[ExchangeCertificate, dict[str, Any]]:
     """Return the certificate, without a fingerprint, and what an estimator shows of mean flows.
 
     Parameters
     ----------
     mechanism : RowExchange
+    n_columns, told, together
+        Columns of the table, further assumptions, and the groups that are exchanged.
     people : ndarray of int of shape (n_strata, n_secrets)
         How many have each secret.
     texts : sequence of str
         The figures of each part of the table: `RowExchange.figures`.
-    n_columns, told, together
-        Columns of the table, further assumptions, and the groups that are exchanged.
     """
     parts = [json.loads(each) for each in sorted(texts)]
     each = {name: np.array([part[name] for part in parts]) for name in parts[0]}
@@ -329,31 +296,25 @@ def certified(
         **_of_strata(mechanism, people),
     )
     units = np.ones(len(losses)) if budget.delta else mechanism.factors
-    utility = np.average(each["utility"], 0, each["n_rows"]).tolist()
+    changes = np.average(each["utility"], 0, each["n_rows"]).tolist()
+    utility = zip(mechanism.columns, changes, strict=True)
+    loss, pairs = float((losses / units).max(initial=0.0)), tuple(_pairs(mechanism, losses))
+    groups = None if together is None else together.for_certificate()
+    rule = Refused("two swaps of the same people undo each other; keep the first one.")
+    notion, prior = Pufferfish(budget.epsilon, budget.delta), "the list of rows with their secrets"
     certificate = ExchangeCertificate(
-        Guaranteed(
-            Pufferfish(budget.epsilon, budget.delta),
-            "the list of rows with their secrets",
-            groups=None if together is None else together.for_certificate(),
-        ),
-        Proof(
-            float((losses / units).max(initial=0.0)),
-            tuple(_pairs(mechanism, losses)),
-            Refused("two swaps of the same people undo each other; keep the first one."),
-        ),
+        Guaranteed(notion, prior, groups=groups),
+        Proof(loss, pairs, rule),
         Method("least change", "exchange"),
         Made.now(int(each["n_rows"].sum()), n_columns),
         [*_assumptions(secret, together), *told],
-        utility=tuple(
-            ColumnUtility(c.name, *u) for c, u in zip(mechanism.columns, utility, strict=True)
-        ),
+        utility=tuple(ColumnUtility(column.name, *change) for column, change in utility),
         exchange=facts,
     )
-    labels, shares = secret.labels, flows / np.maximum(sizes, 1)[:, None]
-    rows = (dict(zip(labels, row, strict=True)) for row in shares)
+    shares, labels = flows / np.maximum(sizes, 1)[:, None], secret.labels
+    rows = {a: dict(zip(labels, row, strict=True)) for a, row in zip(labels, shares, strict=True)}
     stay = series(dict(zip(labels, stays, strict=True)), "stays")
-    shown_flows = named_frame(dict(zip(labels, rows, strict=True)), labels)
-    return certificate, {"flows_": shown_flows, "stays_": stay}
+    return certificate, {"flows_": named_frame(rows, labels), "stays_": stay}
 
 
 def _pairs(mechanism: Any, losses: FloatArray) -> list[PairLoss]:

@@ -11,10 +11,13 @@ import numpy as np
 from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import (
+    Coarse,
     Secret,
+    SecretRule,
     bins_of,
     check_no_identifier,
-    edges_of,
+    distances_of,
+    merges_of,
     public_columns,
     resolve,
     secret_pairs_of,
@@ -36,7 +39,6 @@ from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Budget
 from sklearn_puffer._swap.release import MOST_COMBINATIONS, RowExchange
 from sklearn_puffer._swap.rows import EngineRows, Units
-from sklearn_puffer._swap.secrets import Coarse, SecretRule, check_merged, distances_of, merges_of
 from sklearn_puffer._tables import Faults, Name, Values, first_values, has_row_labels
 
 
@@ -339,11 +341,12 @@ class PufferfishSwap(TableRelease):
         return tags
 
     def _tell(self, figures: Callable[..., Any], told: Sequence[str]) -> None:
-        before, about = self._fitted, say.about_listed(self.secret_pairs)
-        said = [*about_bins(self.sensitive), *about, *told]
+        before, listed = self._fitted, say.about_listed(self.secret_pairs)
+        said = [*about_bins(self.sensitive), *listed, *told]
         if self.random_state is not None:
             said.append(say.about_seed(self.random_state, "swap", "undo it"))
-        certificate, shown = figures(before.certificate.n_columns, said, before.rules.groups)
+        about = before.certificate.n_columns, said, before.rules.groups
+        certificate, shown = certified(before.mechanism, *about, *figures())
         self._fitted = replace(before, certificate=certificate).signed()
         self.__dict__.update(shown)
 
@@ -361,8 +364,58 @@ class PufferfishSwap(TableRelease):
         check_units(self.weights)
         return guarantee, Columns.of(params), budget
 
-    def _learnt(self, parameters: Any, rows: FitRows) -> LearntMechanism:
-        return learn(self, parameters, rows)
+    def _learnt(
+        self, parameters: tuple[Guarantee, Columns, Budget], rows: FitRows
+    ) -> LearntMechanism:
+        """Learn secrets and units, and solve the flows of the rows."""
+        table: Any = rows.table
+        guarantee, columns, budget = parameters
+        hidden, public, ids, strata = _roles_of(self, columns, rows)
+        rule, secret = _secret_of(self, columns, rows)
+        pairs = secret_pairs_of(guarantee.pairs, [secret])
+        faults, grouped, group = Faults(), columns.grouped, None
+        values = faults.of(lambda name: _moving(table, name, self.public is not None), public)
+        faults.refuse()
+        moving = dict(zip(public, values, strict=True))
+        if grouped is not None:
+            group = grouped.name_in(table, hidden)
+            grouped = grouped.fitted(table, group, {secret.name: secret.codes(table.n_rows)})
+        known = {name: first_values(table, name) for name in strata}
+        mechanism = RowExchange(
+            columns=[column_of(name, values) for name, values in moving.items()],
+            ids=tuple(ids),
+            strata=tuple(strata),
+            coarse=Coarse.learnt(columns.known, known),
+            secret=rule,
+            group=group,
+            pairs=tuple((secret.find(s), secret.find(t)) for s, t in pairs[secret.name]),
+            distances=distances_of(self.metric, rule, pairs[secret.name]),
+            measure=Units.learnt(moving, check_units(self.weights, public), table),
+            budget=budget,
+            matching=self.matching,
+        )
+        if isinstance(table, LazyTable):
+            on_engine = EngineRows(mechanism, None, table.native)
+            figures, told = on_engine.figures(), on_engine.told()
+        else:
+            found = mechanism.whole(table, rows.secrets, self.ids)
+            figures, told = mechanism.told(found, mechanism.solved(found)), []
+        about = len({*table.names, *rule.names}), told, grouped
+        certificate, shown = certified(mechanism, *about, *figures)
+        said = not (ids or strata or has_row_labels(table))
+        return LearntMechanism(
+            hidden=hidden,
+            public=public,
+            passed=[*ids, *strata],
+            pairs=pairs,
+            mechanism=mechanism,
+            certificate=certificate,
+            missing=rule.missing,
+            order=order_told(rows_of(table, None), [secret]),
+            grouped=grouped,
+            warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
+            attributes=shown,
+        )
 
 
 def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
@@ -372,76 +425,6 @@ def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
         check_choice(insiders, "insiders", ["double"])
         return 2.0 * epsilon
     return check_positive(insiders, "insiders", 'take "double", or None to leave insiders out')
-
-
-# ---------------------------------------------------------------------------------- what is learnt
-
-
-def learn(
-    swap: PufferfishSwap, checked: tuple[Guarantee, Columns, Budget], given: FitRows
-) -> LearntMechanism:
-    """Learn secrets and units, and solve the flows of the rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming every column that is at fault.
-    """
-    table: Any = given.table
-    guarantee, columns, budget = checked
-    lazy, grouped, group = isinstance(table, LazyTable), columns.grouped, None
-    if lazy and grouped is not None:
-        grouped.refuse_parts("X is lazy, and each of its parts is read where it is")
-    rule, secret = _secret_of(swap, columns, given)
-    hidden, public, ids, strata = _roles_of(swap, columns, given)
-    pairs = secret_pairs_of(guarantee.pairs, [secret])
-    faults = Faults()
-    values = faults.of(lambda name: _moving(table, name, swap.public is not None), public)
-    faults.refuse()
-    moving = dict(zip(public, values, strict=True))
-    weights = check_units(swap.weights)
-    units = {resolve(name, public, "weights")[0]: unit for name, unit in weights.items()}
-    if grouped is not None:
-        group = grouped.name_in(table, hidden)
-        grouped = grouped.fitted(table, group, {secret.name: secret.codes(table.n_rows)})
-    known = {name: first_values(table, name) for name in strata}
-    mechanism = RowExchange(
-        columns=[column_of(name, values) for name, values in moving.items()],
-        ids=tuple(ids),
-        strata=tuple(strata),
-        coarse=Coarse.learnt(columns.known, known),
-        secret=rule,
-        group=group,
-        pairs=tuple((secret.find(s), secret.find(t)) for s, t in pairs[secret.name]),
-        distances=distances_of(swap.metric, rule, pairs[secret.name]),
-        measure=Units.learnt(moving, units, table),
-        budget=budget,
-        matching=swap.matching,
-    )
-    if lazy:
-        rows = EngineRows(mechanism, None, table.native)
-        figures, told = rows.figures(), rows.told()
-    else:
-        found = mechanism.read(table, given.secrets)
-        mechanism.check_people(table, found, swap.ids)
-        solved, told = mechanism.solved(found), []
-        figures = mechanism.people(found), [mechanism.figures(found, solved)]
-    n_columns = len({*table.names, *rule.names})
-    certificate, shown = certified(mechanism, *figures, n_columns, told, grouped)
-    said = not (ids or strata or has_row_labels(table))
-    return LearntMechanism(
-        hidden=hidden,
-        public=public,
-        passed=[*ids, *strata],
-        pairs=pairs,
-        mechanism=mechanism,
-        certificate=certificate,
-        missing=rule.missing,
-        order=order_told(rows_of(table, None), [secret]),
-        grouped=grouped,
-        warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
-        attributes=shown,
-    )
 
 
 _NOBODYS = (
@@ -458,21 +441,15 @@ def _secret_of(swap: PufferfishSwap, asked: Columns, given: FitRows) -> tuple[Se
         given.refuse_bins()
         table.count(names)
         columns = table.rows(names)[0]
-    bins = bins_of(given.sensitive, table.names)
-    edges = {name: edges_of(name, columns[name], bins[name], None) for name in bins}
-    merged = merges_of(swap.secret_groups, names)
-    rule = SecretRule(tuple(names), edges, asked.missing, merged=merged)
-    for name in {*merged} - {*edges}:
-        check_merged(name, columns[name], merged[name], "secret_groups")
-    secret = rule.read(columns)
-    secret.check_two()
+    bins, merged = bins_of(given.sensitive, table.names), merges_of(swap.secret_groups, names)
+    rule, secret = SecretRule.learnt(columns, bins, asked.missing, merged)
     if len(secret.labels) > MOST_COMBINATIONS:
         raise ValueError(
             f"sensitive {secret.name!r} has {len(secret.labels)} secrets, and rows are exchanged "
             f"between at most {MOST_COMBINATIONS}; merge values, or read numbers in bins "
             "(sensitive={column: 5})."
         )
-    return replace(rule, labels=secret.labels), secret
+    return rule, secret
 
 
 def _roles_of(swap: PufferfishSwap, columns: Columns, given: FitRows) -> list[list[Name]]:

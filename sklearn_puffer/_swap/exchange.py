@@ -28,7 +28,7 @@ trusted: it is rounded to whole parts of a row, and the checker compares these w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, pairwise, product
@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, linear_sum_assignment, linprog
-from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
+from scipy.sparse import csr_array, eye_array, kron, vstack
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
@@ -61,57 +61,49 @@ _INSIDE = (1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does 
 _SOLVED = 14.0  # nats that the solver gets at most: of larger factors it is not sure any more
 _MIXED = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the flows that tell nothing
 
-Costs = Callable[[Array, Array], FloatArray]
-"""The change for people with some rows who receive others, shape (n, m)."""
 
-
-def exchanged(
+def exchange_rows(
+    received: Array,
     groups: Sequence[Array],
     flows: IntArray,
     moved: IntArray,
-    costs: Costs | None,
+    points: Points | None,
     draws: Choices,
-    points: Points | None = None,
-) -> Array:
-    """Return for each person the person whose row he receives.
+) -> None:
+    """Write for each person, in his place, the person whose row he receives.
 
     Parameters
     ----------
+    received : ndarray of int of shape (n_people,)
     groups : sequence of ndarray of int
-        The people of each secret, numbered from 0 over all groups.
+        The people of each secret who exchange rows.
     flows : ndarray of int64 of shape (n_secrets, n_secrets)
         People of each secret who receive rows of each secret.
     moved : ndarray of int64 of shape (n_secrets,)
         Those of them who keep their secret and receive another person's row.
-    costs : callable or None
-        What is least in the sum; None matches at random.
+    points : Points or None
+        Whose distances are least in the sum; None matches at random.
     draws : Choices
-    points : Points, optional
-        By which more than `PART` rows are cut.
     """
-    received = np.empty(sum(map(len, groups)), dtype=np.intp)
-    leavers, places = [], []
+    leavers, places, pairs = [], [], []
     for secret, people in enumerate(groups):
         going = people[draws.shuffled(len(people))]
         staying, going = np.split(going, [int(flows[secret, secret] - moved[secret])])
         received[staying] = staying
-        targets, sources = flows[secret].copy(), flows[:, secret].copy()
+        left, targets, sources = going, flows[secret].copy(), flows[:, secret].copy()
         targets[secret] = sources[secret] = 0
         if moved[secret] == len(going):
             received[going] = _deranged(going, draws)
             going = left = going[:0]
         elif moved[secret]:
             going, left, halves = _crossed(going, int(moved[secret]), draws)
-            for who, what in halves:
-                _match(received, who, what, costs, points)
-        else:
-            left = going
+            pairs += halves
         leavers.append(_dealt(going, targets, draws))
         places.append(_dealt(left, sources, draws))
-    for a, b in np.argwhere(flows):
-        if a != b:
-            _match(received, leavers[a][b], places[b][a], costs, points)
-    return received
+    pairs += [(leavers[a][b], places[b][a]) for a, b in np.argwhere(flows) if a != b]
+    for leaving, vacated in pairs:
+        who, what = matched(leaving, vacated, points)
+        received[who] = what
 
 
 def _crossed(going: Array, moved: int, draws: Choices) -> tuple[Array, Array, list[Any]]:
@@ -145,15 +137,20 @@ def _dealt(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
-def _match(received: Array, who: Array, what: Array, costs: Costs | None, points: Any) -> None:
-    """Give places to leavers; both are in random order already."""
-    if costs is None:
-        received[who] = what
-        return
+def matched(who: Array, what: Array, points: Points | None) -> tuple[Array, Array]:
+    """Return people, and the places that they receive; both come in random order.
+
+    At the least distance in the sum, in parts of `PART` rows that are near; or as they come.
+    """
+    if points is None:
+        return who, what
     n_parts = 1 << (max(len(who) - 1, 0) // PART).bit_length()
-    for some, others in cut([who, what], points, n_parts):
-        rows, columns = linear_sum_assignment(costs(some, others))
-        received[some[rows]] = others[columns]
+    parts = cut([who, what], points, n_parts)
+    at = [linear_sum_assignment(points.between(*part)) for part in parts]
+    both = zip(parts, at, strict=True)
+    found = [(some[rows], others[columns]) for (some, others), (rows, columns) in both]
+    some, others = map(np.concatenate, zip(*found, strict=True))
+    return some, others
 
 
 def cut(groups: Sequence[Array], points: Points, n_pieces: int) -> list[list[Array]]:
@@ -344,6 +341,10 @@ def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Choices) ->
 # -------------------------------------------------------------------------------- mean flows
 
 
+Apart = tuple[int, int, float]
+"""A protected pair of secrets, and by what its budget is multiplied."""
+
+
 class Budget(NamedTuple):
     """What outsiders and insiders may learn, in nats; insiders None where they are left out."""
 
@@ -368,51 +369,36 @@ class ExchangeProblem:
         Change of a row, where a person of one secret receives a row of the other.
     within : ndarray of shape (n_secrets,)
         Change of a row, where a person receives a row of another person of the same secret.
-    pairs : sequence of tuple of int
-        The secrets that are protected from each other.
+    pairs : sequence of tuple
+        The secrets that are protected from each other, and by what their budget is multiplied.
     budget : Budget
-    distances : sequence of float, optional
-        By which the budget of each pair is multiplied; 1 for all by default.
-    people : ndarray of int64 of shape (n_secrets,), optional
-        Of the whole stratum, where these are a piece of it.
+    people : ndarray of int64 of shape (n_secrets,)
+        Of the whole stratum, of which these are all or a piece.
     """
 
     sizes: IntArray
     cost: FloatArray
     within: FloatArray
-    pairs: Sequence[tuple[int, int]]
+    pairs: Sequence[Apart]
     budget: Budget
-    distances: Sequence[float] = ()
-    people: IntArray | None = None
-
-    @property
-    def stratum(self) -> IntArray:
-        """People of each secret in the stratum."""
-        return self.sizes if self.people is None else self.people
-
-    def apart(self) -> list[tuple[int, int, float]]:
-        """Return the pairs, and by what their budget is multiplied."""
-        distances = self.distances or [1.0] * len(self.pairs)
-        return [(s, t, d) for (s, t), d in zip(self.pairs, distances, strict=True)]
+    people: IntArray
 
     def told(self, exchange: Exchange) -> FloatArray:
         """Return what the checker finds of each pair: for outsiders, or delta, and for insiders."""
         epsilon, delta, _ = self.budget
-        outside = [
-            outsider_delta(exchange, [(s, t)], epsilon * d)
-            if delta
-            else outsider_loss(exchange, [(s, t)])
-            for s, t, d in self.apart()
-        ]
-        return np.array([outside, [insider_loss(exchange, [pair]) for pair in self.pairs]])
+        losses = outsider_loss, insider_loss
+        told = np.array([[of(exchange, [(s, t)]) for s, t, _ in self.pairs] for of in losses])
+        if delta:
+            told[0] = [outsider_delta(exchange, [(s, t)], epsilon * d) for s, t, d in self.pairs]
+        return told
 
     def holds(self, exchange: Exchange) -> bool:
         """Return whether the checker finds flows within the budget of each pair."""
         epsilon, delta, insiders = self.budget
+        units = np.array([distance for *_, distance in self.pairs])
+        most = math.inf if insiders is None else insiders * units
         outside, inside = self.told(exchange)
-        units = np.array([d for *_, d in self.apart()])
-        within = bool((outside <= (delta or epsilon * units)).all())
-        return within and (insiders is None or bool((inside <= insiders * units).all()))
+        return bool((outside <= (delta or epsilon * units)).all() and (inside <= most).all())
 
 
 def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) -> int:
@@ -434,27 +420,25 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
     Examples
     --------
     >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> problem = ExchangeProblem(
-    ...     np.array([50, 50]), cost, np.ones(2), [(0, 1)], Budget(1.0, 0.0, None)
-    ... )
+    >>> sizes, budget = np.array([50, 50]), Budget(1.0, 0.0, None)
+    >>> problem = ExchangeProblem(sizes, cost, np.ones(2), [(0, 1, 1.0)], budget, sizes)
     >>> (least_exchange(problem).flows / ROW).round(2).tolist()
     [[36.55, 13.45], [13.45, 36.55]]
     """
     sizes = problem.sizes
     if not problem.pairs:
         return Exchange(sizes, np.diag(sizes * ROW), np.zeros_like(sizes), ROW, problem.people)
-    apart = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
-    solution = None
+    telling_nothing = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
+    solution = telling_nothing
     for inside in _INSIDE:
-        solution = _solved(problem, 1.0 - inside)
-        if solution is not None and problem.holds(
-            whole := _whole(*solution, sizes, problem.people)
-        ):
+        found = _solved(problem, 1.0 - inside)
+        if found is not None and problem.holds(whole := _whole(found, problem)):
             return whole
-    flows, others = apart if solution is None else solution
+        solution = found or telling_nothing
     for share in _MIXED:
-        mixed = (1 - share) * flows + share * apart[0], (1 - share) * others + share * apart[1]
-        if problem.holds(whole := _whole(*mixed, sizes, problem.people)):
+        both = zip(solution, telling_nothing, strict=True)
+        mixed = [(1 - share) * some + share * other for some, other in both]
+        if problem.holds(whole := _whole(mixed, problem)):
             break
     return whole
 
@@ -471,16 +455,12 @@ def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatAr
     costs = np.zeros(most.shape[1])
     costs[: k * k + k] = np.append(away.ravel(), problem.within) * units
     shares = sizes / sizes.sum()
-    margins = vstack([kron(eye_array(k), shares[None, :]), kron(shares[None, :], eye_array(k))])
-    none = csr_array((2 * k, most.shape[1] - k * k))
-    equal: Any = hstack([margins, none])
-    answer = linprog(
-        costs / max(np.abs(costs).max(), 1e-300),
-        A_ub=most,
-        b_ub=bound,
-        A_eq=equal,
-        b_eq=np.ones(2 * k),
+    margins: Any = vstack(
+        [kron(eye_array(k), shares[None, :]), kron(shares[None, :], eye_array(k))]
     )
+    margins.resize(2 * k, len(costs))
+    costs /= max(np.abs(costs).max(), 1e-300)
+    answer = linprog(costs, A_ub=most, b_ub=bound, A_eq=margins, b_eq=np.ones(2 * k))
     if answer.x is None:
         return None
     rows = np.maximum(answer.x[: k * k + k], 0.0) * units
@@ -495,7 +475,7 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
     secret, and not for each pair. Insiders of a secret of one or two people learn nothing of who
     else has it, or all.
     """
-    k, sizes, people = len(problem.sizes), problem.sizes[:, None], problem.stratum[:, None]
+    k, sizes, people = len(problem.sizes), problem.sizes[:, None], problem.people[:, None]
     epsilon, delta, insiders = problem.budget
     flows, own = np.arange(k * k).reshape(k, k), k * k + np.arange(k)
     foreign = np.where(np.eye(k, dtype=bool), own, flows)
@@ -506,47 +486,43 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
         sets.append((foreign, inside, ~few, insiders * share))
     ones, width = np.ones(k), k * k + k
     limits = [(own, ones, np.diag(flows), ones)]  # of those who keep their secret
-    pairs = problem.apart()
+    pairs = problem.pairs
     there = sorted({each for pair in pairs for each in pair[:2]})
+    alike = 2 * len(pairs) == len(there) * (len(there) - 1) and all(d == 1.0 for *_, d in pairs)
     for variables, weights, held, budget in sets:
-        if not delta and not problem.distances and 2 * len(pairs) == len(there) * (len(there) - 1):
+        if alike and not delta:
             which = held[there]
             some, of = variables[there][which], weights[there][which]
             least, one = width + np.nonzero(which)[1], np.ones(len(some))
-            limits += [
-                (some, of, least, one * math.exp(min(budget, _SOLVED))),
-                (least, one, some, of),
-            ]
+            factor = one * math.exp(min(budget, _SOLVED))
+            limits += [(some, of, least, factor), (least, one, some, of)]
             width += k
-        elif pairs:
+        else:
             s, t, d = np.array([*pairs, *((t, s, d) for s, t, d in pairs)]).T
             s, t = s.astype(int), t.astype(int)
             factor = np.exp(np.minimum(budget * d, _SOLVED))[:, None]
             more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
             limits.append(tuple(each[held[s] & held[t]] for each in (*more, *less)))
     first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
-    at = np.arange(len(first))
+    at, bound = np.arange(len(first)), np.zeros(len(first))
     entries = [(at, first, ahead), (at, second, -behind)]
-    bound = np.zeros(len(first))
     if delta:  # what is beyond e^epsilon, by which delta is spent
-        both = 2 * len(problem.pairs)
-        slack = width + np.arange(both * k)
-        shares = np.tile(problem.sizes / problem.sizes.sum(), both)
-        entries.append((k + np.arange(both * k), slack, -np.ones(both * k)))
-        entries.append((len(first) + np.repeat(np.arange(both), k), slack, shares))
+        both = 2 * len(pairs)
+        slack, shares = np.arange(both * k), np.tile(problem.sizes / problem.sizes.sum(), both)
+        entries.append((k + slack, width + slack, -np.ones(both * k)))
+        entries.append((len(at) + slack // k, width + slack, shares))
         bound, width = np.append(bound, np.full(both, delta * share)), width + both * k
     rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
     return csr_array((values, (rows, columns)), shape=(len(bound), width)), bound
 
 
-def _whole(
-    flows: FloatArray, others: FloatArray, sizes: IntArray, people: IntArray | None
-) -> Exchange:
+def _whole(solution: Sequence[FloatArray], problem: ExchangeProblem) -> Exchange:
     """Return flows in whole parts of a row, with the sizes as margins, exactly.
 
     All entries are scaled down until no margin is too large, and rounded down; what is lacking, a
     few parts of a row in each margin, is filled in, secret after secret.
     """
+    (flows, others), sizes = solution, problem.sizes
     for axis in (1, 0):
         sums = flows.sum(axis=axis, keepdims=True)
         flows = flows * np.minimum(sizes.reshape(sums.shape) / np.maximum(sums, 1e-300), 1.0)
@@ -558,14 +534,14 @@ def _whole(
     sources, targets = (np.searchsorted(lacks, cuts[amounts > 0]) for lacks in ends)
     np.add.at(whole, (sources, targets), amounts[amounts > 0])
     kept = np.minimum(np.rint(others * ROW).astype(np.int64), np.diag(whole))
-    kept[(sizes if people is None else people) < LEAST_PEOPLE] = 0
-    return Exchange(sizes, whole, kept, ROW, people)
+    kept[problem.people < LEAST_PEOPLE] = 0
+    return Exchange(sizes, whole, kept, ROW, problem.people)
 
 
 # ------------------------------------------------------------------------------------- a stratum
 
 
-def sizes_of_piece(people: IntArray, n_pieces: int, piece: int) -> IntArray:
+def sizes_of_piece(people: IntArray, n_pieces: int, piece: int | IntArray) -> IntArray:
     """Return how many people of each secret a piece has: one more in the first ones.
 
     >>> [sizes_of_piece(np.array([7, 2]), 3, piece).tolist() for piece in range(3)]
@@ -577,13 +553,12 @@ def sizes_of_piece(people: IntArray, n_pieces: int, piece: int) -> IntArray:
 class StratumProblem(NamedTuple):
     """What is to be solved for a stratum: its people, and into how many shards and parts it is cut.
 
-    The pairs are places among its secrets.
+    The pairs are places among its secrets, and by what their budget is multiplied.
     """
 
     secrets: Sequence[int]
     people: IntArray
-    pairs: Sequence[tuple[int, int]]
-    distances: Sequence[float]
+    pairs: Sequence[Apart]
     shards: int
     parts: int
 
@@ -617,9 +592,8 @@ class Points:
 
     def apart(self, some: Array, others: Array) -> float:
         """Return the mean distance of rows from as many others, each from its own one."""
-        total: FloatArray = np.abs(self.numbers[some] - self.numbers[others]).sum(
-            axis=1, dtype=np.float64
-        )
+        moved = np.abs(self.numbers[some] - self.numbers[others])
+        total: FloatArray = moved.sum(axis=1, dtype=np.float64)
         for codes, unit in zip(self.codes, self.units, strict=True):
             total += unit * (codes[some] != codes[others])
         return float(total.mean()) if len(total) else 0.0
@@ -631,20 +605,16 @@ def mean_costs(
     """Return what a row changes between k secrets, and within each, from samples of pieces."""
     most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
     for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
-        met = meeting(sample, a, b, points, most, nearest=nearest)
+        met = meeting(sample, a, b, most, points if nearest else None)
         cost[a, b] += points.apart(*met) / len(samples)
     return np.maximum(cost, cost.T), np.diag(cost)
 
 
 def meeting(
-    sample: Sequence[Array], a: int, b: int, points: Points, most: int, *, nearest: bool
+    sample: Sequence[Array], a: int, b: int, most: int, points: Points | None
 ) -> tuple[Array, Array]:
     """Return people of secret a, and rows of secret b that they may receive, from a sample."""
     half = len(sample[a]) // 2
     some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
     size = min(most, len(some), len(others))
-    some, others = some[:size], others[:size]
-    if not nearest:
-        return some, others
-    at, to = linear_sum_assignment(points.between(some, others))
-    return some[at], others[to]
+    return matched(some[:size], others[:size], points)

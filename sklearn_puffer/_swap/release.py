@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
-from itertools import compress, product
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,9 +23,10 @@ from sklearn_puffer._certificates import (
     changes_of,
     measured_utility,
 )
-from sklearn_puffer._codes import CodeArray, Column, Secret, resolve
+from sklearn_puffer._codes import NO_SECRETS, Coarse, Column, SecretRule, resolve
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
+from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._release import (
     Draw,
     FittedMechanism,
@@ -35,29 +35,28 @@ from sklearn_puffer._release import (
     Released,
     TableRules,
     Terms,
-    certificate_from_dict,
     read_column,
     written_column,
 )
 from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_told, rows_of
-from sklearn_puffer._swap.certificate import ExchangeCertificate, certified, terms
+from sklearn_puffer._swap.certificate import ExchangeCertificate
 from sklearn_puffer._swap.exchange import (
     PART,
     ROW,
+    Apart,
     Budget,
     ExchangeProblem,
     StratumProblem,
     cut,
     drawn_flows,
-    exchanged,
+    exchange_rows,
     least_exchange,
     mean_costs,
     meeting,
     most_pieces,
     sizes_of_piece,
 )
-from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, check_first, moments, note
-from sklearn_puffer._swap.secrets import NO_SECRETS, Coarse, SecretRule
+from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, moments, once
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
     Finished,
@@ -160,6 +159,7 @@ class RowExchange(Mechanism):
     kind: ClassVar[str] = "exchange"
     by_row: ClassVar[bool] = False
     takes_secrets: ClassVar[bool] = True
+    certificate: ClassVar[type[ExchangeCertificate]] = ExchangeCertificate
     #: Rows of a stratum that are exchanged at once; more are cut at random.
     shard: ClassVar[int] = 1 << 16
     untested: ClassVar[str] = "rows are exchanged as they are, whatever their distribution."
@@ -182,7 +182,8 @@ class RowExchange(Mechanism):
         TypeError, ValueError
             If secrets are not there, were not seen in `fit`, or cannot be read.
         """
-        codes = self.secret.codes(self.secret.columns(table, beside))
+        secret = self.secret.found(table, beside)
+        codes = secret.codes(table.n_rows)
         columns = {column.name: first_values(table, column.name) for column in self.columns}
         known = {name: self.coarse.of(name, first_values(table, name)) for name in self.strata}
         digests = row_digests(columns)
@@ -192,18 +193,22 @@ class RowExchange(Mechanism):
             marks = row_digests({name: id_values(table, name) for name in self.ids})
         if self.group is not None:
             group = group_codes(table, self.group)
-            check_one_secret(group, self.group, {self.secret.name: codes})
-        strata, points = _strata_of(known, table.n_rows), self.measure.points(columns)
-        return SwapRows.of(points, (columns, [digests, of_known, codes], strata, marks, group))
+            check_one_secret(group, self.group, {secret.name: codes})
+        strata = combinations_of([x.ranks() for x in known.values()], table.n_rows)
+        seen = [digests, of_known, codes]
+        points = self.measure.points(columns)
+        return SwapRows(columns, secret, seen, strata, marks, group, points)
 
-    def check_people(self, table: Table, rows: SwapRows, named: Any) -> None:
-        """Refuse people of several rows, or groups, that would be exchanged each by itself.
+    def whole(self, table: Table, beside: Mapping[Name, Values] | None, named: Any) -> SwapRows:
+        """Return the rows of a whole table, of whose people none may be exchanged row by row.
 
-        ``named`` is what the steward calls the ids of people, or None.
+        Rows of one person are in one group, that is; ``named`` is what the steward calls the ids
+        of people, or None.
         """
+        rows = self.read(table, beside)
         self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
         if named is None or rows.group is None:
-            return
+            return rows
         ids = resolve(named, table.names, "ids")
         marks = row_digests({name: id_values(table, name) for name in ids})
         n_people, n_places = len(np.unique(marks)), len(np.unique([marks, rows.group], axis=1).T)
@@ -213,6 +218,7 @@ class RowExchange(Mechanism):
                 "and the groups of one person tell more together; put these in one group, or, if "
                 f"ids are numbers within a group, name {self.group!r} in ids= as well."
             )
+        return rows
 
     def check_alone(self, n_marks: int, n_rows: int) -> None:
         """Refuse rows that share their ids with others, unless these are exchanged together."""
@@ -249,53 +255,51 @@ class RowExchange(Mechanism):
         for shard, groups in counted(rows.grouped(order, shards), "strata solved"):
             stratum = int(rows.seen[1][next(iter(groups.values()))[0]])
             if cut := (cuts or {}).get(stratum):
-                solved += self._solved(cut.stratum, [cut.piece(shard, groups)], rows)
+                solved.append(self._solved(rows, cut.stratum, *cut.piece(shard, groups)))
                 continue
             problem = self.problem([*groups], np.array([*map(len, groups.values())]))
-            pieces = (np.array_split(group, problem.shards) for group in groups.values())
-            solved += self._solved(problem, enumerate(zip(*pieces, strict=True)), rows)
+            each = zip(*(np.array_split(x, problem.shards) for x in groups.values()), strict=True)
+            solved += [self._solved(rows, problem, n, piece) for n, piece in enumerate(each)]
         return solved
 
     def problem(self, secrets: Sequence[int], people: IntArray) -> StratumProblem:
         """Return what is to be solved for a stratum of so many people of each secret."""
         at = {secret: place for place, secret in enumerate(secrets)}
-        both = [s in at and t in at for s, t in self.pairs]
-        pairs = [(at[s], at[t]) for s, t in compress(self.pairs, both)]
-        distances = [*compress(self.distances, both)]
-        shards, parts = self._cuts(people, min(distances, default=1.0)) if pairs else (1, 1)
-        return StratumProblem(secrets, people, pairs, distances, shards, parts)
+        every = zip(self.pairs, self.factors.tolist(), strict=True)
+        pairs = [(at[s], at[t], apart) for (s, t), apart in every if s in at and t in at]
+        return StratumProblem(secrets, people, pairs, *self._cuts(people, pairs))
 
     def _solved(
-        self, stratum: StratumProblem, pieces: Iterable[tuple[int, Sequence[Array]]], rows: SwapRows
-    ) -> Iterator[Solved]:
-        """Yield the flows of some shards of a stratum, each of which the checker has seen."""
-        secrets, people, pairs, distances, shards, parts = stratum
-        budget, nearest = self.budget.share(shards * parts), self.matching == "nearest"
-        for shard, groups in pieces:
-            samples = self._samples(groups, rows, parts) if pairs else []
-            costs = mean_costs(samples, len(secrets), rows.points, nearest=nearest)
-            numbers = range(shard, shards * parts, shards)
-            sizes = [tuple(sizes_of_piece(people, shards * parts, n).tolist()) for n in numbers]
-            flows, told = {}, []
-            counts = Counter(sizes)
-            for size in counts:
-                problem = ExchangeProblem(np.array(size), *costs, pairs, budget, distances, people)
-                flows[size] = least_exchange(problem)
-                if not problem.holds(flows[size]):
-                    raise UncertifiedError(_NOT_WITHIN)
-                told.append(problem.told(flows[size]))
-            losses = np.max(told, axis=0)
-            if self.budget.delta:  # which adds up: of a shard as often as there are shards
-                each = np.array([shards * count for count in counts.values()])
-                losses[0] = (np.array(told)[:, 0] * each[:, None]).sum(axis=0) * (1.0 + 2.0**-45)
-            whole = together(
-                [(flows[size], count) for size, count in counts.items()],
-                sizes_of_piece(people, shards, shard),
-            )
-            yield Solved(stratum, groups, [flows[size] for size in sizes], whole, losses, samples)
+        self, rows: SwapRows, stratum: StratumProblem, shard: int, groups: Sequence[Array]
+    ) -> Solved:
+        """Return the flows of a shard of a stratum, which the checker has seen."""
+        secrets, people, pairs, shards, parts = stratum
+        samples = self._samples(groups, rows, parts) if pairs else []
+        nearest = self.matching == "nearest"
+        costs = mean_costs(samples, len(secrets), rows.points, nearest=nearest)
+        numbers = range(shard, shards * parts, shards)
+        sizes = [sizes_of_piece(people, shards * parts, n) for n in numbers]
+        unlike, which, often = np.unique(sizes, axis=0, return_inverse=True, return_counts=True)
+        budget, flows, told = self.budget.share(shards * parts), [], []
+        for size in unlike:
+            problem = ExchangeProblem(size, *costs, pairs, budget, people)
+            flows.append(least_exchange(problem))
+            if not problem.holds(flows[-1]):
+                raise UncertifiedError(_NOT_WITHIN)
+            told.append(problem.told(flows[-1]))
+        losses = np.max(told, axis=0)
+        if budget.delta:  # which adds up: of a shard as often as there are shards
+            each = np.array(told)[:, 0] * (shards * often)[:, None]
+            losses[0] = each.sum(axis=0) * (1.0 + 2.0**-45)
+        of_parts = [flows[at] for at in which.ravel()]
+        whole = together(of_parts, sizes_of_piece(people, shards, shard))
+        return Solved(stratum, groups, of_parts, whole, losses, samples)
 
-    def _cuts(self, people: IntArray, least: float) -> tuple[int, int]:
+    def _cuts(self, people: IntArray, pairs: Sequence[Apart]) -> tuple[int, int]:
         """Return into how many shards a stratum is cut, and into how many parts each of them."""
+        if not pairs:
+            return 1, 1
+        least = min(apart for *_, apart in pairs)
         most, n_rows = most_pieces(people, self.budget, least), int(people.sum())
         shards = min(max(n_rows // self.shard, 1), most)
         wanted = n_rows / (shards * PEERS) if self.matching == "parts" else 1.0
@@ -319,47 +323,36 @@ class RowExchange(Mechanism):
         OverspentError
             If ``draw.by`` has released some of these people before.
         """
-        rows = self.read(table, draw.secrets)
         # of a saved swap it is not known which of its ids are those of people
-        self.check_people(table, rows, getattr(draw.by, "ids", None))
+        rows = self.whole(table, draw.secrets, getattr(draw.by, "ids", None))
         if (rows.codes == rows.codes[0]).all():
             raise ValueError(NO_SECRETS)
         lots = Lots(rows, draw.keyed, draw.entropy)
-        check_first(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids))
-        solved = self.solved(rows, lots.order)
-        received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
-        whole = self.written(table, rules, received)
-        note(draw.by, rows.marks, lots.mark)
-        secrets = Secret(self.secret.name, self.secret.labels, CodeArray(rows.seen[-1]))
-        order = order_told(rows_of(table, None), [secrets])
-
-        def told(*about: Any) -> Any:
-            return certified(self, self.people(rows), [self.figures(rows, solved)], *about)
-
-        draw.by._tell(told, order.sentences())
+        with once(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids)):
+            solved = self.solved(rows, lots.order)
+            received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
+            whole = self.written(table, rules, received)
+        order = order_told(rows_of(table, None), [rows.secret])
+        draw.by._tell(lambda: self.told(rows, solved), order.sentences())
         return whole, None
 
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
         """Return whose row each person receives; the people of a shard are in random order."""
         received = np.arange(len(rows.codes))
+        points = rows.points if self.matching == "nearest" else None
         for each in counted([each for each in solved if each.moves], "strata exchanged"):
             parts = cut(each.groups, rows.points, len(each.flows))
             told = [(flow.sizes, flow.flows, flow.others) for flow in each.flows]
             draws = lots.of(np.concatenate(each.groups), each.stratum.people, told)
             for flow, part in zip(each.flows, parts, strict=True):
-                people = np.concatenate(part)
-                numbered = np.split(np.arange(len(people)), np.cumsum([*map(len, part)])[:-1])
-                points = rows.points.taken(people)
-                costs = points.between if self.matching == "nearest" else None
-                whose = exchanged(numbered, *drawn_flows(flow, draws), costs, draws, points)
-                received[people] = people[whose]
+                exchange_rows(received, part, *drawn_flows(flow, draws), points, draws)
         return received
 
-    def people(self, rows: SwapRows) -> IntArray:
-        """Return how many people have each secret, by strata."""
+    def told(self, rows: SwapRows, solved: Sequence[Solved]) -> tuple[IntArray, list[str]]:
+        """Return how many people have each secret, by strata, and the figures of all rows."""
         people = np.zeros((rows.strata.max() + 1, len(self.secret.labels)), dtype=np.int64)
         np.add.at(people, (rows.strata, rows.codes), 1)
-        return people
+        return people, [self.figures(rows, solved)]
 
     def figures(self, rows: SwapRows, solved: Sequence[Solved]) -> str:
         """Return the figures of some rows as JSON; see `certified`."""
@@ -388,8 +381,7 @@ class RowExchange(Mechanism):
         """Return the release of a lazy table as a lazy table."""
         rows = EngineRows.keyed(fitted, X, keying)
         plan = rows.plan(by)
-        told = [*RowOrder().sentences(), *rows.told()]
-        by._tell(lambda *about: certified(self, *rows.figures(), *about), told)
+        by._tell(rows.figures, [*RowOrder().sentences(), *rows.told()])
         return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
@@ -401,15 +393,31 @@ class RowExchange(Mechanism):
                 values = self.coarse.of(name, first_values(table, name))
                 return Finished(values.data, values.missing, values.levels, unit=values.unit)
             own = table.original(name, received if name in moving else None)
-            return Finished(
-                own if name in self.ids else alike(own), passed=True, fresh=name in moving
-            )
+            own = own if name in self.ids else alike(own)
+            return Finished(own, passed=True, fresh=name in moving)
 
         return table.build({name: column(name) for name in rules.order})
 
     def terms(self, release: Any) -> Terms:
         """Return what a report says of an exchange."""
-        return terms(release.certificate_.facts, self.strata, self.ids)
+        facts = release.certificate_.exchange
+        return Terms(
+            how="exchanged with its row",
+            about="people exchange whole rows; every row of the table is released with somebody",
+            granted=(
+                "The reader knows what is named above, and nothing else about a row.",
+                "Ids, order and index say nothing of a row.",
+                "A person is one row, or in one group of rows in groups=.",
+                "The table is exchanged once: two swaps of the same people undo each other.",
+                facts.about_insiders(),
+            ),
+            left_out=facts.not_covered(),
+            whole="Who gets the whole file is covered, and may hold the list of its rows with "
+            "their secrets: the guarantee is about all released rows together.",
+            again="these people once: keep this table, and do not exchange them again",
+            known=self.strata,
+            ids=self.ids,
+        )
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of how rows are exchanged, and of what else counts."""
@@ -426,13 +434,10 @@ class RowExchange(Mechanism):
         return digest("sklearn_puffer.exchange.keyed/1", self._told())
 
     def _told(self) -> list[Any]:
-        names = [column.name for column in self.columns]
-        read = self.secret
-        secret = (read.names, dict(read.edges), read.missing, read.labels, read.merged)
-        known = (self.coarse.bins, self.coarse.known)
-        units = (dict(self.measure.centres), dict(self.measure.spreads), dict(self.measure.given))
         rules = (self.pairs, self.distances, tuple(self.budget), self.matching)
-        return [names, self.ids, self.strata, self.group, known, secret, units, rules]
+        read = (tuple(vars(each).values()) for each in (self.coarse, self.secret, self.measure))
+        names = [column.name for column in self.columns]
+        return [names, self.ids, self.strata, self.group, *read, rules]
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""
@@ -452,11 +457,6 @@ class RowExchange(Mechanism):
         }
         budget = Budget(*read.pop("budget"))
         return cls(columns=[*map(read_column, columns)], budget=budget, **values, **read)
-
-    @classmethod
-    def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
-        """Return the certificate that ``to_dict`` wrote."""
-        return certificate_from_dict(record, awaited=awaited, kind=ExchangeCertificate)
 
 
 _NOT_WITHIN = (
@@ -479,53 +479,29 @@ def _utilities(
     mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]
 ) -> list[ColumnUtility]:
     """Return what survives of each column, estimated from matched samples of the rows."""
-    parts: list[tuple[Array, Array, FloatArray]] = []
-    nearest, n_rows = mechanism.matching == "nearest", len(rows.codes)
+    parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
+    n_rows, points = len(rows.codes), rows.points if mechanism.matching == "nearest" else None
     for each in (each for each in solved if each.moves):
-        people = each.exchange.flows / ROW
+        people, samples = each.exchange.flows / ROW, each.samples
         np.fill_diagonal(people, each.exchange.others / ROW)
-        for sample, (a, b) in product(each.samples, np.argwhere(people > 0.0).tolist()):
+        met = []
+        for sample, (a, b) in product(samples, np.argwhere(people > 0.0).tolist()):
             at_once = people[a, b] / (1 + (a == b))  # within a secret, by halves
             most = min(max(round(at_once), 1), PART)
-            met = meeting(sample, a, b, rows.points, most, nearest=nearest)
-            share = people[a, b] / (max(len(met[0]), 1) * len(each.samples) * n_rows)
-            parts.append((*met, np.full(len(met[0]), share)))
+            met.append((people[a, b], *meeting(sample, a, b, most, points)))
         if rows.group is not None:  # whose rows change members where they stay, too
             stay = np.diag(each.exchange.flows - np.diag(each.exchange.others)) / ROW
-            for sample, (a, groups) in product(each.samples, enumerate(stay)):
-                share = groups / (max(len(sample[a]), 1) * len(each.samples) * n_rows)
-                parts.append((sample[a], sample[a], np.full(len(sample[a]), share)))
-    none = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
-    moved = (np.concatenate(part) for part in zip(*(parts or none), strict=True))
-    found = rows.pairs_of_rows(*moved)
-    return [moved_utility(name, values, *found) for name, values in rows.columns.items()]
-
-
-def moved_utility(
-    name: Name, values: Values, who: Array, what: Array, weight: FloatArray
-) -> ColumnUtility:
-    """Return what survives of one column, if some people receive some rows, and the rest their own.
-
-    Parameters
-    ----------
-    name : str or int
-    values : Values
-    who, what : ndarray of int of shape (n_pairs,)
-        People, and whose rows they receive.
-    weight : ndarray of shape (n_pairs,)
-        The share of all people for whom each pair stands.
-    """
-    numeric = values.kind in ("float", "integer")
-    unit = (moments(values)[1] if numeric else 1.0) or 1.0
-    changes = changes_of(values.taken(who), values.taken(what), unit)
-    changes, weights = np.append(changes, 0.0), np.append(weight, 1.0 - weight.sum())
-    return measured_utility(name, unit, changes, weights, values, np.ones(len(values)))
-
-
-def _strata_of(columns: Mapping[Name, Values], n_rows: int) -> IntArray:
-    """Return the stratum of each row: the combination of what stays with people."""
-    if not columns:
-        return np.zeros(n_rows, dtype=np.int64)
-    codes = np.stack([values.ranks() for values in columns.values()], axis=1)
-    which = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
-    return np.asarray(which, dtype=np.int64)
+            stays = product(samples, enumerate(stay))
+            met += [(groups, sample[a], sample[a]) for sample, (a, groups) in stays]
+        for n, who, what in met:
+            share = n / (max(len(who), 1) * len(samples) * n_rows)
+            parts.append((who, what, np.full(len(who), share)))
+    moved = map(np.concatenate, zip(*parts, strict=True))
+    who, what, weight = rows.pairs_of_rows(*moved)
+    weights, found = np.append(weight, 1.0 - weight.sum()), []  # the rest keep their own
+    for name, values in rows.columns.items():
+        unit = (moments(values)[1] if values.kind in ("float", "integer") else 1.0) or 1.0
+        changes = np.append(changes_of(values.taken(who), values.taken(what), unit), 0.0)
+        every = np.ones(len(values))
+        found.append(measured_utility(name, unit, changes, weights, values, every))
+    return found

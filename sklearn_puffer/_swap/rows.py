@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import SimpleNamespace
@@ -24,9 +25,11 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._certificates import OverspentError
+from sklearn_puffer._codes import NO_SECRETS, Secret
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import CHANGED, LazyTable, lazy_table, plans, row_ids
 from sklearn_puffer._noise import Choices, Stream
+from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._release import (
     FittedMechanism,
     KeyedPart,
@@ -36,9 +39,7 @@ from sklearn_puffer._release import (
     read_lazily,
 )
 from sklearn_puffer._swap.exchange import Points, StratumProblem, sizes_of_piece
-from sklearn_puffer._swap.secrets import NO_SECRETS
 from sklearn_puffer._tables import (
-    LARGEST_DIGEST,
     Name,
     Table,
     Values,
@@ -55,7 +56,7 @@ _MARKS = 4096  # rows by which a table is known again
 _END = 1 << 63
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class SwapRows:
     """The rows of a table as they were read, and what is exchanged: rows, or groups of them.
 
@@ -63,44 +64,43 @@ class SwapRows:
     ----------
     columns : dict of Values
         The values of each row.
+    secret : Secret
     seen : list of ndarray of int64 of shape (n_rows,)
-        All of a row that keyed choices depend on; the secret comes last.
+        All of a row that keyed choices depend on: the digest of its values, that of what is known
+        of it, and its secret.
     known : ndarray of int of shape (n_rows,)
         What is known of it, as a code.
     marks : ndarray of int64 of shape (n_rows,)
         A digest of its ids, or of all of it.
     group : ndarray of int of shape (n_rows,), or None
-        The group of each row, where whole groups are exchanged.
-    places : ndarray of int of shape (n_units, width)
-        The rows of what is exchanged together, in the order of what is known of them.
+        The group of each row, where whole groups are exchanged, of one secret each.
     points : Points
         Of what is exchanged, as all below.
+    places : ndarray of int of shape (n_units, width)
+        The rows that are exchanged together, in the order of what is known of them.
     codes, strata, digests : ndarray of int of shape (n_units,)
     """
 
     columns: Mapping[Name, Values]
+    secret: Secret
     seen: Sequence[IntArray]
     known: IntArray
     marks: IntArray
     group: IntArray | None
-    places: Array
     points: Points
-    codes: IntArray
-    strata: IntArray
-    digests: IntArray
 
-    @classmethod
-    def of(cls, points: Points, rows: tuple[Any, Any, Any, Any, Any]) -> SwapRows:
-        """Return rows, whose first fields are given, or groups of rows with one secret each."""
-        _, seen, known, marks, group = rows
-        if group is None:
-            alone = np.arange(len(marks))[:, None]
-            return cls(*rows, alone, points, seen[-1], known, seen[0])
-        places = places_of(group, known, seen[0])
-        of_known, digests = (np.where(places >= 0, each[places], -1) for each in (known, seen[0]))
-        strata = np.unique(of_known, axis=0, return_inverse=True)[1].ravel()
-        whole, codes = points.together(places), seen[-1][places[:, 0]]
-        return cls(*rows, places, whole, codes, strata, row_hashes(*digests.T))
+    def __post_init__(self) -> None:
+        """Put rows of a group together."""
+        self.digests, _, self.codes = self.seen
+        self.strata = self.known
+        self.places: Array = np.arange(len(self.marks))[:, None]
+        if self.group is not None:
+            places = self.places = places_of(self.group, self.known, self.digests)
+            each = self.known, self.digests
+            known, digests = (np.where(places >= 0, of[places], -1) for of in each)
+            self.strata = combinations_of(list(known.T), len(places))
+            self.points, self.codes = self.points.together(places), self.codes[places[:, 0]]
+            self.digests = row_hashes(*digests.T)
 
     def rows_of(self, received: Array, solved: Sequence[Any], lots: Lots) -> Array:
         """Return whose row each row is released with, from the groups that groups receive.
@@ -135,13 +135,13 @@ class SwapRows:
     ) -> list[tuple[int, dict[int, Array]]]:
         """Return the rows of each stratum and shard by secret, in some order of all rows."""
         shards = np.zeros_like(self.codes) if shards is None else shards
-        keys = np.stack([self.strata, shards, self.codes], axis=1)[order]
-        by_key = np.lexsort(keys.T[::-1])
-        rows, keys = order[by_key], keys[by_key]
-        starts = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
-        firsts = keys[np.append(0, starts)].tolist()
+        keys = np.stack([self.strata, shards, self.codes])[:, order]
+        by_key = np.lexsort(keys[::-1])
+        rows, keys = order[by_key], keys[:, by_key]
+        starts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
         grouped: dict[tuple[int, int], dict[int, Array]] = {}
-        for (stratum, shard, secret), group in zip(firsts, np.split(rows, starts), strict=True):
+        for group in np.split(rows, starts):
+            stratum, shard, secret = (int(x[group[0]]) for x in (self.strata, shards, self.codes))
             grouped.setdefault((stratum, shard), {})[secret] = group
         return [(shard, groups) for (_, shard), groups in grouped.items()]
 
@@ -194,10 +194,8 @@ class Units:
     ) -> Units:
         """Return the units in which some rows are standardised, which may be those of a table."""
         numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
-        if isinstance(table, LazyTable):
-            found = table.moments([*numbers])
-        else:
-            found = {name: moments(values) for name, values in numbers.items()}
+        lazy = isinstance(table, LazyTable)
+        found = table.moments([*numbers]) if lazy else {n: moments(v) for n, v in numbers.items()}
         both = {name: rounded_unit(*each) for name, each in found.items()}
         centres, spreads = ({name: each[k] for name, each in both.items()} for k in (0, 1))
         return cls(centres, spreads, given)
@@ -208,15 +206,13 @@ class Units:
         for name, values in columns.items():
             numeric = name in self.spreads and values.kind in ("float", "integer")
             unit = self.spreads[name] if numeric else 1.0
-            factor = unit / self.given[name] if name in self.given else 1.0
-            if not numeric:
-                codes.append(values.ranks())
-            else:
+            factor = unit / self.given.get(name, unit)
+            other = values.missing if numeric else values.ranks()
+            if numeric:
                 numbers.append(self._standardised(name, values) * factor)
-                if values.missing is None:
-                    continue
-                codes.append(values.missing.astype(np.int64))
-            units.append(factor)
+            if other is not None:
+                codes.append(other.astype(np.int64))
+                units.append(factor)
         n_rows = len(next(iter(columns.values())))
         wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
         return Points(wide, codes, units)
@@ -321,8 +317,11 @@ _before: WeakKeyDictionary[Any, tuple[Array, set[str]]] = WeakKeyDictionary()
 _NOTHING: tuple[Array, set[str]] = np.zeros(0, dtype=np.int64), set()
 
 
-def check_first(by: Any, marks: Array, mark: str, *, by_ids: bool) -> None:
-    """Refuse rows that an object has exchanged before, but for the same keyed choices.
+@contextmanager
+def once(by: Any, marks: Array, mark: str, *, by_ids: bool) -> Iterator[None]:
+    """Refuse rows that an object has exchanged before, and remember them where they are now.
+
+    The same keyed choices are allowed again.
 
     Parameters
     ----------
@@ -348,11 +347,7 @@ def check_first(by: Any, marks: Array, mark: str, *, by_ids: bool) -> None:
             "two swaps of the same people undo each other; hand out the first one (row_id= and "
             "a key give it again), or name ids= or take a clone for other people."
         )
-
-
-def note(by: Any, marks: Array, mark: str) -> None:
-    """Remember that an object has exchanged rows."""
-    rows, keyed = _before.get(by, _NOTHING)
+    yield
     _before[by] = np.union1d(rows, marks), keyed | {mark} - {""}
 
 
@@ -422,6 +417,7 @@ class EngineRows:
         for name in exchange.ids:
             lazy_table(X).check_type(name)
         self._added = plans.free_names(self._names, _ADDED)
+        self._by = [self._added["stratum"], self._added["secret"]]
         self._task = partial(ShardTask, exchange, rules, keyed, self._added)
 
     @classmethod
@@ -445,9 +441,8 @@ class EngineRows:
         if self._exchange.ids and self._keyed[2] not in self._exchange.ids:
             counted = row_ids.count_ids(rows, self._added["mark"])
             self._exchange.check_alone(counted.distinct, counted.rows)
-        by = [self._added["stratum"], self._added["secret"]]
         sums = [self._added["first"], self._added["second"]]
-        stratum, secret, n, *halves = plans.summed(rows, by, sums).values()
+        stratum, secret, n, *halves = plans.summed(rows, self._by, sums).values()
         strata, row = np.unique(stratum, return_inverse=True)
         people = np.zeros((len(strata), len(self._exchange.secret.labels)), dtype=np.int64)
         people[row, secret] = n
@@ -458,32 +453,29 @@ class EngineRows:
     @cached_property
     def cuts(self) -> dict[int, Cut]:
         """The strata that are cut into shards, by their digests."""
-        problems: dict[int, StratumProblem] = {}
-        places: dict[Any, tuple[IntArray, int]] = {}
-        for stratum, row in zip(*self.counts[:2], strict=True):
-            secrets = np.flatnonzero(row).tolist()
-            problem = self._exchange.problem(secrets, row[secrets])
-            if problem.shards > 1:
-                problems[stratum] = problem
-                k = np.arange(1, problem.shards)
-                for s, n in zip(secrets, row[secrets].tolist(), strict=True):
-                    ends = k * (n // problem.shards) + np.minimum(k, n % problem.shards)
-                    places[stratum, s] = ends, n
-        edges, first, cuts = self._edges(places) if places else {}, 0, {}
+        problem, both = self._exchange.problem, zip(*self.counts[:2], strict=True)
+        every = {of: problem(np.flatnonzero(row).tolist(), row[row > 0]) for of, row in both}
+        problems = {stratum: each for stratum, each in every.items() if each.shards > 1}
+        edges = self._edges(problems) if problems else {}
+        exact, first, cuts = self._keyed[0] is not None, 0, {}
         for stratum, problem in problems.items():
             of = {secret: edges[stratum, secret] for secret in problem.secrets}
-            cuts[stratum] = Cut(problem, of, first, self._keyed[0] is not None)
+            cuts[stratum] = Cut(problem, of, first, exact)
             first += problem.shards
         return cuts
 
-    def _edges(self, places: Mapping[Any, tuple[IntArray, int]]) -> Mapping[Any, IntArray]:
-        """Return the numbers that come at some places of strata and secrets of so many people."""
+    def _edges(self, problems: Mapping[int, StratumProblem]) -> Mapping[Any, IntArray]:
+        """Return the number of the first row of each shard but one, by stratum and secret."""
+        ends, n_people = {}, {}
+        for stratum, each in problems.items():
+            for secret, n in zip(each.secrets, each.people.tolist(), strict=True):
+                sizes = sizes_of_piece(n, each.shards, np.arange(each.shards - 1))
+                ends[stratum, secret], n_people[stratum, secret] = np.cumsum(sizes), n
         if self._keyed[0] is None:  # about there: the rows of a fit are in any random order
-            return {of: (ends * (_END / n)).astype(np.int64) for of, (ends, n) in places.items()}
+            return {of: (ends[of] * (_END / n)).astype(np.int64) for of, n in n_people.items()}
         shift = 63 - int(self.counts[1].max() // _NEAR).bit_length()
-        by = [self._added["stratum"], self._added["secret"]]
-        rows, wanted = self._numbered(shift), {of: ends for of, (ends, _) in places.items()}
-        return plans.at_ranks(rows, by, self._added["number"], self._added["interval"], wanted)
+        numbers = self._added["number"], self._added["interval"]
+        return plans.at_ranks(self._numbered(shift), self._by, *numbers, ends)
 
     def _together(self, do: str, rank: str = "") -> Any:
         """Return what a task makes of all rows of each shard, or of some strata."""
@@ -528,10 +520,8 @@ class EngineRows:
         mark = mark_of(self._keyed[0].read(), self._keyed[1], sums)
         limit = _END // max(sums[0] // _MARKS, 1) - 1
         marks = plans.numbers_up_to(self._numbered(), self._added["mark"], limit)
-        check_first(by, marks, mark, by_ids=bool(self._exchange.ids))
-        plan = self._together("released", self._added["rank"])
-        note(by, marks, mark)
-        return plan
+        with once(by, marks, mark, by_ids=bool(self._exchange.ids)):
+            return self._together("released", self._added["rank"])
 
 
 class ShardTask(KeyedPart):
@@ -567,8 +557,7 @@ class ShardTask(KeyedPart):
         rows = self._exchange.read(table)
         if bits is None:  # a fit
             hashes = row_hashes(rows.marks, np.arange(table.n_rows)).view(np.uint64)
-            tags = np.stack([hashes, hashes], axis=1)
-            lots: Any = SimpleNamespace(tags=tags, order=np.lexsort(tags.T))
+            lots: Any = SimpleNamespace(tags=np.stack([hashes, hashes], axis=1), order=None)
         else:
             lots = Lots(rows, self.keyed(table, bits), None)
         return getattr(self, self._do)(part, table, rows, lots)
@@ -578,9 +567,9 @@ class ShardTask(KeyedPart):
 
     def numbered(self, part: Any, table: Table, rows: SwapRows, lots: Any) -> Any:
         """Return the part with what the engine counts."""
-        numbers, marks = _numbers(lots.tags), rows.marks & LARGEST_DIGEST
-        intervals = numbers >> self._about
-        found = rows.seen[1], rows.codes, *halves(lots.tags).T, marks, intervals, numbers
+        numbers = _numbers(lots.tags)
+        counted = rows.seen[1], rows.codes, *halves(lots.tags).T, rows.marks
+        found = *counted, numbers >> self._about, numbers
         return self._with(part, dict(zip(_ADDED, found, strict=False)))
 
     def sharded(self, part: Any, table: Table, rows: SwapRows, lots: Any) -> Any:

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import IntArray
-from sklearn_puffer._codes import (
+from sklearn_puffer._base import Array
+from sklearn_puffer._codes.counting import CodeArray, distinct
+from sklearn_puffer._codes.intervals import check_numbers, edges_of, in_intervals, interval_names
+from sklearn_puffer._codes.selection import (
     Pair,
     Secret,
-    check_numbers,
     combined,
-    distinct,
-    in_intervals,
-    interval_names,
     quantile_bins,
     read_secret,
     resolve,
@@ -120,6 +118,30 @@ class SecretRule:
     labels: tuple[Any, ...] = ()
     merged: Mapping[Name, Mapping[Any, Any]] = field(default_factory=dict)
 
+    @classmethod
+    def learnt(
+        cls,
+        columns: Mapping[Name, Values],
+        bins: Mapping[Name, Any],
+        missing: Missing,
+        merged: Mapping[Name, Mapping[Any, Any]],
+        weights: Array | None = None,
+    ) -> tuple[SecretRule, Secret]:
+        """Return how the secrets of fitted rows are read, and these.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the column, or if there is one secret only.
+        """
+        edges = {name: edges_of(name, columns[name], bins[name], weights) for name in bins}
+        for name in {*merged} - {*edges}:
+            check_merged(name, columns[name], merged[name], "secret_groups")
+        rule = cls(tuple(columns), edges, missing, merged=merged)
+        secret = rule.read(columns)
+        secret.check_two()
+        return replace(rule, labels=secret.labels), secret
+
     @property
     def name(self) -> Name:
         """The name of the secret."""
@@ -141,7 +163,7 @@ class SecretRule:
         values = merged_values(values, self.merged.get(name, {}))
         return read_secret(name, values, self.missing), len(values)
 
-    def columns(self, table: Table, beside: Mapping[Name, Values] | None) -> dict[Name, Values]:
+    def _columns(self, table: Table, beside: Mapping[Name, Values] | None) -> dict[Name, Values]:
         """Return the sensitive columns of a table, or those that are given beside it."""
         if beside is None:
             if any(name not in table.names for name in self.names):
@@ -156,11 +178,11 @@ class SecretRule:
             f"{listed(list(self.names))}; give columns of those names."
         )
 
-    def codes(self, columns: Mapping[Name, Values]) -> IntArray:
-        """Return the number of the secret of each row among those of `fit`."""
-        n_rows = len(next(iter(columns.values())))
-        if not n_rows:  # a part of a lazy table may have none
-            return np.zeros(0, dtype=np.int64)
+    def found(self, table: Table, beside: Mapping[Name, Values] | None) -> Secret:
+        """Return the secret of each row, in a table or beside it, among those of `fit`."""
+        columns = self._columns(table, beside)
+        if not table.n_rows:  # a part of a lazy table may have none
+            return Secret(self.name, self.labels, CodeArray(np.zeros(0, dtype=np.int64)))
         secret = self.read(columns)
         code_of = {label: code for code, label in enumerate(self.labels)}
         strange = [label for label in secret.labels if label not in code_of]
@@ -170,7 +192,7 @@ class SecretRule:
                 f"(fit_transform), whose pairs of secrets are then protected, too."
             )
         each = np.array([code_of[label] for label in secret.labels], dtype=np.int64)
-        return np.asarray(each[secret.codes(n_rows)])
+        return Secret(self.name, self.labels, CodeArray(each[secret.codes(table.n_rows)]))
 
 
 def merges_of(argument: Any, names: Sequence[Name]) -> dict[Name, dict[Any, Any]]:
