@@ -47,7 +47,7 @@ def main():
 
 def show(found):
     """Print what the raw table tells, and three ways side by side."""
-    auc, low, high = found.raw.ends
+    auc, low, high = found.table.iloc[0][["attack", "low", "high"]]
     print(f"The rows as they are tell a patient's sex: AUC {auc:.2f} ({low:.2f} to {high:.2f}).")
     print("At epsilon 1 the odds about it move by at most a factor 2.72. Three ways, by rank:\n")
     print(found.table[SHOWN].round(2).to_string(na_rep=""))
