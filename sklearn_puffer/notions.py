@@ -343,4 +343,6 @@ def _left_of(epsilon: float, extra: float) -> float:
 
 def _power(epsilon: float) -> str:
     value = f"{math.exp(epsilon):.4g}" if epsilon < 700.0 else "a number beyond all bounds"
+    if epsilon < 1e-3:  # which is no factor of 1
+        value = f"1 + {math.expm1(epsilon):.4g}"
     return f"e^{epsilon:g} = {value}"

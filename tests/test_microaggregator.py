@@ -495,6 +495,10 @@ def test_a_rare_secret_that_leaves_a_constant_is_named():
         ({"values": "raw"}, "values"),
         ({"label_weight": -1}, "label_weight"),
         ({"weights": "spread"}, "weights must map"),
+        (
+            {"weights": {"age": 1e-300}},
+            r"weights\['age'\] must lie between 1e-100 and 1e\+100, got",
+        ),
         ({"weights": {"ill": 1.0}}, "weights"),
         ({"joined": "ill"}, "named in sensitive= and in joined="),
         ({"sensitive": [("ill", "job"), ("ill", "job")]}, "sensitive names ill and job twice"),

@@ -144,6 +144,8 @@ def test_shares_of_a_budget_add_up_to_it():
 
 def test_guarantees_say_what_may_fail():
     assert "e^0.7 = 2.014" in Pufferfish(0.7).promise()
+    assert "e^1e-06 = 1 + 1e-06" in Pufferfish(1e-6).promise()
+    assert "e^0.0009 = 1 + 0.0009004" in Pufferfish(9e-4).promise()
     assert "plus delta = 0.0001, under one of two secrets" in NOTIONS[1].promise()
     assert "in the mean of Renyi order alpha = 2.5" in NOTIONS[2].promise()
     assert "given events of probability 1 - 0.0001" in NOTIONS[3].promise()

@@ -210,6 +210,12 @@ def check_units(weights: Any, public: Sequence[Name] | None = None) -> Mapping[A
             "for standard deviations."
         )
     units = {name: check_positive(unit, f"weights[{name!r}]") for name, unit in weights.items()}
+    for name, unit in units.items():
+        if not 1e-100 <= unit <= 1e100:  # so that squares of distances are finite
+            raise ValueError(
+                f"weights[{name!r}] must lie between 1e-100 and 1e+100, got {unit!r}; rescale the "
+                "column."
+            )
     if public is None:
         return units
     return {resolve(name, public, "weights")[0]: unit for name, unit in units.items()}
