@@ -484,6 +484,14 @@ def test_pairs_that_are_not_protected_are_not_attacked():
     assert [each.pairs for each in told.measurer.secrets] == [[(0, 2)]]
 
 
+@pytest.mark.parametrize("pair", [("a", "z"), ("a", "b", "c"), ([1], [2])])
+def test_where_no_secrets_make_a_protected_pair_the_others_are_not_attacked_in_its_place(pair):
+    told = plan(people(300), "group", public=["town"], secret_pairs=[pair], **FEW)
+    assert told.raw.attack is None
+    assert {row.verdict for row in told.trials} == {"refused"}
+    assert "secret_pairs" in told.trials[0].reason
+
+
 @pytest.mark.slow
 def test_invented_people_with_ids_mails_dates_and_gaps_are_planned_as_they_come():
     table = make_people(1000, random_state=0)
@@ -719,7 +727,7 @@ def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess(n):
         rng = np.random.default_rng(seed)
         rows = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 5, n)})
         codes, split = rng.integers(0, 3, n), RowSplit.of(n, seed)
-        own = Secrets("s", ["x", "y", "z"], codes)
+        own = Secrets("s", ["x", "y", "z"], codes, [(0, 1), (0, 2), (1, 2)])
         own = replace(own, pairs=measured.pairs_to_attack(own, split))
         given = seen(rows, ["a", "b"])
         found.append(measured.attacked(given, [own], split, QUICK, copies=True))

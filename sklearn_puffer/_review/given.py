@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -322,15 +323,15 @@ def _check_secrets(frame: Any, units: Sequence[Any], *, all_pairs: bool) -> None
 
 
 def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
-    """Return the codes of the pairs that are protected; none where all are."""
+    """Return the codes of the pairs that are protected."""
     if isinstance(pairs, Mapping):
         pairs = pairs.get(secret.name, "all")
+    labels, every = secret.labels, combinations(range(len(secret.labels)), 2)
     if isinstance(pairs, str):
-        return []
-    labels = list(secret.labels)
-    known = [(a, b) for a, b in pairs if a in labels and b in labels]
-    codes = [sorted((labels.index(a), labels.index(b))) for a, b in known]
-    return [(i, j) for i, j in codes]
+        return list(every)
+    asked = [list(pair) for pair in pairs]
+    both = [(i, j, [labels[i], labels[j]]) for i, j in every]
+    return [(i, j) for i, j, pair in both if pair in asked or pair[::-1] in asked]
 
 
 def _groups_in(frame: Any, groups: Any) -> Array:

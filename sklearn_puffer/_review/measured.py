@@ -12,7 +12,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from numbers import Real
 from time import monotonic
 from typing import Any
@@ -51,8 +50,7 @@ def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
     """Return the pairs of secrets with rows enough in each part."""
     parts = split.train, split.choose, split.test
     counts = np.min([secrets.counts(part) for part in parts], axis=0)
-    pairs = combinations(range(len(secrets.labels)), 2)
-    return [(i, j) for i, j in pairs if min(counts[[i, j]]) >= LEAST]
+    return [(i, j) for i, j in secrets.pairs if min(counts[[i, j]]) >= LEAST]
 
 
 def half_width(n: int, m: int) -> float:
@@ -373,11 +371,7 @@ class Measurer:
         split = of_groups.at(groups.rows)
         units = of_groups if whole else split
         secrets = [each.of(groups.first) if whole else each for each in secrets]
-        pairs = [pairs_to_attack(each, units) for each in secrets]
-        secrets = [
-            replace(e, pairs=[pair for pair in p if pair in e.pairs or not e.pairs])
-            for e, p in zip(secrets, pairs, strict=True)
-        ]
+        secrets = [replace(each, pairs=pairs_to_attack(each, units)) for each in secrets]
         return cls(parts, *columns, secrets, split, units, task, seed, whole)
 
     def chance_width(self) -> float:
