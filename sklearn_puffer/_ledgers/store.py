@@ -56,8 +56,6 @@ from sklearn_puffer._words import plain, quoted
 
 Answer = TypeVar("Answer")
 
-"""What is raised in reading a text that is not what it should be."""
-
 TABLES = (
     "CREATE TABLE head (text BLOB NOT NULL, marks BLOB NOT NULL, digest BLOB NOT NULL)",
     "CREATE TABLE parts (part INTEGER PRIMARY KEY, data BLOB NOT NULL, more BLOB NOT NULL)",

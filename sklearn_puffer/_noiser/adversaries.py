@@ -41,7 +41,7 @@ from sklearn_puffer._fits import (
     spread_masses,
     whole_masses,
 )
-from sklearn_puffer._noise import Mixing
+from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.priors import (
     Adversary,
@@ -328,6 +328,7 @@ def table_priors(read: TableRead) -> TablePriors:
     counted = counted_adversary(read, read.groups if joint else [[k] for k in range(len(columns))])
     of_secrets = counted[read.secrets[0].name]
     seen = [(c, *_values_seen(c, k, of_secrets)) for k, c in enumerate(columns)]
+    kept = {k for members in read.known for k in members}  # they stay as they are
     spreads = np.array([_spread(*of) for of in seen])
     distributions_of |= {name: adversary for name, (adversary, _) in models.items()}
     if knowledge.fit is not None:
@@ -341,7 +342,10 @@ def table_priors(read: TableRead) -> TablePriors:
             RawDistribution.of(values, counts, total, reader.values)
             for (_, values, counts), reader in zip(seen, read.readers, strict=True)
         ],
-        mixings=tuple(_mixing(*of) for of in seen),
+        mixings=tuple(
+            Unchanged.of_values(of[0].atoms.tolist()) if k in kept else _mixing(*of)
+            for k, of in enumerate(seen)
+        ),
         margins=[Margin.of(*of, total) for of in seen],
     )
 

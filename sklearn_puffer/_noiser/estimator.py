@@ -12,7 +12,7 @@ from sklearn_puffer._noiser.artifact import noise_of, with_more_noise
 from sklearn_puffer._noiser.fit import learn
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._release import LearntMechanism, TableRelease
-from sklearn_puffer._rows import FitRows, RowGroups, refuse_lazy
+from sklearn_puffer._rows import AskedGroups, FitRows, refuse_lazy
 
 
 class PufferfishNoiser(TableRelease):
@@ -326,7 +326,7 @@ class PufferfishNoiser(TableRelease):
         return Settings.of(self.get_params(deep=False))
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
-        if (groups := RowGroups.of(self.get_params(deep=False))) is not None:
+        if (groups := AskedGroups.of(self.get_params(deep=False))) is not None:
             groups.refuse_weights(sample_weight)
         return super()._rows_to_fit(X, y, sensitive_features, sample_weight)
 

@@ -47,6 +47,7 @@ from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.assumptions import Ways, assumptions_of, prior_of
 from sklearn_puffer._noiser.priors import (
     Adversary,
+    Group,
     Members,
     make_groups,
     named_distributions,
@@ -56,7 +57,7 @@ from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
+from sklearn_puffer._noiser.side_information import check_kept, who_know_values
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._release import LearntMechanism, Patterns
 from sklearn_puffer._rows import FitRows, RowsTogether
@@ -331,23 +332,20 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     sets, no_sets = priors_around(
         read.settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
     )
-    if read.known:
-        priors = replace(priors, mixings=with_kept(read, priors.mixings))
-    problem = _problem(read, priors)
+    served = sets if settings.knowledge.confidence is not None else None
+    problem = _problem(read, priors, [] if served is None else served.parts(), no_sets)
     if read.known:
         check_kept(read, problem, len(priors.adversaries))
-    if no_sets is not None:
-        problem = replace(problem, strategy=sensitivity)  # which serves every prior
-    elif sets is not None and settings.knowledge.confidence is not None:
-        problem = replace(problem, sets=sets.parts())
-    problem = weighted(problem, read.settings.weights, priors.spreads)
+    problem = weighted(problem, settings.weights, priors.spreads)
     calibrated = find_scales(problem)
     over_set = None if sets is None else loss_over(sets, problem, calibrated)
     return Learnt(read, priors, problem, calibrated, over_set, no_sets)
 
 
-def _problem(read: TableRead, priors: TablePriors) -> Problem:
-    """Return the problem to calibrate."""
+def _problem(
+    read: TableRead, priors: TablePriors, sets: Sequence[Group], no_sets: str | None
+) -> Problem:
+    """Return the problem to calibrate, for sets of priors or, where none are known, for any."""
     settings, columns, spreads = read.settings, read.bare_columns, priors.spreads
     knowing = who_know_values(priors.adversaries, read) if read.known else []
     secret_pairs, parts = make_groups([*priors.adversaries, *knowing], read.pairs, read.groups)
@@ -366,8 +364,9 @@ def _problem(read: TableRead, priors: TablePriors) -> Problem:
         ),
         names=read.public,
         notion=settings.guarantee.notion,
-        strategy=settings.knowledge.strategy,
+        strategy=settings.knowledge.strategy if no_sets is None else sensitivity,
         noise=settings.noise,
+        sets=sets,
         reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
         releases=settings.guarantee.releases,

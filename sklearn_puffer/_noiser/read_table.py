@@ -191,7 +191,8 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     )
     faults.refuse()
     codes = {secret.name: secret.codes(rows.n_rows) for secret in secrets} if grouping else {}
-    grouped = asked.grouped and asked.grouped.fitted(table, grouping[0], codes)
+    together = asked.grouped
+    grouped = None if together is None else together.fitted(table, grouping[0], codes)
     pairs, n_adversaries = settings.guarantee.pairs, 1 + len(knowledge.adversaries)
     return TableRead(
         settings=settings,

@@ -19,7 +19,6 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, check_pairs
 from sklearn_puffer._losses import LossTable, bare_ratios
-from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part, changed
 from sklearn_puffer._noiser.problem import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
@@ -144,19 +143,6 @@ def _with_values(distribution: Discrete, members: Members, known: RowValues) -> 
 # ---------------------------------------------------------------------------- what stays, and tells
 
 
-def _kept(read: TableRead) -> list[int]:
-    """Return the positions of the columns that stay as they are."""
-    return sorted({k for members in read.known for k in members})
-
-
-def with_kept(read: TableRead, mixings: tuple[Mixing | None, ...]) -> tuple[Mixing | None, ...]:
-    """Return the kernels of the columns; columns of side information stay as they are."""
-    kernels = list(mixings)
-    for k in _kept(read):
-        kernels[k] = Unchanged.of_values(read.columns[k].atoms.tolist())
-    return tuple(kernels)
-
-
 def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
     """Refuse side information that tells too much by itself, or has no computable loss.
 
@@ -166,7 +152,7 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
         If the columns that stay tell more than the budget by themselves, or the exact loss of rows
         that hold them is out of reach.
     """
-    kept = _kept(read)
+    kept = sorted({k for members in read.known for k in members})
     if not kept:
         return
     unaware = np.array(

@@ -47,6 +47,7 @@ KEY_MATERIAL = (
 )
 MOST_CHARACTERS = 1 << 28
 NONSENSE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What is raised in reading a text that is not what it should be."""
 
 
 @dataclass(frozen=True)

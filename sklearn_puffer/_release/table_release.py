@@ -59,6 +59,7 @@ from sklearn_puffer._rows import (
     first_table,
     next_table,
     order_of_stream,
+    refuse_parts,
 )
 from sklearn_puffer._tables import Name, Table, Values, as_pandas, beside, readable
 from sklearn_puffer._words import listed
@@ -347,8 +348,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
         self._check_by_row()
-        if (groups := self._fitted.rules.groups) is not None:
-            groups.refuse_parts("batches are released as they come")
+        refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
         stream_release = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
@@ -552,8 +552,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
             self._check_named(X, sensitive_features)
-            if groups is not None:
-                groups.refuse_parts("X is lazy, and each of its parts is released where it is")
+            refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
             with listening(loud, "release"):
                 return self._planned(X, keying)

@@ -2,6 +2,7 @@
 
 from sklearn_puffer._rows.parameters import (
     MOST_RELEASES,
+    AskedGroups,
     Columns,
     ColumnSpec,
     Guarantee,
@@ -15,6 +16,7 @@ from sklearn_puffer._rows.parameters import (
     check_unknown,
     column_of,
     group_codes,
+    refuse_parts,
     refuse_twice,
 )
 from sklearn_puffer._rows.rows import (

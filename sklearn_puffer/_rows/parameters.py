@@ -6,7 +6,7 @@ Each is a small frozen value, checked as far as that needs no data, and read whe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal
 
@@ -77,7 +77,7 @@ class Columns:
     unknown: Any = "auto"  # values that `fit` has not seen
     output: Output = "native"
     remainder: Literal["drop", "passthrough"] = "drop"
-    grouped: RowGroups | None = None  # rows that are released together
+    grouped: AskedGroups | None = None  # rows that are released together
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Columns:
@@ -92,7 +92,7 @@ class Columns:
         }
         checked = {name: check(params[name]) for name, check in checks.items() if name in params}
         named = {name: params[name] for name in ("public", "known") if name in params}
-        grouped = RowGroups.of(params) if "groups" in params else None
+        grouped = AskedGroups.of(params) if "groups" in params else None
         return cls(**named, **checked, grouped=grouped)
 
     @property
@@ -354,15 +354,15 @@ class RowsTogether:
 
 
 @dataclass(frozen=True)
-class RowGroups:
-    """Which rows form groups, how large groups are, and how their rows depend on each other."""
+class AskedGroups:
+    """Which rows are to form groups, as parameters say it."""
 
-    column: Name  # of group ids: the argument, and in a fitted noiser its name
-    most: int | None  # rows of the largest group; None until they are counted
+    column: Name  # of group ids, as given
+    most: int | None  # rows of the largest group; None where they are counted
     within: Within  # how rows of a group depend on each other given the secret
 
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> RowGroups | None:
+    def of(cls, params: Mapping[str, Any]) -> AskedGroups | None:
         """Return the groups that the parameters ask for, checked as far as that needs no data."""
         column, most = plain(params["groups"]), params["max_group"]
         within = check_choice(params["within_group"], "within_group", [*WITHIN])
@@ -383,11 +383,7 @@ class RowGroups:
         if isinstance(most, str):
             check_choice(most, "max_group", [COUNT])
             return cls(column, None, within)
-        return cls(column, checked_most(check_count(most, "max_group")), within)
-
-    def for_certificate(self) -> RowsTogether | None:
-        """Return what a certificate says of fitted groups."""
-        return None if self.most is None else RowsTogether(self.column, self.most, self.within)
+        return cls(column, _checked_most(check_count(most, "max_group")), within)
 
     def name_in(self, table: AnyTable, sensitive: Sequence[Name]) -> Name:
         """Return the name of the column of group ids; refuse a sensitive one, and a lazy table."""
@@ -405,7 +401,7 @@ class RowGroups:
         return name
 
     def fitted(self, table: AnyTable, name: Name, secrets: Mapping[Name, Array]) -> RowGroups:
-        """Return the groups with the name of their column, and the rows of the largest.
+        """Return the groups of a table by the name of their column; refuse what has no guarantee.
 
         ``secrets`` are the codes of each sensitive column. Of rows that are independent given their
         secret there is one such column: given one of several, a group still shares the others.
@@ -416,33 +412,13 @@ class RowGroups:
                 f"{listed(list(secrets))}, so that rows are not independent given one of them; "
                 "make one column of their combinations, or pass within_group='any'."
             )
-        named, codes = replace(self, column=name), group_codes(table, name)
-        largest = named.check_sizes(codes)
+        codes = group_codes(table, name)
+        largest = int(np.bincount(codes).max(initial=0))
+        groups = RowGroups(name, largest if self.most is None else self.most, self.within)
+        groups.check_sizes(codes)
         check_one_secret(codes, name, secrets)
-        return named if named.most else replace(named, most=checked_most(largest))
-
-    def check(self, table: AnyTable) -> None:
-        """Refuse rows that the guarantee does not cover, before any is released."""
-        self.check_sizes(group_codes(table, self.column))
-
-    def check_sizes(self, codes: Array) -> int:
-        """Return the rows of the largest group; refuse groups that are larger than guaranteed."""
-        sizes = np.bincount(codes)
-        largest = int(sizes.max(initial=0))
-        if self.most is not None and largest > self.most:
-            raise ValueError(
-                f"column {quoted(self.column)} has {int((sizes > self.most).sum())} group(s) of "
-                f"more than max_group={self.most} rows, the largest of {largest}; leave rows of "
-                f"them out, or fit with max_group={largest}."
-            )
-        return largest
-
-    def refuse_parts(self, why: str) -> None:
-        """Refuse a table that is seen in parts only, where a group may lie in several of them."""
-        raise ValueError(
-            f"{why}, and groups={quoted(self.column)} counts the rows of each group in all of X "
-            "before any is released; read X into memory, and call transform."
-        )
+        _checked_most(groups.most)
+        return groups
 
     def refuse_weights(self, sample_weight: Any) -> None:
         """Refuse rows that stand for several: the groups of these are not known."""
@@ -454,7 +430,43 @@ class RowGroups:
             )
 
 
-def checked_most(most: int) -> int:
+@dataclass(frozen=True)
+class RowGroups:
+    """Which rows form groups, how large groups are, and how their rows depend on each other."""
+
+    column: Name  # of group ids
+    most: int  # rows of the largest group
+    within: Within  # how rows of a group depend on each other given the secret
+
+    def for_certificate(self) -> RowsTogether:
+        """Return what a certificate says of the groups."""
+        return RowsTogether(self.column, self.most, self.within)
+
+    def check(self, table: AnyTable) -> None:
+        """Refuse rows that the guarantee does not cover, before any is released."""
+        self.check_sizes(group_codes(table, self.column))
+
+    def check_sizes(self, codes: Array) -> None:
+        """Refuse groups, given by the codes of their rows, that are larger than guaranteed."""
+        sizes = np.bincount(codes)
+        if (sizes > self.most).any():
+            raise ValueError(
+                f"column {quoted(self.column)} has {int((sizes > self.most).sum())} group(s) of "
+                f"more than max_group={self.most} rows, the largest of {sizes.max()}; leave rows "
+                f"of them out, or fit with max_group={sizes.max()}."
+            )
+
+
+def refuse_parts(groups: AskedGroups | RowGroups | None, why: str) -> None:
+    """Refuse groups in a table that is seen in parts only, where one may lie in several of them."""
+    if groups is not None:
+        raise ValueError(
+            f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
+            "before any is released; read X into memory, and call transform."
+        )
+
+
+def _checked_most(most: int) -> int:
     if most > _MOST_ROWS:
         raise ValueError(
             f"max_group must be at most {_MOST_ROWS:,}, got {quoted(most)}: noise for so many rows "

@@ -373,13 +373,14 @@ class PufferfishSwap(TableRelease):
         hidden, public, ids, strata = _roles_of(self, columns, rows)
         rule, secret = _secret_of(self, columns, rows)
         pairs = secret_pairs_of(guarantee.pairs, [secret])
-        faults, grouped, group = Faults(), columns.grouped, None
+        faults, asked = Faults(), columns.grouped
         values = faults.of(lambda name: _moving(table, name, self.public is not None), public)
         faults.refuse()
         moving = dict(zip(public, values, strict=True))
-        if grouped is not None:
-            group = grouped.name_in(table, hidden)
-            grouped = grouped.fitted(table, group, {secret.name: secret.codes(table.n_rows)})
+        group = grouped = None
+        if asked is not None:
+            group = asked.name_in(table, hidden)
+            grouped = asked.fitted(table, group, {secret.name: secret.codes(table.n_rows)})
         known = {name: first_values(table, name) for name in strata}
         mechanism = RowExchange(
             columns=[column_of(name, values) for name, values in moving.items()],
