@@ -150,18 +150,20 @@ def test_panels_of_a_distribution_under_narrow_noise_hold_the_truth(scale, k):
     distribution = distribution_of(prior, family(k)(scale))
     edges = np.array([-1e5, -60.0, -9.0, -5.0, -4.9, -1.0, 0.0, 0.01, 2.9, 7.0, 15.0, 15.3, 1e6])
     low, high = edges[:-1], edges[1:]
-    middle, radius = 0.5 * (low + high), 0.5 * (high - low)
-    around = distribution.expansion(middle, radius)
-    least, most = around.least, around.most
+    (a, a_slope, a_error, a_off), (b, b_slope, b_error, b_off), curve = distribution.ends(low, high)
     for share in (0.0, 0.2, 0.6, 1.0):
         for n, y in enumerate(low + share * (high - low)):
             exact = mp.log(exact_mixture(prior, mp.mpf(y), scale, k))
-            assert least[n] <= exact <= most[n]
-            moved = mp.mpf(y) - mp.mpf(middle[n])
-            line = around.value[n] + around.slope[n] * moved
-            room = around.value_error[n] + around.slope_error[n] * abs(moved)
-            assert line + around.lowest[n] * moved**2 / 2 - room <= exact + mp.mpf("1e-12")
-            assert line + around.highest[n] * moved**2 / 2 + room >= exact - mp.mpf("1e-12")
+            left, right = mp.mpf(y) - low[n], mp.mpf(high[n]) - y
+            part, bend = left / (left + right), mp.mpf(curve[n])
+            room = a_error[n] + b_error[n] + mp.mpf("1e-12")
+            assert exact <= (1 - part) * a[n] + part * b[n] + bend * left * right / 2 + room
+            for value, slope, off, away in (
+                (a[n], a_slope[n], a_off[n], left),
+                (b[n], b_slope[n], b_off[n], -right),
+            ):
+                tangent = value + slope * away - bend * away**2 / 2
+                assert exact >= tangent - room - off * abs(away)
 
 
 def exact_mixture(prior, y, scale, k):

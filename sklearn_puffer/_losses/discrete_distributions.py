@@ -1,13 +1,8 @@
 r"""Two discrete priors released with the same smooth noise, and the exact loss between them.
 
 With atoms x_i, masses p_i and a kernel K = e^{-phi} the density is h_p(y) = sum p_i K(y - x_i).
-Values and slopes of log h_p at both ends of a panel bound it in between: wherever (log K)'' >= -C
-for all atoms, log h_p + C y^2 / 2 is convex (a log-sum-exp of convex functions is), so it lies
-below its chord and above its tangents. Both priors use the same C, which cancels in the log ratio:
-
-.. math:: f \le (1 - \tau) f(a) + \tau f(b) + \min(\tau D_a, (1 - \tau) D_b)
-
-with D_a, D_b the chord's slope minus the tangents' slopes of q's function; from below with p's.
+Wherever (log K)'' >= -C for all atoms, log h_p + C y^2 / 2 is convex (a log-sum-exp of convex
+functions is), which `_losses.chords` asks for.
 """
 
 # Rounding, u = 2^-53. Kernels are scaled to K(0) = 1. Gaussian exponents G = -(v/s)(v/(2s) + t/s),
@@ -25,19 +20,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log, pi
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from sklearn_puffer._base import FloatArray
+from sklearn_puffer._losses.chords import (
+    SMALLEST_MASS,
+    PointDensities,
+    SmoothPair,
+    rounded_masses,
+)
 from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer._losses.line import MassBounds, View
-from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
+from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, growth_of
 from sklearn_puffer._numerics import UNIT
-from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, PowerMean
+from sklearn_puffer.noise import Noise
 
 # Numbers in one block of kernel values: they stay in the cache.
 _BLOCK = 2**16
@@ -45,35 +44,13 @@ _BLOCK = 2**16
 _SMALLEST_SUM = 1e-200
 _SMALLEST_FLOAT = 1e-250
 _WINDOW_FLOOR = -650.0
-# Relative error of masses told from densities.
-_ROUGH = 4e-12
-# No mass is resolved below this: it is added to upper ends.
-_SMALLEST_MASS = 1e-305
 # Two anchors are never closer than this share of the scale.
 _CLOSEST = 0.25
 # The first cuts beyond the atoms, in scales; tails of Cauchy kinds are bounded from one scale on.
 _OUTER = np.array([2.0, 6.0])
 
 
-class PointDensities(NamedTuple):
-    """Log densities and slopes at points, with bounds on their errors, each (2, m): p, then q."""
-
-    value: FloatArray
-    slope: FloatArray
-    error: FloatArray
-    slope_error: FloatArray
-
-    @classmethod
-    def empty(cls, count: int) -> PointDensities:
-        """Return fields to be filled."""
-        return cls(*(np.empty((2, count)) for _ in cls._fields))
-
-    def taken(self, chosen: NDArray[np.generic]) -> PointDensities:
-        """Return the chosen points."""
-        return PointDensities(*(field[:, chosen] for field in self))
-
-
-class DiscretePair:
+class DiscretePair(SmoothPair):
     """Two priors over common atoms with Gaussian noise or noise of a Cauchy kind.
 
     Parameters
@@ -101,9 +78,9 @@ class DiscretePair:
         ratios = log_masses[0] - log_masses[1]
         rounding = 16.0 * UNIT * (1.0 + float(np.abs(known).max()))
         # a mean of ratios lies between the smallest and the largest: so does f
-        self._most, self._least = float(ratios.max()) + rounding, float(ratios.min()) - rounding
+        self.most, self.least = float(ratios.max()) + rounding, float(ratios.min()) - rounding
         self._log_top = float(noise.log_density([[0.0]])[0])
-        self._anchors = self._seeds()
+        self.peaks, self._anchors = atoms, self._seeds()
 
     def anchors(self) -> FloatArray:
         """Return the outermost atoms, points beyond them, and a selection in between."""
@@ -123,77 +100,17 @@ class DiscretePair:
         ends = (atoms[0] - outer, atoms[:1], atoms[-1:], atoms[-1] + outer)
         return np.unique(np.concatenate((points, *ends)))
 
-    def look(self, low: FloatArray, high: FloatArray) -> View:
-        """Return what is known of finite panels."""
+    def ends(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[PointDensities, PointDensities, FloatArray]:
+        """Return densities at both ends of panels, and C: no kernel's log bends down by more."""
         points, back = np.unique(np.concatenate((low, high)), return_inverse=True)
         at = self._at(points)
-        a, b = at.taken(back[: len(low)]), at.taken(back[len(low) :])
-        error = a.error + b.error + 4.0 * UNIT * (np.abs(a.value) + np.abs(b.value))
-        width = high - low
-        bend = 0.5 * self._bend(low, high) * width * width
-        sag, share = _sag(a, b, width, bend, error)
-        f_low, f_high, rounding = self._log_ratios(low, high, a, b, sag, share, error)
-        least, most = self._mass_bounds(low, high, a, b, bend, sag, error)
-        ends = a.value[0] - a.value[1], b.value[0] - b.value[1]
-        seen_low = np.maximum(np.minimum(*ends) + rounding, self._least)
-        seen_high = np.minimum(np.maximum(*ends) - rounding, self._most)
-        # what cutting cannot take away: the other end may lie where values are huge
-        blur = 2.0 * np.minimum(a.error.sum(axis=0), b.error.sum(axis=0))
-        masses = least[0], most[0], least[1], most[1]
-        return View(np.minimum(f_low, f_high), f_high, seen_low, seen_high, blur, *masses)
+        return at.taken(back[: len(low)]), at.taken(back[len(low) :]), self._bend(low, high)
 
-    def _log_ratios(
-        self,
-        low: FloatArray,
-        high: FloatArray,
-        a: PointDensities,
-        b: PointDensities,
-        sag: FloatArray,
-        share: FloatArray,
-        error: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds on f in panels from their ends, and how far they are rounded."""
-        f_a, f_b = a.value[0] - a.value[1], b.value[0] - b.value[1]
-        rounding = error.sum(axis=0) + 8.0 * UNIT * (np.abs(f_a) + np.abs(f_b))
-        line = f_a + share * (f_b - f_a)
-        most = np.maximum(np.maximum(f_a, f_b), line[1] + sag[1])
-        least = np.minimum(np.minimum(f_a, f_b), line[0] - sag[0])
-        if self._kernel.is_gaussian:
-            # beyond the atoms both sums fall with the distance
-            for outside, near, far in (
-                (low >= self.atoms[-1], a.value, b.value),
-                (high <= self.atoms[0], b.value, a.value),
-            ):
-                most = np.where(outside, np.minimum(most, near[0] - far[1]), most)
-                least = np.where(outside, np.maximum(least, far[0] - near[1]), least)
-        most = np.minimum(most + rounding, self._most)
-        return np.maximum(least - rounding, self._least), most, rounding
-
-    def _mass_bounds(
-        self,
-        low: FloatArray,
-        high: FloatArray,
-        a: PointDensities,
-        b: PointDensities,
-        bend: FloatArray,
-        sag: FloatArray,
-        error: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return bounds on masses from those on densities; rough, but without special functions."""
-        atoms = self.atoms
-        base = self._kernel.base(low, atoms), self._kernel.base(high, atoms)
-        top = np.maximum(a.value, b.value) + 0.25 * np.maximum(bend, 0.0)
-        # where no atom lies within, each term is monotone: at most the sum of both ends
-        crossed = np.searchsorted(atoms, low, side="right") < np.searchsorted(atoms, high)
-        top = np.where(crossed, top, np.minimum(top, np.logaddexp(a.value, b.value)))
-        bottom = np.minimum(a.value, b.value) - sag + np.minimum(bend, 0.0)
-        with np.errstate(under="ignore"):
-            scale = np.log(high - low) + self._log_top
-            # what is above e^-745 has exponents right to 745 * 8u
-            most = np.exp(np.minimum(top + np.maximum(*base) + scale + error, 0.0))
-            least = np.exp(np.minimum(bottom + np.minimum(*base) + scale - error, 0.0))
-        most = np.minimum(most * (1.0 + _ROUGH) + _SMALLEST_MASS, 1.0)
-        return least * (1.0 - _ROUGH), most
+    def base(self, points: FloatArray) -> FloatArray:
+        """Return the log of the factor that both densities are given without."""
+        return self._kernel.base(points, self.atoms) + self._log_top
 
     def _bend(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return C: no kernel's log bends down by more in the panel."""
@@ -216,12 +133,12 @@ class DiscretePair:
     def tail(self, edge: float, side: int) -> View:
         """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
         low, high = self._kernel.beyond(self, edge, side)
-        low, high = max(low, self._least), min(high, self._most)
+        low, high = max(low, self.least), min(high, self.most)
         # cheap bounds on the masses: those of the noise around the nearest and the farthest atom
         atoms = self.atoms
         far = (edge - atoms[[0, -1]]) if side == 1 else (atoms[[-1, 0]] - edge)
-        least, most = _rounded_masses(self._noise, far, np.full(2, inf))
-        least, most = least[:1], np.minimum(most[1:] + _SMALLEST_MASS, 1.0)
+        least, most = rounded_masses(self._noise, far, np.full(2, inf))
+        least, most = least[:1], np.minimum(most[1:] + SMALLEST_MASS, 1.0)
         ends = np.array([low]), np.array([high])
         seen_high = ends[1] if np.isinf(high) else ends[0]
         seen_low = ends[0] if np.isinf(low) else ends[1]
@@ -236,7 +153,7 @@ class DiscretePair:
             block = order[start : start + rows]
             bounds[:, :, block] = self._block_masses(low[block], high[block])
         least, most = bounds
-        most = np.minimum(most + _SMALLEST_MASS, 1.0)
+        most = np.minimum(most + SMALLEST_MASS, 1.0)
         return least[0], most[0], least[1], most[1]
 
     def _block_masses(self, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -260,23 +177,12 @@ class DiscretePair:
         """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
         return self._kernel.tail_power(self, edge, side, alpha)
 
-    def slopes(self, low: FloatArray, high: FloatArray) -> None:
-        """Return None: Renyi divergences have a better way here."""
-
-    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
-        """Return the Renyi divergences of both directions, by quadrature."""
-        divergence = notion.divergence
-        if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
-            return renyi_by_quadrature(self, divergence.alpha, budget)
-        return None
-
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return log densities at points."""
         at = self._at(points)
-        base = self._kernel.base(points, self.atoms) + self._log_top
         slope = at.slope + self._kernel.base_slope(points, self.atoms)
         slope_error = at.slope_error + 8.0 * UNIT * np.abs(slope)
-        return Densities(at.value, at.error, slope, slope_error, base)
+        return Densities(at.value, at.error, slope, slope_error, self.base(points))
 
     def growth(
         self, middles: FloatArray, radii: FloatArray, at: Densities, alpha: float
@@ -341,20 +247,6 @@ class DiscretePair:
             densities.error[k, chosen] = kernel.error(np.abs(value) + log(size) + 4.0, size)
 
 
-def _sag(
-    a: PointDensities, b: PointDensities, width: FloatArray, bend: FloatArray, error: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return by how much chords exceed tangents at most, and where."""
-    chord = b.value - a.value
-    fall, rise = width * a.slope, width * b.slope
-    slack = error + width * np.maximum(a.slope_error, b.slope_error)
-    slack += 8.0 * UNIT * (np.abs(fall) + np.abs(rise) + np.abs(bend))
-    left = np.maximum(chord - fall + bend + slack, 0.0)
-    right = np.maximum(rise + bend - chord + slack, 0.0)
-    share = right / np.maximum(left + right, 1e-300)
-    return left * share * (1.0 + 8.0 * UNIT), share
-
-
 @dataclass(frozen=True)
 class _GaussianKernel:
     """Terms of Gaussian noise, over the factor that all atoms share outside their range."""
@@ -374,7 +266,7 @@ class _GaussianKernel:
 
     def masses(self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray) -> Ends:
         """Return bounds on the mass of each panel around each atom."""
-        return _rounded_masses(noise, low - atoms, high - atoms)
+        return rounded_masses(noise, low - atoms, high - atoms)
 
     def logs(self, y: FloatArray, atoms: FloatArray, near: slice) -> tuple[FloatArray, FloatArray]:
         """Return log K and its slope times the scale, both over the common factor's."""
@@ -445,12 +337,7 @@ class _GaussianKernel:
             slack = there.error + at.error + 16.0 * UNIT * (np.abs(value) + np.abs(at.base))
             change += np.exp(np.minimum(rest + slack + leaning, 700.0))
         change = np.maximum(change, 0.0) + 1e-9
-        zero_free = (change < 1.0).all(axis=0)
-        change = np.where(zero_free, change, 0.0)
-        linear = np.abs(at.power_slopes(alpha)) * reach + 0.5 * rise * rise
-        linear += alpha * leaning + (alpha - 1.0) * leaning[::-1]
-        growth = alpha * np.log1p(change) - (alpha - 1.0) * np.log1p(-change[::-1]) + linear
-        return np.where(zero_free, growth * (1.0 + 1e-9), inf)
+        return growth_of(change, at, reach, alpha, 0.5 * rise * rise)
 
     def beyond(self, pair: DiscretePair, edge: float, side: int) -> tuple[float, float]:
         """Return bounds on f beyond an edge outside the atoms.
@@ -488,7 +375,7 @@ class _CauchyKernel:
         the distance from the origin.
         """
         if self.k != 2.0:
-            return _rounded_masses(noise, low - atoms, high - atoms)
+            return rounded_masses(noise, low - atoms, high - atoms)
         with np.errstate(invalid="ignore"):
             a, b = (low - atoms) / self.scale, (high - atoms) / self.scale
             both = np.arctan2((high - low) / self.scale, 1.0 + a * b)
@@ -568,14 +455,6 @@ class _CauchyKernel:
         seen, order = pair.tail(edge, side), alpha - 1.0
         forward, backward = order * float(seen.log_high[0]), -order * float(seen.log_low[0])
         return forward + float(np.log(seen.p_most[0])), backward + float(np.log(seen.q_most[0]))
-
-
-def _rounded_masses(noise: Noise, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return masses of panels [a, b] with their rounded ends moved inwards and outwards."""
-    start, stop = np.nextafter(a, inf), np.nextafter(b, -inf)
-    less = noise.mass(start, np.maximum(start, stop))
-    more = noise.mass(np.nextafter(a, -inf), np.nextafter(b, inf))
-    return less * (1.0 - ROUNDING), more * (1.0 + ROUNDING)
 
 
 _Kernel = _GaussianKernel | _CauchyKernel

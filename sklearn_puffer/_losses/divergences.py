@@ -18,7 +18,7 @@ Both ends are second order in the width of the panels, however rough the bounds 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,101 +281,6 @@ def given_an_event(
     # accumulated sums of n terms are off by 2 n u
     upper = max(least + _log_margin(least, order) + 2.0 * size * ULP / order, 0.0)
     return min(floor, upper), upper, missed
-
-
-class Slopes(NamedTuple):
-    """How the log ratio and both log densities run within panels around their middles.
-
-    Attributes
-    ----------
-    value, slope : ndarray of shape (m,)
-        Of f in the middle, right to within ``error`` (of f along all of the linear part).
-    spread, size : ndarray of shape (m,)
-        Length of the interval that f'' stays in, and its largest absolute value.
-    p_slope, p_bend, q_slope, q_bend : ndarray of shape (m,)
-        Bounds on |(log h)'| in the middle, and on |(log h)''| throughout.
-    radius : ndarray of shape (m,)
-    p_top, q_top : ndarray of shape (m,)
-        Upper bounds on both log densities: masses below the range of floats can matter.
-    """
-
-    value: FloatArray
-    slope: FloatArray
-    error: FloatArray
-    spread: FloatArray
-    size: FloatArray
-    p_slope: FloatArray
-    p_bend: FloatArray
-    q_slope: FloatArray
-    q_bend: FloatArray
-    radius: FloatArray
-    p_top: FloatArray
-    q_top: FloatArray
-
-    def swapped(self) -> Slopes:
-        """Return the slopes of the loss from q to p."""
-        value, slope, error, spread, size, p_slope, p_bend, q_slope, q_bend, *rest = self
-        f = -value, -slope, error, spread, size
-        radius, p_top, q_top = rest
-        return Slopes(*f, q_slope, q_bend, p_slope, p_bend, radius, q_top, p_top)
-
-
-def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArray, FloatArray]:
-    r"""Return logs of bounds on the Renyi integrals of narrow panels, of third order in the width.
-
-    With x = f - v, v the value in the middle and c = alpha - 1, let R = e^(cx) - (1 + c) + c e^-x,
-    which vanishes at 0 with its slope. As e^-f h_p = h_q,
-
-    .. math:: \int h_p e^{cf} = e^{cv} \bigl((1 + c) P - c e^v Q + \int h_p R(x)\bigr)
-
-    and R is c (c + 1) x^2 / 2 up to its third derivative times |x|^3 / 6. Of x^2 the mean over the
-    panel is known from the slope of f, as that of t^2 over a nearly even density.
-    """
-    c = alpha - 1.0
-    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
-        least, most, reach = _mean_square(runs)
-        third = np.maximum(
-            np.abs(c**3 * np.exp(c * reach) - c * np.exp(-reach)),
-            np.abs(c**3 * np.exp(-c * reach) - c * np.exp(reach)),
-        )
-        rest = third * reach * most / 6.0
-        low_rest = np.maximum(0.5 * c * alpha * least - rest, 0.0) * panels.p_low
-        high_rest = (0.5 * c * alpha * most + rest) * panels.p_high
-        ratio = c * np.exp(runs.value)
-        size = alpha * panels.p_high + ratio * panels.q_high
-        slack = 64.0 * ULP * (1.0 + np.abs(runs.value)) * size
-        low = alpha * panels.p_low - ratio * panels.q_high + low_rest * (1.0 - _MARGIN) - slack
-        high = alpha * panels.p_high - ratio * panels.q_low + high_rest * (1.0 + _MARGIN) + slack
-        log_low = c * runs.value + np.log(np.maximum(low, 0.0))
-        log_high = c * runs.value + np.log(np.maximum(high, 0.0))
-    # roundings of the exponents, which the sums over panels do not count
-    margin = 8.0 * ULP * (1.0 + c * np.abs(runs.value))
-    log_low = np.where(np.isfinite(low) & (low > 0.0), log_low - margin, -np.inf)
-    log_high = np.where(np.isfinite(high) & (high > 0.0), log_high + margin, np.inf)
-    roof = np.log(2.0 * runs.radius) + runs.p_top + c * panels.log_high
-    roof += 8.0 * ULP * (1.0 + np.abs(runs.p_top) + c * np.abs(panels.log_high))
-    return log_low, np.fmin(log_high, roof)
-
-
-def _mean_square(runs: Slopes) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return bounds on the mean of x^2 over each panel under p, and on |x|.
-
-    The density at m + t is h(m) e^(l t + b), |b| <= B t^2 / 2. Its even part, and its odd part S,
-    are taken against the even and odd parts of x^2, x = s t + rho, rho'' within the spread.
-    """
-    r = runs.radius
-    slope, error = np.abs(runs.slope), runs.error
-    bent = np.exp(0.5 * runs.p_bend * r * r)
-    even = np.cosh(runs.p_slope * r) * bent
-    odd = np.sinh(runs.p_slope * r) * bent + even * np.expm1(0.5 * runs.p_bend * r * r)
-    reach = slope * r + 0.5 * runs.size * r * r + error
-    uneven = 0.5 * slope * runs.spread * r
-    crossed = odd * bent * (2.0 * slope + 0.5 * runs.spread * r) * runs.size * r**3 / 8.0
-    share = r * r / 3.0
-    least = share / (even * bent) * np.maximum(slope * slope - uneven, 0.0) - crossed
-    most = share * even * bent * (slope * slope + uneven + np.square(0.5 * runs.size * r)) + crossed
-    wrong = 2.0 * error * reach + error * error
-    return np.maximum(least - wrong, 0.0) * (1.0 - _MARGIN), (most + wrong) * (1.0 + _MARGIN), reach
 
 
 def _log_margin(value: float, order: float) -> float:

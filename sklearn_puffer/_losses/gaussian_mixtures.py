@@ -10,13 +10,12 @@ parts are
 """
 
 # With t = |y - m|/sd, A = E[theta | t] and B = E[theta^2 | t], log h has the slope -2 t A/sd and
-# the curvature (4 t^2 (B - A^2) - 2A)/sd^2. A and B fall with t, which bounds all of it on a panel.
+# the curvature (4 t^2 (B - A^2) - 2A)/sd^2. A and B fall with t, which bounds it on a panel.
 # In a tail beyond all ends, a part is the noise around its mean, up to the density's error, and
 # K(y - m)/K(y - m') lies between 1 and its value at the edge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import log, pi, sqrt
 from typing import Self
 
@@ -38,7 +37,6 @@ from sklearn_puffer._losses.mixtures import (
     LogConcaveDistribution,
     LogDensities,
     MixtureDistribution,
-    Ranges,
     rounding,
 )
 from sklearn_puffer._numerics import log_sum
@@ -68,7 +66,7 @@ class CauchyDistribution(MixtureDistribution):
     ) -> None:
         super().__init__(weights, means)
         self._k, self._s = k, scale
-        self.deviations = deviations[:, None]
+        self.deviations, self.unit = deviations[:, None], float(deviations.min())
         self._parts = [gaussian_student(self._s / float(sd), self._k) for sd in deviations]
         self._ends = np.array([part.end for part in self._parts])[:, None] * self.deviations
 
@@ -104,26 +102,16 @@ class CauchyDistribution(MixtureDistribution):
         logs = np.log(self.deviations)
         return value - logs, first, second, error + 4.0 * ARGUMENT * (1.0 + np.abs(logs))
 
-    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        count = near.shape[1]
-        both = self._moments(np.concatenate(np.broadcast_arrays(near, far), axis=1))
-        value, first, second, error = (np.split(part, [count], axis=1) for part in both)
-        off = [2.0 * e + SLACK for e in error]
-        least, most = first[1] * (1.0 - off[1]), first[0] * (1.0 + off[0])
-        square_low, square_high = second[1] * (1.0 - off[1]), second[0] * (1.0 + off[0])
-        t, far_t = near / self.deviations, far / self.deviations
-        moved = ARGUMENT * np.square(far_t) * most
-        narrow = square_low - np.square(most)
-        wide = square_high - np.square(least)
-        bend_low = 4.0 * np.square(t) * np.maximum(narrow, 0.0) - 2.0 * most
-        bend_high = 4.0 * np.square(far_t) * wide - 2.0 * least
-        units = np.square(self.deviations)
-        logs = value[1] - error[1] - moved, value[0] + error[0] + moved
-        flattest = 2.0 * t * least / self.deviations * (1.0 - SLACK)
-        steepest = 2.0 * far_t * most / self.deviations * (1.0 + SLACK)
-        lowest = (bend_low - SLACK * (2.0 * most + 4.0 * np.square(t) * square_high)) / units
-        highest = (bend_high + SLACK * (2.0 * most + 4.0 * np.square(far_t) * square_high)) / units
-        return Ranges(*logs, flattest, steepest, lowest, highest)
+    def _lowest(
+        self, near: FloatArray, far: FloatArray, first: LogDensities, last: LogDensities
+    ) -> FloatArray:
+        _, most, most_square, error = self._moments(near)
+        _, _, square, far_error = self._moments(far)
+        spread = square * (1.0 - 2.0 * far_error) - np.square(most * (1.0 + 2.0 * error))
+        around = 4.0 * np.square(near / self.deviations)
+        bend = around * np.maximum(spread, 0.0) - 2.0 * most * (1.0 + 2.0 * error)
+        slack = SLACK * (2.0 * most + around * most_square)
+        return np.asarray((bend - slack) / np.square(self.deviations))
 
     def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         left, right = low - self.centres, high - self.centres
@@ -163,7 +151,7 @@ def _farther(
     """Return an upper bound on log h / h_other over a tail."""
     ahead = side * (edge - distribution.centres)
     behind = side * (edge - other.centres)
-    if np.any(ahead < distribution._ends) or np.any(behind < other._ends):
+    if np.any(ahead <= distribution._ends) or np.any(behind <= other._ends):
         return np.inf
     error = max(
         float(part._moments(z)[3].max()) for part, z in ((distribution, ahead), (other, behind))
@@ -288,6 +276,7 @@ class GaussianDistribution(LogConcaveDistribution):
         super().__init__(weights, means)
         self._prior_deviations = deviations[:, None]
         self.deviations = np.hypot(self._prior_deviations, sigma)
+        self.unit = float(self.deviations.min())
 
     def anchors(self) -> FloatArray:
         """Return points around each component, out to where all but the widest are gone."""
@@ -324,13 +313,11 @@ class GaussianDistribution(LogConcaveDistribution):
         size = 1.0 + np.abs(np.log(self.deviations))
         return 4.0 * ARGUMENT * (size + np.square(t))
 
-    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        first, last = self._values(near), self._values(far)
-        bend = np.broadcast_to(-1.0 / np.square(self.deviations), near.shape)
-        logs = last.log - last.log_error, first.log + first.log_error
-        scores = first.score - first.score_error, last.score + last.score_error
-        bends = bend * (1.0 + 8.0 * ARGUMENT), bend * (1.0 - 8.0 * ARGUMENT)
-        return Ranges(*logs, *scores, *bends)
+    def _lowest(
+        self, near: FloatArray, far: FloatArray, first: LogDensities, last: LogDensities
+    ) -> FloatArray:
+        bend = (1.0 + 16.0 * ARGUMENT) / np.square(self.deviations)
+        return np.broadcast_to(-bend, near.shape)
 
     def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         t = np.minimum(z / self.deviations, 1e4)
@@ -419,12 +406,6 @@ def _gaussian_terms(
     return np.where(finite, whole + tail + lost_too, np.inf)
 
 
-def _halves(arrays: Sequence[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
-    """Take apart what was computed for two sets of panels in one call."""
-    width = [array.shape[1] // 2 for array in arrays]
-    return [(array[:, :n], array[:, n:]) for array, n in zip(arrays, width, strict=True)]
-
-
 class _LaplaceDistribution(LogConcaveDistribution):
     """A mixture of Gaussians plus Laplace noise."""
 
@@ -433,7 +414,7 @@ class _LaplaceDistribution(LogConcaveDistribution):
     ) -> None:
         super().__init__(weights, means)
         self.deviations = deviations[:, None]
-        self.theta = theta
+        self.unit, self.theta = float(deviations.min()), theta
         self._a = self.deviations / theta
 
     def anchors(self) -> FloatArray:
@@ -446,8 +427,8 @@ class _LaplaceDistribution(LogConcaveDistribution):
         both = np.concatenate([self.centres - moves, self.centres + moves], axis=1)
         return np.unique(both)
 
-    def _profile(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return log(M(a-t) + M(a+t)), D, the relative error of e^D, and log h."""
+    def _profile(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return D, the relative error of e^D, and log h."""
         a, past = self._a, np.maximum(t - self._a, 0.0)
         inner = np.log(erfcx(np.maximum(a - t, 0.0) / sqrt(2.0)))
         normal = log_ndtr(past)
@@ -457,18 +438,13 @@ class _LaplaceDistribution(LogConcaveDistribution):
         error = 4.0 * SPECIAL + 8.0 * ARGUMENT * (1.0 + t) * (1.0 + past)
         within = -0.5 * np.square(t) + first + both - log(4.0 * self.theta)
         tail = a * (0.5 * a - t) + normal + both - log(2.0 * self.theta)
-        return first + both, diff, error, np.where(t <= a, within, tail)
+        return diff, error, np.where(t <= a, within, tail)
 
     def _values(self, z: FloatArray) -> LogDensities:
-        return self._both(z)[0]
-
-    def _both(self, z: FloatArray) -> tuple[LogDensities, FloatArray, FloatArray, FloatArray]:
-        """Return values, and sech^2(D/2), g/h and the error of both."""
         t = np.minimum(z / self.deviations, _FARTHEST)
-        both, diff, error, value = self._profile(t)
+        diff, error, value = self._profile(t)
         slope = np.tanh(0.5 * diff) / self.theta
         sech = 4.0 * np.exp(-diff) / np.square(1.0 + np.exp(-diff))
-        ratio = 4.0 / (self._a * sqrt(2.0 * pi)) * np.exp(-both)
         slope_error = (sech * error + 4.0 * ARGUMENT * np.tanh(0.5 * diff)) / self.theta
         # a large: score = t - E[N | y], between t - 2t/(a^2 - t^2) and t, in units of the deviation
         flat = (self._a > 2.0**16) & (t < 0.9 * self._a)
@@ -476,30 +452,23 @@ class _LaplaceDistribution(LogConcaveDistribution):
         slope = np.where(flat, (t - pull) / self.deviations, slope)
         flat_error = (pull * (1.0 + SLACK) + 4.0 * ARGUMENT * t) / self.deviations
         slope_error = np.where(flat, flat_error, slope_error)
-        values = LogDensities(value, self._error(t, value), slope, slope_error)
-        return values, sech, ratio, error * (sech + ratio)
+        return LogDensities(value, self._error(t, value), slope, slope_error)
 
     def _error(self, t: FloatArray, value: FloatArray) -> FloatArray:
         by_argument = 16.0 * ARGUMENT * t * np.minimum(t, self._a)
         size = np.abs(value) + abs(log(self.theta))
         return 4.0 * SPECIAL + by_argument + 2.0 * ARGUMENT * size
 
-    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        values, *rest = self._both(np.concatenate([near, far], axis=1))
-        first, last = (LogDensities(*pair) for pair in zip(*_halves(values), strict=True))
-        (first_sech, last_sech), (first_ratio, last_ratio), errors = _halves(rest)
-        first_error, last_error = errors
-        square = self.theta**2
-        steepest = 1.0 / np.square(self.deviations)
-        gap = np.maximum(self._a - far / self.deviations * (1.0 + SLACK), 1e-100)
-        flat = steepest * np.minimum(-1.0 + 2.0 / np.square(gap) + SLACK, 0.0)
-        low = (last_sech - last_error - first_ratio - first_error) / square
-        high = (first_sech + first_error - last_ratio + last_error) / square
-        logs = last.log - last.log_error, first.log + first.log_error
-        least = np.maximum(first.score - first.score_error, 0.0)
-        most = np.minimum(last.score + last.score_error, 1.0 / self.theta * (1.0 + ARGUMENT))
-        bends = np.maximum(low, -steepest * (1.0 + SLACK)), np.minimum(np.minimum(high, 0.0), flat)
-        return Ranges(*logs, least, most, *bends)
+    def _lowest(
+        self, near: FloatArray, far: FloatArray, first: LogDensities, last: LogDensities
+    ) -> FloatArray:
+        square = np.square(np.minimum(near / self.deviations, _FARTHEST))
+        log_ratio = -0.5 * square - np.log(self.deviations * sqrt(2.0 * pi)) - first.log
+        room = first.log_error + 8.0 * ARGUMENT * (1.0 + square + np.abs(np.log(self.deviations)))
+        ratio = np.exp(np.minimum(log_ratio + room, 700.0))
+        sech = np.maximum(1.0 - np.square(self.theta * (last.score + last.score_error)), 0.0)
+        bend = (sech - ratio - SLACK * (1.0 + ratio)) / self.theta**2
+        return np.maximum(bend, -(1.0 + SLACK) / np.square(self.deviations))
 
     def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         t = np.minimum(z / self.deviations, 1e100)

@@ -65,7 +65,7 @@ class LaplacePair:
     """
 
     def __init__(self, atoms: FloatArray, masses: Wide, scale: float, rounding: float) -> None:
-        self._atoms, self.unit = atoms, scale
+        self._atoms, self.peaks, self.unit = atoms, atoms, scale
         self.weight = 16
         axis = Axis(atoms, 2)
         in_floats = _one_sided_floats(axis, masses, scale)
@@ -75,9 +75,6 @@ class LaplacePair:
 
     def anchors(self) -> FloatArray:
         return self._atoms
-
-    def slopes(self, low: FloatArray, high: FloatArray) -> None:
-        """Return None: Renyi divergences have a better way here."""
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return the (epsilon, delta) loss of both directions."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, Protocol, assert_never, cast
+from typing import NamedTuple, Protocol, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Ends,
     Panels,
-    Slopes,
     apart,
     gaps,
     given_an_event,
@@ -35,7 +34,6 @@ from sklearn_puffer._losses.divergences import (
     kept,
     renyi_of_terms,
     renyi_terms,
-    sharper_terms,
 )
 from sklearn_puffer._numerics import LN2, ULP
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
@@ -110,15 +108,18 @@ def tail_panel(edge: float, side: int) -> Ends:
 
 
 class LinePair(Protocol):
-    """Two distributions of one released column, p and q. Bounds are proven, rounding included."""
+    """Two distributions of one released column, p and q. Bounds are proven, rounding included.
 
-    @property
-    def unit(self) -> float:
-        """A length below which nothing changes much: cuts near anchors are graded by it."""
+    Attributes
+    ----------
+    unit : float
+        A length below which nothing changes much: cuts near anchors are graded by it.
+    weight : int
+        How many kernel values one point costs.
+    """
 
-    @property
-    def weight(self) -> int:
-        """How many kernel values one point costs."""
+    unit: float
+    weight: int
 
     def anchors(self) -> FloatArray:
         """Return sorted finite points to cut at first, at least one."""
@@ -134,9 +135,6 @@ class LinePair(Protocol):
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
         """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
-
-    def slopes(self, low: FloatArray, high: FloatArray) -> Slopes | None:
-        """Return how f runs within finite panels, where that is known."""
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return proven ends of the loss both ways, where there is a better way to it."""
@@ -199,8 +197,7 @@ def _with_finite_tails(cover: _Cover, alpha: float) -> Panels:
 class _Cover:
     """Panels that cover the line, the two tails among them.
 
-    Where they are wanted, ``masses`` are bounds p_low, p_high, q_low, q_high, shape (4, m), and
-    ``runs`` the fields of `Slopes`.
+    Where they are wanted, ``masses`` are bounds p_low, p_high, q_low, q_high, shape (4, m).
     """
 
     pair: LinePair
@@ -208,14 +205,10 @@ class _Cover:
     high: FloatArray
     view: View
     masses: FloatArray | None
-    runs: FloatArray | None
 
     @classmethod
-    def begin(cls, pair: LinePair, weighed: bool = False, followed: bool = False) -> _Cover:
-        """Return the panels between anchors.
-
-        ``weighed`` if their masses are wanted, ``followed`` if how f runs within them is.
-        """
+    def begin(cls, pair: LinePair, weighed: bool = False) -> _Cover:
+        """Return the panels between anchors, ``weighed`` if their masses are wanted."""
         points = pair.anchors()
         low, high = points[:-1], points[1:]
         view = pair.tail(float(points[0]), -1).joined(pair.tail(float(points[-1]), 1))
@@ -225,8 +218,7 @@ class _Cover:
         low = np.concatenate(([-inf, points[-1]], low))
         high = np.concatenate(([points[0], inf], high))
         masses = np.array(pair.masses(low, high)) if weighed else None
-        runs = _runs(pair, low, high) if followed else None
-        return cls(pair, low, high, view, masses, runs)
+        return cls(pair, low, high, view, masses)
 
     @property
     def room(self) -> int:
@@ -245,14 +237,12 @@ class _Cover:
             ends_low, ends_high, seen = self._shortened(int(k))
             low, high = np.append(low, ends_low), np.append(high, ends_high)
             views.append(seen)
-        masses, runs = rest.masses, rest.runs
+        masses = rest.masses
         if masses is not None:
             masses = np.hstack((masses, pair.masses(low, high)))
-        if runs is not None:
-            runs = np.hstack((runs, cast(FloatArray, _runs(pair, low, high))))
         low, high = np.append(rest.low, low), np.append(rest.high, high)
         view = rest.view.joined(*map(certain, views))
-        return _Cover(pair, low, high, view, masses, runs)
+        return _Cover(pair, low, high, view, masses)
 
     @property
     def tails(self) -> BoolArray:
@@ -290,9 +280,8 @@ class _Cover:
     def taken(self, chosen: NDArray[np.generic]) -> _Cover:
         """Return the chosen panels, in their order."""
         masses = None if self.masses is None else self.masses[:, chosen]
-        runs = None if self.runs is None else self.runs[:, chosen]
         low, high = self.low[chosen], self.high[chosen]
-        return _Cover(self.pair, low, high, self.view.taken(chosen), masses, runs)
+        return _Cover(self.pair, low, high, self.view.taken(chosen), masses)
 
     def panels(self) -> Panels:
         """Return the panels with good bounds on their masses."""
@@ -301,17 +290,6 @@ class _Cover:
             masses = np.array(self.pair.masses(self.low, self.high))
         p_low, p_high, q_low, q_high = masses
         return Panels(p_low, p_high, q_low, q_high, self.view.log_low, self.view.log_high)
-
-
-def _runs(pair: LinePair, low: FloatArray, high: FloatArray) -> FloatArray | None:
-    """Return the fields of `Slopes` as rows; NaN for tails."""
-    inner = np.isfinite(low) & np.isfinite(high)
-    slopes = pair.slopes(low[inner], high[inner])
-    if slopes is None:
-        return None
-    rows = np.full((len(slopes), len(low)), np.nan)
-    rows[:, inner] = slopes
-    return rows
 
 
 def cut(
@@ -473,7 +451,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
 def _renyi(pair: LinePair, notion: Notion, budget: float | None) -> Ends:
     """Return bounds on the Renyi divergences of both directions, from panels."""
     partly = notion.leaves_events_out
-    cover = _Cover.begin(pair, weighed=True, followed=not partly)
+    cover = _Cover.begin(pair, weighed=True)
     # in the same steps with a budget and without, so that ends near it are the same
     for tolerance, margin in _RENYI_STEPS[:2] if partly else _RENYI_STEPS:
         cover = _refined_for_sums(cover, notion, tolerance)
@@ -533,13 +511,6 @@ def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
     low, high = renyi_terms(panels, alpha)
     if divergence.left_out > 0.0:
         return _Terms(panels, notion, (low, high))
-    if cover.runs is not None:
-        inner = np.flatnonzero(~cover.tails)
-        runs = Slopes(*cover.runs[:, inner])
-        runs = runs if direction == 0 else runs.swapped()
-        least, most = sharper_terms(panels.taken(inner), runs, alpha)
-        low[inner], high[inner] = np.fmax(low[inner], least), np.fmin(high[inner], most)
-        low = np.minimum(low, high)
     for k in np.flatnonzero(cover.tails).tolist():
         side, edge = cover.tail_of(k)
         high[k] = min(high[k], cover.pair.tail_power(edge, side, alpha)[direction])

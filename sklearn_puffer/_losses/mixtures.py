@@ -1,12 +1,23 @@
 r"""Distributions of a released column that are mixtures of even parts, and the loss of two of them.
 
-The parts are even and fall away from their centres. What is proven for the parts, from their
-nearest and farthest point to a panel, is put together by
+The parts are even and fall away from their centres. With s_k = (log h_k)',
 
-.. math:: (\log h)' = E[s_k], \qquad (\log h)'' = E[(\log h_k)''] + \mathrm{Var}[s_k],
-          \qquad s_k = (\log h_k)',
+.. math:: (\log h)' = E[s_k], \qquad (\log h)'' = E[(\log h_k)''] + \mathrm{Var}[s_k]
+          \ge E[(\log h_k)''],
 
 means over the chance of each part given y, which is known within bounds on every panel.
+
+*In the complex plane.* Parts that are mixtures of Gaussians of one centre, as Gaussians with noise
+are, have densities :math:`h_k(y) = \int e^{-\vartheta (y - c_k)^2} d\mu_k(\vartheta)`. With l
+the slope of log h at m, and Y = -2 theta (m - c) - l, whose mean under theta and k given m is 0,
+
+.. math:: \frac{h(m + z)}{h(m)} e^{-l z} = E \bigl[ e^{z Y - \vartheta z^2} \bigr] .
+
+As e^x - 1 - x <= e^x + e^-x - 2 for x >= 0, that differs from 1, for abs(z) <= R, by at most
+
+.. math:: E \bigl[ (e^{R Y} + e^{-R Y}) e^{\vartheta R^2} \bigr] - 2,
+
+which values at distances of square :math:`(m - c \pm R)^2 - 2 R^2` tell.
 
 For discrete values plus noise of a family without a closed form, each atom with its noise is one
 part. The family gives its density, slope, curvature and mass.
@@ -22,33 +33,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._losses.divergences import Ends, Slopes
+from sklearn_puffer._losses.chords import PointDensities, SmoothPair, rounded_masses
+from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer._losses.line import MassBounds, View, tail_panel
-from sklearn_puffer._numerics import ULP, log_sum
+from sklearn_puffer._losses.quadrature import REACH, Densities, growth_of
+from sklearn_puffer._numerics import log_sum
 from sklearn_puffer.noise import LOG_ROUNDING, ROUNDING, Noise
-from sklearn_puffer.notions import Notion
-
-
-class Expansion(NamedTuple):
-    """The log density around points, in arrays of their shape.
-
-    ``value`` and ``slope`` are right to within ``value_error`` and ``slope_error``; within the
-    radius asked for, the log density lies between ``least`` and ``most``, and its second derivative
-    between ``lowest`` and ``highest``.
-    """
-
-    value: FloatArray
-    slope: FloatArray
-    lowest: FloatArray
-    highest: FloatArray
-    value_error: FloatArray
-    slope_error: FloatArray
-    least: FloatArray
-    most: FloatArray
-
-
-Within = tuple[Expansion, Expansion, FloatArray]
-
 
 # Rounding, with u = 2^-53. `SPECIAL` is what is allowed for erfcx, exp, log and log_ndtr together
 # (against sixty digits, on random arguments: erfcx 8 u, log_ndtr 5 u in its left tail; 32 u taken).
@@ -74,27 +64,21 @@ class LogDensities(NamedTuple):
     score_error: FloatArray
 
 
-class Ranges(NamedTuple):
-    """Bounds over panels for each part, shape (parts, panels); ``steep`` is of |score|."""
-
-    log_low: FloatArray
-    log_high: FloatArray
-    steep_low: FloatArray
-    steep_high: FloatArray
-    bend_low: FloatArray
-    bend_high: FloatArray
-
-
 class MixtureDistribution(ABC):
     """A mixture of even parts that fall away from their centres, as a released column has.
 
-    All bounds are proven, rounding included.
+    All bounds are proven, rounding included. ``unit`` is a length below which nothing changes much.
     """
+
+    unit: float
+    is_analytic = True  # parts are mixtures of Gaussians, none narrower than its ``deviations``
+    deviations: FloatArray
 
     def __init__(self, weights: FloatArray, centres: FloatArray) -> None:
         self.weights = weights[:, None]
         self.centres = centres[:, None]
-        self._log_weights = np.log(self.weights)
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(self.weights)
 
     @abstractmethod
     def anchors(self) -> FloatArray:
@@ -112,6 +96,8 @@ class MixtureDistribution(ABC):
     def beyond_power(self, other: Self, edge: float, side: int, alpha: float) -> float:
         """Return an upper bound on log of int h^alpha h_other^(1 - alpha) over a tail."""
         highest = self.beyond(other, edge, side)[1]
+        if highest == inf:
+            return inf
         mass = float(self.masses(*tail_panel(edge, side))[1][0])
         power = (alpha - 1.0) * highest + log(mass)
         return power + SLACK * (1.0 + abs(power)) if np.isfinite(power) else power
@@ -121,8 +107,10 @@ class MixtureDistribution(ABC):
         """Return values at distances z >= 0 from the centres; the score towards the centre."""
 
     @abstractmethod
-    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        """Return bounds over near <= |z| <= far."""
+    def _lowest(
+        self, near: FloatArray, far: FloatArray, first: LogDensities, last: LogDensities
+    ) -> FloatArray:
+        """Return lower bounds on (log h_k)'' over near <= |z| <= far, given values at both."""
 
     @abstractmethod
     def _part_masses(self, low: FloatArray, high: FloatArray) -> Ends:
@@ -133,9 +121,38 @@ class MixtureDistribution(ABC):
         least, most = self._in_chunks(self._masses, low, high)
         return least, most
 
-    def expansion(self, middle: FloatArray, radius: FloatArray) -> Expansion:
-        """Return the log density around each middle."""
-        return Expansion(*self._in_chunks(self._expansion, middle, radius))
+    def at(self, points: FloatArray) -> PointDensities:
+        """Return the log density and its slope at points, and their errors."""
+        return PointDensities(*self._in_chunks(self._at, points, 0.0))
+
+    def ends(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[PointDensities, PointDensities, FloatArray]:
+        """Return `at` both ends of panels, slopes on their inner side, and C: (log h)'' >= -C."""
+        *fields, curve = self._in_chunks(self._panel_ends, low, high)
+        return PointDensities(*fields[:4]), PointDensities(*fields[4:]), curve
+
+    def change(self, middles: FloatArray, reach: FloatArray, at: PointDensities) -> FloatArray:
+        """Return how far h(m + z) / h(m) e^(-l z) is from 1 at most, for |z| up to a reach."""
+        value, slope, error, slope_error = at
+        total = np.full_like(value, -2.0)
+        for side in (-1.0, 1.0):
+            there = self._in_chunks(self._widened, middles, side * reach)[0]
+            exponent = there - value - side * reach * slope + error + slope_error * reach
+            exponent += rounding(np.abs(value) + reach * np.abs(slope))
+            total += np.exp(np.minimum(exponent, 700.0))
+        return np.maximum(total, 0.0) + 1e-9
+
+    def _widened(self, middles: FloatArray, reach: FloatArray) -> tuple[FloatArray]:
+        """Return log int e^(-theta ((m - c + R)^2 - 2 R^2)) of all parts together, rounded up."""
+        apart = middles - self.centres
+        size = np.square(apart) + np.square(reach)
+        square = np.square(apart + reach) - 2.0 * np.square(reach) - 2.0**-46 * size
+        parts = self._values(np.sqrt(np.maximum(square, 0.0)))
+        beneath = 0.5 * np.maximum(-square, 0.0) / np.square(self.deviations)
+        logs = parts.log + parts.log_error + beneath + self._log_weights
+        total = log_sum(logs, axis=0)
+        return (total + rounding(total),)
 
     def _in_chunks(
         self,
@@ -159,89 +176,51 @@ class MixtureDistribution(ABC):
         most = np.minimum(sums[1] * (1.0 + SLACK) + _TINY, 1.0)
         return np.minimum(np.maximum(sums[0] * (1.0 - SLACK) - _TINY, 0.0), most), most
 
-    def _expansion(self, middle: FloatArray, radius: FloatArray) -> tuple[FloatArray, ...]:
-        value, slope, value_error, slope_error = self._at(middle)
-        reach = radius * (1.0 + SLACK) + np.abs(middle) * ARGUMENT
-        side, near, far = self._distances(middle - reach, middle + reach)
-        ranges = self._ranges(near, far)
-        rarest, likeliest = _chances(ranges, self._log_weights)
-        lowest, highest = _curvature(ranges, side, slope, rarest, likeliest)
-        least = log_sum(ranges.log_low + self._log_weights, axis=0)
-        most = log_sum(ranges.log_high + self._log_weights, axis=0)
-        least, most = least - rounding(least), most + rounding(most)
-        return value, slope, lowest, highest, value_error, slope_error, least, most
+    def _panel_ends(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
+        a, b = self._at(low, np.ones_like(low)), self._at(high, -np.ones_like(low))
+        left, right = low - self.centres, high - self.centres
+        near = np.maximum(np.maximum(left, -right), 0.0) * (1.0 - ARGUMENT)
+        far = np.maximum(-left, right) * (1.0 + ARGUMENT)
+        first, last = self._values(near), self._values(far)
+        lowest = self._lowest(near, far, first, last)
+        logs = first.log + first.log_error + self._log_weights
+        top = logs.max(axis=0)
+        most, least = (
+            np.exp(logs - top),
+            np.exp(last.log - last.log_error + self._log_weights - top),
+        )
+        others = np.maximum(least.sum(axis=0) * (1.0 - SLACK) - least, 0.0)
+        # what underflows is rounded up
+        likeliest = (most + 1e-300) / np.maximum(most + others, 1e-300) * (1.0 + SLACK)
+        bent = (np.minimum(likeliest, 1.0) * np.minimum(lowest, 0.0)).sum(axis=0)
+        bent = np.maximum(bent * (1.0 + SLACK), lowest.min(axis=0))
+        return *a, *b, -bent
 
-    def _at(self, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return log h and its slope at points, and their errors."""
+    def _at(self, y: FloatArray, side: FloatArray) -> PointDensities:
+        """Return log h and its slope at points, and their errors; at a kink on one side of it."""
         apart = y - self.centres
         parts = self._values(np.abs(apart))
-        logs, scores = parts.log + self._log_weights, -np.sign(apart) * parts.score
+        towards = np.where(apart == 0.0, side, np.sign(apart))
+        logs, scores = parts.log + self._log_weights, -towards * parts.score
         value = log_sum(logs, axis=0)
-        most, least = logs + parts.log_error, logs - parts.log_error
-        error = np.maximum(log_sum(most, axis=0) - value, value - log_sum(least, axis=0))
-        error = error + rounding(value)
-        slope = (np.exp(logs - value) * scores).sum(axis=0)
+        raised = logs + parts.log_error
+        # sum c e^-d >= 1 / sum c e^d: as much below as above
+        blur = np.maximum(log_sum(raised, axis=0) - value, 0.0)
+        chances, often = np.exp(logs - value), np.exp(raised - value)
+        slope = (chances * scores).sum(axis=0)
         # With chances c_k e^(d_k)/Z, the mean of s - slope is sum c_k (e^(d_k) - 1)(s_k - slope)/Z.
-        rare, often = np.exp(least - value), np.exp(most - value)
         errors = parts.score_error + SLACK * np.abs(scores)
+        apart = np.abs(scores - slope)
         with np.errstate(invalid="ignore"):
-            moved = ((often - rare) * np.abs(scores - slope)).sum(axis=0) / rare.sum(axis=0)
-            of_parts = (often * errors).sum(axis=0) / rare.sum(axis=0)
+            moved = ((often - chances) * apart).sum(axis=0) * np.exp(blur)
+            of_parts = (often * errors).sum(axis=0) * np.exp(blur)
         # a mean lies within the range of what it is of, however little is known of the chances
-        moved = np.fmin(moved, np.abs(scores - slope).max(axis=0))
-        return value, slope, error, (moved + np.fmin(of_parts, errors.max(axis=0))) * (1.0 + SLACK)
-
-    def _distances(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return on which side of each centre a panel lies (0: across), nearest and farthest."""
-        left, right = low - self.centres, high - self.centres
-        side = np.where(left > 0.0, 1.0, np.where(right < 0.0, -1.0, 0.0))
-        near = np.where(side == 0.0, 0.0, np.minimum(np.abs(left), np.abs(right)))
-        far = np.maximum(np.abs(left), np.abs(right))
-        return side, near * (1.0 - ARGUMENT), far * (1.0 + ARGUMENT)
+        moved = np.fmin(moved, apart.max(axis=0)) + np.fmin(of_parts, errors.max(axis=0))
+        return PointDensities(value, slope, blur + rounding(value), moved * (1.0 + SLACK))
 
 
 def rounding(value: FloatArray) -> FloatArray:
     return SLACK + 8.0 * ARGUMENT * np.abs(value)
-
-
-def _chances(ranges: Ranges, log_weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on the chance of each part given y, over panels."""
-    most = ranges.log_high + log_weights
-    top = most.max(axis=0)
-    most, least = np.exp(most - top), np.exp(ranges.log_low + log_weights - top)
-    others_most = np.maximum(most.sum(axis=0) * (1.0 + SLACK) - most, 0.0)
-    others_least = np.maximum(least.sum(axis=0) * (1.0 - SLACK) - least, 0.0)
-    # what underflows is rounded down to 0 in one bound and up to 1e-300 in the other
-    rarest = np.where(least > 1e-300, least / (least + others_most) * (1.0 - SLACK), 0.0)
-    likeliest = (most + 1e-300) / np.maximum(most + others_least, 1e-300) * (1.0 + SLACK)
-    return rarest, np.minimum(likeliest, 1.0)
-
-
-def _curvature(
-    ranges: Ranges, side: FloatArray, slope: FloatArray, rarest: FloatArray, likeliest: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on E[(log h_k)''] + Var[s_k] over panels."""
-    steepest = ranges.steep_high
-    score_low = np.where(side < 0.0, ranges.steep_low, -steepest) - slope
-    score_high = np.where(side > 0.0, -ranges.steep_low, steepest) - slope
-    low, high = ranges.bend_low, ranges.bend_high
-    bend_low = np.minimum(rarest * low, likeliest * low).sum(axis=0)
-    bend_high = np.maximum(rarest * high, likeliest * high).sum(axis=0)
-    farthest = np.maximum(np.square(score_low), np.square(score_high))
-    nearest = np.square(np.maximum(np.maximum(score_low, -score_high), 0.0))
-    mean_high = np.maximum(rarest * score_high, likeliest * score_high).sum(axis=0)
-    mean_low = np.minimum(rarest * score_low, likeliest * score_low).sum(axis=0)
-    # E[(s - slope)^2] - E[s - slope]^2, and at most a quarter of the squared range
-    mean = np.maximum(np.square(mean_high), np.square(mean_low))
-    variance_low = np.maximum((rarest * nearest).sum(axis=0) - mean, 0.0)
-    spread = score_high.max(axis=0) - score_low.min(axis=0)
-    variance_high = np.minimum((likeliest * farthest).sum(axis=0), 0.25 * np.square(spread))
-    lowest = np.maximum(bend_low, low.min(axis=0)) + variance_low
-    highest = np.minimum(bend_high, high.max(axis=0)) + variance_high
-    margin = SLACK * (np.abs(bend_low) + np.abs(bend_high) + variance_high + mean)
-    return lowest - margin, highest + margin
 
 
 class LogConcaveDistribution(MixtureDistribution):
@@ -290,117 +269,68 @@ class LogConcaveDistribution(MixtureDistribution):
         )
 
 
-class DistributionPair:
+class DistributionPair(SmoothPair):
     """Two distributions of one released column: a `LinePair`."""
 
     def __init__(self, p: MixtureDistribution, q: MixtureDistribution, weight: int) -> None:
-        self._p, self._q = p, q
-        self._anchors = np.union1d(p.anchors(), q.anchors())
-        spacing = np.diff(self._anchors)
-        self.unit = float(spacing.min()) if len(spacing) else max(abs(self._anchors[0]), 1.0)
-        self.weight = weight
         self._both = p, q
-        nothing = np.full(1, np.nan)  # equals no panel
-        self._last: tuple[FloatArray, FloatArray, Any] = nothing, nothing, None
+        self._anchors = np.union1d(p.anchors(), q.anchors())
+        self.unit = min(p.unit, q.unit)
+        self.peaks = np.union1d(p.centres, q.centres)
+        self.is_analytic = p.is_analytic and q.is_analytic
+        self.weight = weight
         self._tail_powers: dict[tuple[float, int, float], tuple[float, float]] = {}
 
     def anchors(self) -> FloatArray:
         """Return the anchors of both."""
         return self._anchors
 
-    def look(self, low: FloatArray, high: FloatArray) -> View:
-        """Return what is known of finite panels, which no anchor lies strictly within."""
-        p, q, radius = self._within(low, high)
-        low_f, high_f, value, error = _taylor(p, q, radius)
-        log_low = np.maximum(low_f, p.least - q.most)
-        log_high = np.minimum(high_f, p.most - q.least)
-        least_p, most_p = _by_density(high - low, p.least, p.most)
-        least_q, most_q = _by_density(high - low, q.least, q.most)
-        ends = log_low, np.maximum(log_high, log_low)
-        return View(*ends, value + error, value - error, error, least_p, most_p, least_q, most_q)
+    def ends(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[PointDensities, PointDensities, FloatArray]:
+        """Return densities at both ends of panels, and C."""
+        *points, curves = zip(*(h.ends(low, high) for h in self._both), strict=True)
+        a, b = (PointDensities(*map(np.array, zip(*each, strict=True))) for each in points)
+        return a, b, np.maximum(*curves)
 
-    def slopes(self, low: FloatArray, high: FloatArray) -> Slopes:
-        """Return how f runs within finite panels."""
-        p, q, radius = self._within(low, high)
-        middle = _around(low, high)[0]
-        *_, value, error = _taylor(p, q, radius)
-        lowest, highest = p.lowest - q.highest, p.highest - q.lowest
-        # the middle and the radius are rounded themselves
-        bends = [np.maximum(np.abs(h.lowest), np.abs(h.highest)) for h in (p, q)]
-        p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
-        off = error + (p.slope_error + q.slope_error) * radius
-        off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
-        size = np.maximum(np.abs(lowest), np.abs(highest))
-        f = value, p.slope - q.slope, off, highest - lowest, size
-        return Slopes(*f, p_slope, bends[0], q_slope, bends[1], radius, p.most, q.most)
+    def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
+        """Return densities at points."""
+        fields = zip(*(h.at(points) for h in self._both), strict=True)
+        value, slope, error, slope_error = map(np.array, fields)
+        return Densities(value, error, slope, slope_error, np.zeros_like(points))
 
-    def _within(self, low: FloatArray, high: FloatArray) -> Within:
-        """Return expansions of both densities; `slopes` asks for those of `look`."""
-        if not (np.array_equal(low, self._last[0]) and np.array_equal(high, self._last[1])):
-            middle, radius = _around(low, high)
-            p, q = (h.expansion(middle, radius) for h in self._both)
-            self._last = low, high, (p, q, radius)
-        seen: Within = self._last[2]
-        return seen
+    def growth(
+        self, middles: FloatArray, radii: FloatArray, at: Densities, alpha: float
+    ) -> FloatArray:
+        """Return bounds on log |g(z)| / g(middle) on ellipses around panels, shape (2, m)."""
+        reach = REACH * radii * (1.0 + 1e-12)
+        fields = zip(at.value, at.slope, at.error, at.slope_error, strict=True)
+        points = (PointDensities(*point) for point in fields)
+        pairs = zip(self._both, points, strict=True)
+        changes = np.array([h.change(middles, reach, point) for h, point in pairs])
+        return growth_of(changes, at, reach, alpha)
 
     def tail(self, edge: float, side: int) -> View:
-        low, high = self._p.beyond(self._q, edge, side)
+        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
+        p, q = self._both
+        low, high = p.beyond(q, edge, side)
         ends = np.array([low]), np.array([high])
         return View(*ends, ends[1], ends[0], np.zeros(1), *self.masses(*tail_panel(edge, side)))
 
     def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
-        return (*self._p.masses(low, high), *self._q.masses(low, high))
+        """Return bounds on the masses of panels; ends may be infinite."""
+        p, q = self._both
+        return (*p.masses(low, high), *q.masses(low, high))
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
-        where, p, q = (edge, side, alpha), self._p, self._q
+        """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
+        where, (p, q) = (edge, side, alpha), self._both
         if where not in self._tail_powers:  # asked for whenever panels between tails are cut
             self._tail_powers[where] = (
                 p.beyond_power(q, edge, side, alpha),
                 q.beyond_power(p, edge, side, alpha),
             )
         return self._tail_powers[where]
-
-    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
-        return None
-
-
-def _around(low: FloatArray, high: FloatArray) -> Ends:
-    """Return middles, which are rounded, and radii that reach both ends from there."""
-    middle = low + 0.5 * (high - low)
-    return middle, np.nextafter(np.maximum(high - middle, middle - low), inf)
-
-
-def _by_density(width: FloatArray, low: FloatArray, high: FloatArray) -> Ends:
-    """Return bounds on masses from bounds on log densities."""
-    with np.errstate(under="ignore", over="ignore"):
-        least, most = width * np.exp(low), width * np.exp(high)
-    return least * (1.0 - 1e-12), np.minimum(most * (1.0 + 1e-12) + 1e-305, 1.0)
-
-
-def _taylor(
-    p: Expansion, q: Expansion, radius: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return bounds on f within the radius, f in the middle, and the error of that."""
-    value, slope = p.value - q.value, p.slope - q.slope
-    rounding = ULP * (
-        np.abs(p.value) + np.abs(q.value) + (np.abs(p.slope) + np.abs(q.slope)) * radius
-    )
-    error = p.value_error + q.value_error + rounding
-    slack = error + (p.slope_error + q.slope_error) * radius
-    rise = _largest_rise(slope, p.highest - q.lowest, radius)
-    fall = _largest_rise(slope, q.highest - p.lowest, radius)
-    grow = 1.0 + 8.0 * ULP
-    return value - fall * grow - slack, value + rise * grow + slack, value, error
-
-
-def _largest_rise(slope: FloatArray, bend: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the maximum of slope t + bend t^2 / 2 over |t| <= radius."""
-    steep = np.abs(slope)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        inside = -bend * radius > steep
-        top = np.where(inside, 0.5 * steep * (steep / np.where(inside, -bend, 1.0)), 0.0)
-        edge = steep * radius + 0.5 * bend * radius * radius
-    return np.where(inside, top, edge)
 
 
 _CLOSEST = 0.25  # two anchors are never closer than this share of the scale, but around kinks
@@ -420,6 +350,8 @@ class NoiseDistribution(MixtureDistribution):
         Of one column.
     """
 
+    is_analytic = False  # as far as is known
+
     def __init__(self, atoms: FloatArray, log_masses: FloatArray, noise: Noise) -> None:
         positive = np.isfinite(log_masses)
         atoms, log_masses = atoms[positive], log_masses[positive]
@@ -427,6 +359,7 @@ class NoiseDistribution(MixtureDistribution):
             super().__init__(np.exp(log_masses), atoms)
         self._log_weights = log_masses[:, None]  # of masses too small for floats as well
         self._atoms, self._noise = atoms, noise
+        self.unit = float(noise.axis_scales(1)[0])
 
     def anchors(self) -> FloatArray:
         """Return the outermost atoms, points beyond them, and a selection in between."""
@@ -450,22 +383,14 @@ class NoiseDistribution(MixtureDistribution):
     def _score(self, z: FloatArray) -> FloatArray:
         return np.abs(self._noise.score(np.nextafter(z, inf)))  # on its own side of a kink at 0
 
-    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        first, last = self._values(near), self._values(far)
-        low, high = self._noise.curvature(near, far)
-        # |score| rises, and then falls: it is least at an end
-        logs = last.log - last.log_error, first.log + first.log_error
-        least = np.minimum(first.score - first.score_error, last.score - last.score_error)
-        most = self._noise.steepest(near, far) * (1.0 + ROUNDING)
-        bends = low - ROUNDING * np.abs(low), high + ROUNDING * np.abs(high)
-        return Ranges(*logs, least, most, *bends)
+    def _lowest(
+        self, near: FloatArray, far: FloatArray, first: LogDensities, last: LogDensities
+    ) -> FloatArray:
+        low = self._noise.curvature(near, far)[0]
+        return np.asarray(low - ROUNDING * np.abs(low))
 
     def _part_masses(self, low: FloatArray, high: FloatArray) -> Ends:
-        left, right = low - self.centres, high - self.centres
-        start, stop = np.nextafter(left, inf), np.nextafter(right, -inf)
-        least = self._noise.mass(start, np.maximum(start, stop))
-        most = self._noise.mass(np.nextafter(left, -inf), np.nextafter(right, inf))
-        return least * (1.0 - ROUNDING), most * (1.0 + ROUNDING)
+        return rounded_masses(self._noise, low - self.centres, high - self.centres)
 
     def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
         """Return bounds on log h / h_other over a tail."""
@@ -481,11 +406,11 @@ class NoiseDistribution(MixtureDistribution):
 
     def _ratio(self, other: Self, edge: float) -> tuple[float, float]:
         """Return log h / h_other at a point, and its error."""
-        point = np.array([edge])
-        here, there = (h.expansion(point, np.zeros(1)) for h in (self, other))
-        error = here.value_error + there.value_error
-        error += LOG_ROUNDING * (np.abs(here.value) + np.abs(there.value))
-        return float((here.value - there.value)[0]), float(error[0])
+        (here, _, error, _), (there, _, other_error, _) = (
+            h.at(np.array([edge])) for h in (self, other)
+        )
+        error = error + other_error + LOG_ROUNDING * (np.abs(here) + np.abs(there))
+        return float((here - there)[0]), float(error[0])
 
     def _mass_ratios(self, other: Self) -> tuple[float, float]:
         """Return bounds on f that hold everywhere, a mean of the ratios of common atoms' masses."""

@@ -102,8 +102,30 @@ class Densities(NamedTuple):
         return np.asarray(alpha * self.slope - (alpha - 1.0) * self.slope[::-1])
 
 
+def growth_of(
+    changes: FloatArray, at: Densities, reach: FloatArray, alpha: float, more: Any = 0.0
+) -> FloatArray:
+    """Return bounds on log |g(m + z)| / g(m) for |Re z| <= reach, shape (2, m).
+
+    Given how far h(m + z) / h(m) e^(-l z) is from 1 at most, shape (2, m), l being the slope of
+    log h at m, for both densities but for a factor e^more; inf where one may have a zero.
+    """
+    leaning = at.slope_error * reach
+    zero_free = (changes < 1.0).all(axis=0)
+    changes = np.where(zero_free, changes, 0.0)
+    linear = np.abs(at.power_slopes(alpha)) * reach + more
+    linear += alpha * leaning + (alpha - 1.0) * leaning[::-1]
+    growth = alpha * np.log1p(changes) - (alpha - 1.0) * np.log1p(-changes[::-1]) + linear
+    return np.where(zero_free, growth * (1.0 + 1e-9), inf)
+
+
 class AnalyticPair(LinePair, Protocol):
-    """Two distributions whose densities are analytic around each panel between anchors."""
+    """Two distributions whose densities are analytic around each panel between anchors.
+
+    Tails are those beyond all ``peaks``, which are sorted, and among the anchors.
+    """
+
+    peaks: FloatArray
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return densities at points of the panels around ``middles``."""
@@ -182,9 +204,17 @@ def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends 
 
 def _reach(pair: AnalyticPair, alpha: float, slight: float) -> tuple[FloatArray, _Sum]:
     """Return points that reach so far out that the tails hardly matter, and the tails' share."""
-    points = pair.anchors()
-    edges, tails = [*points.tolist()], _Sum(np.full(2, -inf), np.full(2, -inf))
-    for side, start in ((-1, float(points[0])), (1, float(points[-1]))):
+    points, peaks = pair.anchors(), pair.peaks
+    starts = [
+        _start(pair, outer, side, alpha, slight)
+        for side, outer in (
+            (-1, points[points <= peaks[0]][::-1]),
+            (1, points[points >= peaks[-1]]),
+        )
+    ]
+    edges = points[(points >= starts[0]) & (points <= starts[1])].tolist()
+    tails = _Sum(np.full(2, -inf), np.full(2, -inf))
+    for side, start in zip((-1, 1), starts, strict=True):
         edge, step, growth, steps = start, 2.0 * pair.unit, 1.5, 0
         low, high = _tail_terms(pair, edge, side, alpha, slight)
         while _matters(low, high, slight):
@@ -202,6 +232,12 @@ def _reach(pair: AnalyticPair, alpha: float, slight: float) -> tuple[FloatArray,
             low, high = _tail_terms(pair, edge, side, alpha, slight)
         tails = tails.plus(low[:, None], high[:, None])
     return np.unique(edges), tails
+
+
+def _start(pair: AnalyticPair, outer: FloatArray, side: int, alpha: float, slight: float) -> float:
+    """Return the nearest of some points beyond which hardly anything is left, or the last one."""
+    powers = ((float(x), max(pair.tail_power(float(x), side, alpha))) for x in outer)
+    return next((x for x, power in powers if power <= slight), float(outer[-1]))
 
 
 def _matters(low: FloatArray, high: FloatArray, slight: float) -> bool:
