@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
@@ -31,7 +30,7 @@ from sklearn_puffer._review.given import ColumnFacts
 from sklearn_puffer._review.measured import Measurer, area
 from sklearn_puffer._review.plan import Attacked, Candidate, ranked
 from sklearn_puffer._review.readers import boosted, seen
-from sklearn_puffer._tables import recoded
+from sklearn_puffer._tables import in_whole_days
 from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -803,12 +802,5 @@ def test_days_are_those_of_the_calendar_for_every_kind_of_date():
         }
     )
     for name in frame:
-        days = recoded(frame, days=[name])[name]
+        days = in_whole_days(frame[[name]])[name]
         assert [None if pd.isna(day) else int(day) for day in days] == [2, None, -1], name
-
-
-def test_days_of_a_polars_table_are_those_of_pandas():
-    frame = pd.DataFrame({"since": pd.date_range("2020-01-01", periods=4, freq="36h"), "k": 1})
-    own = recoded(pl.from_pandas(frame), days=["since"])
-    assert own["since"].to_list() == recoded(frame, days=["since"])["since"].tolist()
-    assert own["k"].to_list() == [1, 1, 1, 1]

@@ -402,7 +402,7 @@ def _with_new_level(column: Column, values: Values) -> Values:
 
 
 class Reader(ABC):
-    """Positions of a column's values, block by block, and tables over those positions."""
+    """Codes of a column's values, block by block."""
 
     def __init__(self, column: Column, values: Values) -> None:
         self.column = column
@@ -410,24 +410,12 @@ class Reader(ABC):
         self.moved = 0
 
     @abstractmethod
-    def positions(self, rows: slice, out: Array) -> None:
-        """Write the position of each value of ``rows`` into ``out`` (intp)."""
+    def codes(self, rows: slice, out: Array) -> None:
+        """Write the code of each value of ``rows`` into ``out`` (intp)."""
 
     def lost(self, rows: slice) -> Array:
         """Return which values of ``rows`` are categories that `fit` has not seen."""
         return np.zeros(len(self.values.data[rows]), dtype=bool)
-
-    def spread(self, per_code: Array) -> Array:
-        """Return an array over positions from one over codes."""
-        return per_code
-
-    def codes(self, rows: slice, out: Array) -> None:
-        """Write the code of each value of ``rows`` into ``out`` (intp)."""
-        self.positions(rows, out)
-        all_codes = np.arange(len(self.column.atoms), dtype=np.intp)
-        table = self.spread(all_codes)
-        if table is not all_codes:  # else positions are codes
-            np.take(table, out, out=out, mode="clip")
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
         """Return the values of ``rows`` themselves, or in ``scratch``, if that tells their atoms.
@@ -466,7 +454,7 @@ class _NumberReader(Reader):
         self.unknown = unknown
         self.lookup: Lookup = _table_of(column)
 
-    def positions(self, rows: slice, out: Array) -> None:
+    def codes(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if not self.lookup.find(block, out):
             self._settle(np.asarray(block, dtype=float), out)
@@ -514,7 +502,7 @@ class _BinReader(Reader):
         super().__init__(column, values)
         self.edges: Edges = _table_of(column)
 
-    def positions(self, rows: slice, out: Array) -> None:
+    def codes(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if self.values.kind == "float":
             check_finite(block, self.column.name)
@@ -526,19 +514,16 @@ class _LevelReader(Reader):
         super().__init__(column, values)
         self._codes, self._unseen, self.moved = _level_codes(column, values, unknown)
 
-    def positions(self, rows: slice, out: Array) -> None:
-        np.copyto(out, self.values.data[rows])
+    def codes(self, rows: slice, out: Array) -> None:
+        np.take(self._codes, self.values.data[rows], out=out, mode="clip")
         gone = self.missing(rows)
         if gone is not None:
-            out[gone] = len(self._codes) - 1
+            out[gone] = self._codes[-1]
 
     def lost(self, rows: slice) -> Array:
         new = np.isin(self.values.data[rows], self._unseen)
         gone = self.missing(rows)  # whose data are arbitrary
         return new if gone is None else new & ~gone
-
-    def spread(self, per_code: Array) -> Array:
-        return per_code[self._codes]
 
 
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, Array, int]:

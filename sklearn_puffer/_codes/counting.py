@@ -31,7 +31,7 @@ def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, 
     kept = weights if weights is None or values.missing is None else weights[~values.missing]
     atoms = _few_numbers(data)
     if atoms is not None:
-        return atoms, _tally(atoms, data, kept)
+        return atoms, tally(Coded(NumberCodes(Lookup(atoms), data), len(atoms)), len(data), kept)
     return _sorted_tally(data, kept)
 
 
@@ -76,18 +76,6 @@ def _sorted_tally(data: Array, weights: Array | None) -> tuple[FloatArray, Array
     return numbers[firsts], np.add.reduceat(weights[order].astype(np.int64), firsts)
 
 
-def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
-    counts = np.zeros(len(atoms), dtype=np.int64)
-    lookup, codes = Lookup(atoms), np.empty(min(BLOCK_ROWS, len(data)), dtype=np.intp)
-    for rows in row_blocks(len(data)):
-        block = data[rows]
-        if not lookup.find(block, codes[: len(block)]):  # NaN, or of a type that rounds
-            codes[: len(block)] = np.searchsorted(atoms, block)
-        part = None if weights is None else weights[rows]
-        counts += np.bincount(codes[: len(block)], part, len(atoms)).astype(np.int64)
-    return counts
-
-
 MOST_DENSE_CELLS = 1 << 22
 
 
@@ -107,6 +95,19 @@ class CodeArray:
     def codes(self, rows: slice, out: Array) -> None:
         """Write the codes of ``rows`` into ``out``."""
         np.copyto(out, self.data[rows], casting="unsafe")
+
+
+@dataclass(frozen=True, eq=False)
+class NumberCodes:
+    """Codes of numbers, all of which are among the atoms of a lookup."""
+
+    lookup: Lookup
+    data: Array
+
+    def codes(self, rows: slice, out: Array) -> None:
+        """Write the codes of ``rows`` into ``out``."""
+        if not self.lookup.find(self.data[rows], out):  # of a type that rounds
+            out[:] = np.searchsorted(self.lookup.atoms, self.data[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,60 +209,20 @@ def _fill(
     weights: Array | None,
 ) -> None:
     """Count into the dense tables of each secret and group, all in one pass over the data."""
-    widths = [prod(columns[k].size for k in group) for group in groups]
-    block = _Block(secrets, columns)
-    by_width = sorted(range(len(groups)), key=widths.__getitem__)
+    coded = [*columns, *secrets]
+    codes = np.empty((len(coded), BLOCK_ROWS), dtype=np.intp)
+    scratch = np.empty(BLOCK_ROWS, dtype=np.intp)
     for rows in row_blocks(n_rows):
-        block.read(rows)
+        n = rows.stop - rows.start
+        for each, out in zip(coded, codes, strict=True):
+            each.source.codes(rows, out[:n])
         part = None if weights is None else weights[rows]
-        for g in by_width:
-            mixed = block.mixed(groups[g])
-            for s in range(len(secrets)):
-                if (s, g) in tables:
-                    _add(tables[s, g], block.within(s, widths[g], mixed), part)
-
-
-class _Block:
-    """The codes of a block of rows, and the cells that they make."""
-
-    def __init__(self, secrets: Sequence[Coded], columns: Sequence[Coded]) -> None:
-        self.columns = columns
-        self.codes = np.zeros((len(columns), BLOCK_ROWS), dtype=np.intp)
-        self.secrets = np.zeros((len(secrets), BLOCK_ROWS), dtype=np.intp)
-        self.scaled = np.empty_like(self.secrets)
-        self.key, self.cell = np.empty((2, BLOCK_ROWS), dtype=np.intp)
-        self.n = 0
-        self.width = 0  # that the codes of secrets are scaled by
-        coded = [*columns, *secrets]
-        self.outs = list(zip(coded, [*self.codes, *self.secrets], strict=True))
-
-    def read(self, rows: slice) -> None:
-        self.n, self.width = rows.stop - rows.start, 0
-        for coded, out in self.outs:
-            coded.source.codes(rows, out[: self.n])
-
-    def mixed(self, group: Sequence[int]) -> Array:
-        """Return the mixed-radix number of each row of a group; it may wrap where unused."""
-        varied = [k for k in group if self.columns[k].size > 1] or [group[0]]
-        first: Array = self.codes[varied[0], : self.n]
-        if len(varied) == 1:
-            return first
-        key = self.key[: self.n]
-        np.copyto(key, first)
-        for k in varied[1:]:
-            key *= self.columns[k].size
-            key += self.codes[k, : self.n]
-        return key
-
-    def within(self, secret: int, width: int, mixed: Array) -> Array:
-        """Return the cell of each row among those of all secrets; in groups of equal width.
-
-        Secrets are scaled once for all groups of one width: call these one after the other.
-        """
-        if self.width != width:
-            np.multiply(self.secrets[:, : self.n], width, out=self.scaled[:, : self.n])
-            self.width = width
-        return np.add(self.scaled[secret, : self.n], mixed, out=self.cell[: self.n])
+        for (s, g), table in tables.items():
+            cell, scaled = codes[len(columns) + s, :n], scratch[:n]
+            for k in groups[g]:  # the number of a cell, in mixed radix
+                np.multiply(cell, columns[k].size, out=scaled)
+                cell = np.add(scaled, codes[k, :n], out=scaled)
+            _add(table, cell, part)
 
 
 def _add(table: Array, key: Array, weights: Array | None) -> None:

@@ -18,7 +18,14 @@ import numpy as np
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, check_pairs, refuse_masked
 from sklearn_puffer._codes.columns import Column, Other, Unknown, with_other
-from sklearn_puffer._codes.counting import CodeArray, Coded, CodeSource, distinct, distinct_numbers
+from sklearn_puffer._codes.counting import (
+    CodeArray,
+    Coded,
+    CodeSource,
+    NumberCodes,
+    distinct,
+    distinct_numbers,
+)
 from sklearn_puffer._codes.lookup import Lookup
 from sklearn_puffer._numerics import sum_by_halves
 from sklearn_puffer._tables import (
@@ -210,7 +217,7 @@ def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None
     if max(abs(atoms[0]), abs(atoms[-1])) > LARGEST_INTEGER:
         return None
     as_label = {"boolean": bool, "integer": int, "float": float}[values.kind]
-    return tuple(as_label(atom) for atom in atoms), _NumberCodes(Lookup(atoms), values.data)
+    return tuple(as_label(atom) for atom in atoms), NumberCodes(Lookup(atoms), values.data)
 
 
 def _secret_levels(values: Values) -> tuple[tuple[Any, ...], CodeSource]:
@@ -218,25 +225,7 @@ def _secret_levels(values: Values) -> tuple[tuple[Any, ...], CodeSource]:
     assert values.levels is not None
     seen = np.unique(values.data)  # -1, the code of missing, comes first
     labels = tuple("missing" if code < 0 else plain(values.levels[code]) for code in seen)
-    return labels, _LevelCodes(seen, values.data)
-
-
-@dataclass(frozen=True, eq=False)
-class _NumberCodes:
-    lookup: Lookup
-    data: Array
-
-    def codes(self, rows: slice, out: Array) -> None:
-        self.lookup.find(self.data[rows], out)
-
-
-@dataclass(frozen=True, eq=False)
-class _LevelCodes:
-    seen: Array
-    data: Array
-
-    def codes(self, rows: slice, out: Array) -> None:
-        out[:] = np.searchsorted(self.seen, self.data[rows])
+    return labels, CodeArray(np.searchsorted(seen, values.data).astype(values.data.dtype))
 
 
 def secret_pairs_of(

@@ -324,8 +324,7 @@ class _Worker:
             self.table = bare_values(atoms, output.dtype)
         elif not free:
             cached = _grid_indices(release)
-            self.table = reader.spread(cached.indices)
-            self.stride = cached.stride if self.table is cached.indices else _stride(self.table)
+            self.table, self.stride = cached.indices, cached.stride
             self.reach, self.as_read = cached.reach, cached.as_read
 
     def indices(self, rows: slice) -> IntArray:
@@ -384,10 +383,10 @@ class _Worker:
             return
         if self.stride is None:
             codes = self.codes[: len(indices)]
-            self.reader.positions(rows, codes)
+            self.reader.codes(rows, codes)
             np.take(self.table, codes, out=indices, mode="clip")
             return
-        self.reader.positions(rows, indices)
+        self.reader.codes(rows, indices)
         if self.stride != 1:
             indices *= self.stride
         indices += self.table[0]

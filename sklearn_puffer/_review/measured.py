@@ -36,7 +36,7 @@ from sklearn_puffer._review.readers import (
     trained,
     with_copies,
 )
-from sklearn_puffer._tables import Name, Table, date_columns, recoded
+from sklearn_puffer._tables import Name, Table, date_columns, in_whole_days
 from sklearn_puffer._words import on_one_line, quoted
 
 LEAST = 10
@@ -126,8 +126,7 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
     """Return the mean change in standard deviations, and which values come out equal."""
-    both = (each[list(columns)] for each in (raw, released))
-    raw, released = (recoded(each, days=date_columns(each)) for each in both)
+    raw, released = (in_whole_days(each[list(columns)]) for each in (raw, released))
     means, same_values = [], np.ones((len(raw), len(columns)), dtype=bool)
     for k, name in enumerate(columns):
         before, after = raw[name], released[name]

@@ -28,7 +28,7 @@ from sklearn_puffer._tables.results import (
     series,
     values_frame,
 )
-from sklearn_puffer._tables.times import UNITS, date_columns, recoded
+from sklearn_puffer._tables.times import UNITS, date_columns, in_whole_days
 from sklearn_puffer._tables.values import (
     LABEL_TYPES,
     Faults,

@@ -7,7 +7,6 @@ us and ns that occurs. Time zones count as UTC.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -261,73 +260,22 @@ def _kind(column: pd.Series[Any]) -> str:
     return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
 
 
-def recoded(X: Any, days: Sequence[Name] = ()) -> Any:
-    """Return a DataFrame with dates as whole days; other columns as they are.
+def in_whole_days(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a DataFrame with dates as days since 1970-01-01, and durations as days, all whole.
 
-    Parameters
-    ----------
-    X : DataFrame
-    days : sequence of names
-        Columns of dates, which become days since 1970-01-01, and of durations, which become days.
-        Times of the day are dropped, time zones count as UTC. Those that X lacks are left out.
+    Time zones count as UTC. What is missing stays so; other columns are as they are.
 
-    Examples
-    --------
-    >>> X = pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]})
-    >>> recoded(X, days=["since"])
+    >>> in_whole_days(pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]}))
        since   job
     0      2  cook
     """
-    if not isinstance(X, pd.DataFrame):
-        return _as_native(X, recoded(_in_pandas(X, days), days))
-    as_days = {name: _as_days(X[name]) for name in days if name in X.columns}
-    X = X.copy(deep=False)
-    for name, column in as_days.items():
-        X[name] = column
-    return X
-
-
-def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return whole days, as integers that may be missing where some are."""
-    missing = column.isna()
-    present = column[~missing]
-    if _kind(column) in _DURATIONS:
-        days = (pd.to_timedelta(present) // pd.Timedelta(days=1)).astype("int64")
-    else:
-        days = _dates(present)
-    return days.reindex(column.index).astype("Int64") if missing.any() else days
-
-
-def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return days since 1970-01-01, of any century."""
-    if isinstance(column.dtype, pd.PeriodDtype):
-        column = column.dt.to_timestamp()
-    if column.dtype == object:
-        whole_days = [_in_utc(value).toordinal() - _EPOCH for value in column]
-        return pd.Series(whole_days, index=column.index, dtype="int64")
-    if column.dt.tz is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    days = column.to_numpy().astype("datetime64[D]").astype("int64")
-    return pd.Series(days, index=column.index)
-
-
-def _in_utc(value: Any) -> Any:
-    """Return a date, or a time in UTC where it has a zone."""
-    zoned = getattr(value, "tzinfo", None) is not None
-    return value.astimezone(dt.UTC) if zoned else value
-
-
-def _in_pandas(X: Any, names: Sequence[Name]) -> pd.DataFrame:
-    frame = nw.from_native(X, eager_only=True)
-    return pd.DataFrame({name: frame[name].to_list() for name in names if name in frame.columns})
-
-
-def _as_native(X: Any, changed: pd.DataFrame) -> Any:
-    """Return the caller's frame with these columns replaced."""
-    frame = nw.from_native(X, eager_only=True)
-    space = nw.get_native_namespace(frame)
-    columns = [
-        nw.new_series(str(name), [None if pd.isna(v) else v for v in changed[name]], backend=space)
-        for name in changed.columns
-    ]
-    return frame.with_columns(*columns).to_native() if columns else X
+    frame = frame.copy(deep=False)
+    for name in date_columns(frame):
+        times = time_values(frame[name], name)
+        if times is not None and times.unit is not None:
+            numbers = times.data // (_SIZES["D"] // _SIZES[_size_of(times.unit)])
+            days = pd.Series(numbers, index=frame.index)
+            frame[name] = (
+                days if times.missing is None else days.astype("Int64").mask(times.missing)
+            )
+    return frame
