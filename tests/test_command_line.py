@@ -34,11 +34,12 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._base import progress
-from sklearn_puffer._documents import files, templates
-from sklearn_puffer._engines import TableFile, TableStream, TableWriter
+from sklearn_puffer._documents import records, templates
+from sklearn_puffer._engines import TableStream
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._release import table_release
 from sklearn_puffer.cli import main
+from sklearn_puffer.cli.files import TableFile, TableWriter
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
 COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["audit"], ["report"], ["ledger"]]

@@ -35,8 +35,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._codes import Column
-from sklearn_puffer._engines import LazyTable, TableFile, lazy_table
+from sklearn_puffer._engines import LazyTable, lazy_table
 from sklearn_puffer._engines.lazy import opened
+from sklearn_puffer.cli.files import TableFile
 from sklearn_puffer.priors import GaussianMixture
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}

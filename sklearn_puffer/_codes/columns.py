@@ -413,10 +413,6 @@ class Reader(ABC):
     def codes(self, rows: slice, out: Array) -> None:
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
 
-    def lost(self, rows: slice) -> Array:
-        """Return which values of ``rows`` are categories that `fit` has not seen."""
-        return np.zeros(len(self.values.data[rows]), dtype=bool)
-
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
         """Return the values of ``rows`` themselves, or in ``scratch``, if that tells their atoms.
 
@@ -512,7 +508,7 @@ class _BinReader(Reader):
 class _LevelReader(Reader):
     def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
         super().__init__(column, values)
-        self._codes, self._unseen, self.moved = _level_codes(column, values, unknown)
+        self._codes, self.moved = _level_codes(column, values, unknown)
 
     def codes(self, rows: slice, out: Array) -> None:
         np.take(self._codes, self.values.data[rows], out=out, mode="clip")
@@ -520,32 +516,27 @@ class _LevelReader(Reader):
         if gone is not None:
             out[gone] = self._codes[-1]
 
-    def lost(self, rows: slice) -> Array:
-        new = np.isin(self.values.data[rows], self._unseen)
-        gone = self.missing(rows)  # whose data are arbitrary
-        return new if gone is None else new & ~gone
 
-
-def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, Array, int]:
+def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:
     """Return the fitted code of each level of ``values``, with that of missing at the end.
 
     A level that `fit` has not seen has the code of the level that stands for it, or an arbitrary
-    one. Then come the unseen levels, and the number of rows that hold one.
+    one. Then comes the number of rows that hold such a level.
     """
     assert column.levels is not None
     assert values.levels is not None
     code_of = {level: code for code, level in enumerate(column.levels) if column.known[code]}
     codes = np.array([code_of.get(level, -1) for level in values.levels] + [0], dtype=np.intp)
     codes[-1] = 0 if column.missing_code is None else column.missing_code
-    used, counts = np.unique(values.present, return_counts=True)
-    unseen = codes[used] < 0 if used.size else np.zeros(0, dtype=bool)
-    strange, rows = used[unseen], counts[unseen]
+    counts = np.bincount(values.present, minlength=len(values.levels))
+    strange = np.flatnonzero((codes[:-1] < 0) & (counts > 0))
     if strange.size and unknown == "error":
         shown = [values.levels[code] for code in strange.tolist()]
-        raise ValueError(unseen_message(column.name, shown, rows.tolist(), numeric=False))
+        rows = counts[strange].tolist()
+        raise ValueError(unseen_message(column.name, shown, rows, numeric=False))
     if isinstance(unknown, Other):
         codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, code_of), codes[:-1])
-    return np.maximum(codes, 0), strange, int(rows.sum())
+    return np.maximum(codes, 0), int(counts[strange].sum())
 
 
 def _code_of(column: Column, other: Other, code_of: Mapping[Any, int]) -> int:

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, PufferfishWarning, UnseenValuesWarning, reporting, task
-from sklearn_puffer._codes import column_reader, resolve, rule_of
+from sklearn_puffer._codes import Column, column_reader, resolve, rule_of
 from sklearn_puffer._documents import digest
-from sklearn_puffer._engines import CHANGED, TableStream, arrow, plans, row_ids, type_of
+from sklearn_puffer._engines import CHANGED, TableStream, arrow, plans, row_ids
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.drift import drift_warning, watch_of
@@ -171,7 +171,23 @@ def types_of(noiser: Any) -> dict[str, str]:
     stays = getattr(fitted.certificate.fitted, "stays", ())
     mechanism = fitted.mechanism
     columns = [*mechanism.released_columns, *mechanism.known_columns, *stays]
-    return {str(column.name): type_of(column) for column in columns}
+    return {str(column.name): _type_of(column) for column in columns}
+
+
+def _type_of(column: Column) -> str:
+    """Return the type of a column of a CSV file that was fitted so.
+
+    >>> import numpy as np
+    >>> _type_of(Column("age", "integer", np.arange(3.0), np.ones(3, dtype=bool)))
+    'integer'
+    """
+    if column.kind != "category":
+        return column.kind
+    levels = [level for level in column.levels or () if level is not None]
+    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "float")):
+        if levels and all(type(level) is kind for level in levels):
+            return name
+    return "string"
 
 
 def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | None:

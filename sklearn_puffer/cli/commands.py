@@ -29,8 +29,9 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import listening, task
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
-from sklearn_puffer._engines import CsvLayout, TableFile, TableStream, TableWriter, kind_of
+from sklearn_puffer._engines import TableStream
 from sklearn_puffer._release import TableRelease, check_stream, keyed_mark, rows_of_stream, types_of
+from sklearn_puffer.cli.files import CsvLayout, TableFile, TableWriter, kind_of
 from sklearn_puffer.cli.settings import (
     FINE,
     MECHANISMS,

@@ -1,261 +1,23 @@
-"""Streams of tables as small Arrow tables of one schema, and files of tables.
+"""Parquet and CSV files, which are read as streams, and written batch by batch.
 
-Parquet and CSV files are read as streams, and written batch by batch. The columns of a CSV file
-have one type in the whole file: from the layout, from what was fitted, or from one look through all
-rows. A column without a type is text, which comes out as it went in.
+The columns of a CSV file have one type in the whole file: from the layout, from what was fitted, or
+from one look through all rows. A column without a type is text, which comes out as it went in.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import narwhals.stable.v2 as nw
-import numpy as np
-import pandas as pd
-
-from sklearn_puffer._codes import Column
-from sklearn_puffer._engines.engine import PATTERNS, check_separator, is_lazy
-from sklearn_puffer._tables import Name, check_unique, frame_table, is_frame
+from sklearn_puffer._engines import MOST_ROWS, PATTERNS, TableStream, arrow, check_separator
+from sklearn_puffer._tables import check_unique
 from sklearn_puffer._words import listed, on_one_line, quoted
-
-MOST_ROWS = 1 << 16
-"""How many rows are handled at a time."""
-
-_READ_AHEAD = 2
-
-
-def arrow(what: str) -> Any:
-    """Return pyarrow.
-
-    Raises
-    ------
-    ImportError
-        If it is absent, naming what needs it and the extra.
-    """
-    try:
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError(
-            f'{what} needs pyarrow, which is not installed; run pip install "sklearn-puffer[cli]".'
-        ) from error
-
-
-@dataclass(frozen=True, eq=False)
-class TableStream:
-    """Tables that come one after the other.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        Types of all of them.
-    again : bool
-        Whether they can be read more than once.
-    """
-
-    schema: Any
-    again: bool
-    _open: Callable[[Sequence[str]], Iterable[Any]]
-    _count: Callable[[], int | None] = lambda: None
-
-    @property
-    def names(self) -> tuple[Name, ...]:
-        """Column names."""
-        return tuple(self.schema.names)
-
-    def with_labels(self, names: Iterable[Name]) -> TableStream:
-        """Return the stream with strings for these columns wherever they have no type.
-
-        If all labels of the first piece are missing, Arrow cannot tell what the others are.
-        """
-        pa, schema = arrow("a stream"), self.schema
-        for k, one in enumerate(schema):
-            if one.name in names and one.type == pa.null():
-                schema = schema.set(k, one.with_type(pa.string()))
-        return replace(self, schema=schema)
-
-    def n_rows(self) -> int | None:
-        """Return how many rows there are, if that is known without reading them."""
-        return self._count()
-
-    def tables(self, names: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows of some columns as Arrow tables, none of which is empty.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a piece is no table, lacks a column, or has one of another type.
-        """
-        wanted = arrow("a stream").schema([self.schema.field(name) for name in names])
-        for piece in self._open(names):
-            table = _of_types(_as_arrow(piece), wanted)
-            for start in range(0, table.num_rows, MOST_ROWS):
-                yield table.slice(start, MOST_ROWS)
-
-    def whole(self) -> Any:
-        """Return all rows as one Arrow table."""
-        pa = arrow("a stream")
-        return pa.concat_tables([self.schema.empty_table(), *self.tables(self.schema.names)])
-
-
-def stream_of(source: Any) -> TableStream:
-    """Return the stream of a source of rows, of which at most the first piece is read.
-
-    Parameters
-    ----------
-    source : pyarrow Dataset, RecordBatchReader, Table or RecordBatch, DataFrame, or iterable
-        Of tables and batches; or a Stream, as it is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, or the iterable is empty.
-    ImportError
-        If pyarrow is absent.
-
-    Examples
-    --------
-    >>> stream = stream_of(pd.DataFrame({"a": [1, 2], "b": [3, 4]}))
-    >>> stream.names, [table.num_rows for table in stream.tables(["a"])]
-    (('a', 'b'), [2])
-    """
-    if isinstance(source, TableStream):
-        return source
-    pa = arrow("a stream of batches")
-    datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
-    if datasets is not None and isinstance(source, datasets.Dataset):
-        scan, count = partial(_scanned, source), partial(_in_dataset, source)
-        return _checked(TableStream(source.schema, True, scan, count))
-    if is_frame(source) or isinstance(source, pa.RecordBatch):
-        whole = _as_arrow(source)
-        return _checked(
-            TableStream(whole.schema, True, lambda names: [whole], lambda: whole.num_rows)
-        )
-    if isinstance(source, pa.RecordBatchReader):
-        return _checked(TableStream(source.schema, False, lambda names: source))
-    if hasattr(source, "__arrow_c_stream__") and not nw.dependencies.is_into_series(source):
-        return stream_of(pa.RecordBatchReader.from_stream(source))
-    _refuse_others(source)
-    return _checked(_of_pieces(source))
-
-
-def _scanned(dataset: Any, names: Sequence[str]) -> Any:
-    """Return the batches of a data set, few of them ahead of time."""
-    return dataset.to_batches(
-        columns=list(names),
-        batch_size=MOST_ROWS,
-        batch_readahead=_READ_AHEAD,
-        fragment_readahead=1,
-    )
-
-
-def _in_dataset(dataset: Any) -> int | None:
-    """Return how many rows a data set has, if its files say so."""
-    kind = getattr(getattr(dataset, "format", None), "default_extname", "parquet")
-    return int(dataset.count_rows()) if kind == "parquet" else None
-
-
-def _refuse_others(source: Any) -> None:
-    if isinstance(source, str | os.PathLike):
-        raise TypeError(
-            f"batches is a path ({str(source)!r}), and a stream is of rows; open it with "
-            "pyarrow.dataset.dataset(path), or with pyarrow.parquet or pyarrow.csv."
-        )
-    if is_lazy(source):
-        raise TypeError(
-            f"batches is a lazy table ({type(source).__name__}), and a stream is of rows; pass "
-            "what its engine makes of it piece by piece, for example X.collect_batches()."
-        )
-    one = isinstance(source, np.ndarray | Mapping) or nw.dependencies.is_into_series(source)
-    if one or not isinstance(source, Iterable):
-        raise TypeError(
-            f"batches is a {type(source).__name__}, and must be a pyarrow Dataset, "
-            "RecordBatchReader or Table, a DataFrame, or an iterable of batches or tables."
-        )
-
-
-def _of_pieces(source: Iterable[Any]) -> TableStream:
-    """Return the stream of an iterable; a list can be read again, an iterator cannot."""
-    again = isinstance(source, list | tuple)
-    pieces = iter(source)
-    first = next(pieces, None)
-    if first is None:
-        raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
-    schema = _as_arrow(first).schema
-    if again:
-        return TableStream(schema, True, lambda names: source, lambda: sum(map(len, source)))
-    rest = chain([first], pieces)
-    return TableStream(schema, False, lambda names: rest)
-
-
-def _as_arrow(piece: Any) -> Any:
-    pa = arrow("a stream of batches")
-    if isinstance(piece, pa.Table):
-        return piece
-    if isinstance(piece, pa.RecordBatch):
-        return pa.Table.from_batches([piece])
-    if isinstance(piece, pd.DataFrame):
-        return _from_pandas(piece)
-    if is_frame(piece) and hasattr(piece, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(piece).read_all()
-    raise TypeError(
-        f"batches holds a {type(piece).__name__}, and must hold pyarrow batches or tables, or "
-        "DataFrames."
-    )
-
-
-def _from_pandas(piece: pd.DataFrame) -> Any:
-    """Return a pandas frame as an Arrow table; what Arrow has no type for is refused by name."""
-    pa, table = arrow("a stream of batches"), frame_table(piece, "batches")
-    convert = partial(pa.Table.from_pandas, preserve_index=False)
-    try:
-        return convert(piece)
-    except (pa.ArrowException, OverflowError, TypeError) as error:
-        if len(table.names) > 1:
-            for name in table.names:
-                _from_pandas(piece[[name]])
-        table.values(table.names[0])  # which has words for most
-        raise TypeError(
-            f"column {table.names[0]!r} of batches has no type in Arrow ({on_one_line(error)}); "
-            "drop it, or convert it to numbers or strings."
-        ) from error
-
-
-def _checked(stream: TableStream) -> TableStream:
-    """Return a stream none of whose names stands for two columns."""
-    check_unique(stream.schema.names, "batches")
-    return stream
-
-
-def _of_types(table: Any, wanted: Any) -> Any:
-    """Return the wanted columns of a table, which must have the wanted types."""
-    pa = arrow("a stream")
-    absent = [name for name in wanted.names if name not in table.schema.names]
-    if absent:
-        raise ValueError(
-            f"batches has a later piece without column {listed(absent)}; give all pieces the "
-            "same columns."
-        )
-    table = table.select(wanted.names)
-    for one, got in zip(wanted, table.schema, strict=True):
-        strings = {got.type, one.type} <= {pa.string(), pa.large_string()}
-        if not strings and got.type not in (one.type, pa.null()):
-            raise TypeError(
-                f"column {one.name!r} is of type {one.type} in the first piece of batches and "
-                f"{got.type} in a later one; give all pieces the same types."
-            )
-    return table.cast(pa.schema([pa.field(f.name, f.type) for f in wanted]))
-
 
 TYPES = ("string", "integer", "float", "boolean")
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
@@ -496,22 +258,6 @@ def separator_of(path: Path, layout: CsvLayout) -> str:
     if layout.separator is not None:
         return layout.separator
     return "\t" if path.suffix.lower() == ".tsv" else ","
-
-
-def type_of(column: Column) -> str:
-    """Return the type of a column of a CSV file that was fitted so.
-
-    >>> import numpy as np
-    >>> type_of(Column("age", "integer", np.arange(3.0), np.ones(3, dtype=bool)))
-    'integer'
-    """
-    if column.kind != "category":
-        return column.kind
-    levels = [level for level in column.levels or () if level is not None]
-    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "float")):
-        if levels and all(type(level) is kind for level in levels):
-            return name
-    return "string"
 
 
 def _arrow_type(name: str) -> Any:
