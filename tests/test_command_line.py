@@ -34,7 +34,7 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._base import progress
-from sklearn_puffer._documents import records, templates
+from sklearn_puffer._documents import files, templates
 from sklearn_puffer._engines import TableStream
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._release import table_release
