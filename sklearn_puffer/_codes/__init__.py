@@ -18,19 +18,8 @@ from sklearn_puffer._codes.identifiers import (
     identifier_kind,
     way_of_text,
 )
-from sklearn_puffer._codes.intervals import (
-    bins_of,
-    edges_of,
-    in_intervals,
-    in_intervals_of,
-)
-from sklearn_puffer._codes.secrets import (
-    NO_SECRETS,
-    Coarse,
-    SecretRule,
-    distances_of,
-    merges_of,
-)
+from sklearn_puffer._codes.intervals import bins_of, edges_of, in_intervals, in_intervals_of
+from sklearn_puffer._codes.secrets import NO_SECRETS, Coarse, SecretRule, distances_of, merges_of
 from sklearn_puffer._codes.selection import (
     LARGEST_SINGLE,
     MOST_SECRETS,
@@ -41,7 +30,6 @@ from sklearn_puffer._codes.selection import (
     learn_column,
     learn_secret,
     public_columns,
-    quantile_bins,
     read_secret,
     resolve,
     secret_pairs_of,
