@@ -64,71 +64,44 @@ class Awaited(Protocol):
 
 @dataclass(frozen=True)
 class Guaranteed:
-    """What is guaranteed, whom against, how often, and of which rows together.
-
-    Attributes
-    ----------
-    notion : Notion
-    prior : str
-        Whose knowledge the guarantee is about, such as "the counted prior".
-    releases : int
-        How many releases of the same rows the guarantee is for, all of them together.
-    groups : RowsTogether or None
-        Which rows count together, where losses are those of a whole group.
-    """
+    """What is guaranteed, whom against, how often, and of which rows together."""
 
     notion: Notion
+    # whose knowledge the guarantee is about, such as "the counted prior"
     prior: str = "the fitted prior"
+    # how many releases of the same rows the guarantee is for, all of them together
     releases: int = 1
+    # which rows count together, where losses are those of a whole group
     groups: RowsTogether | None = None
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proven, which a ledger goes by.
+    """What was proven, which a ledger goes by."""
 
-    Attributes
-    ----------
-    loss : float
-        Upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is the
-        proven delta. Infinite where nothing is proven.
-    pairs : tuple of PairLoss
-        Both directions of every secret pair.
-    rule : Precisions, Refused or None
-        How releases of the same rows add up.
-    remedy : str or None
-        Where the certificate does not hold: the sound strategy and the scale it needs.
-    least : float or None
-        Where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
-        scale lies between ``least`` times theta and theta.
-    """
-
+    # upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is the
+    # proven delta. Infinite where nothing is proven.
     loss: float
-    pairs: tuple[PairLoss, ...]
-    rule: Rule | None = None
+    pairs: tuple[PairLoss, ...]  # both directions of every secret pair
+    rule: Rule | None = None  # how releases of the same rows add up
+    # where the certificate does not hold: the sound strategy and the scale it needs
     remedy: str | None = None
+    # where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
+    # scale lies between ``least`` times theta and theta
     least: float | None = None
 
 
 @dataclass(frozen=True)
 class Method:
-    """How rows are released.
+    """How rows are released."""
 
-    Attributes
-    ----------
-    strategy, noise, dependence : str
-        How the scale was chosen.
-    output : str
-        What noisy values become: values of their column's type ("native"), or numbers ("noisy").
-    columns : tuple of ColumnNoise
-        The noise of each released column.
-    """
-
+    # how the scale was chosen
     strategy: str
     noise: str
     dependence: str = "joint"
+    # what noisy values become: values of their column's type ("native"), or numbers ("noisy")
     output: str = "native"
-    columns: tuple[ColumnNoise, ...] = ()
+    columns: tuple[ColumnNoise, ...] = ()  # the noise of each released column
 
 
 @dataclass(frozen=True)
@@ -152,25 +125,17 @@ class Made:
 
 @dataclass(frozen=True)
 class OtherPriors:
-    """What readers may learn whose knowledge is not that which the guarantee is about.
+    """What readers may learn whose knowledge is not that which the guarantee is about."""
 
-    Attributes
-    ----------
-    around : SetLoss, Awaited or None
-        The loss over a set of priors, or what computes it when it is first asked for.
-    fitted : FittedNoise or None
-        The noise and what it protects, for `against`; not part of ``to_dict``.
-    models : tuple of ModelFacts
-        How much the classifiers know that are taken for adversaries, beside a constant, gradient
-        boosting and counting.
-    counted : tuple of CountedLoss
-        What the same release loses to readers who counted single columns and pairs of them; only
-        where a classifier is an adversary.
-    """
-
+    # the loss over a set of priors, or what computes it when it is first asked for
     around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
+    # the noise and what it protects, for `against`; not part of ``to_dict``
     fitted: Any = field(default=None, compare=False, repr=False)
+    # how much the classifiers know that are taken for adversaries, beside a constant, gradient
+    # boosting and counting
     models: tuple[ModelFacts, ...] = ()
+    # what the same release loses to readers who counted single columns and pairs of them; only
+    # where a classifier is an adversary
     counted: tuple[CountedLoss, ...] = ()
 
     @property

@@ -284,33 +284,19 @@ def _is_default(fit: ClassifierFit) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TablePriors:
-    """The priors of all adversaries of a table, and the values that they are about.
+    """The priors of all adversaries of a table, and the values that they are about."""
 
-    Attributes
-    ----------
-    counted : Adversary
-        The distributions counted from the rows; of single columns where the prior is given.
-    adversaries : list of Adversary
-        All of them, the fitted one first.
-    facts : tuple of ModelFacts
-        About the classifiers among them.
-    spreads : ndarray of shape (n_columns,)
-        Standard deviation of each column, before binning; 1 of an unordered one that varies.
-    raw : list of RawDistribution
-        How often each value of a column stood in the table.
-    mixings : tuple of Mixing or None
-        Of each unordered column the shares of all rows, over its alphabet.
-    margins : list of Margin
-        What is kept of the values of each column, to compare later rows with.
-    """
-
+    # the distributions counted from the rows; of single columns where the prior is given
     counted: Adversary
-    adversaries: list[Adversary]
-    facts: tuple[ModelFacts, ...]
+    adversaries: list[Adversary]  # all of them, the fitted one first
+    facts: tuple[ModelFacts, ...]  # about the classifiers among them
+    # standard deviation of each column, before binning; 1 of an unordered one that varies; shape
+    # (n_columns,)
     spreads: FloatArray
-    raw: list[RawDistribution]
+    raw: list[RawDistribution]  # how often each value of a column stood in the table
+    # of each unordered column the shares of all rows, over its alphabet
     mixings: tuple[Mixing | None, ...]
-    margins: list[Margin]
+    margins: list[Margin]  # what is kept of the values of each column, to compare later rows with
 
 
 def table_priors(read: TableRead) -> TablePriors:

@@ -173,52 +173,30 @@ class FittedNoise:
 
     It holds no rows, and only distributions of single columns, in thousandths when it is saved. So
     it is small, and can be pickled.
-
-    Attributes
-    ----------
-    secrets : dict of list
-        The values of each sensitive column.
-    members : collection of tuple of int
-        Positions of the columns that fitted distributions are over: several to a group, where a row
-        may be incomplete.
-    pairs : dict of list
-        The protected pairs of each sensitive column.
-    groups : sequence of sequence of int
-        Positions of the columns that are released jointly.
-    columns : sequence of Column
-    theta, grids : ndarray of shape (n_columns,)
-        Scale and grid step of each column; 0 where the column is released unchanged.
-    whole : ndarray of bool of shape (n_columns,)
-        Columns that are released on whole numbers.
-    noise : Noise
-        Of any scale; that of all releases together.
-    notion : Notion
-    releases : int
-        How often the same rows are released; ``theta`` is that of all releases together.
-    mixings : tuple of Mixing or None
-        One a column, where some are unordered; their theta is -log(1 - rho).
-    together : RowGroups or None
-        Groups of rows that share their secret.
-    margins : sequence of Margin
-        The distribution of the values of each column, in thousandths of the rows.
-    known : sequence of sequence of int
-        Positions of the columns that may be known besides, those known together in one.
     """
 
-    secrets: Mapping[Name, Sequence[Any]]
+    secrets: Mapping[Name, Sequence[Any]]  # the values of each sensitive column
+    # positions of the columns that fitted distributions are over: several to a group, where a row
+    # may be incomplete
     members: Sequence[Members]
-    pairs: Mapping[Name, Sequence[Pair]]
-    groups: Sequence[Sequence[int]]
+    pairs: Mapping[Name, Sequence[Pair]]  # the protected pairs of each sensitive column
+    groups: Sequence[Sequence[int]]  # positions of the columns that are released jointly
     columns: Sequence[Column]
+    # scale and grid step of each column; 0 where the column is released unchanged; shape
+    # (n_columns,)
     theta: FloatArray
     grids: FloatArray
-    whole: Array
-    noise: Noise
+    whole: Array  # columns that are released on whole numbers; shape (n_columns,)
+    noise: Noise  # of any scale; that of all releases together
     notion: Notion
+    # how often the same rows are released; ``theta`` is that of all releases together
     releases: int = 1
+    # one a column, where some are unordered; their theta is -log(1 - rho)
     mixings: tuple[Mixing | None, ...] = ()
-    together: RowGroups | None = None
+    together: RowGroups | None = None  # groups of rows that share their secret
+    # the distribution of the values of each column, in thousandths of the rows
     margins: Sequence[Margin] = field(default=(), kw_only=True)
+    # positions of the columns that may be known besides, those known together in one
     known: Sequence[Sequence[int]] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -491,25 +469,13 @@ DEFAULT_LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class CountedSets:
-    """Simultaneous confidence sets around counted distributions.
-
-    Attributes
-    ----------
-    level : float
-    counted : Adversary
-        The distributions counted from the rows.
-    pairs : dict of list
-        The protected pairs of each sensitive column.
-    columns : sequence of Column
-    groups : sequence of sequences of int
-        Columns that are independent of each other group by group.
-    """
+    """Simultaneous confidence sets around counted distributions."""
 
     level: float
-    counted: Adversary
-    pairs: Mapping[Name, Sequence[Pair]]
+    counted: Adversary  # the distributions counted from the rows
+    pairs: Mapping[Name, Sequence[Pair]]  # the protected pairs of each sensitive column
     columns: Sequence[Column]
-    groups: Sequence[Sequence[int]]
+    groups: Sequence[Sequence[int]]  # columns that are independent of each other group by group
 
     def parts(self) -> list[Group]:
         """Return the sets of each group of columns."""

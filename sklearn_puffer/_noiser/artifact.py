@@ -45,19 +45,12 @@ from sklearn_puffer.priors import ConfidenceSet
 
 @dataclass(frozen=True, eq=False)
 class NoiseOfColumns(Mechanism):
-    """Noise, or a kernel, for each column by itself.
-
-    Attributes
-    ----------
-    columns : list of ColumnRelease
-    least : list of tuple
-        The certified scale and grid of each column; the noise that is drawn may be larger.
-    distributions : list of RawDistribution
-        Of the values, for copies with more noise; empty in a release read from JSON.
-    """
+    """Noise, or a kernel, for each column by itself."""
 
     columns: list[ColumnRelease]
+    # the certified scale and grid of each column; the noise that is drawn may be larger
     least: list[Least]
+    # of the values, for copies with more noise; empty in a release read from JSON
     distributions: Sequence[RawDistribution] = ()
 
     kind: ClassVar[str] = ""  # of artifacts that name none

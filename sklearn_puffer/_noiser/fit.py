@@ -78,27 +78,15 @@ _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """The priors, scales and proof of a table, and what follows from them.
-
-    Attributes
-    ----------
-    read : TableRead
-    priors : TablePriors
-        Its kernels leave columns that may be known as they are.
-    problem : Problem
-    calibrated : Calibrated
-    over_set : SetLoss, DeferredLoss or None
-        The loss over the confidence sets around the fitted priors.
-    no_sets : str or None
-        Why there are none, where they were asked for.
-    """
+    """The priors, scales and proof of a table, and what follows from them."""
 
     read: TableRead
-    priors: TablePriors
+    priors: TablePriors  # its kernels leave columns that may be known as they are
     problem: Problem
     calibrated: Calibrated
+    # the loss over the confidence sets around the fitted priors
     over_set: SetLoss | DeferredLoss | None
-    no_sets: str | None
+    no_sets: str | None  # why there are none, where they were asked for
 
     @property
     def settings(self) -> Settings:

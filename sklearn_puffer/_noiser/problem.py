@@ -70,52 +70,31 @@ _STEEP_SCALES = 64.0
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A calibration problem.
-
-    Attributes
-    ----------
-    groups : sequence of Group
-    n_pairs : int
-        Number of secret pairs; ``Part.owners`` are below it.
-    weights : ndarray of shape (n_columns,)
-        Proportions of the scales; 0 of a column that stays as it is.
-    whole : ndarray of bool of shape (n_columns,)
-        Columns that are released on whole numbers.
-    names : sequence of str or int
-        What to call the columns in an error.
-    notion, strategy, n_jobs
-        As in `PufferfishNoiser`.
-    noise : Noise
-        Its scales are those of all releases together.
-    reach : ndarray of shape (n_columns,)
-        A bound on |x| over the values that may be released, beside those of the priors.
-    sets : sequence of Group
-        Confidence sets of the secrets whose every prior is to be served; empty without any.
-    releases : int
-        How often the same rows are released.
-    secret_pairs : sequence of SecretPair
-        What to call the secret pairs in an error, where they have names.
-    mixings : tuple of Mixing or None
-        One a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
-        there are only such.
-    row_groups : RowGroups or None
-        Which rows are released together; their losses count as one. None where each row is alone.
-    """
+    """A calibration problem."""
 
     groups: Sequence[Group]
-    n_pairs: int
+    n_pairs: int  # number of secret pairs; ``Part.owners`` are below it
+    # proportions of the scales; 0 of a column that stays as it is; shape (n_columns,)
     weights: FloatArray
-    whole: Array
-    names: Sequence[Name]
+    whole: Array  # columns that are released on whole numbers; shape (n_columns,)
+    names: Sequence[Name]  # what to call the columns in an error
+    # as in `PufferfishNoiser`
     notion: Notion
     strategy: Strategy
-    noise: Noise
+    noise: Noise  # its scales are those of all releases together
+    # a bound on |x| over the values that may be released, beside those of the priors; shape
+    # (n_columns,)
     reach: FloatArray | float = 0.0
+    # confidence sets of the secrets whose every prior is to be served; empty without any
     sets: Sequence[Group] = ()
     n_jobs: int | None = None
-    releases: int = 1
+    releases: int = 1  # how often the same rows are released
+    # what to call the secret pairs in an error, where they have names
     secret_pairs: Sequence[SecretPair] = ()
+    # one a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
+    # there are only such.
     mixings: tuple[Mixing | None, ...] = ()
+    # which rows are released together; their losses count as one. None where each row is alone.
     row_groups: RowGroups | None = None
 
     @property

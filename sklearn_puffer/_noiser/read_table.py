@@ -60,43 +60,26 @@ class TableFacts:
 
 @dataclass(frozen=True, eq=False)
 class TableRead:
-    """A table as it was read.
-
-    Attributes
-    ----------
-    settings : Settings
-    rows : CountedTable
-    secrets : list of Secret
-    specs, columns, readers
-        Of the public columns, in X's order; binned columns keep their raw numbers.
-    groups : list of list of int
-        Positions of the public columns that are protected together.
-    pairs : dict of list of Pair
-    hidden, passed : list of names
-        Sensitive columns that are columns of the table, and those handed through.
-    n_columns : int
-        Of the table, the sensitive ones included.
-    grouped : RowGroups or None
-        Groups of rows, by the name of their column and with the rows of the largest one.
-    known : list of list of int
-        Side information: positions of public columns, those known together in one list.
-    order : RowOrder
-        What the order of the rows tells about the secrets.
-    """
+    """A table as it was read."""
 
     settings: Settings
     rows: CountedTable
     secrets: list[Secret]
+    # of the public columns, in X's order; binned columns keep their raw numbers
     specs: list[ColumnSpec]
     columns: list[Column]
     readers: list[Reader]
-    groups: list[list[int]]
+    groups: list[list[int]]  # positions of the public columns that are protected together
     pairs: dict[Name, list[Pair]]
+    # sensitive columns that are columns of the table, and those handed through
     hidden: list[Name]
     passed: list[Name]
-    n_columns: int
+    n_columns: int  # of the table, the sensitive ones included
+    # groups of rows, by the name of their column and with the rows of the largest one
     grouped: RowGroups | None = None
+    # side information: positions of public columns, those known together in one list
     known: list[list[int]] = field(default_factory=list)
+    # what the order of the rows tells about the secrets
     order: RowOrder = field(default_factory=RowOrder)
 
     @cached_property

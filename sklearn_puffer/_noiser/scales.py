@@ -62,40 +62,26 @@ _CLOSE = 5e-2  # proportions this close, in logarithms, are as good: errors diff
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """The scales of all columns, and their losses.
+    """The scales of all columns, and their losses."""
 
-    Attributes
-    ----------
-    theta, grids : ndarray of shape (n_columns,)
-        Scale and grid step of each column; both 0 where the column is released unchanged.
-    together : ndarray of shape (n_columns,)
-        Scale at which a single release loses at least as much as all releases at theta; theta
-        itself for one release.
-    bound, lower, upper : ndarray of shape (n_pairs, 2)
-        The strategy's bound and the interval of the exact loss, forward and backward, in the unit
-        of the notion.
-    recomputed : ndarray of bool of shape (n_pairs,)
-        Whether ``upper`` was recomputed; otherwise it is the bound's theorem.
-    share : float
-        The part of ``theta`` that the priors alone need; the rest is for sampling error.
-    factor : float
-        The factor of the weights.
-    sets : sequence of Group
-        The confidence sets that the noise serves, on the grid.
-    least : float or None
-        Where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed.
-    """
-
+    # scale and grid step of each column; both 0 where the column is released unchanged; shape
+    # (n_columns,)
     theta: FloatArray
     grids: FloatArray
+    # scale at which a single release loses at least as much as all releases at theta; theta itself
+    # for one release; shape (n_columns,)
     together: FloatArray
+    # the strategy's bound and the interval of the exact loss, forward and backward, in the unit of
+    # the notion; shape (n_pairs, 2)
     bound: FloatArray
     lower: FloatArray
     upper: FloatArray
+    # whether ``upper`` was recomputed; otherwise it is the bound's theorem; shape (n_pairs,)
     recomputed: Array
-    share: float
-    factor: float
-    sets: Sequence[Group]
+    share: float  # the part of ``theta`` that the priors alone need; the rest is for sampling error
+    factor: float  # the factor of the weights
+    sets: Sequence[Group]  # the confidence sets that the noise serves, on the grid
+    # where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed
     least: float | None = None
 
 

@@ -41,33 +41,16 @@ Model = ClassifierFit | Mapping[Any, ClassifierFit]
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What adversaries know, how their columns hang together, and how the loss is bounded.
+    """What adversaries know, how their columns hang together, and how the loss is bounded."""
 
-    Attributes
-    ----------
-    prior : mapping or None
-        The prior, None where it is learnt.
-    fit : object or None
-        How it is learnt; None for counting.
-    model : classifier, mapping of them, or None
-        The classifier that is the adversary, if there is one.
-    adversaries : sequence
-        Mappings of priors, classifiers, or `COUNTED`.
-    confidence : ConfidenceSet or None
-    dependence : "joint", "independent" or list of column groups
-    strategy : Strategy
-    strategy_name : str
-        What to call it.
-    """
-
-    prior: Mapping[Any, Any] | None
-    fit: Any
-    model: Model | None
-    adversaries: Sequence[Any]
+    prior: Mapping[Any, Any] | None  # the prior, None where it is learnt
+    fit: Any  # how it is learnt; None for counting
+    model: Model | None  # the classifier that is the adversary, if there is one
+    adversaries: Sequence[Any]  # mappings of priors, classifiers, or `COUNTED`
     confidence: ConfidenceSet | None
-    dependence: Any
+    dependence: Any  # "joint", "independent" or list of column groups
     strategy: Strategy
-    strategy_name: str
+    strategy_name: str  # what to call it
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Knowledge:
@@ -114,23 +97,12 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of a noiser, checked as far as that needs no data.
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-    columns : Columns
-    knowledge : Knowledge
-    noise : Noise
-        The family; what it is called stands in ``noise_name``.
-    weights : mapping or str
-    seed, n_jobs : int or None
-    """
+    """The parameters of a noiser, checked as far as that needs no data."""
 
     guarantee: Guarantee
     columns: Columns
     knowledge: Knowledge
-    noise: Noise
+    noise: Noise  # the family; what it is called stands in ``noise_name``
     noise_name: str
     weights: Mapping[Any, float] | str
     seed: int | None

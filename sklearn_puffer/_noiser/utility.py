@@ -49,23 +49,13 @@ _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
 
 @dataclass(frozen=True, eq=False)
 class RawDistribution:
-    """How often each value of a column stood in the table, before binning.
+    """How often each value of a column stood in the table, before binning."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-        Ascending numbers, or codes.
-    shares : ndarray of shape (n,)
-        Shares of the rows in which it is not missing, sample weights included.
-    present : float
-        The share of those rows; what is missing stays missing.
-    low, high : float
-        Ends of the range that the type of an integer column has.
-    """
-
-    values: FloatArray
+    values: FloatArray  # ascending numbers, or codes; shape (n,)
+    # shares of the rows in which it is not missing, sample weights included; shape (n,)
     shares: FloatArray
-    present: float
+    present: float  # the share of those rows; what is missing stays missing
+    # ends of the range that the type of an integer column has
     low: float
     high: float
 
@@ -344,39 +334,22 @@ _TAIL = 0.01  # of the noise beyond either end of the axis
 
 @dataclass(frozen=True, eq=False)
 class ColumnMoves:
-    """How often values of a group are released in each group.
-
-    Attributes
-    ----------
-    name : str or int
-    groups : ValueGroups
-    joint : ndarray of shape (n, m)
-        Shares of the rows that have a value: [i, j] of those in group i that are released in j; of
-        stretches the first and last of n + 2 columns lie beyond them.
-    left_out : float
-        The share of all rows that are missing or hold what `fit` has not seen.
-    """
+    """How often values of a group are released in each group."""
 
     name: Name
     groups: ValueGroups
+    # shares of the rows that have a value: [i, j] of those in group i that are released in j; of
+    # stretches the first and last of n + 2 columns lie beyond them; shape (n, m)
     joint: FloatArray
-    left_out: float
+    left_out: float  # the share of all rows that are missing or hold what `fit` has not seen
 
 
 @dataclass(frozen=True, eq=False)
 class ValueGroups:
-    """The groups of values of one column: single values, or stretches of numbers.
+    """The groups of values of one column: single values, or stretches of numbers."""
 
-    Attributes
-    ----------
-    labels : list or None
-        Of codes; None stands for missing.
-    edges : ndarray of shape (n + 1,) or None
-        Of stretches, ascending.
-    """
-
-    labels: list[Any] | None = None
-    edges: FloatArray | None = None
+    labels: list[Any] | None = None  # of codes; None stands for missing
+    edges: FloatArray | None = None  # of stretches, ascending; shape (n + 1,)
 
     @cached_property
     def size(self) -> int:
