@@ -110,7 +110,11 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     """
     pairs = checked_arguments(pairs, noise, notion)
     if _are_mixtures(pairs):
-        return mixture_bounds.sensitivity(pairs, noise, notion)
+        return Impossible(
+            "strategy='sensitivity' needs a bounded alphabet, and that of a Gaussian prior has no "
+            "end; use strategy='exact'.",
+            len(pairs),
+        )
     low = np.array([np.minimum(p.rows.min(axis=0), q.rows.min(axis=0)) for p, q in pairs])
     high = np.array([np.maximum(p.rows.max(axis=0), q.rows.max(axis=0)) for p, q in pairs])
     return of_moves("sensitivity", [single_moves(high - low, noise)], noise, notion, largest)

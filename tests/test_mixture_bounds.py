@@ -11,13 +11,13 @@ import pytest
 from all_pairs import pairs_first
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment, linprog
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
 from sklearn_puffer._strategies.component_couplings import (
-    _filled,
     bottleneck_coupling,
+    cheapest_coupling,
     shortest_coupling,
     squared_distances,
     stretches,
@@ -27,7 +27,7 @@ from sklearn_puffer._strategies.transport import Network
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import GaussianMixture, PriorPair
+from sklearn_puffer.priors import GaussianMixture, PriorPair, rational_counts
 
 NOISES = [Laplace(1.0), Gaussian(1.0), Cauchy(1.0), GeneralizedCauchy(1.0, 4.0)]
 PURE, CHANCE = Pufferfish(1.0), Pufferfish(1.0, 1e-3)
@@ -60,19 +60,25 @@ def mixtures(draw, most=3):
 # ---------------------------------------------------------------------------------------- the plan
 
 
-@given(
-    st.lists(st.integers(0, 50), min_size=1, max_size=5),
-    st.lists(st.integers(0, 50), min_size=1, max_size=5),
-    st.randoms(use_true_random=False),
-)
-def test_filling_in_any_order_keeps_both_marginals_exactly(left, right, random):
-    left[0] += max(sum(right) - sum(left), 0)
-    right[0] += max(sum(left) - sum(right), 0)
-    order = list(product(range(len(left)), range(len(right))))
-    random.shuffle(order)
-    masses = _filled(left, right, order)
-    assert [sum(masses[i, j] for j in range(len(right))) for i in range(len(left))] == left
-    assert [sum(masses[i, j] for i in range(len(left))) for j in range(len(right))] == right
+@given(mixtures(5), mixtures(5), st.integers(0, 10**6))
+@settings(max_examples=40)
+def test_the_cheapest_plan_keeps_both_marginals_exactly_and_costs_least(p, q, seed):
+    costs = np.random.default_rng(seed).integers(0, 9, (p.n_components, q.n_components)) + 0.0
+    plan = cheapest_coupling(p, q, costs)
+    for side, ends in ((p, plan.sources), (q, plan.targets)):
+        held = [sum(plan.masses[ends == k].tolist()) for k in range(side.n_components)]
+        counts = rational_counts(side.weights).tolist()
+        assert [h * sum(counts) for h in held] == [n * sum(held) for n in counts]
+    rows = np.kron(np.eye(len(p.weights)), np.ones(len(q.weights)))
+    columns = np.kron(np.ones(len(p.weights)), np.eye(len(q.weights)))
+    best = linprog(
+        costs.ravel(),
+        A_eq=np.vstack([rows, columns]),
+        b_eq=np.concatenate([p.weights, q.weights]),
+        method="highs",
+    )
+    mean = plan.weights @ costs[plan.sources, plan.targets]
+    assert mean == pytest.approx(best.fun, abs=1e-9)
 
 
 @given(

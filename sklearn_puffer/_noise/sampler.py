@@ -26,7 +26,7 @@ from sklearn_puffer._noise.entropy import (
 from sklearn_puffer._noise.grid import MAX_STEPS, Grid, grid_of
 
 RELATIVE_ERROR = 1e-12
-"""Proven bound on the relative error of every atom's probability; see the classes of samplers."""
+"""Proven bound r on the relative error of every atom's probability; see the classes of samplers."""
 
 SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 
@@ -128,15 +128,11 @@ class Sampler(NotCopied, ABC):
     ----------
     step : float
         The step g, in the units of the column.
-    relative_error : float
-        Bound r on the relative error of every atom's probability; a pure loss grows by at most
-        log((1 + r)/(1 - r)) for it.
     saturated : bool
         Whether draws further than 2^62 steps from 0 are given as 2^62 steps. Only a sum that is
         itself saturated at 2^61 steps hides that, as `release` does.
     """
 
-    relative_error: float = RELATIVE_ERROR
     saturated: bool = False
 
     _distribution: Chunks

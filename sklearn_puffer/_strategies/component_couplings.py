@@ -9,7 +9,6 @@ here are integers over a common total, exactly; weights are read as in `priors.r
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import lcm
@@ -20,8 +19,6 @@ from sklearn_puffer._base import FloatArray, IntArray, Integers
 from sklearn_puffer._numerics import solved
 from sklearn_puffer._strategies.transport import Network
 from sklearn_puffer.priors import GaussianMixture, rational_counts
-
-Cell = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +78,15 @@ def squared_distances(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
 def _bures(a: FloatArray, b: FloatArray) -> float:
     if np.array_equal(a, b):
         return 0.0
-    values, vectors = np.linalg.eigh(a)
-    root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+    root = root_of(a)
     shared = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ b @ root), 0.0)).sum()
     return max(float(np.trace(a) + np.trace(b) - 2.0 * shared), 0.0)
+
+
+def root_of(matrix: FloatArray) -> FloatArray:
+    """Return the symmetric square root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
 
 
 def stretches(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
@@ -107,15 +109,17 @@ def cheapest_coupling(
 ) -> ComponentCoupling:
     """Return the coupling of the smallest mean of ``costs`` (k, l), which are finite.
 
-    Its marginals are exact. It is optimal up to the tolerance of the solver; a coarser one only
-    costs noise.
+    It is optimal up to the tolerance of the solver; a coarser one only costs noise. Its marginals
+    are exact: integers flow through the cells of the optimum, which are a forest, and what is left
+    for the solver's rounding goes through the cheapest of the others that do.
 
     >>> p = GaussianMixture([0.25, 0.75], [0.0, 5.0], [1.0, 1.0])
     >>> cheapest_coupling(p, p, np.array([[0.0, 1.0], [1.0, 0.0]])).matrix().tolist()
     [[0.25, 0.0], [0.0, 0.75]]
     """
-    supplies, demands = _supplies_and_demands(p, q)
-    return _coupling(p, q, _filled(supplies, demands, _filling_order(_solved(p, q, costs), costs)))
+    unit = float(costs.max()) or 1.0
+    first = np.where(_solved(p, q, costs / unit) > 0.0, 0.0, 1.0 + costs / unit)
+    return _coupling(p, q, Network(first, *_supplies_and_demands(p, q)).bottleneck_flow())
 
 
 def bottleneck_coupling(
@@ -160,41 +164,5 @@ def _solved(p: GaussianMixture, q: GaussianMixture, costs: FloatArray) -> FloatA
     rows = np.kron(np.eye(n_rows), np.ones(n_columns))
     columns = np.kron(np.ones(n_rows), np.eye(n_columns))[:-1]  # the last follows from the others
     marginals = np.concatenate([p.weights, q.weights[:-1]])
-    unit = float(costs.max()) or 1.0
-    optimum = solved(costs.ravel() / unit, equal=(np.vstack([rows, columns]), marginals))
+    optimum = solved(costs.ravel(), equal=(np.vstack([rows, columns]), marginals))
     return np.zeros_like(costs) if optimum is None else optimum.x.reshape(costs.shape)
-
-
-def _filling_order(flow: FloatArray, costs: FloatArray) -> list[Cell]:
-    """Return all cells: first the flow's, from its leaves inwards, then the others by cost.
-
-    The cells of a vertex of the transport polytope are a forest. Taken from the leaves, each cell
-    holds all that its row or its column has left, so filling them gives the vertex exactly.
-    """
-    waiting = {(int(i), int(j)) for i, j in np.argwhere(flow > 0.0)}
-    order: list[Cell] = []
-    while waiting:
-        rows, columns = Counter(i for i, _ in waiting), Counter(j for _, j in waiting)
-        leaves = [cell for cell in waiting if rows[cell[0]] == 1 or columns[cell[1]] == 1]
-        taken = min(leaves) if leaves else max(waiting, key=lambda cell: (flow[cell], cell))
-        order.append(taken)
-        waiting.remove(taken)
-    by_cost = np.unravel_index(np.argsort(costs, axis=None, kind="stable"), costs.shape)
-    others = zip(*(index.tolist() for index in by_cost), strict=True)
-    return [*order, *((i, j) for i, j in others if not flow[i, j] > 0.0)]
-
-
-def _filled(supplies: Integers, demands: Integers, order: list[Cell]) -> Integers:
-    """Give each cell in turn as much as its row and its column have left.
-
-    Whatever the order of all cells, the marginals come out exactly: a row and a column that both
-    had something left would have had it when their own cell was filled; and as the totals agree, no
-    row alone has something left.
-    """
-    rows, columns = list(supplies), list(demands)
-    flow = np.zeros((len(rows), len(columns)), dtype=object)
-    for i, j in order:
-        flow[i, j] = moved = min(rows[i], columns[j])
-        rows[i] -= moved
-        columns[j] -= moved
-    return flow

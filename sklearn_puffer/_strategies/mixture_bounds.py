@@ -77,32 +77,24 @@ class _OfCouplings:
         return max(largest, _TINY) / min(self.notion.epsilon or 1.0, 1.0) if largest > 0.0 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
 class RelaxedMoves:
     """The largest log mean of e^(|G|/theta) over the coupled components."""
 
-    shifts: FloatArray
-    deviations: FloatArray
-    starts: NDArray[np.intp]
-    theta: float
-    guess: float
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         couplings: Sequence[ComponentCoupling],
         pairs: Sequence[PriorPair],
         theta: float,
         budget: float,
-    ) -> RelaxedMoves:
-        shifts = np.abs(_joined(couplings, "shifts")[:, 0]) * (1.0 + 2.0 * ULP)
+    ) -> None:
+        self.theta, self.starts = theta, _starts(couplings)
+        self.shifts = np.abs(_joined(couplings, "shifts")[:, 0]) * (1.0 + 2.0 * ULP)
         spreads = [
             width_changes(pair.p, pair.q)[coupling.sources, coupling.targets]
             for pair, coupling in zip(pairs, couplings, strict=True)
         ]
-        deviations = np.concatenate(spreads) * (1.0 + 8.0 * ULP)
-        reach = float((shifts + deviations).max()) / theta / budget
-        return cls(shifts, deviations, _starts(couplings), theta, reach if reach > 0.0 else 1.0)
+        self.deviations = np.concatenate(spreads) * (1.0 + 8.0 * ULP)
+        self.guess = float((self.shifts + self.deviations).max()) / theta / budget or 1.0
 
     def losses(self, factor: float) -> FloatArray:
         level = min(factor * self.theta, 1e300)
@@ -258,15 +250,6 @@ def _quantiles(coupling: ComponentCoupling, chances: FloatArray) -> FloatArray:
 # -------------------------------------------------------------------------------------- strategies
 
 
-def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    """Refuse: any two values are possible under a Gaussian, however far apart."""
-    return Impossible(
-        "strategy='sensitivity' needs a bounded alphabet, and that of a Gaussian prior has no "
-        "end; use strategy='exact'.",
-        len(pairs),
-    )
-
-
 def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     """Bound each loss by that of the largest translation that a coupling of translations needs.
 
@@ -300,7 +283,7 @@ def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     costs = [np.abs(p.means[:, None] - q.means) + width_changes(p, q) for p, q in pairs]
     others = [bottleneck_coupling(p, q, cost) for (p, q), cost in zip(pairs, costs, strict=True)]
     families = shortest, [coupling for coupling in others if coupling is not None]
-    return Tightest([RelaxedMoves.of(each, pairs, theta, notion.budget) for each in families])
+    return Tightest([RelaxedMoves(each, pairs, theta, notion.budget) for each in families])
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

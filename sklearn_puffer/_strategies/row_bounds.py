@@ -70,7 +70,11 @@ from scipy.special import erfcx, gammaln
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import UNIT, log_sum, solved
-from sklearn_puffer._strategies.component_couplings import bottleneck_coupling, cheapest_coupling
+from sklearn_puffer._strategies.component_couplings import (
+    bottleneck_coupling,
+    cheapest_coupling,
+    root_of,
+)
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
 from sklearn_puffer._strategies.derived_bounds import two_points
 from sklearn_puffer._strategies.shift_means import Majorant, laplace_delta, power_majorant
@@ -328,18 +332,13 @@ def _crossed(
     error = 4.0 * (error_a + error_b)
     if not error < 0.1:
         return np.zeros_like(a)  # independent
-    half_a, half_b = _root(a), _root(b)
+    half_a, half_b = root_of(a), root_of(b)
     left, _, right = np.linalg.svd(half_b @ half_a)
     crossed = half_a @ (left @ right).T @ half_b
     within = solve_triangular(root_a, u[:, None] * crossed * v, lower=True)
     within = solve_triangular(root_b, within.T, lower=True)
     largest = float(np.linalg.norm(within)) if len(a) == 1 else float(np.linalg.norm(within, 2))
     return np.asarray(crossed / max(largest * (1.0 + error) + error, 1.0))
-
-
-def _root(matrix: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _mean_pull(one: FloatArray, other: FloatArray) -> FloatArray:
