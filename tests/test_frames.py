@@ -524,6 +524,17 @@ def test_a_declared_category_may_come_for_the_first_time_at_transform():
     assert fitted.transform(pandas_frame(["z"] * N_ROWS)).shape == (N_ROWS, 1)
 
 
+def test_strings_in_a_polars_column_of_objects_are_released_as_strings():
+    letters = np.array(list("abcde"))[VALUES].tolist()
+    table = pl.DataFrame({"secret": LABELS, "x": pl.Series(letters, dtype=pl.Object)})
+    plain = table.with_columns(x=pl.Series(letters))
+    fitted = noiser().fit(table)
+    released = fitted.transform(table)
+    assert released.schema["x"] == pl.String
+    assert set(released["x"]) == set(letters)
+    assert fitted.theta_["x"] == noiser().fit(plain).theta_["x"]
+
+
 def test_a_level_of_the_type_that_was_not_seen_in_fit_is_refused():
     dtype = pd.CategoricalDtype([*LETTERS, "z"])
     fitted = noiser().fit(pandas_frame(pd.Categorical(LETTERS[VALUES], dtype=dtype)))

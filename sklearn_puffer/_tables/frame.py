@@ -568,7 +568,7 @@ def _narwhals_holds_level(dtype: Any, level: Any) -> bool:
     if level is None:
         return True
     if isinstance(level, str):
-        return dtype in (nw.String, nw.Categorical, nw.Object)
+        return dtype in (nw.String, nw.Categorical)  # polars casts nothing to objects
     if dtype == nw.Boolean:
         return level in (0, 1)
     return bool(dtype.is_integer() and level == int(level)) or bool(dtype.is_float())
