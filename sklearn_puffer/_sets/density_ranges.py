@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -160,39 +161,6 @@ MOST_DISTANCE = 2.0**58
 """Of two cells, as integers."""
 
 
-class DensityRanges:
-    """The largest and the smallest density over some sets on one grid, at its vertices.
-
-    Parameters
-    ----------
-    sets : sequence of SimultaneousSet
-        All over the same grid.
-    weights : ndarray of shape (d,)
-        The scale of the noise on each axis at factor 1.
-    """
-
-    def __init__(self, sets: Sequence[SimultaneousSet], weights: FloatArray) -> None:
-        self._units = len(weights) + 12.0
-        order, most, least = _masses(sets, weights)
-        nearest = np.take_along_axis(_distances(sets[0].axes, weights), order, axis=1)
-        self._distances = np.maximum.accumulate(nearest, axis=1)
-        self._moved = float((self._distances - nearest).max())
-        self._masses = steps(most, least)
-        self._cells = cell_logs(sets)
-
-    def ends(self, factor: float) -> FloatArray:
-        """Return bounds on the log envelopes, above and below, shape (2, n_sets, n_vertices).
-
-        Up to the kernel's height; factor 0 stands for the masses of the cells themselves.
-        """
-        if factor == 0.0:
-            return outwards(self._cells, self._masses.shape[2], self._units, 0.0)
-        with np.errstate(over="ignore"):
-            exponents = self._distances / factor
-        logs = log_sums(self._masses, exponents)
-        return outwards(logs, self._masses.shape[2], self._units, self._moved / factor)
-
-
 def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
     """Return log sum m e^-x for each distribution and vertex, shape (2, n_sets, n_vertices)."""
     sums = np.matmul(masses, np.exp(-exponents)[:, :, None])[:, :, 0]
@@ -241,40 +209,19 @@ def total_distances(tables: Sequence[FloatArray]) -> FloatArray:
     return total
 
 
-def _distances(axes: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """Return the weighted l1 distances between all cells of a grid, shape (n, n)."""
-    columns = zip(axes, weights, strict=True)
-    return total_distances([np.abs(axis[:, None] - axis) / weight for axis, weight in columns])
-
-
-def _masses(
-    sets: Sequence[SimultaneousSet], weights: FloatArray
-) -> tuple[Integers, Integers, Integers]:
-    """Return the cells in their order around each vertex, and the most and least of the nearest."""
-    tree, axes = sets[0].tree, sets[0].axes
-    lower, upper = bounds_of(sets)
-    if len(axes) > 1:
-        return nearest_masses(tree, _whole(axes, weights), lower, upper)
-    # In one column the nearest cells are an interval. (Of cells at the same distance on one side
-    # the farther may come first: both then count as one step, at their common distance.)
-    order = np.argsort(_distances(axes, weights), axis=1, kind="stable")
-    first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
-    most, least = interval_masses(tree, lower, upper)
-    return order, most[:, first, last], least[:, first, last]
-
-
-def _whole(axes: Sequence[FloatArray], weights: FloatArray) -> list[Line]:
-    """Return the coordinates as integers, by which cells are ordered."""
-    scaled = [(axis - axis[0]) / weight for axis, weight in zip(axes, weights, strict=True)]
-    unit = MOST_DISTANCE / (float(sum(axis[-1] for axis in scaled)) or 1.0)
-    return [Line(np.rint(axis * unit).astype(np.int64)) for axis in scaled]
-
-
 Shares = Sequence[FloatArray | None]
 _SHORTEST = 1e-280  # distances below it are as good as none
 
 
-class MixedDensityRanges:
+class _Ordered(NamedTuple):
+    """Cells by their distance from each vertex, and what each adds; what distances are off by."""
+
+    distances: FloatArray
+    masses: FloatArray
+    moved: float
+
+
+class DensityRanges:
     """The largest and the smallest likelihood over some sets on one grid, at its vertices.
 
     Parameters
@@ -290,6 +237,7 @@ class MixedDensityRanges:
         self._noise, self._bounds = noise, bounds_of(sets)
         self._shares = shares_of(noise, self._axes)
         self._cells = cell_logs(sets)
+        self._held: _Ordered | None = None  # of numbers, whose order is the same at any factor
 
     def ends(self, factor: float) -> FloatArray:
         """Return bounds on the log envelopes, above and below, shape (2, n_sets, n_vertices).
@@ -298,14 +246,38 @@ class MixedDensityRanges:
         for the masses of the cells themselves.
         """
         n_cells, units = self._tree.n_cells, len(self._axes) + 28.0
-        tables = self._tables(factor)
-        if tables is None:
+        found = self._at(factor)
+        if found is None:
             return outwards(self._cells, n_cells, units, 0.0)
-        order, most, least = nearest_masses(self._tree, self._whole(tables), *self._bounds)
+        return outwards(log_sums(found.masses, found.distances), n_cells, units, found.moved)
+
+    def _at(self, factor: float) -> _Ordered | None:
+        fixed = not any(self._noise.mixings) and factor > 0.0
+        if not fixed or self._held is None:
+            tables = self._tables(1.0 if fixed else factor)
+            found = None if tables is None else self._ordered(tables)
+            if found is None or not fixed:
+                return found
+            self._held = found
+        distances, masses, moved = self._held
+        with np.errstate(over="ignore"):
+            return _Ordered(distances / factor, masses, moved / factor)
+
+    def _ordered(self, tables: Sequence[FloatArray]) -> _Ordered:
+        order, most, least = self._nearest(tables)
         nearest = np.take_along_axis(total_distances(tables), order, axis=1)
         distances = np.maximum.accumulate(nearest, axis=1)
-        logs = log_sums(steps(most, least), distances)
-        return outwards(logs, n_cells, units, float((distances - nearest).max()))
+        return _Ordered(distances, steps(most, least), float((distances - nearest).max()))
+
+    def _nearest(self, tables: Sequence[FloatArray]) -> tuple[Integers, Integers, Integers]:
+        if len(tables) > 1 or self._shares[0] is not None:
+            return nearest_masses(self._tree, self._whole(tables), *self._bounds)
+        # In one column the nearest cells are an interval. (Of cells at the same distance on one
+        # side the farther may come first: both then count as one step, at their common distance.)
+        order = np.argsort(tables[0], axis=1, kind="stable")
+        first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
+        most, least = interval_masses(self._tree, *self._bounds)
+        return order, most[:, first, last], least[:, first, last]
 
     def heights(self, factor: float) -> tuple[FloatArray, FloatArray]:
         """Return the log height of the kernel at each released cell, and what it is off by."""
@@ -341,7 +313,7 @@ def shares_of(noise: Noise, axes: Sequence[FloatArray]) -> Shares:
     """Return what each unordered column is drawn anew from, over its values in the sets."""
     return [
         None if mixing is None else mixing.probabilities[mixing.codes_of(axis)]
-        for mixing, axis in zip(noise.mixings, axes, strict=True)
+        for mixing, axis in zip(noise.mixings or [None] * len(axes), axes, strict=True)
     ]
 
 

@@ -41,7 +41,6 @@ from sklearn_puffer._sets.density_ranges import (
     ColumnSets,
     DensityRanges,
     LineSets,
-    MixedDensityRanges,
     SetLayers,
     cell_logs,
     log_excess,
@@ -411,7 +410,7 @@ def _log_terms(
 # sum.
 #
 # Unordered columns count as distances too, but those of the two kinds do not grow alike with the
-# factor: see `MixedDensityRanges`. Where no number varies, what is released has no density, and
+# factor: see `DensityRanges`. Where no number varies, what is released has no density, and
 # sums of the envelopes over all released cells stand in the place of integrals; where one does,
 # there is an integral for each combination of released categories (`SetLayers`), and these add up.
 #
@@ -561,7 +560,7 @@ class _PairsOnGrid(ABC):
 class _Vertices(_PairsOnGrid):
     """A pure guarantee where the worst is at a vertex of the grid."""
 
-    envelopes: DensityRanges | MixedDensityRanges
+    envelopes: DensityRanges
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.envelopes.ends(factor)
@@ -572,7 +571,7 @@ class _Vertices(_PairsOnGrid):
 class _CellsAlone(_PairsOnGrid):
     """Unordered columns alone: what is released is a cell, and all of them are looked at."""
 
-    envelopes: MixedDensityRanges
+    envelopes: DensityRanges
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.envelopes.ends(factor)
@@ -651,14 +650,12 @@ def _group(
         )
     p, q = np.ascontiguousarray(numbers.T)
     group = np.array(members), (p, q), notion
-    if not any(noise.mixings):
-        if is_exact(shape, noise, notion):
-            return _Vertices(*group, DensityRanges(sets, noise.axis_scales(len(shape))))
-        return _Integrals(*group, ColumnSets(sets), noise)
     if is_exact(shape, noise, notion):
-        return _Vertices(*group, MixedDensityRanges(sets, noise))
+        return _Vertices(*group, DensityRanges(sets, noise))
+    if not any(noise.mixings):
+        return _Integrals(*group, ColumnSets(sets), noise)
     if n_numbers(shape, noise) == 0:
-        return _CellsAlone(*group, MixedDensityRanges(sets, noise))
+        return _CellsAlone(*group, DensityRanges(sets, noise))
     return _Layers(*group, cell_logs(sets), SetLayers(sets, noise))
 
 
