@@ -198,7 +198,7 @@ class Certificate(FoldedDocument):
         Of ``method``.
     n_rows, n_columns, version, date
         Of ``made``.
-    models, counted, fitted
+    models, counted, around, fitted
         Of ``other_priors``.
 
     Notes
@@ -260,6 +260,7 @@ loan by at most a factor of e^0.5 = 1.649.
     models = _of("other_priors.models", "How much the classifiers know that are adversaries.")
     counted = _of("other_priors.counted", "What is lost to who counted a column or two.")
     fitted = _of("other_priors.fitted", "The noise and what it protects, for `against`; or None.")
+    around = _of("other_priors.around", "What ``over_set`` returns, or computes.")
     known_over_set = _of(
         "other_priors.known", "``over_set`` where it is known without computing it; None elsewhere."
     )
