@@ -63,7 +63,13 @@ class Shape(ABC):
     by: ModuleType = np  # whose exp and log it takes
 
     def portable(self) -> Shape | None:
-        """Return the shape computed alike on every machine; without one, a key is refused."""
+        """Return the shape computed alike on every machine, by `_noise.portable`, if there is.
+
+        Returns
+        -------
+        Shape or None
+            Without one, noise with a key is refused.
+        """
         return self if self.by is portable else None
 
     @property
