@@ -88,8 +88,6 @@ class PrototypeFacts:
     ----------
     n_prototypes, smallest : int
         How many there are, and the fewest fitted rows that became one of them.
-    tried : tuple of tuple
-        Numbers of prototypes that were tried, and the change a column with each.
     level : float or None
         Of the set of masses of secrets over which the budget is kept; None: as counted.
     grouping, moving : float
@@ -109,13 +107,14 @@ class PrototypeFacts:
         Whether a y chose the prototypes.
     beyond : float or None
         The share of people beyond the budget for who knows their label, as counted.
+    tried : tuple of tuple
+        Numbers of prototypes that were tried, and the change a column with each.
     strata : StrataFacts or None
         With known columns; all figures are then about the odds within a stratum.
     """
 
     n_prototypes: int
     smallest: int
-    tried: tuple[tuple[int, float], ...]
     level: float | None
     grouping: float
     moving: float
@@ -129,6 +128,7 @@ class PrototypeFacts:
     joined: tuple[str, ...]
     labels: bool
     beyond: float | None
+    tried: tuple[tuple[int, float], ...]
     strata: StrataFacts | None = None
 
 
@@ -194,12 +194,10 @@ class PrototypeCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
-        facts = asdict(self.facts)
-        tried, strata = [list(each) for each in facts.pop("tried")], facts.pop("strata")
-        record = {**plain_record(facts), "tried": tried}
-        if strata is not None:
-            record["strata"] = plain_record(strata)
-        return {**super().to_dict(), "prototypes": record}
+        facts = plain_record(asdict(self.facts))
+        if self.facts.strata is None:
+            del facts["strata"]
+        return {**super().to_dict(), "prototypes": facts}
 
     def _risks(self) -> list[str]:
         """Return what endangers people most: a second release, and what readers know besides."""

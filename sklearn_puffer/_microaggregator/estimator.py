@@ -22,6 +22,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import is_lazy
+from sklearn_puffer._microaggregator.certificate import odds_of
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import TypicalRows
@@ -281,13 +282,13 @@ class PufferfishMicroaggregator(TableRelease):
         channels = self.channel_ if isinstance(self.channel_, dict) else {None: self.channel_}
         n = len(self.prototypes_)
         told = [
-            [_largest(tables, flows) for flows in (np.eye(n), channel.toarray())]
+            odds_of(counts, np.stack([np.eye(n), channel.toarray()]), pairs)
             for k, channel in enumerate(channels.values())
-            for tables in [self._by_column(self.counts_.iloc[k * n : (k + 1) * n])]
+            for counts, pairs in self._by_column(self.counts_.iloc[k * n : (k + 1) * n])
         ]
         return np.asarray(np.max(told, axis=0))
 
-    def _by_column(self, stratum: Any) -> list[tuple[Array, list[tuple[int, int]]]]:
+    def _by_column(self, stratum: Any) -> list[tuple[Array, Array]]:
         """Return the counts of each sensitive column and its protected pairs, as their places."""
         tables = []
         for name, pairs in self.secret_pairs_.items():
@@ -295,7 +296,8 @@ class PufferfishMicroaggregator(TableRelease):
             first: dict[Any, int] = {}
             for k, secret in enumerate(counts.columns):  # those of joined labels come behind
                 first.setdefault(secret, k)
-            tables.append((counts.to_numpy(float), [(first[s], first[t]) for s, t in pairs]))
+            places = np.array([(first[s], first[t]) for s, t in pairs])
+            tables.append((counts.to_numpy(float), places))
         return tables
 
     def _checked_parameters(self) -> Settings:
@@ -419,18 +421,3 @@ def _checked_weight(weight: Any) -> float:
     if weight == 0:
         return 0.0
     return check_positive(weight, "label_weight", "take 2.0, or 0 to leave y out")
-
-
-def _largest(tables: Any, flows: Array) -> Array:
-    """Return the largest log odds of any pair at each released prototype, as counted.
-
-    Of secrets that do not occur there are none.
-    """
-    worst = np.zeros(len(flows))
-    for counts, pairs in tables:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            told = np.log((counts / counts.sum(axis=0)).T @ flows)
-            for s, t in pairs:
-                apart = np.abs(told[s] - told[t])
-                worst = np.maximum(worst, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
-    return worst

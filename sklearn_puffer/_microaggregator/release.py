@@ -28,7 +28,6 @@ from sklearn_puffer._release import (
     Released,
     TableRules,
     Terms,
-    certificate_from_dict,
     read_column,
     written_column,
 )
@@ -86,6 +85,7 @@ class TypicalRows(Mechanism):
     known: Known | None = None
 
     kind: ClassVar[str | None] = "microaggregation"
+    certificate: ClassVar[type[PrototypeCertificate]] = PrototypeCertificate
     is_key_material: ClassVar[bool] = True
     of_another_draw: ClassVar[str] = (
         "each run draws anew, and two releases of a row may tell more than one: for the same "
@@ -217,11 +217,6 @@ class TypicalRows(Mechanism):
         if record.has("drawn"):
             drawn = read_drawn(record.read("drawn", list), n, record.named("drawn"))
         return cls(prototypes, rows, drawn, known)
-
-    @classmethod
-    def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
-        """Return the certificate that ``to_dict`` wrote."""
-        return certificate_from_dict(record, awaited=awaited, kind=PrototypeCertificate)
 
 
 def _told(drawn: Drawn) -> Any:
