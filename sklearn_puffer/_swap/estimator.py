@@ -32,6 +32,7 @@ from sklearn_puffer._rows import (
     check_units,
     column_of,
     order_told,
+    refuse_parts,
     refuse_twice,
     rows_of,
 )
@@ -370,6 +371,8 @@ class PufferfishSwap(TableRelease):
         """Learn secrets and units, and solve the flows of the rows."""
         table: Any = rows.table
         guarantee, columns, budget = parameters
+        if isinstance(table, LazyTable):
+            refuse_parts(columns.grouped, "X is lazy, and each of its parts is read where it is")
         hidden, public, ids, strata = _roles_of(self, columns, rows)
         rule, secret = _secret_of(self, columns, rows)
         pairs = secret_pairs_of(guarantee.pairs, [secret])
