@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from oracle import directed_losses
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._codes import Column
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer._noiser import FittedNoise
@@ -555,7 +555,8 @@ def test_the_fitted_prior_learns_what_the_certificate_says():
 
 def test_a_certificate_without_distributions_says_where_to_get_one_with_them():
     table = pd.DataFrame({"s": [0, 1] * 20, "x": [0, 1, 0, 3] * 10})
-    bare = replace(PufferfishNoiser(sensitive="s").fit(table).certificate_, fitted=None)
+    saved = PufferfishNoiser(sensitive="s").fit(table).to_json()
+    bare = PufferfishRelease.from_json(saved).certificate_
     with pytest.raises(ValueError, match="take that of a fitted PufferfishNoiser, or fit again"):
         bare.against({0: Discrete([0], [1.0]), 1: Discrete([1], [1.0])})
 
