@@ -467,7 +467,7 @@ def test_what_reads_files_and_is_absent_is_named_with_its_way_in(monkeypatch, tm
 def test_no_engine_is_imported_to_know_a_lazy_table():
     code = (
         "import sys, pandas as pd, sklearn_puffer;"
-        "from sklearn_puffer._tables import is_lazy;"
+        "from sklearn_puffer._engines import is_lazy;"
         "is_lazy(pd.DataFrame()); is_lazy('a.csv');"
         "engines = {'polars', 'duckdb', 'dask', 'pyspark', 'ibis'};"
         "assert not engines & set(sys.modules)"
