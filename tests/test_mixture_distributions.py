@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
+from sklearn_puffer._losses.quadrature import Densities, _summed
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import calibrate, exact
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
@@ -246,6 +247,36 @@ def test_masses_hold_the_truth_in_both_tails_and_over_narrow_panels(prior, noise
         exact = oracle.mass(prior, noise, low[k], high[k])
         assert least[k] <= exact <= most[k]
         assert most[k] - least[k] <= 1e-8 * exact + 1e-305
+
+
+@pytest.mark.parametrize(("low", "high"), [(-438.0, -335.0), (346.0, 437.0), (300.0, 660.0)])
+def test_masses_of_wide_panels_hold_the_truth_where_the_density_in_the_middle_underflows(low, high):
+    prior, noise = GaussianMixture([1.0], [0.0], [0.43]), Laplace(0.5)
+    least, most = distribution_of(prior, noise).masses(np.array([low]), np.array([high]))
+    assert least[0] <= oracle.mass(prior, noise, low, high) <= most[0]
+
+
+def test_a_renyi_loss_that_lies_where_one_density_is_hardly_a_float_is_the_one_of_the_oracle():
+    narrow, noise = GaussianMixture([1.0], [0.0], [0.43]), Laplace(0.5)
+    wide = GaussianMixture([0.3, 0.7], [0.0, 0.0], [15.0, 0.5])
+    lower, upper = LossTable([PriorPair(wide, narrow)], RenyiPufferfish(1.0, 3.7)).intervals(noise)
+    total = mp.mpf(0)
+    for y in range(-1200, 1201, 2):  # so smooth an integrand that its trapezoid sum is exact
+        above, below = (oracle.density(prior, noise, y) for prior in (wide, narrow))
+        total += 2 * above ** mp.mpf(3.7) * below ** (1 - mp.mpf(3.7))
+    assert lower.ravel()[0] <= mp.log(total) / (mp.mpf(3.7) - 1) <= upper.ravel()[0]
+
+
+def test_a_sum_over_nodes_knows_nothing_where_densities_are_off_by_thousands():
+    class Blurred:
+        def densities(self, points, middles):
+            nothing = np.zeros((2, len(points)))
+            return Densities(nothing, nothing + 2000.0, nothing, nothing, nothing[0])
+
+    panel = np.array([0.0]), np.array([1.0])
+    low, high = _summed(Blurred(), 2.0, *panel, np.full((2, 1), -1e4))
+    assert np.all(low <= -5999.0)
+    assert np.all(high >= 6000.0)
 
 
 @pytest.mark.slow

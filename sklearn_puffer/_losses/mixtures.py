@@ -52,6 +52,7 @@ SPECIAL = 2.0**-48
 SLACK = 2.0**-46
 ARGUMENT = 2.0**-51
 _TINY = 1e-306  # below it floats lose relative accuracy
+_LOWEST_LOG = -700.0  # above it so do exponentials
 _CELLS = 2**20  # parts x panels held at a time
 
 
@@ -262,7 +263,8 @@ class LogConcaveDistribution(MixtureDistribution):
             grown = np.where(reach > 1e-4, grown, 1.0 + np.square(reach))
         tangent = width * np.exp(middle + middle_error) * grown
         slack = SLACK + ARGUMENT * np.abs(middle)
-        usable = finite & (reach < 700.0)
+        # what underflows is no bound once it is multiplied: tails are good there
+        usable = finite & (reach < 700.0) & (middle > _LOWEST_LOG)
         return (
             np.where(finite, chord * (1.0 - SLACK - 8.0 * ARGUMENT * np.abs(last)), 0.0),
             np.where(usable, tangent * (1.0 + 8.0 * slack), np.inf),

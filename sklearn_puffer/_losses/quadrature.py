@@ -325,16 +325,19 @@ def _summed(
     error = (at.power_errors(alpha) + np.abs(at.power_slopes(alpha)) * off).reshape(shape)
     error += 128.0 * UNIT
     logs = at.powers(alpha).reshape(shape)
-    top = logs.max(axis=2, keepdims=True)
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
-        terms = np.exp(logs - top) * _WEIGHTS
-        scale = top[:, :, 0] + np.log(radius)
-        low = scale + np.log((terms * np.exp(-np.minimum(error, 700.0))).sum(axis=2))
-        high = scale + np.log((terms * np.exp(np.minimum(error, 700.0))).sum(axis=2))
+        low, high = (_log_rule(ends) + np.log(radius) for ends in (logs - error, logs + error))
+        scale = np.maximum(np.abs(low), np.abs(high)) + np.abs(np.log(radius))
         short = np.minimum(remainder - low, -1e-300)
         low = np.where(remainder < low, low + np.log(-np.expm1(short)), -inf)
-    rounding = 8.0 * UNIT * (1.0 + np.abs(scale))
+    rounding = 8.0 * UNIT * (1.0 + scale)
     return low - rounding, np.logaddexp(high, remainder) + rounding
+
+
+def _log_rule(logs: FloatArray) -> FloatArray:
+    """Return the logs of weighted sums over nodes, the last axis."""
+    top = logs.max(axis=2)
+    return np.asarray(top + np.log((np.exp(logs - top[:, :, None]) * _WEIGHTS).sum(axis=2)))
 
 
 def _rounding(logs: FloatArray) -> FloatArray:
