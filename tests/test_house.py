@@ -354,6 +354,9 @@ def test_each_public_module_says_first_when_one_needs_it():
         assert second.startswith("Use this module "), name
 
 
+_PRIVATE = re.compile(r"`(?:sklearn_puffer/)?(_[a-z]+/[\w.]*)`")
+
+
 def test_every_file_that_contributors_are_sent_to_is_there():
     text = PYPROJECT.with_name("CONTRIBUTING.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./]+/[\w.]*|\w+\.py)`", text)) - {
@@ -363,6 +366,13 @@ def test_every_file_that_contributors_are_sent_to_is_there():
     roots = (PYPROJECT.parent, PACKAGE)
     assert len(named) > 50
     assert {path for path in named if not any((root / path).exists() for root in roots)} == set()
+
+
+def test_every_private_module_that_a_page_names_is_there():
+    pages = {page: page.read_text(encoding="utf-8") for page in PACKAGE.parent.glob("docs/*.md")}
+    named = {(page.name, path) for page in pages for path in _PRIVATE.findall(pages[page])}
+    assert named
+    assert {(page, path) for page, path in named if not (PACKAGE / path).exists()} == set()
 
 
 def lines_of_code(text, tree):
