@@ -4,7 +4,7 @@ Use this module to give ``noise=`` an object with settings: another tail; or to 
 your own.
 
 A family holds its scale. What all families share is in `_noise.family`; the formulas for one column
-of scale 1, and bounds on their rounding errors, are in `_noise.formulas`.
+of scale 1, and bounds on their rounding errors, are in `_formulas`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,21 @@ import numpy as np
 from scipy.special import ndtr
 
 from sklearn_puffer._base import FloatArray, check_above, check_choice, gone
-from sklearn_puffer._noise import MixedNoise, Noise, ProductNoise, Steep, formulas, shapes
+from sklearn_puffer._formulas import (
+    LOG_ROUNDING,
+    ROUNDING,
+    cauchy_hockey_stick,
+    cauchy_mass,
+    cauchy_renyi,
+    density_at_zero,
+    gaussian_hockey_stick,
+    gaussian_mass,
+    laplace_renyi,
+    log1p_square,
+    norm,
+    student_mass,
+)
+from sklearn_puffer._noise import MixedNoise, Noise, ProductNoise, Steep, shapes
 
 __all__ = [
     "LOG_ROUNDING",
@@ -32,9 +46,6 @@ __all__ = [
     "ProductNoise",
     "Steep",
 ]
-
-
-ROUNDING, LOG_ROUNDING = formulas.ROUNDING, formulas.LOG_ROUNDING
 
 
 def __getattr__(name: str) -> Any:
@@ -110,7 +121,7 @@ class Laplace(ProductNoise):
         return u
 
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
-        return formulas.laplace_renyi(u, alpha)
+        return laplace_renyi(u, alpha)
 
     def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray:
         delta: FloatArray = 0.0 - np.expm1(np.minimum(epsilon - u, 0.0) / 2.0)
@@ -191,13 +202,13 @@ class Gaussian(ProductNoise):
         return 0.5 * alpha * np.square(u)
 
     def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return formulas.gaussian_hockey_stick(u, epsilon)
+        return gaussian_hockey_stick(u, epsilon)
 
     def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
-        return self._delta(formulas.norm(u), np.asarray(epsilon))
+        return self._delta(norm(u), np.asarray(epsilon))
 
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
-        return formulas.gaussian_mass(a, b, width)
+        return gaussian_mass(a, b, width)
 
 
 @dataclass(frozen=True)
@@ -216,9 +227,7 @@ class _CauchyKind(ProductNoise):
         return shapes.power(self.power)
 
     def _log_density(self, u: FloatArray) -> FloatArray:
-        return log(formulas.density_at_zero(self.power)) - 0.5 * self.power * formulas.log1p_square(
-            u
-        )
+        return log(density_at_zero(self.power)) - 0.5 * self.power * log1p_square(u)
 
     def _score(self, u: FloatArray) -> FloatArray:
         size = np.hypot(1.0, u)
@@ -240,9 +249,9 @@ class _CauchyKind(ProductNoise):
         k, far = self.power, np.full_like(u, inf)
         tail = np.where(np.isfinite(u), u * self._mass(u, far, far), 0.0)
         bend = 1.0 - 0.5 * k
-        logs = formulas.log1p_square(np.where(np.isfinite(u), u, 0.0))
-        inner = 0.5 * formulas.density_at_zero(k) * (np.expm1(bend * logs) / bend if bend else logs)
-        whole = formulas.density_at_zero(k) / (k - 2.0) if k > 2.0 else inf
+        logs = log1p_square(np.where(np.isfinite(u), u, 0.0))
+        inner = 0.5 * density_at_zero(k) * (np.expm1(bend * logs) / bend if bend else logs)
+        whole = density_at_zero(k) / (k - 2.0) if k > 2.0 else inf
         return np.where(np.isfinite(u), tail + inner, whole)
 
     def _max_divergence(self, u: FloatArray) -> FloatArray:
@@ -250,16 +259,14 @@ class _CauchyKind(ProductNoise):
         return loss
 
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
-        return formulas.cauchy_renyi(u, self.power, alpha)
+        return cauchy_renyi(u, self.power, alpha)
 
     def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return formulas.cauchy_hockey_stick(u, self.power, epsilon)
+        return cauchy_hockey_stick(u, self.power, epsilon)
 
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
         k = self.power
-        return (
-            formulas.cauchy_mass(a, b, width) if k == 2.0 else formulas.student_mass(a, b, width, k)
-        )
+        return cauchy_mass(a, b, width) if k == 2.0 else student_mass(a, b, width, k)
 
 
 @dataclass(frozen=True)

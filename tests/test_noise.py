@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noise.formulas import QUADRATURE_MARGIN
+from sklearn_puffer._formulas import QUADRATURE_MARGIN
 from sklearn_puffer.noise import FAMILIES, ROUNDING, Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 KINDS = (*FAMILIES.values(), GeneralizedCauchy)

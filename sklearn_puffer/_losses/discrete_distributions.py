@@ -323,7 +323,8 @@ class _GaussianKernel:
 
         h_p(m + z) / h_p(m) is e^(-z^2 / (2 s^2) + z l') E e^(z X), X = (x - mean) / s^2 under the
         posterior at m, so E X = 0, and |E e^(z X) - 1| <= E (e^(R X) + e^(-R X)) - 2, which values
-        at m + R and m - R tell: e^x - 1 - x <= e^x + e^-x - 2 for x >= 0.
+        at m + R and m - R tell: e^x - 1 - x <= e^x + e^-x - 2 for x >= 0. These two points are
+        rounded, which moves a value by the slope there times that.
         """
         reach, rise = REACH * radii, RISE * radii / self.scale
         value = at.value + at.base
@@ -335,6 +336,7 @@ class _GaussianKernel:
             rest = there.value + there.base - value - side * reach * at.slope
             rest += 0.5 * np.square(reach / self.scale)
             slack = there.error + at.error + 16.0 * UNIT * (np.abs(value) + np.abs(at.base))
+            slack += 4.0 * UNIT * np.abs(points) * (np.abs(there.slope) + there.slope_error)
             change += np.exp(np.minimum(rest + slack + leaning, 700.0))
         change = np.maximum(change, 0.0) + 1e-9
         return growth_of(change, at, reach, alpha, 0.5 * rise * rise)

@@ -185,9 +185,10 @@ def renyi_by_quadrature(
 
 
 def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends | None:
-    edges, total = _reach(pair, alpha, accuracy.tail)
+    size = _size(pair, alpha)
+    edges, total = _reach(pair, alpha, accuracy.tail + size)
     low, high = edges[:-1], edges[1:]
-    work, cost, size = _WORK, pair.weight + _OVERHEAD, np.zeros(2)
+    work, cost = _WORK, pair.weight + _OVERHEAD
     for _ in range(_ROUNDS):
         work -= 3 * cost * len(low)
         if work < 0 or not 0 < len(low) <= _MOST_PANELS:
@@ -202,7 +203,16 @@ def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends 
     return lower, upper
 
 
-def _reach(pair: AnalyticPair, alpha: float, slight: float) -> tuple[FloatArray, _Sum]:
+def _size(pair: AnalyticPair, alpha: float) -> FloatArray:
+    """Return about the logs of both integrals, as far as anchors show them; they are 0 at least."""
+    points = pair.anchors()
+    at = pair.densities(points, points)
+    steep = np.abs(at.power_slopes(alpha)) + alpha / pair.unit
+    seen: FloatArray = (at.powers(alpha) - np.log(steep)).max(axis=1)
+    return np.maximum(seen, 0.0)
+
+
+def _reach(pair: AnalyticPair, alpha: float, slight: FloatArray) -> tuple[FloatArray, _Sum]:
     """Return points that reach so far out that the tails hardly matter, and the tails' share."""
     points, peaks = pair.anchors(), pair.peaks
     starts = [
@@ -234,22 +244,26 @@ def _reach(pair: AnalyticPair, alpha: float, slight: float) -> tuple[FloatArray,
     return np.unique(edges), tails
 
 
-def _start(pair: AnalyticPair, outer: FloatArray, side: int, alpha: float, slight: float) -> float:
+def _start(
+    pair: AnalyticPair, outer: FloatArray, side: int, alpha: float, slight: FloatArray
+) -> float:
     """Return the nearest of some points beyond which hardly anything is left, or the last one."""
-    powers = ((float(x), max(pair.tail_power(float(x), side, alpha))) for x in outer)
-    return next((x for x, power in powers if power <= slight), float(outer[-1]))
+    powers = ((float(x), pair.tail_power(float(x), side, alpha)) for x in outer)
+    return next((x for x, power in powers if (power <= slight).all()), float(outer[-1]))
 
 
-def _matters(low: FloatArray, high: FloatArray, slight: float) -> bool:
-    """Return whether tails between these log bounds matter: the whole integral is at least 1."""
+def _matters(low: FloatArray, high: FloatArray, slight: FloatArray) -> bool:
+    """Return whether tails between these log bounds matter beside the whole integrals."""
     with np.errstate(divide="ignore", over="ignore"):
         return bool(np.any(high + np.log(-np.expm1(np.minimum(low - high, 0.0))) > slight))
 
 
-def _tail_terms(pair: AnalyticPair, edge: float, side: int, alpha: float, slight: float) -> Ends:
+def _tail_terms(
+    pair: AnalyticPair, edge: float, side: int, alpha: float, slight: FloatArray
+) -> Ends:
     """Return log bounds on the integral over a tail, both ways, each of shape (2,)."""
     power = np.array(pair.tail_power(edge, side, alpha))
-    if power.max() <= slight:  # so slight a tail needs no better bound
+    if (power <= slight).all():  # so slight a tail needs no better bound
         return np.full(2, -inf), power
     seen = pair.tail(edge, side)
     panel = Panels(*pair.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)

@@ -1,6 +1,6 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
-from sklearn_puffer._noise import formulas, shapes
+from sklearn_puffer._noise import shapes
 from sklearn_puffer._noise.entropy import (
     CheckedEntropy,
     Choices,

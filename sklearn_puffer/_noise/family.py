@@ -1,6 +1,6 @@
 """What all noise families share: independent columns, each a symmetric density at a scale.
 
-A family holds its scale. Its formulas are of one column of scale 1, within `formulas.ROUNDING`.
+A family holds its scale. Its formulas are of one column of scale 1, within `_formulas.ROUNDING`.
 Columns carry independent noise, so their max-divergences and Renyi divergences add up.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_puffer._base import FloatArray, check_above, check_positive
+from sklearn_puffer._formulas import LOG_ROUNDING, rows_hockey_stick
 from sklearn_puffer._noise.entropy import Entropy
-from sklearn_puffer._noise.formulas import LOG_ROUNDING, rows_hockey_stick
 from sklearn_puffer._noise.grid import Grid
 from sklearn_puffer._noise.mixing import Mixing
 from sklearn_puffer._noise.sampler import Sampler, single_scale
@@ -52,7 +52,7 @@ class ProductNoise(ABC):
       drawn in another way; without either it has losses and no releases.
 
     *Formal guarantees.* All of these hold in the floats that come in, to the accuracy that the head
-    of `_noise.formulas` asks for. The family must be self-decomposable, so that noise of a larger
+    of `_formulas` asks for. The family must be self-decomposable, so that noise of a larger
     scale is noise of a smaller one plus something independent: every search for a scale stands on
     it.
 
