@@ -9,11 +9,7 @@ from numbers import Integral, Number
 from typing import Any, Self
 
 from sklearn_puffer._base import check_count, check_positive
-from sklearn_puffer._certificates import (
-    Axis,
-    OverspentError,
-    Spent,
-)
+from sklearn_puffer._certificates import Axis, OverspentError, Spent
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._ledgers.store import (
     SCHEMAS,
@@ -135,14 +131,12 @@ class State(LedgerTerms):
         left, draws = self.left(entry.dataset), getattr(self.rule, "draws", None)
         most = f" (each column {draws} time(s) at most)" if draws else ""
         advice = "Ask for larger scales, or fit with more releases before the first one."
-        both = entry.scales, self.scales
-        at, or_left = (f" at {_short(each)}" if each else "" for each in both)
+        at = f" at {_short(entry.scales)}" if entry.scales else ""
         by_column = f", or {_short(left.by_axis)} by column{most}" if left.by_axis else ""
         return (
             f"{entry.releases} more release(s) of {entry.dataset!r}{at} would overspend the "
-            f"ledger, and nothing was spent; left are {left.releases} release(s){or_left}"
-            f"{by_column}. "
-            f"{getattr(self.rule, 'reason', advice)}"
+            f"ledger, and nothing was spent; left are {left.releases} release(s) at the noiser's "
+            f"own scales{by_column}. {getattr(self.rule, 'reason', advice)}"
         )
 
     def plus(self, entry: Entry) -> State:
@@ -582,10 +576,8 @@ def _numbers(scales: Any) -> dict[Axis, float] | None:
     if scales is None:
         return None
     try:
-        if not all(isinstance(scale, Number) for scale in scales.values()):
-            raise TypeError("words and bytes are no scales")
-        if any(isinstance(scale, bool) for scale in scales.values()):
-            raise TypeError("truth values are no scales")
+        if any(isinstance(x, bool) or not isinstance(x, Number) for x in scales.values()):
+            raise TypeError("words, bytes and truth values are no scales")
         return {plain(axis): float(scale) for axis, scale in scales.items()}
     except (AttributeError, TypeError, ValueError, OverflowError) as fault:
         raise TypeError(

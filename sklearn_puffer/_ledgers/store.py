@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import sqlite3
 import stat
@@ -40,6 +39,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from sklearn_puffer._base import as_float
 from sklearn_puffer._certificates import (
     WHOLE,
     Axis,
@@ -49,8 +49,15 @@ from sklearn_puffer._certificates import (
     check_scale,
     rule_from_dict,
 )
-from sklearn_puffer._documents import Page, explained, located, sync_folder, told, write_new
-from sklearn_puffer._noise import fresh_salt
+from sklearn_puffer._documents import (
+    Page,
+    check_free,
+    explained,
+    located,
+    sync_folder,
+    told,
+    write_new,
+)
 from sklearn_puffer._release import NONSENSE
 from sklearn_puffer._words import plain, quoted
 
@@ -61,13 +68,9 @@ TABLES = (
     "CREATE TABLE parts (part INTEGER PRIMARY KEY, data BLOB NOT NULL, more BLOB NOT NULL)",
     "CREATE TABLE lines (line INTEGER PRIMARY KEY, text BLOB NOT NULL)",
 )
-OLD_TABLE = "CREATE TABLE about (text TEXT NOT NULL)"
-"""What a ledger of persons of version 0.2 has, and no other."""
-_START = b"SQLite format 3\0\x10\x00\x01\x01\x00\x40\x20\x20"  # pages of 4096 bytes, no log
 _PAGE, _MARK, _DIGEST = 4096, 8, 16  # bytes
 _SAFELY = ("synchronous=EXTRA", "fullfsync=1", "trusted_schema=0", "cell_size_check=1")
-_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_PAUSE = 0.005  # seconds
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _SYSTEM = {
     sqlite3.SQLITE_CANTOPEN: errno.EACCES,
@@ -80,8 +83,7 @@ _UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}  # of th
 _NOTHING = "the ledger cannot be read or written, and nothing was spent"
 _PERHAPS = "the disk does not confirm the spend, which is on record or will be undone"
 
-# Held while there is a connection or the file is open, and by every fork: a child must inherit
-# none, and a process that closes a file gives back all of its locks on it.
+# Held while there is a connection, and by every fork: a child must inherit none.
 _one = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -215,9 +217,7 @@ def _database(fill: Callable[[Sheet], None]) -> bytes:
     """Return the file of a new ledger."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        own_id = int(fresh_salt()[:7], 16)  # by which ledgers that take each other's place differ
-        for pragma in (f"page_size={_PAGE}", f"application_id={own_id}"):
-            connection.execute(f"PRAGMA {pragma}")
+        connection.execute(f"PRAGMA page_size={_PAGE}")
         for statement in TABLES:
             connection.execute(statement)
         fill(Sheet(connection))
@@ -235,9 +235,7 @@ def _let_go() -> None:
 def put_away(path: Path) -> Iterator[None]:
     """Put the file of a ledger away, before its successor begins; or back, if that fails."""
     away = path.with_name(f"{path.name}.migrated")
-    if away.exists():
-        said = "there is a ledger that was migrated; move it elsewhere"
-        raise FileExistsError(errno.EEXIST, said, str(away))
+    check_free(away, way="move the ledger that was migrated elsewhere")
     with explained(path, "the ledger cannot be closed, and nothing was changed"):
         os.rename(path, away)
         sync_folder(path.parent)
@@ -327,17 +325,12 @@ class Account(ABC, Generic[Held]):
 
     def _create(self, fill: Callable[[Sheet], None]) -> None:
         """Write a ledger that does not exist yet, whole, for its owner alone."""
-        if self.path.exists():
-            said = f"there is a file already; open a ledger with {self._kind}.open"
-            raise FileExistsError(errno.EEXIST, said, str(self.path))
+        check_free(self.path, way=f"open a ledger with {self._kind}.open")
         for suffix in ("-journal", "-wal"):
-            if (beside := self.path.with_name(f"{self.path.name}{suffix}")).exists():
-                raise FileExistsError(
-                    errno.EEXIST,
-                    "there is the journal of another database, which would be taken for that of "
-                    "the ledger; remove it, or choose another name",
-                    str(beside),
-                )
+            journal = self.path.with_name(f"{self.path.name}{suffix}")
+            check_free(
+                journal, way="remove the journal of another database, or choose another name"
+            )
         write_new(self.path, _database(fill), private=True)
 
     def _read(self, work: Callable[[Sheet], Answer]) -> Answer:
@@ -352,7 +345,8 @@ class Account(ABC, Generic[Held]):
         """Return what is raised for a file that does not hold what a ledger wrote."""
         return LedgerError(
             f"{str(self.path)!r} is not a ledger, or a damaged one ({why}); put back the last "
-            "whole copy, and make again, or spend, what was released since."
+            "whole copy, and make again, or spend, what was released since. (Only version 0.2 "
+            "reads the ledgers that it wrote.)"
         )
 
     def _patiently(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
@@ -361,7 +355,7 @@ class Account(ABC, Generic[Held]):
         An interrupt may come between any two instructions. Whatever was taken is given back, and
         given back again where the interrupt hit the giving back.
         """
-        deadline, pause = time.monotonic() + self.timeout, _SHORTEST_PAUSE
+        deadline = time.monotonic() + self.timeout
         while True:
             # threads wait for each other here, and processes below, where nobody holds anything
             left = min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
@@ -383,11 +377,10 @@ class Account(ABC, Generic[Held]):
                 )
                 said = "the ledger cannot be locked, and nothing was spent"
                 raise told(waiting, self.path, said)
-            time.sleep(min(pause, left))
-            pause = min(2.0 * pause, _LONGEST_PAUSE)
+            time.sleep(min(_PAUSE, left))
 
     def _once(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
-        status = self._checked_look()
+        self._check_file()
         address = f"{self.path.as_uri()}?mode=rw"
         with self._explained():
             connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
@@ -396,9 +389,7 @@ class Account(ABC, Generic[Held]):
                     for pragma in _SAFELY:
                         connection.execute(f"PRAGMA {pragma}")
                     connection.execute(begin)
-                    sheet = self._sheet(connection)
-                    self._check_place(status)
-                    answer = work(sheet)
+                    answer = work(self._sheet(connection))
                     connection.execute("COMMIT")
                     return answer
                 finally:
@@ -406,54 +397,29 @@ class Account(ABC, Generic[Held]):
             finally:
                 connection.close()
 
-    def _look(self) -> tuple[bytes, os.stat_result]:
-        """Return the start of the file, and what the system says of it."""
-        try:
-            with _one:
-                handle = os.open(self.path, _AT_ONCE)
-                try:
-                    status = os.fstat(handle)
-                    if stat.S_ISREG(status.st_mode):
-                        return os.read(handle, len(_START)), status
-                finally:
-                    os.close(handle)
-            raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
-        except OSError as fault:
-            raise told(fault, self.path, "the ledger cannot be found or read") from fault
-
-    def _checked_look(self) -> os.stat_result:
-        """Return what the system says of the file, if that begins as a ledger and has one name."""
-        start, status = self._look()
+    def _check_file(self) -> None:
+        """Refuse what is no regular file, or has several names."""
+        with explained(self.path, "the ledger cannot be found or read"):
+            status = os.stat(self.path)
+            if not stat.S_ISREG(status.st_mode):
+                what = "it is no regular file, but a folder, a pipe or a device"
+                raise OSError(errno.EINVAL, what)
         if status.st_nlink > 1:
             raise LedgerError(
                 f"the ledger {str(self.path)!r} has {status.st_nlink} names (hard links), each of "
                 "which would have a journal of its own; remove the others."
             )
-        if start.lstrip().startswith(b"{"):
-            raise self._older()
-        if not start.startswith(_START):
-            raise self._damaged("it does not begin as one")
-        return status
-
-    def _check_place(self, status: os.stat_result) -> None:
-        """Look whether the file that was opened is still the one in its place."""
-        with suppress(FileNotFoundError):
-            now = os.stat(self.path)
-            if now.st_size % _PAGE:
-                raise DamagedError("it is cut off")
-            if os.path.samestat(status, now):
-                return
-        said = "the ledger was exchanged or removed in the meantime, and nothing was spent"
-        raise OSError(errno.EBUSY, said, str(self.path))
 
     def _sheet(self, connection: sqlite3.Connection) -> Sheet:
         """Return what the database holds, if it has the tables of a ledger and no others."""
-        query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
         # no cursor outlives its line here, or an interrupt's traceback would hold it, and its lock
+        if connection.execute("PRAGMA journal_mode").fetchall() != [("delete",)]:
+            raise DamagedError("it has another journal")
+        if os.stat(self.path).st_size % _PAGE:
+            raise DamagedError("it is cut off")
+        query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
         tables = [str(sql) for (sql,) in connection.execute(query).fetchall()]
         if sorted(tables) != sorted(TABLES):
-            if OLD_TABLE in tables:
-                raise self._older()
             raise DamagedError("its tables are others")
         sheet = Sheet(connection)
         try:
@@ -462,18 +428,11 @@ class Account(ABC, Generic[Held]):
         except NONSENSE as fault:
             raise DamagedError("its head is not what was written") from fault
         if schema != SCHEMAS[self._kind]:
-            ways = {other: f"open it with {opener}.open" for opener, other in SCHEMAS.items()}
             raise LedgerError(
                 f"the ledger {str(self.path)!r} was written as {quoted(schema)}, and {self._kind} "
-                f"reads {SCHEMAS[self._kind]!r}; {ways.get(schema, 'use the version of then')}."
+                f"reads {SCHEMAS[self._kind]!r}; open it with the class and version that wrote it."
             )
         return sheet
-
-    def _older(self) -> LedgerError:
-        return LedgerError(
-            f"{str(self.path)!r} was written by version 0.2, which alone reads it; release these "
-            "data by that version, or create a ledger for data that were never released."
-        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -484,7 +443,7 @@ class Account(ABC, Generic[Held]):
             raise self._damaged(str(fault)) from fault
         except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
             raise self._damaged("its tables are others") from fault
-        except (sqlite3.Error, sqlite3.Warning) as fault:
+        except sqlite3.Error as fault:
             code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
             if code & 0xFF in _BUSY:
                 raise _BusyError from fault
@@ -517,10 +476,7 @@ def check_timeout(timeout: Any) -> float:
     """Return a number of seconds to wait."""
     if isinstance(timeout, bool) or not isinstance(timeout, Real):
         raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
-    try:
-        seconds = float(timeout)
-    except OverflowError:
-        seconds = math.nan
+    seconds = as_float(timeout)
     if not seconds >= 0.0:
         raise ValueError(
             f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; math.inf "
