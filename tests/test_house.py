@@ -75,9 +75,8 @@ class Import(NamedTuple):
     for_types: bool
 
 
-def imports_of(tree):
+def imports_of(nodes):
     """Return every import in a tree, at any depth, and each attribute reached through one."""
-    nodes = list(ast.walk(tree))
     typed = {id(node) for block in nodes if _is_type_block(block) for node in _body(block)}
     found, names = set(), {}
     for node in nodes:
@@ -107,6 +106,7 @@ def _body(block):
 
 
 def _dotted(node, names):
+    """Return the path of an attribute that is reached through an imported name, else None."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -123,6 +123,7 @@ class Module(NamedTuple):
     unit: str  # the folder or public module it belongs to
     text: str
     tree: ast.Module
+    nodes: list[ast.AST]  # of the tree
     imports: frozenset[Import]
 
     @property
@@ -132,12 +133,17 @@ class Module(NamedTuple):
         return {i.path.removeprefix(inside) for i in self.imports if i.path.startswith(inside)}
 
 
+def _nodes(text):
+    """Return the tree of a text and every node in it."""
+    return list(ast.walk(ast.parse(text)))
+
+
 def _module(path):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     name = ".".join(parts if len(parts) == 1 or parts[-1] != "__init__" else parts[:-1])
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    return Module(name, parts[0], text, tree, frozenset(imports_of(tree)))
+    nodes = _nodes(text)
+    return Module(name, parts[0], text, nodes[0], nodes, frozenset(imports_of(nodes)))
 
 
 @functools.cache
@@ -210,8 +216,8 @@ def test_no_mechanism_imports_another():
         assert _units_behind(unit) & MECHANISMS <= {unit}
 
 
-def _names_in(tree):
-    for node in ast.walk(tree):
+def _names_in(nodes):
+    for node in nodes:
         parts = [getattr(node, part, None) for part in ("attr", "id", "arg", "name", "module")]
         yield from (word for part in parts if isinstance(part, str) for word in part.split("."))
 
@@ -221,7 +227,7 @@ def test_the_base_of_all_estimators_names_no_mechanism():
     base = [m for m in modules().values() if m.unit in units and m.name not in units]
     for module in base:
         if module.name.partition(".")[2] not in ABOUT_PROOFS:
-            assert OF_MECHANISMS & set(_names_in(module.tree)) == set(), module.name
+            assert OF_MECHANISMS & set(_names_in(module.nodes)) == set(), module.name
     assert {"_release.table_release", "_release.mechanism"} <= {module.name for module in base}
 
 
@@ -230,7 +236,7 @@ def test_nobody_outside_its_folder_asks_which_mechanism_there_is():
     assert {name for _, name in kinds} >= {"NoiseOfColumns", "RowExchange"}
     for module in modules().values():
         own = {name for unit, name in kinds if unit == module.unit}
-        assert {name for _, name in kinds} & set(_asked_by_type(module.tree)) <= own, module.name
+        assert {name for _, name in kinds} & set(_asked_by_type(module.nodes)) <= own, module.name
 
 
 def test_nobody_outside_the_folders_of_mechanisms_compares_with_the_name_of_one():
@@ -240,20 +246,20 @@ def test_nobody_outside_the_folders_of_mechanisms_compares_with_the_name_of_one(
     assert kinds >= {"microaggregation", "exchange"}
     for module in modules().values():
         if module.unit not in MECHANISMS:
-            assert kinds & set(_compared_with(module.tree)) == set(), module.name
-    assert set(_compared_with(ast.parse("a == 'x'\nb in ('y', 'z')"))) == {"x", "y", "z"}
+            assert kinds & set(_compared_with(module.nodes)) == set(), module.name
+    assert set(_compared_with(_nodes("a == 'x'\nb in ('y', 'z')"))) == {"x", "y", "z"}
 
 
-def _compared_with(tree):
+def _compared_with(nodes):
     """Return the words that code compares values with."""
-    for node in ast.walk(tree):
+    for node in nodes:
         parts = ast.walk(node) if isinstance(node, ast.Compare) else ()
         words = (part.value for part in parts if isinstance(part, ast.Constant))
         yield from (word for word in words if isinstance(word, str))
 
 
 def _subclasses_in(module, base):
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ClassDef) and base in map(ast.unparse, node.bases):
             yield module.unit, node.name
 
@@ -318,10 +324,18 @@ def names_that_others_use(face):
         taken = {path.partition(".")[2] for path in module.inner if _unit(path) == face}
         files = {name for name in taken if f"{face}.{name}" in modules()}
         used |= taken - files
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                used |= {f"{node.value.id}.{node.attr}"} if node.value.id in files else set()
+        used |= {path for path in _attributes(module.name) if path.partition(".")[0] in files}
     return used
+
+
+@functools.cache
+def _attributes(name):
+    """Return the attributes that a module reads of a name, as in `plans.planned`."""
+    return {
+        f"{node.value.id}.{node.attr}"
+        for node in modules()[name].nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
 
 
 def _idle_names(face):
@@ -372,11 +386,11 @@ def test_every_private_module_that_a_page_names_is_there():
     assert {(page, path) for page, path in named if not (PACKAGE / path).exists()} == set()
 
 
-def lines_of_code(text, tree):
+def lines_of_code(text, nodes):
     """Return the numbers of the lines that are neither blank, nor comments, nor docstrings."""
     lines = enumerate(map(str.strip, text.splitlines()), start=1)
     code = {number for number, line in lines if line and not line.startswith("#")}
-    for each in filter(_has_docstring, ast.walk(tree)):
+    for each in filter(_has_docstring, nodes):
         code -= set(range(each.body[0].lineno, each.body[0].end_lineno + 1))
     return code
 
@@ -389,8 +403,8 @@ def _has_docstring(node):
 def test_no_module_and_no_function_is_longer_than_a_reader_keeps_in_mind():
     for module in modules().values():
         assert len(module.text.splitlines()) <= MOST_LINES_OF_A_MODULE, module.name
-        code = lines_of_code(module.text, module.tree)
-        for function in filter(_is_function, ast.walk(module.tree)):
+        code = lines_of_code(module.text, module.nodes)
+        for function in filter(_is_function, module.nodes):
             own = code & set(range(function.lineno, function.end_lineno + 1))
             assert len(own) <= MOST_LINES_OF_A_FUNCTION, function.name
 
@@ -398,7 +412,7 @@ def test_no_module_and_no_function_is_longer_than_a_reader_keeps_in_mind():
 def test_the_swap_is_told_in_few_lines_of_code():
     of_swap = [m for m in modules().values() if m.unit == "_swap" or m.name == "_losses.swap_odds"]
     assert len(of_swap) > 5
-    lines = sum(len(lines_of_code(module.text, module.tree)) for module in of_swap)
+    lines = sum(len(lines_of_code(module.text, module.nodes)) for module in of_swap)
     assert lines <= MOST_LINES_OF_THE_SWAP
 
 
@@ -441,7 +455,7 @@ class B:
         is no docstring""",
     )
 '''
-    assert len(lines_of_code(source, ast.parse(source))) == 7
+    assert len(lines_of_code(source, _nodes(source))) == 7
 
 
 def _units_behind(unit):
@@ -530,7 +544,7 @@ def test_pages_are_made_by_one_module_which_asks_for_jinja_when_it_makes_one():
 def test_every_warning_is_of_a_kind_of_its_own():
     """Only classes of other libraries' warnings are named elsewhere, to be ignored."""
     for module in modules().values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
                 kind = ast.unparse(node.args[1])
                 assert kind in ("PufferfishWarning", "UnseenValuesWarning", "kind"), (
@@ -618,9 +632,9 @@ def test_the_import_brings_little_beyond_scikit_learn_and_pandas():
     assert len(extra) <= 250  # today 105, of which 104 are our own
 
 
-def _asked_by_type(tree):
+def _asked_by_type(nodes):
     """Return the names of the classes that code asks whether a value is of."""
-    for node in ast.walk(tree):
+    for node in nodes:
         called = node.func.id if _calls_a_name(node) else ""
         asks = isinstance(node, ast.Compare) and any(
             _calls_a_name(part) and part.func.id == "type" for part in ast.walk(node)
@@ -647,7 +661,7 @@ def test_nothing_outside_them_asks_which_noise_or_notion_it_has_in_hand():
     asked = {
         (module.name, name)
         for module in modules().values()
-        for name in _asked_by_type(module.tree)
+        for name in _asked_by_type(module.nodes)
         for part, own in classes.items()
         if module.unit != part and name in own
     }
@@ -657,7 +671,7 @@ def test_nothing_outside_them_asks_which_noise_or_notion_it_has_in_hand():
 def test_the_reader_of_types_sees_every_way_to_ask_for_one():
     ways = "isinstance(x, A | B), issubclass(x, m.C), type(x) is D, E == type(x), type(x) in (F,)"
     match = "match x:\n    case G(): pass"
-    asked = set(_asked_by_type(ast.parse(f"{ways}\n{match}")))
+    asked = set(_asked_by_type(_nodes(f"{ways}\n{match}")))
     assert set("ABCDEFG") <= asked
 
 
@@ -672,7 +686,7 @@ def late():
     from . import transport
     return np.random.default_rng(), scipy.stats.laplace
 """
-    assert imports_of(ast.parse(source)) == {
+    assert imports_of(_nodes(source)) == {
         Import("numpy", False),
         Import("scipy.stats", False),
         Import("sklearn_puffer.bounds.Relaxed", False),
