@@ -731,7 +731,7 @@ def test_what_are_no_users_is_refused(case):
 
 
 def test_a_user_without_a_distribution_is_refused():
-    with pytest.raises(TypeError, match="without a distribution"):
+    with pytest.raises(TypeError, match="law must be a Discrete"):
         PufferfishSum().fit([User(None)])
 
 
@@ -745,7 +745,7 @@ BAD_PARAMETERS = {
     "step": (-1.0, "step must be positive"),
     "value": ("height", "value names column 'height', which X does not have"),
     "by": (["race", "race"], "by names column 'race' twice"),
-    "presence": ({"c": 0.5}, "presence names class 'c', which is not there"),
+    "presence": ({"c": 0.5}, "presence names class 'c', which does not exist"),
 }
 
 

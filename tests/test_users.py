@@ -20,11 +20,6 @@ def test_a_user_without_a_distribution_is_refused(distribution):
         User(distribution)
 
 
-def test_the_message_says_that_the_distribution_is_missing():
-    with pytest.raises(TypeError, match="a user without a distribution"):
-        User(None)
-
-
 def test_distributions_of_rows_are_refused():
     with pytest.raises(ValueError, match="law must be of one column"):
         User(Discrete([[0, 1], [1, 1]], [0.5, 0.5]))

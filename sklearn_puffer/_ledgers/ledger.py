@@ -50,7 +50,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Entry:
-    """Releases that are on record: how many of one dataset, at which scales, with one note."""
+    """Equal releases on record: their dataset, scales, number and note."""
 
     dataset: str
     scales: Mapping[Axis, float]
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def kind(self) -> tuple[str, str, Mapping[Axis, float]]:
-        """What equal releases, which are counted together, have in common."""
+        """By what releases are equal, and so counted together."""
         return self.dataset, self.note, self.scales
 
 
@@ -72,7 +72,7 @@ class State(LedgerTerms):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the state that `to_record` wrote; any error is that of another record."""
+        """Return the state that `to_record` wrote; a damaged record raises any error."""
         spent = tuple(_entry(*entry) for entry in record["spent"])
         state = cls.read(record, tuple(record["datasets"]), spent)
         datasets, columns = state.datasets, state.scales.keys()
@@ -107,7 +107,7 @@ class State(LedgerTerms):
     def entry(
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
     ) -> Entry:
-        """Return releases as they will be on record."""
+        """Return checked arguments of a spend as an entry."""
         if not isinstance(note, str):
             raise TypeError(f"note must be a string, got {quoted(note)}.")
         if scales is None:
@@ -159,18 +159,18 @@ class State(LedgerTerms):
 
 
 def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
-    """Return releases as they stand in a file, if they are any."""
+    """Return an entry as read from a file."""
     if not (isinstance(dataset, str) and isinstance(note, str)):
-        raise TypeError("no releases on record")
+        raise TypeError("dataset or note is no string")
     return Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
 
 
 def _short(numbers: Mapping[Axis, float]) -> str:
-    """Return numbers by axis, to six digits: a message is no place for sixteen."""
+    """Return numbers by axis, rounded to six digits for a message."""
     return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
 
 
-MOST_AT_ONCE = 2**63  # releases to be spent at once
+MOST_AT_ONCE = 2**63  # in one spend
 _SHOWN = 10  # entries on a page
 
 
@@ -370,7 +370,7 @@ class Ledger(Account[State]):
             state.check(entry)
             after = state.plus(entry)
             sheet.write(after.to_record())
-            return after.left(entry.dataset)  # nothing may fail once the state is on the disk
+            return after.left(entry.dataset)  # computed before the commit, as it might fail
 
         return self._change(record)
 
@@ -485,8 +485,9 @@ class Ledger(Account[State]):
 
         Notes
         -----
-        The answer is computed first, and handed out only after it is on record: an X that the
-        noiser refuses costs nothing, and a crash in between has spent at most, never released.
+        The release is computed first, then put on record, then returned. So an X that the noiser
+        refuses costs nothing, and a crash may spend without a release, but never release without
+        a spend.
         """
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         scales = None if used is noiser else scales_of(used.certificate_)
@@ -495,7 +496,7 @@ class Ledger(Account[State]):
     def release(
         self, query: Any, values: Any, *, dataset: str | None = None, note: str = ""
     ) -> Any:
-        """Answer a query whose own ledger this is, in the order of `transform`.
+        """Answer a query, and put it on record before anybody sees the answer.
 
         Parameters
         ----------
@@ -526,7 +527,7 @@ class Ledger(Account[State]):
         dataset: str | None,
         note: str,
     ) -> Any:
-        """Return what is computed, when it is on record."""
+        """Compute a release, put it on record, and only then return it."""
         state = self._check_noiser(certificate_for(noiser))
         state.check(state.entry(scales, 1, dataset, note))
         released = compute()
@@ -586,7 +587,7 @@ def _numbers(scales: Any) -> dict[Axis, float] | None:
 
 
 def _check_releases(releases: Any) -> int:
-    """Return a number of releases that a file and a message can hold."""
+    """Return ``releases`` as an integer below 2**63."""
     if isinstance(releases, Integral) and abs(int(releases)) >= MOST_AT_ONCE:
         raise ValueError(
             "releases must lie between 1 and 2**63, got an integer of "

@@ -1,4 +1,4 @@
-"""The ledger of persons: what the rows of each have spent, in a database beside a saved noiser.
+"""`PersonLedger`: the releases that each person has had, in an SQLite file.
 
 All persons of a call are judged and put on record in one transaction.
 """
@@ -153,7 +153,7 @@ class PersonLedger(Account[About]):
     ) -> None:
         super().__init__(path, fingerprint, timeout)
         read_key(key)
-        self._key = _Held(key) if isinstance(key, bytes) else key
+        self._key = _SecretKey(key) if isinstance(key, bytes) else key
 
     @classmethod
     def create(
@@ -331,7 +331,7 @@ class PersonLedger(Account[About]):
     _kind = "PersonLedger"
 
     def __getstate__(self) -> dict[str, Any]:
-        if isinstance(self._key, _Held):
+        if isinstance(self._key, _SecretKey):
             raise TypeError(
                 "a PersonLedger whose key was given as bytes cannot be pickled or copied, for the "
                 "copy would hold the key; open it with key=Path(...) or key='env:NAME'."
@@ -510,7 +510,7 @@ class PersonLedger(Account[About]):
 
     def _key_now(self) -> bytes:
         key = self._key
-        return read_key(key.get() if isinstance(key, _Held) else key)
+        return read_key(key.get() if isinstance(key, _SecretKey) else key)
 
     def _held(self) -> About:
         return self._look_up(lambda book: book.about)
@@ -519,8 +519,8 @@ class PersonLedger(Account[About]):
         return self._look_up(lambda book: _page(book, self.path))
 
 
-class _Held:
-    """A key in memory, which nobody prints."""
+class _SecretKey:
+    """A key in memory, kept out of every repr."""
 
     def __init__(self, key: bytes) -> None:
         self.get: Callable[[], bytes] = lambda: key
@@ -530,7 +530,7 @@ class _Held:
 
 
 def _noted(noiser: Any) -> Callable[..., Any]:
-    """Return how a noiser releases rows and says of which persons."""
+    """Return the method of a noiser that releases rows with the pseudonyms of their persons."""
     release: Callable[..., Any] | None = getattr(noiser, "_release_noted", None)
     if release is None:
         raise TypeError(
@@ -549,7 +549,7 @@ def _refuse_lazy(X: Any) -> None:
 
 
 def _check_call(dataset: Any, release: Any, note: Any) -> None:
-    """Refuse what the database cannot hold; the noiser looks at the rest."""
+    """Refuse what the database cannot hold; the noiser checks the rest."""
     for name, value in (("dataset", dataset), ("note", note)):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be a string, got {quoted(value)}.")
@@ -569,7 +569,7 @@ def _check_kind(about: About, kind: str, what: str) -> None:
 
 
 def _fill(about: About, base: Sequence[Entry], sheet: Sheet) -> None:
-    """Write the first state: what it is about, what everybody has had, and no persons."""
+    """Write the first state: the terms, the releases that everybody has had, and no persons."""
     kinds: list[Mapping[Axis, float]] = []
     counts: dict[int, int] = {}
     for entry in base:
@@ -597,7 +597,7 @@ def _overspent(verdict: Verdict, about: About, together: bool) -> str:
     )
     if reason := getattr(about.rule, "reason", ""):
         way = f'pass exhausted="withhold" to leave them out: {reason}'
-    if together:  # rows of who is left out would be seen with others, a second time
+    if together:  # in a swap, another person may hold the row of a person who is left out
         way = "rows are exchanged with all of a table; release those of others as one by itself."
     return (
         f"of {len(verdict.changed):,} rows, {' and '.join(said)}, and nothing was spent or "

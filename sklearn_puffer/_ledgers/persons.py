@@ -1,12 +1,12 @@
-"""What is on record of persons: how often, and how, the rows of each were released.
+"""The records of a ledger of persons: the releases that each person has had.
 
-A ledger of persons has pseudonyms alone. The first bits of one, which are as good as random, name a
-part of the store. A part is an array of persons, ascending, and one of the pseudonyms of their
-noise, person by person. The number of parts is a power of two, which keeps each of them small. All
-of them exist, so that a person in no part is not on record.
+Persons are stored by pseudonym, in 2^k parts: the first k bits of a pseudonym, which are
+pseudorandom, are the number of its part. A part is an array of persons, ascending, and an array of
+the pseudonyms of their noise, person by person. All parts exist, so a person in no part is not on
+record.
 
-A *kind* of release is its scales. A *history* is how many releases of each kind a person has had:
-few differ, however many persons there are, so that the rule judges each once and exactly.
+A *kind* of release is its scales. A *history* counts the releases of each kind that a person has
+had. Few histories differ, however many persons there are: the rule judges each of them once.
 """
 
 from __future__ import annotations
@@ -91,21 +91,21 @@ _OF_PERSONS = ("changes", "salt", "check", "ids")
 
 @dataclass(frozen=True)
 class About(LedgerTerms):
-    """What a ledger of persons is about, from its first day on (but for the kind of ids)."""
+    """The terms of a ledger of persons. Only ``ids`` changes, at the first release."""
 
     changes: str  # "refuse" or "count": what becomes of rows that changed
-    salt: str  # what tells its pseudonyms from those of other ledgers
-    check: str  # and other keys from its own
+    salt: str  # of the pseudonyms, another one in each ledger
+    check: str  # a pseudonym by which another key is recognised
     ids: str = ""  # "integer" or "string", once an id was seen
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return what `to_record` wrote; any error is that of a record that it did not write."""
+        """Return what `to_record` wrote; a damaged record raises any error."""
         check_choice(record["changes"], "changes", CHANGES)
         return cls.read(record, *(record[name] for name in _OF_PERSONS))
 
     def to_record(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
+        """Return the terms as plain values."""
         persons = {name: getattr(self, name) for name in _OF_PERSONS}
         return {"schema": SCHEMAS["PersonLedger"]} | super().to_record() | persons
 
@@ -127,17 +127,17 @@ def followed(counts: Counts, kind: int) -> Counts:
 
 
 BASE = 0
-"""The history of persons that are not on record yet, as it is of nobody in an array of zeros."""
+"""The history of persons who are not on record yet; an array of zeros has it, too."""
 
 _MOST = 1024  # persons in a part, on average
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of each row: one of the masks has it, or it is a new release."""
+    """The decision for each row: one of the masks holds it, or it is a new release."""
 
-    repeated: BoolArray  # its noise is on record
-    changed: BoolArray  # another form is on record of a person who may have another release
+    repeated: BoolArray  # the same noise is on record
+    changed: BoolArray  # another row of the person is on record, and releases are left
     overspent: BoolArray  # the person has had all releases
     known: PersonRecords  # who is on record in the parts of these persons
     places: IntArray  # the index of each person there, -1 of a new one
@@ -155,7 +155,7 @@ class Verdict:
 
 
 class Book:
-    """What a ledger has of its persons, within one transaction."""
+    """The persons on record, within one transaction."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -170,13 +170,13 @@ class Book:
         self._numbers = {counts: k for k, counts in enumerate(self.histories)}
 
     def kind(self, scales: Mapping[Axis, float]) -> int:
-        """Return the number of a kind of release, which is one more if it is new."""
+        """Return the number of a kind of release, adding it if it is new."""
         if scales not in self.kinds:
             self.kinds.append(dict(scales))
         return self.kinds.index(dict(scales))
 
     def history(self, counts: Counts) -> int:
-        """Return the number of a history, which is one more if it is new."""
+        """Return the number of a history, adding it if it is new."""
         if counts not in self._numbers:
             self._numbers[counts] = len(self.histories)
             self.histories.append(counts)
@@ -190,7 +190,7 @@ class Book:
         return self._left(self.histories[BASE if place < 0 else known.persons["history"][place]])
 
     def tally(self) -> list[tuple[int, PersonLeft]]:
-        """Return how many of the persons on record have how much left."""
+        """Return, for each history, the number of persons and what they have left."""
         pairs = zip(self._sizes, self.histories, strict=True)
         return [(size, self._left(counts)) for size, counts in pairs if size]
 
@@ -201,7 +201,7 @@ class Book:
         return counts_of((self.kinds[kind], n) for kind, n in counts)
 
     def judged(self, batch: Any, kind: int) -> Verdict:
-        """Return what becomes of each row of a batch (`Noted`)."""
+        """Return the decision for each row of a batch (`Noted`)."""
         known = self._found(batch.persons)
         places = known.places(batch.persons)
         rows = np.append(known.persons, np.zeros(1, PERSON))[places]  # the last one is nobody
@@ -228,7 +228,7 @@ class Book:
         self._lay(known.and_more(rows, batch.draws[new]), touched)
 
     def _followed(self, verdict: Verdict, kind: int) -> NDArray[np.uint32]:
-        """Return the histories that rows come to by one more release, and count them there."""
+        """Return the histories of new rows after this release, and update their sizes."""
         before, is_old = verdict.histories[verdict.new], verdict.places[verdict.new] >= 0
         after = np.empty_like(before)
         for history in np.unique(before).tolist():
@@ -256,14 +256,14 @@ class Book:
         ends = known.ends
         where = _parts_of(known.persons["pseudonym"], self._sheet.n_parts)
         bounds = (np.searchsorted(where, parts, side).tolist() for side in ("left", "right"))
-        with task("persons put on record", len(known.persons)) as done:  # Ctrl-C is heard between
+        with task("persons put on record", len(known.persons)) as done:
             for part, first, last in zip(parts.tolist(), *bounds, strict=True):
                 draws = known.draws[ends[first] : ends[last]]
                 self._sheet.put(part, known.persons[first:last].tobytes(), draws.tobytes())
                 done(last - first)
 
     def write(self, call: Call, kind: int, verdict: Verdict) -> None:
-        """Put a call on record, and the head, where the persons are already."""
+        """Put a call on record, and write the head, after the persons."""
         masks = verdict.new, verdict.repeated, verdict.withheld
         numbers = len(verdict.new), *(int(mask.sum()) for mask in masks)
         self._sheet.append([call.dataset, call.release, call.note, kind, *numbers])
@@ -297,7 +297,7 @@ def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
 
 
 def _enough(n_parts: int, n_persons: int) -> int:
-    """Return how many parts to have, and when they do not suffice, four times as many or more."""
+    """Return ``n_parts`` if that is enough, else a number with room for growth."""
     if n_persons <= _MOST * n_parts:
         return n_parts
     while 4 * n_persons > _MOST * n_parts:

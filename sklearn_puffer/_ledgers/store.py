@@ -1,24 +1,22 @@
-"""What both ledgers share: whose they are, and a file that is changed whole or not at all.
+"""What both ledgers share: an SQLite file with checksums, its transactions, and its owner.
 
-The file is a database (SQLite) that notices damage.
+At least as much is on record as was released, whatever happens to the processes:
 
-What is on record never falls short of what was released, whatever happens to the processes:
+- A spend is one exclusive transaction. If the process dies, SQLite rolls it back from its journal
+  (``-journal``). When `Account._change` returns, the file, its journal and their folder are synced
+  to the disk (``synchronous=EXTRA``), and the release may follow. There is no write-ahead log: the
+  file alone is a whole copy while nobody spends.
+- A connection lives for one transaction, and a fork waits for its end: a child process inherits no
+  connection and no lock. A process that finds the file locked holds nothing while it waits. No
+  object has a finalizer, which could swallow an interrupt.
+- The *head* is a JSON record with the number of its changes and the checksum (mark) of every *part*
+  (the persons of a `PersonLedger`). A digest covers all of that. A part is read only if it has the
+  checksum in the head. The number of changes is also in the header of the file. So these are
+  noticed: a flipped bit in anything that is read, a part that is missing, doubled or older than the
+  head, and a head that is older than the file. *Lines* (calls) are only appended; each digest
+  covers the one before, and the head has the last.
 
-- A spend is one transaction that nobody else reads or writes beside. SQLite rolls it back from its
-  journal (``-journal``) if the process dies. It is on the disk, journal and folder with it
-  (``synchronous=EXTRA``), when `Account._change` returns, so a release after that is paid for. No
-  write-ahead log is kept, so that a copy of the file, made while nothing is spent, has all of it.
-- Connections live as long as a transaction, and no fork happens in between, so that a child
-  inherits neither a lock nor a half-read page. Who finds the file locked waits without holding
-  anything. No object has a finalizer, in which an interrupt would be lost.
-- The *head*, a record, has a digest over itself, how often it was changed, and the mark of every
-  *part*; a part is read only with the mark that the head has. So a flipped bit is noticed wherever
-  it changes what is read, and so are a part that is gone, doubled or older than the head. How often
-  the head was changed stands at the start of the file as well, and a head that is older than that
-  is noticed, too. *Lines*, of which a change adds some, are chained, and the head has the chain.
-
-No clock, no process number and no randomness decides anything, but for how long a change waits.
-The marks find accidents, not forgers.
+Nothing depends on the clock but the timeout. Checksums detect accidents, and no forgery.
 """
 
 from __future__ import annotations
@@ -79,7 +77,8 @@ _SYSTEM = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_IOERR: errno.EIO,
 }
-_UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}  # of the journal, at last
+# errors after the commit, when the journal is deleted
+_UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}
 _NOTHING = "the ledger cannot be read or written, and nothing was spent"
 _PERHAPS = "the disk does not confirm the spend, which is on record or will be undone"
 
@@ -159,12 +158,12 @@ class Sheet:
         self._marks[place] = _digest(data, more, size=_MARK)
 
     def divide(self, n_parts: int) -> None:
-        """Drop all parts, and make room for others, each of which must be put."""
+        """Drop all parts, and make room for ``n_parts`` others, each of which must be put."""
         self._run("DELETE FROM parts")
         self._marks = bytearray(_MARK * n_parts)
 
     def append(self, line: Any) -> None:
-        """Write a line more, of plain values for JSON."""
+        """Append a line of plain values for JSON."""
         text = _text(line)
         self._run("INSERT INTO lines VALUES (?, ?)", (self._n_lines, text))
         self._n_lines, self._chain = self._n_lines + 1, _digest(self._chain, text)
@@ -191,7 +190,7 @@ class Sheet:
 
 
 def _digest(*texts: bytes, size: int = _DIGEST) -> bytes:
-    """Return what tells lists of texts apart."""
+    """Return a digest of texts and their lengths."""
     state = blake2b(digest_size=size)
     for text in texts:
         if not isinstance(text, bytes):
@@ -210,7 +209,7 @@ class _BusyError(Exception):
 
 
 class DamagedError(Exception):
-    """Raised for what no ledger wrote; `Account` tells it as a `LedgerError`."""
+    """Raised for contents that no ledger wrote; `Account` makes it a `LedgerError`."""
 
 
 def _database(fill: Callable[[Sheet], None]) -> bytes:
@@ -233,7 +232,7 @@ def _let_go() -> None:
 
 @contextmanager
 def put_away(path: Path) -> Iterator[None]:
-    """Put the file of a ledger away, before its successor begins; or back, if that fails."""
+    """Rename the file of a ledger, and name it back if the code within fails."""
     away = path.with_name(f"{path.name}.migrated")
     check_free(away, way="move the ledger that was migrated elsewhere")
     with explained(path, "the ledger cannot be closed, and nothing was changed"):
@@ -248,7 +247,7 @@ def put_away(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class LedgerTerms:
-    """Whose releases a ledger counts, by which rule, and at which scales they are planned."""
+    """Whose releases a ledger counts, the rule by which they add up, and the planned scales."""
 
     fingerprint: str
     rule: Rule
@@ -261,12 +260,12 @@ class LedgerTerms:
 
     @classmethod
     def read(cls, record: Mapping[str, Any], *further: Any) -> Self:
-        """Return the terms that `to_record` wrote; any error is that of another record."""
+        """Return the terms that `to_record` wrote; a damaged record raises any error."""
         rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
         return cls(record["fingerprint"], rule, scales, *further)
 
     def remaining(self, spent: Spent) -> tuple[float, dict[Axis, float]]:
-        """Return how often all columns may be released after a history, and the rest by axis."""
+        """Return how many releases of all columns are left, and what is left on each axis."""
         return self.rule.times(counts_of([(self.scales, 1)]), spent), self.rule.left(spent)
 
     def to_record(self) -> dict[str, Any]:
@@ -282,7 +281,7 @@ Held = TypeVar("Held", bound=LedgerTerms)
 
 
 class Account(ABC, Generic[Held]):
-    """What both ledgers are: a file of one noiser, and what is shown of it."""
+    """The base of both ledgers: the file of one noiser, read and changed in transactions."""
 
     _kind: ClassVar[str]  # the name of the class, by which files are told apart
 
@@ -295,7 +294,7 @@ class Account(ABC, Generic[Held]):
 
     @abstractmethod
     def _held(self) -> Held:
-        """Return what the ledger is about, as it is now."""
+        """Return the terms on record."""
 
     @abstractmethod
     def _page(self) -> Page:
@@ -316,7 +315,7 @@ class Account(ABC, Generic[Held]):
         return self._page().notebook()
 
     def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
-        """Return what the ledger is about, if the certificate is that of its noiser."""
+        """Return the terms on record, or refuse the certificate of another noiser."""
         held = self._held() if held is None else held
         ledger = held.fingerprint, held.scales, held.rule
         if ledger != (certificate.fingerprint, scales_of(certificate), certificate.rule):
@@ -324,7 +323,7 @@ class Account(ABC, Generic[Held]):
         return held
 
     def _create(self, fill: Callable[[Sheet], None]) -> None:
-        """Write a ledger that does not exist yet, whole, for its owner alone."""
+        """Write a new file, readable by its owner alone."""
         check_free(self.path, way=f"open a ledger with {self._kind}.open")
         for suffix in ("-journal", "-wal"):
             journal = self.path.with_name(f"{self.path.name}{suffix}")
@@ -334,15 +333,15 @@ class Account(ABC, Generic[Held]):
         write_new(self.path, _database(fill), private=True)
 
     def _read(self, work: Callable[[Sheet], Answer]) -> Answer:
-        """Return what work reads from one state."""
+        """Return the result of work that reads, in one transaction."""
         return self._patiently("BEGIN", work)
 
     def _change(self, work: Callable[[Sheet], Answer]) -> Answer:
-        """Return what work returns, when all that it wrote is on the disk; or nothing is."""
+        """Return the result of work that writes, once its transaction is on the disk."""
         return self._patiently("BEGIN EXCLUSIVE", work)
 
     def _damaged(self, why: str) -> LedgerError:
-        """Return what is raised for a file that does not hold what a ledger wrote."""
+        """Return the error of a damaged file."""
         return LedgerError(
             f"{str(self.path)!r} is not a ledger, or a damaged one ({why}); put back the last "
             "whole copy, and make again, or spend, what was released since. (Only version 0.2 "
@@ -350,14 +349,14 @@ class Account(ABC, Generic[Held]):
         )
 
     def _patiently(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
-        """Do some work as soon as nobody holds the database.
+        """Run a transaction as soon as nobody else holds the database.
 
-        An interrupt may come between any two instructions. Whatever was taken is given back, and
-        given back again where the interrupt hit the giving back.
+        An interrupt may come between any two instructions: the lock is released a second time in
+        case it hit the first release.
         """
         deadline = time.monotonic() + self.timeout
         while True:
-            # threads wait for each other here, and processes below, where nobody holds anything
+            # threads wait for each other here, and processes below, without a lock
             left = min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
             try:
                 try:
@@ -411,8 +410,8 @@ class Account(ABC, Generic[Held]):
             )
 
     def _sheet(self, connection: sqlite3.Connection) -> Sheet:
-        """Return what the database holds, if it has the tables of a ledger and no others."""
-        # no cursor outlives its line here, or an interrupt's traceback would hold it, and its lock
+        """Return the contents of the database, if it has the tables of a ledger and no others."""
+        # an open cursor in the traceback of an interrupt would keep the lock: fetch all at once
         if connection.execute("PRAGMA journal_mode").fetchall() != [("delete",)]:
             raise DamagedError("it has another journal")
         if os.stat(self.path).st_size % _PAGE:
@@ -436,7 +435,7 @@ class Account(ABC, Generic[Held]):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Tell in every error of SQLite what it means for the ledger."""
+        """Translate errors of SQLite: busy, damaged, or an error of the system."""
         try:
             yield
         except DamagedError as fault:
@@ -486,7 +485,7 @@ def check_timeout(timeout: Any) -> float:
 
 
 def foreign(path: Path) -> str:
-    """Return what is said of the ledger of another noiser."""
+    """Return the message for the ledger of another noiser."""
     return (
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."
@@ -494,9 +493,9 @@ def foreign(path: Path) -> str:
 
 
 def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
-    """Return how often each axis is released at each scale, of releases and how many of each.
+    """Return how often each axis was released at each scale, from pairs (scales, number).
 
-    Releases without axes, of whole rows, are counted, too.
+    Releases of whole rows, which have no axes, count under the axis "".
 
     >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
     {'age': {2.0: 3}, 'sex': {1.0: 2}}

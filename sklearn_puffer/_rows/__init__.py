@@ -11,7 +11,6 @@ from sklearn_puffer._rows.parameters import (
     RowsTogether,
     about_bins,
     check_one_secret,
-    check_releases,
     check_units,
     check_unknown,
     column_of,

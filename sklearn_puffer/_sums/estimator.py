@@ -251,13 +251,13 @@ def _about_presence(reports: Reporters) -> str:
     if reports.source is not None:
         public = "The number of rows of each class is public."
     independent = f"{public} The reports are independent of each other."
-    if reports.there.all():
+    if reports.always_present.all():
         return (
             f"{independent} Everybody but the user in question is present, and their reports are "
             "unknown to the adversary."
         )
     absent = "Anybody may be absent, and the reports of those present"
-    if reports.there.any():
+    if reports.always_present.any():
         absent = (
             "Users whose presence is below 1 may be absent, all others but the user in question "
             "are present, and their reports"
@@ -275,7 +275,7 @@ def _about_refusals(reports: Reporters, whole: bool) -> str:
     if whole:
         wrong = "a report that the distribution of its user (or class) does not have"
     absent = "; a missing report is never refused"
-    if reports.there.any():
+    if reports.always_present.any():
         wrong += ", and a missing report of a user whose presence is 1"
         absent = "; presence= below 1 allows absence"
     further = ""
@@ -627,7 +627,7 @@ class PufferfishSum(CertifiedEstimator):
 
     def _remember(self, reports: Reporters, answers: Answers) -> None:
         self._reporters, self._unit = reports, answers.unit
-        self._scale, self._grid, self._together = answers.theta, answers.grid, answers.together
+        self._scale, self._grid, self._together = answers.theta, answers.grid, answers.joint_scale
         self.theta_ = answers.theta * reports.step
         self._asked = {k: x * reports.step for k, x in answers.scales_of_each.items()}
         self.users_, self.classes_ = reports.users, reports.labels

@@ -54,7 +54,7 @@ def has_gaussians(X: Any) -> bool:
 
 
 def read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianReporters:
-    """Return Gaussian users, of whom nothing is asked that is for tables or for steps."""
+    """Return Gaussian users, and refuse arguments that are for tables or for steps."""
     check_no_table(settings)
     for k, user in enumerate(users):
         if isinstance(user, User) and isinstance(user.law, Discrete):
@@ -216,7 +216,7 @@ class GaussianPair:
         return self._pure(theta) if notion.delta == 0.0 else self._with_delta(theta, notion)
 
     def bound(self, theta: float, notion: Pufferfish) -> float:
-        """Return an upper end of the larger loss: the lowest one unless another decides."""
+        """Return an upper end of the larger loss, a loose one where that decides the budget."""
         lowest, worst = self.alone(theta, notion)
         if worst.max() <= notion.budget or self.others == 0.0:
             return float(worst.max())
@@ -497,7 +497,7 @@ class GaussianSum:
     def _others(self) -> FloatArray:
         """For each class, the deviation of the sum of all others who are never absent."""
         _, sds, groups, _ = self._groups
-        return leave_one_out(sds, groups * self.reports.there)
+        return leave_one_out(sds, groups * self.reports.always_present)
 
     @cached_property
     def _gaussian_pairs(self) -> tuple[list[GaussianPair], NDArray[np.intp]]:

@@ -176,7 +176,7 @@ class PairLosses:
         return np.minimum(lower, upper), upper
 
     def upper(self, k: int, theta: float, budget: float) -> float:
-        """Return an upper end of the larger loss, the lowest one if another is above the budget."""
+        """Return an upper end of the larger loss, a loose one where that is within the budget."""
         if theta == 0.0:
             return self._without_noise(k)
         return float(self._upper(k, theta, budget).max())
@@ -209,9 +209,10 @@ class PairLosses:
         return float(np.minimum(losses + error, worst).max())
 
     def _upper(self, k: int, theta: float, budget: float) -> FloatArray:
-        """Return upper ends: of the worst case, and unless they keep the budget with others, too.
+        """Return upper ends, counting on more of the other users until they are within the budget.
 
-        More of the others are of no use where a hair less noise is too little whoever they are.
+        First on none, then on `FEW` steps, then on `MANY`. It ends early where slightly less noise
+        would exceed the budget whoever the others are.
         """
         worst = ends = self.alone(k, theta)[1]
         if self.pairs[k].shift is not None or not worst.any():
@@ -287,9 +288,10 @@ class PairLosses:
         return int(self._classes[2][self.pairs[k].user])
 
     def _counted(self, k: int, steps: int) -> IntArray:
-        """Return how many users of each distribution count: all but that of pair ``k``, or fewer.
+        """Return how many users of each distribution pair ``k`` counts on: all others, or fewer.
 
-        Where they are too many, they are one of two groups, so that two sums serve all pairs.
+        Where their sum has more than ``steps`` steps, they are one of two disjoint groups, so that
+        two sums serve all pairs.
         """
         counts, of_pair = self._classes[1], self._class_of(k)
         length = float(self._spans @ counts)
@@ -310,7 +312,7 @@ class PairLosses:
         return np.array_equal(self._counted(k, steps), self._less(k))
 
     def _others(self, k: int, steps: int) -> Numbers:
-        """Return the distribution of the sum of those who are counted on."""
+        """Return the distribution of the sum of the other users who are counted on."""
         counts = self._counted(k, steps)
         key = counts.tobytes()
         if key not in self._sums:
@@ -323,7 +325,7 @@ class PairLosses:
 
 
 def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
-    """Return how many users of each distribution make a sum of at most so many steps."""
+    """Return numbers of users of each distribution whose sum has at most so many steps."""
     length = float(spans @ counts)
     if length <= steps:
         return counts
@@ -370,10 +372,10 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
 
 
 def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
-    """Return lower ends of the loss of a pair, both directions, for all other users.
+    """Return lower bounds on the loss of a pair, both directions, whoever the other users are.
 
-    They are those of ``n_tilts`` values of t from -1/theta to 1/theta, fewer for very many atoms;
-    two are the loss far out. Without noise they are 0.
+    They are the largest differences of log E[e^(t x)] over ``n_tilts`` values of t from -1/theta to
+    1/theta, fewer for very many atoms. Two values are the loss far out. Without noise they are 0.
     """
     if theta == 0.0:
         return np.zeros(2)
@@ -388,7 +390,7 @@ def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
 
 
 def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return both ends of log M(t)."""
+    """Return both ends of log M(t) = log E[e^(t x)] for each t of ``tilts``."""
     assert isinstance(distribution, Discrete)
     kept = distribution.counts > 0
     masses = distribution.probabilities[kept]
@@ -396,7 +398,7 @@ def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, Floa
         exponents = tilts[:, None] * distribution.atoms[kept]
         tops = exponents.max(axis=1)
         weights = np.exp(exponents - tops[:, None])
-        # masses that floats do not hold well are left out, or replaced by larger ones
+        # masses near underflow are left out below, and replaced by larger ones above
         low = np.log(weights @ np.where(masses < _LEAST_MASS, 0.0, masses))
         high = np.log(weights @ np.maximum(masses, _LEAST_MASS))
         # rounding of masses, arguments, exponentials, logarithms and sums
@@ -476,18 +478,17 @@ def calibrated(
     budget: float,
     least: float = 0.0,
 ) -> Calibration:
-    """Return the smallest scale with which the bounds of all pairs are within the budget.
+    """Return the smallest scale, from ``least`` on, that keeps the bounds of all pairs in budget.
 
-    Bounds are of a pair at a scale, and the guesses are scales that pairs may need. No scale below
-    ``least`` is tried.
+    ``bound(k, scale)`` bounds the loss of pair k, and ``guesses`` are scales near those they need.
     """
     ends = [bound(k, least) for k in range(len(guesses))]
     order = np.lexsort((-np.array(guesses), -np.array(ends))).tolist()
-    needy = [k for k in order if ends[k] > budget]  # the likeliest to decide comes first
-    if not needy:
+    above = [k for k in order if ends[k] > budget]  # the likeliest to decide comes first
+    if not above:
         return Calibration(least, order[0], ends[order[0]])
     start = least or max(guesses) * (1.0 + 2.0**-46)  # enough where the guess is the root
-    scale = smallest_for_all(bound, needy, budget, start, _TOLERANCE)
+    scale = smallest_for_all(bound, above, budget, start, _TOLERANCE)
     if scale == inf:
         raise ValueError(
             f"no noise scale up to {LARGEST} keeps the loss within {budget}; use a larger epsilon, "
@@ -499,7 +500,7 @@ def calibrated(
 
 
 def _far_out_scale(pairs: Sequence[UserPair], budget: float) -> float:
-    """Return just less than the scale that losses far out need: no exact scale is smaller."""
+    """Return slightly less than the scale that the losses far out need, a lower bound."""
 
     def far(scale: float) -> float:
         return max(float(least_loss(pair, scale, 2).max()) for pair in pairs)

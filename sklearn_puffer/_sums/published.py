@@ -100,16 +100,15 @@ def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) 
     >>> [condition.name for condition in conditions([pair], "distribution", 1.0)]
     ['theorem_4', 'lemma_1', 'lemma_2', 'lemma_2_both_ends', 'relaxed']
     """
-    names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
-    if secrets == "distribution" and all(map(_is_binary, _checked(pairs))):
+    check, names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
+    checked, budget = check(pairs), check_positive(epsilon, "epsilon")
+    if secrets == "distribution" and all(map(_is_binary, checked)):
         names = (*names, *_BINARY)
-    return [condition(name, pairs, epsilon) for name in (*names, "relaxed")]
-
-
-def condition(name: str, pairs: Sequence[TwoDistributions], epsilon: float) -> Condition:
-    """Return one of the published conditions, for pairs that it is about."""
-    source, of_its_kind, scale = _PUBLISHED[name]
-    return Condition(name, scale(of_its_kind(pairs), check_positive(epsilon, "epsilon")), source)
+    return [
+        Condition(name, scale(checked, budget), source)
+        for name in (*names, "relaxed")
+        for source, scale in [_PUBLISHED[name]]
+    ]
 
 
 def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, FloatArray]:
@@ -247,42 +246,27 @@ def _is_binary(pair: PriorPair) -> bool:
     return all(value in (0.0, 1.0) for prior in pair for value in with_mass(prior).tolist())
 
 
-def _binary(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
-    checked = _checked(pairs)
-    for pair in checked:
-        if not _is_binary(pair):
-            raise ValueError(
-                f"pairs must hold distributions of 0 and 1, got {_support_shown(pair.p)} and "
-                f"{_support_shown(pair.q)}; use theorem_4 or relaxed."
-            )
-    return checked
-
-
 def _support_shown(distribution: Discrete) -> str:
     values = with_mass(distribution).tolist()
     return f"{values[:3]}" if len(values) <= 3 else f"{values[:3]} and {len(values) - 3} more"
 
 
-_PUBLISHED: dict[str, tuple[str, Callable[..., list[PriorPair]], Callable[..., float]]] = {
-    "theorem_1_of_001": ("001, Thm 1, Eq. (10)", _values, _farthest),
-    "theorem_2_of_001": ("001, Thm 2, Eq. (12)", _values_against_absence, _farthest),
-    "theorem_3_eq14": ("001, Thm 3, Eq. (14)", _against_absence, _farthest),
-    "theorem_3_eq13": ("001, Thm 3, Eq. (13)", _against_absence, partial(_relaxed, "eq11")),
-    "theorem_4": ("001, Thm 4, Eq. (16), corrected", _checked, _farthest),
-    "lemma_1": ("001, Lemma 1, Eq. (18)", _binary, _farthest),
-    "lemma_2": ("001, Lemma 2, Eq. (21), corrected", _binary, partial(_moved_share, False)),
-    "lemma_2_both_ends": ("001, Lemma 2, both ends", _binary, partial(_moved_share, True)),
-    "relaxed": (
-        "000, Prop. 3.2, the user's own distributions",
-        _checked,
-        partial(_relaxed, "either"),
-    ),
+_PUBLISHED: dict[str, tuple[str, Callable[..., float]]] = {
+    "theorem_1_of_001": ("001, Thm 1, Eq. (10)", _farthest),
+    "theorem_2_of_001": ("001, Thm 2, Eq. (12)", _farthest),
+    "theorem_3_eq14": ("001, Thm 3, Eq. (14)", _farthest),
+    "theorem_3_eq13": ("001, Thm 3, Eq. (13)", partial(_relaxed, "eq11")),
+    "theorem_4": ("001, Thm 4, Eq. (16), corrected", _farthest),
+    "lemma_1": ("001, Lemma 1, Eq. (18)", _farthest),
+    "lemma_2": ("001, Lemma 2, Eq. (21), corrected", partial(_moved_share, False)),
+    "lemma_2_both_ends": ("001, Lemma 2, both ends", partial(_moved_share, True)),
+    "relaxed": ("000, Prop. 3.2, the user's own distributions", partial(_relaxed, "either")),
 }
-_BY_SECRETS = {
-    "value": ("theorem_1_of_001",),
-    "value-absence": ("theorem_2_of_001",),
-    "distribution-absence": ("theorem_3_eq14", "theorem_3_eq13"),
-    "distribution": ("theorem_4",),
+_BY_SECRETS: dict[str, tuple[Callable[..., list[PriorPair]], tuple[str, ...]]] = {
+    "value": (_values, ("theorem_1_of_001",)),
+    "value-absence": (_values_against_absence, ("theorem_2_of_001",)),
+    "distribution-absence": (_against_absence, ("theorem_3_eq14", "theorem_3_eq13")),
+    "distribution": (_checked, ("theorem_4",)),
 }
 _BINARY = ("lemma_1", "lemma_2", "lemma_2_both_ends")
 

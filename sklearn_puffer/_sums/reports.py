@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,14 +21,13 @@ from sklearn_puffer._base import (
     FloatArray,
     IntArray,
     check_choice,
-    check_delta,
     check_positive,
     check_seed,
     floats,
 )
 from sklearn_puffer._codes import combined, distinct, read_secret, resolve
 from sklearn_puffer._noise import SPARE, sampler_loss
-from sklearn_puffer._rows import MOST_RELEASES, check_releases
+from sklearn_puffer._rows import MOST_RELEASES, Guarantee
 from sklearn_puffer._sums.published import CONDITIONS
 from sklearn_puffer._sums.users import SECRETS, User, check_users, with_mass
 from sklearn_puffer._tables import (
@@ -47,7 +46,6 @@ from sklearn_puffer.priors import Discrete, Prior
 PUBLISHED = (*CONDITIONS, "corollary_1a", "corollary_1b")
 _STRATEGIES = ("exact", "worst_case", "published", *PUBLISHED)
 _FOR_TABLES = ("value", "by", "alternatives", "presence")
-_LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
 _MOST_EPSILON = 1e100
 
 
@@ -69,25 +67,21 @@ class SumSettings:
     def of(cls, params: Mapping[str, Any]) -> SumSettings:
         """Check the parameters."""
         check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
-        epsilon = check_positive(params["epsilon"], "epsilon")
-        if epsilon < _LEAST_EPSILON:
+        guarantee = Guarantee.of(params)
+        notion = cast(Pufferfish, guarantee.notion)  # there is no alpha
+        if notion.epsilon > _MOST_EPSILON:
             raise ValueError(
-                f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in "
-                "the rounding of the noise; choose a larger budget."
-            )
-        if epsilon > _MOST_EPSILON:
-            raise ValueError(
-                f"epsilon must be at most {_MOST_EPSILON:g}, got {epsilon!r}, which guarantees "
-                "nothing; choose a budget in nats, such as 1.0."
+                f"epsilon must be at most {_MOST_EPSILON:g}, got {params['epsilon']!r}, which "
+                "guarantees nothing; choose a budget in nats, such as 1.0."
             )
         return cls(
-            notion=Pufferfish(epsilon, check_delta(params["delta"], "delta")),
+            notion=notion,
             secrets=check_choice(params["secrets"], "secrets", SECRETS),
             query=check_choice(params["query"], "query", ["sum", "mean", "count"]),
             strategy=check_choice(params["strategy"], "strategy", _STRATEGIES),
             together=check_choice(params["unit"], "unit", ["row", "class"]) == "class",
             step=None if params["step"] is None else check_positive(params["step"], "step"),
-            releases=check_releases(params["releases"]),
+            releases=guarantee.releases,
             seed=check_seed(params["random_state"]),
             table={name: params[name] for name in _FOR_TABLES},
         )
@@ -161,7 +155,7 @@ def _class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
         if existing == label and isinstance(existing, str) == isinstance(label, str):
             return k
     raise ValueError(
-        f"{argument} names class {quoted(label)}, which is not there; the classes are "
+        f"{argument} names class {quoted(label)}, which does not exist; the classes are "
         f"{listed(labels, 10)}."
     )
 
@@ -390,7 +384,7 @@ class Reporters:
         return f"{'each' if together else 'one'} of {members}"
 
     @cached_property
-    def there(self) -> BoolArray:
+    def always_present(self) -> BoolArray:
         """Whether each user is never absent; False where absence is a secret."""
         secret = "absence" in self.secrets
         return np.array([not secret and user.presence in (None, 1.0) for user in self.users])
@@ -503,7 +497,7 @@ class Reporters:
         return levels, np.concatenate(pairs)
 
     def _check_absent(self, classes: Array) -> None:
-        wrong = np.flatnonzero(self.there[classes])
+        wrong = np.flatnonzero(self.always_present[classes])
         if wrong.size:
             raise ValueError(
                 f"a report of {self.called(classes, int(wrong[0]))} is missing, and presence= says "

@@ -75,13 +75,13 @@ class DiscreteSum:
 
     @cached_property
     def counted_on(self) -> list[User]:
-        """The users with each who may be absent replaced by one who adds nothing.
+        """The users, with each who may be absent replaced by one who always reports 0.
 
         Other users never increase a loss. So the largest loss over all sets of absent users is the
         loss with the users who are always present.
         """
-        there = zip(self.users, self.reports.there.tolist(), strict=True)
-        return [user if stays else _NOBODY for user, stays in there]
+        pairs = zip(self.users, self.reports.always_present.tolist(), strict=True)
+        return [user if always_present else _NOBODY for user, always_present in pairs]
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.
@@ -106,8 +106,9 @@ class DiscreteSum:
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return the losses with noise of a scale in steps.
 
-        Where that takes long, a pair within the budget in the worst case, or with a few of the
-        other users, keeps that bound, but for the largest of them.
+        Where exact losses take long, only these are computed: those of pairs whose bounds exceed
+        the budget, and the largest one. Other pairs keep their bound over all other users, or with
+        a few of them.
         """
         losses, everybody = self._sum, range(len(self.pairs))
         worst = np.stack([losses.alone(k, theta)[1] for k in everybody])
@@ -121,7 +122,7 @@ class DiscreteSum:
         # the interval of a class is as many times as wide as the class has users
         width = _CLOSED_CLASS if self.together else _CLOSED
         exact = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
-        # pairs whose loss is computed for the given users, and not only bounded
+        # pairs whose loss is computed for the given users
         is_computed = not self.together and self._is_computable
         chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
         if len(chosen) * self._work > _QUICK:
@@ -255,8 +256,9 @@ def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Us
 
 # --------------------------------------------------------------------- the noise of all answers
 
-# The unit of an answer is a float, and so are the scales on record. s is rounded up in that unit,
-# and so is k s. The noise that is drawn, in steps, is no less than the noise on record.
+# The unit of an answer is a float, and so are the scales in the certificate. Both the joint scale s
+# and the scale k s of each of k answers are rounded up in that unit. The noise that is drawn, in
+# steps, is no less than that.
 
 
 _SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
@@ -268,13 +270,13 @@ _HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is
 class Answers:
     """The noise, in steps, and the losses with it.
 
-    One answer at the scale ``together`` loses at least as much as all answers do, each of which
-    has noise of scale ``theta`` on the ``grid``; 0 where no noise is needed. ``losses`` are those
-    of that one answer, to which ``drawing`` adds what drawing all answers costs a pure loss.
-    ``unit`` is the size of a step in an answer, and ``scales`` are those of the conditions.
+    Each answer has noise of scale ``theta`` on the ``grid``; 0 where no noise is needed. All
+    answers together lose no more than one answer of scale ``joint_scale``. ``losses`` are those of
+    that one answer; drawing the noise of all answers adds ``drawing`` to a pure loss. ``unit`` is
+    the size of a step in an answer, and ``scales`` are those of the conditions.
     """
 
-    together: float
+    joint_scale: float
     theta: float
     grid: float
     unit: float
@@ -285,8 +287,8 @@ class Answers:
 
     @property
     def certified(self) -> float:
-        """``together`` in the unit of an answer, rounded up."""
-        return rounded_up(Fraction(self.together) * Fraction(self.unit))
+        """``joint_scale`` in the unit of an answer, rounded up."""
+        return rounded_up(Fraction(self.joint_scale) * Fraction(self.unit))
 
     @property
     def on_record(self) -> float:
@@ -305,9 +307,9 @@ class Answers:
 
     @property
     def is_hardly_above(self) -> bool:
-        """Whether a loss exceeds the budget by so little that it may be rounding."""
+        """Whether a loss exceeds the budget by no more than rounding explains."""
         budget, losses = self.settings.notion.budget, [self.loss]
-        if self.settings.strategy != "exact":  # most other strategies guarantee the worst case too
+        if self.settings.strategy != "exact":  # most others guarantee the worst case
             losses.append(self.worst)
         return any(budget < loss < budget * _HARDLY for loss in losses)
 
@@ -344,16 +346,16 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
             losses = system.losses(0.0, settings.notion)
             return Answers(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
         for more in (0.0, *_NUDGES):
-            together = least * (1.0 + more)
+            joint_scale = least * (1.0 + more)
             # no less noise is drawn than is on record in the unit
-            certified = rounded_up(Fraction(together) * Fraction(unit))
+            certified = rounded_up(Fraction(joint_scale) * Fraction(unit))
             theta = rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
             grid = coarse_enough(grid_step(theta), theta, system.reports.reach)
             added = sampled
             if not (system.whole and grid <= 1.0):  # whole numbers are on grids of step 1 or less
-                added += grid / together * (1.0 + 2.0**-50)  # half a step under either secret
-            losses = system.losses(together, inner)
-            answers = Answers(together, theta, grid, unit, added, scales, settings, losses)
+                added += grid / joint_scale * (1.0 + 2.0**-50)  # half a step under either secret
+            losses = system.losses(joint_scale, inner)
+            answers = Answers(joint_scale, theta, grid, unit, added, scales, settings, losses)
             if not answers.is_hardly_above:
                 break
         if added <= drawing:
@@ -361,9 +363,9 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
         drawing = 2.0 * added
     if releases == 1 and settings.notion.delta == 0.0:
         return answers
-    # lower ends are for all answers together, under the notion itself
+    # lower ends are for all answers joint_scale, under the notion itself
     below = factor_below(Laplace(), settings.notion, releases)
-    lower = system.losses(below * together, settings.notion).lower
+    lower = system.losses(below * joint_scale, settings.notion).lower
     return replace(answers, losses=replace(losses, lower=lower))
 
 

@@ -283,15 +283,10 @@ def reach_of(pair: UserPair) -> float:
 
 
 def _check_distribution(distribution: Any, name: str) -> None:
-    if distribution is None:
-        raise TypeError(
-            f"{name} must be a Discrete or a GaussianMixture, got None: a user without a "
-            "distribution; estimate one, or give a Discrete over the values that may be reported."
-        )
     if not isinstance(distribution, Discrete | GaussianMixture):
         raise TypeError(
-            f"{name} must be a Discrete or a GaussianMixture, got {distribution!r}; "
-            "build one: Discrete(atoms, probabilities)."
+            f"{name} must be a Discrete or a GaussianMixture, got {distribution!r}; estimate one, "
+            "or build one: Discrete(atoms, probabilities)."
         )
     if distribution.n_axes != 1:
         raise ValueError(
