@@ -277,6 +277,29 @@ def test_a_loss_of_next_to_nothing_is_not_rounded_above_a_tiny_delta():
     assert noiser.certificate_.holds
 
 
+@pytest.mark.parametrize("noise", ["laplace", "cauchy"])
+@pytest.mark.parametrize("strategy", ["exact", "distribution_aware", "wasserstein", "sensitivity"])
+def test_no_delta_needs_more_noise_than_delta_zero(strategy, noise):
+    frame = pd.DataFrame({"s": list("aabbbab") * 3, "x": [0, 2, 3, 1, 3, 2, 0] * 3})
+    options = {"sensitive": "s", "strategy": strategy, "noise": noise}
+    pure, *others = (
+        PufferfishNoiser(0.4, delta=delta, **options).fit(frame) for delta in (0.0, 1e-300, 1e-9)
+    )
+    for other in others:
+        assert other.certificate_.holds
+        assert other.theta_["x"] <= pure.theta_["x"] * (1.0 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_two_columns_whose_loss_is_known_to_a_part_in_a_thousand_are_released(seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"s": rng.integers(0, 2, 200), "x": rng.integers(0, 5, 200)})
+    frame = frame.assign(x=frame.x + frame.s, z=rng.integers(0, 3, 200))
+    noiser = PufferfishNoiser(0.5, sensitive="s", noise="cauchy").fit(frame)
+    assert 0.499 <= noiser.certificate_.loss <= 0.5
+
+
 @pytest.mark.slow
 def test_independent_columns_under_a_delta_need_no_more_than_their_sum():
     """One after the other, at half of epsilon and of delta each, they need more."""

@@ -46,7 +46,7 @@ from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 # and epsilon + 2m and stretching by e^(+-m) bounds it.
 
 _LONGEST_ROOT = 1500.0
-_SMALLEST = 1e-300
+_SMALLEST = 1e-305
 # Sums in floats must exceed this.
 _SMALLEST_SUM = 2.0**-900
 

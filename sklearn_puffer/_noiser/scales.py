@@ -54,7 +54,8 @@ _OVER_SETS = 1e-4  # where losses over sets of priors are not exact
 _LEAST_TOLERANCE, _LEAST_SHARE = 1e-3, 1e-3
 # up to so many pairs of secrets all have lower bounds from coarse views; of more only a few
 _MOST_VIEWS, _FEW_VIEWS = 64, 16
-_NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # growth of a factor whose proof is that wide
+# growth of a factor whose proof is that wide: of two columns in boxes, to a part in a thousand
+_NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 _EVALUATIONS = 8  # of the joint factor, for each column
 _ROUGHLY, _COMPARED = 1e-2, 1e-3  # of a factor that is only compared, on the way and at the end
 _CLOSE = 5e-2  # proportions this close, in logarithms, are as good: errors differ by its square
