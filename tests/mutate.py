@@ -55,6 +55,9 @@ TESTS = {
     "_noise.shapes": "samplers sampling",
     "_noise.table_sampler": "samplers sampling",
     "_noise.integer_rows": "integer_rows",
+    "_review.exact_tests": "audit audit_readers",
+    "_review.measured": "plan audit",
+    "_review.findings": "audit report",
 }
 
 
