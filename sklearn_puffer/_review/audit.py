@@ -67,8 +67,8 @@ def audit(
         Fresh models: None for boosted trees, nearest neighbours and logistic regression. A pipeline
         is given the released columns as a DataFrame, with words as ``category``; any other
         classifier numbers (ranks between 0 and 1, and an indicator of each word). All but pipelines
-        of yours have one column more, how often each row occurs, where that differs. Classifiers
-        without ``predict_proba`` or ``decision_function`` have one threshold.
+        of yours have one column more, how often each row occurs, where that differs. Each needs
+        ``predict_proba``, which `sklearn.calibration.CalibratedClassifierCV` gives to others.
     task : name of a column, or (estimator, y), default=None
         What the rows are used for: how well a model does on true rows that learnt from released
         ones, next to one that learnt from true ones: the area under its ROC curve, or R2 of a
@@ -85,8 +85,7 @@ def audit(
     Returns
     -------
     Audit
-        ``findings``, ``readers``, ``table``, ``utility`` and ``power``; printed, it says all that
-        in words.
+        ``findings``, ``readers``, ``table`` and ``utility``; printed, it says all that in words.
 
     Raises
     ------
@@ -191,7 +190,7 @@ def _control(release: Release) -> list[Reader]:
 
 
 def _survived(release: Release) -> list[Survived]:
-    """Return what released rows are still good for, and which persons they point to."""
+    """Return what survived, of rows as attackers are given them."""
     before, after = (seen(rows, release.columns) for rows in (release.raw, release.released))
     return survived(before, after, release.rows, release.task)
 
@@ -220,7 +219,7 @@ def _released(
 
 
 def _drawn(estimator: Any, raw: Any, beside: Any, rows: RowSplit) -> tuple[Any, Any]:
-    """Return a release, and a copy of the estimator that made it: the audit's own is no release.
+    """Return released rows, and the copy of the estimator that released them.
 
     Where rows are exchanged as a whole, the tested ones are a table of their own, the last.
     """
@@ -244,7 +243,7 @@ def _taken(beside: Any, rows: Array) -> Any:
 
 
 LEAST = 5
-"""Rows of a secret to learn from, and to choose events by, below which it is not told."""
+"""Rows of a secret to learn from, and to choose events on, below which it is not attacked."""
 
 
 def _with_pairs(

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.base import is_regressor
 
 from sklearn_puffer._base import (
     check_count,
     check_positive,
-    check_same_index,
     check_verbose,
     counted,
     listening,
@@ -24,7 +22,7 @@ from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, flat
-from sklearn_puffer._review.measured import Measurer, Parts, checked_share, known_rows, task_of
+from sklearn_puffer._review.measured import Measurer, Parts, task_of
 from sklearn_puffer._review.plan import NEARLY, Candidate, Plan, ranked
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import Name, frame_table
@@ -33,7 +31,8 @@ from sklearn_puffer.accounting import MAX_CELLS
 
 BINS = 5
 _FEW = 200  # values of a number, up to which noise is tried without bins
-_OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known", "groups", "max_group"}
+_OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known"}
+_OF_GROUPS = {"groups", "max_group", "within_group"}  # typical rows have none
 _OF_A_CALL = {"verbose", "random_state", "on_uncertified", "remainder"}
 _PRIORS = {"noise", "prior", "strategy", "dependence"}  # that bins and cells may not concern
 _ALIKE = 0.01  # scores of a task that differ by less are alike
@@ -45,7 +44,6 @@ TYPICAL = (
 )
 EXCHANGED = "who holds the list of all rows with their secrets, and sees the whole released table"
 NOISY = "who knows the prior, and sees one released row"
-NOISY_GROUP = "who knows the prior, and sees all released rows of a group"
 
 
 def candidates_of(
@@ -59,9 +57,9 @@ def candidates_of(
     """Return the settings to try: ``params`` are not varied, and each estimator takes its own.
 
     ``columns`` are the released and the known ones, ``gaps`` says whether secrets are missing, and
-    ``owned`` whether ids, groups, an index or known columns say whose row is whose.
+    ``owned`` whether ids, an index or known columns say whose row is whose.
     """
-    tried = [] if "max_group" in params else list(_typical(params, task))
+    tried = list(_typical(params, task))
     if owned:
         tried.append(_swap(params, gaps=gaps))
     return [*tried, *_noise(params, columns, gaps=gaps)]
@@ -82,8 +80,6 @@ def _typical(params: Mapping[str, Any], task: Name | None) -> Iterator[Candidate
 
 def _swap(params: Mapping[str, Any], *, gaps: bool) -> Candidate:
     asked = {"missing": "category" if gaps else "error", **params}
-    if asked.get("max_group") == "count":
-        asked["max_group"] = None  # the largest of the table
     if isinstance(asked.get("sensitive"), list):
         asked["sensitive"] = flat(asked["sensitive"])  # it protects their combinations
     return _candidate("swap", EXCHANGED, PufferfishSwap, asked)
@@ -102,8 +98,7 @@ def _noise(
         asked["known"] = tuple(asked["known"])  # which are known together
     family = params.get("noise", "laplace")
     name = family if isinstance(family, str) else type(family).__name__
-    reader = NOISY_GROUP if "max_group" in params else NOISY
-    noise = _candidate(f"{name.capitalize()} noise", reader, PufferfishNoiser, asked)
+    noise = _candidate(f"{name.capitalize()} noise", NOISY, PufferfishNoiser, asked)
     if "n_bins" in params:
         yield replace(noise, label=f"{noise.label}, n_bins={quoted(params['n_bins'])}")
         return
@@ -123,10 +118,10 @@ def _cells(columns: Sequence[ColumnFacts], bins: float) -> float:
 
 
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of some estimator that hold for all candidates, after a check of names."""
+    """Return the parameters that are fixed; those that no estimator has are refused."""
     kinds = (PufferfishMicroaggregator, PufferfishSwap, PufferfishNoiser)
     has = {name for kind in kinds for name in inspect.signature(kind).parameters}
-    known = sorted(has - _OF_THE_PLAN - _OF_A_CALL)
+    known = sorted(has - _OF_THE_PLAN - _OF_A_CALL - _OF_GROUPS)
     for name in settings:
         if name not in known:
             raise TypeError(
@@ -143,9 +138,6 @@ def plan(
     public: Any = None,
     epsilon: float = 1.0,
     task: Any = None,
-    holdout: Any = "auto",
-    groups: Any = None,
-    max_group: int | str | None = None,
     ids: Any = None,
     known: Any = None,
     max_rows: int | None = 12_000,
@@ -157,7 +149,8 @@ def plan(
 
     Typical rows (`PufferfishMicroaggregator`) are always tried; a swap (`PufferfishSwap`) where
     something says whose row is whose; noise (`PufferfishNoiser`) where columns are few. Each is
-    fitted for real and releases rows that were held out, which are attacked and learnt from.
+    fitted for real and releases rows that were held out, which are attacked and learnt from: two
+    fifths of the rows; below 1,000 rows all of them, a fifth at a time by a fit of the others.
     Settings whose guarantee holds are ranked by the task and the change. Attacks are estimates;
     one that is for certain beyond
 
@@ -168,7 +161,8 @@ def plan(
     Parameters
     ----------
     table : DataFrame
-        In memory, of pandas, polars or pyarrow.
+        In memory, of pandas, polars or pyarrow: one row of each person, as guarantees are about
+        single rows here.
     sensitive : str, int, list of these, or {column: bins, edges or None}
         The sensitive columns, as in `PufferfishMicroaggregator`: a tuple in a list protects the
         combinations of its columns. Rows of values that fewer than 20
@@ -182,15 +176,6 @@ def plan(
     task : str or int, default=None
         A column that is to be predicted from released rows: neither sensitive nor released, unless
         ``known`` names it as well. Typical rows are also tried with it as their y.
-    holdout : "auto" or float, default="auto"
-        The share of the rows that are held out, by ``random_state``. "auto" holds out .4; below
-        1,000 rows all are measured, a fifth at a time by a fit of the others.
-    groups : str, int or array-like of shape (n_rows,), default=None
-        Rows of one group are all fitted or all held out, and learnt from or judged: visits of a
-        patient, say.
-    max_group : int or "count", default=None
-        As in `PufferfishNoiser`: noise and a swap alone are then tried, which guarantee whole
-        groups, of which ``groups`` names the column. Attackers see all rows of a group.
     ids : str, int or list of these, default=None
         Columns that stay with people and say nothing of them, as in `PufferfishSwap`, which is then
         tried; also where the index of a table says whose row is whose.
@@ -204,7 +189,7 @@ def plan(
         The seed of the split, of the parts, and of the releases that are measured. The same seed
         gives the same figures.
     verbose : int, default=0
-        1 prints to standard error how far it has come. Ctrl-C keeps the settings that are done.
+        1 prints to standard error how far it has come.
     **settings : dict
         Parameters of the estimators, such as ``n_prototypes=60``, ``n_bins=`` or ``delta=``: each
         takes those that it has, and what they fix is not varied.
@@ -238,23 +223,13 @@ def plan(
     loud = check_verbose(verbose)
     if max_rows is not None:
         check_count(max_rows, "max_rows", minimum=2)
-    check_same_index(groups, "groups", table, "table")
-    named = groups if np.ndim(groups) == 0 else None  # and no array
-    if max_group is not None and named is None:
-        raise ValueError(
-            f"max_group={quoted(max_group)} asks for a guarantee about whole groups, whose column "
-            "groups= must name; name it, or leave max_group out."
-        )
-    share = checked_share(holdout)
-    asked = {"public": public, "task": task, "ids": ids, "known": known, "groups": named}
-    given = Given.of(table, sensitive, groups, asked, params)
+    asked = {"public": public, "task": task, "ids": ids, "known": known}
+    given = Given.of(table, sensitive, asked, params)
     roles = given.roles
     params |= {"sensitive": given.sensitive, "public": roles["public"]}
     params |= {role: roles[role] for role in ("ids", "known") if roles[role]}
-    if max_group is not None:
-        params |= {"groups": roles["groups"][0], "max_group": max_group}
     with listening(loud, "plan"):
-        parts = Parts.of(given.frame, share, given.codes, max_rows, seed)
+        parts = Parts.of(given.frame, max_rows, seed)
         return _planned(given, params, parts, seed)
 
 
@@ -262,15 +237,16 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     secrets = given.secrets(parts.held, params.get("secret_pairs", "all"))
     parts = replace(parts, held=parts.held.reset_index(drop=True))
     task = None if given.task is None else task_of(given.task, frame_table(parts.held))
-    names, whole = (given.roles["public"], given.roles["known"]), "max_group" in params
-    measurer = Measurer.of(parts, names, secrets, task, seed, whole=whole)
+    names = given.roles["public"], given.roles["known"]
+    measurer = Measurer.of(parts, names, secrets, task, seed)
     raw, bare = measurer.raw(), measurer.bare()
     gaps = any(fact.missing for fact in given.facts if fact.use == "sensitive")
-    owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled or whole)
+    owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled)
     read = [fact for fact in given.facts if fact.name in {*names[0], *names[1]}]
     tried = candidates_of(params, read, gaps=gaps, owned=owned, task=given.task)
     n_rows = len(measurer.split.shown) + len(measurer.split.test)
-    rows = ranked(_tried(measurer, tried), bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
+    done = [measurer.tried(each) for each in counted(tried, "settings")]
+    rows = ranked(done, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
     notes = [
         *_of_secrets(given, measurer),
         *_of_rows(measurer),
@@ -278,7 +254,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     ]
     return Plan(
         sensitive=tuple(given.roles["sensitive"]),
-        facts=tuple(_with_constants(given, parts.held)),
+        facts=given.facts,
         raw=raw,
         bare=bare,
         trials=tuple(rows),
@@ -287,7 +263,6 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         epsilon=params["epsilon"],
         task=given.task,
         score="R2" if task is not None and is_regressor(task.model) else "AUC",
-        base=_base(task),
         n_rows=len(given.frame),
         n_fitted=len(parts.fitted),
         n_held=len(parts.held),
@@ -298,39 +273,24 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     )
 
 
-def _tried(measurer: Measurer, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return what comes of candidates; Ctrl-C leaves the rest as not tried."""
-    rows: list[Candidate] = []
-    try:
-        rows.extend(measurer.tried(each) for each in counted(candidates, "settings"))
-    except KeyboardInterrupt:
-        stopped: dict[str, Any] = {"verdict": "not tried", "reason": "interrupted"}
-        rows += [replace(each, **stopped) for each in candidates[len(rows) :]]
-    return rows
-
-
 def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) -> Iterator[str]:
-    """Yield what keeps more, as measured, where the best setting keeps little or none is kept."""
+    """Yield measured ways to keep more, where the best setting changes nearly what constants do."""
     fitted = [row for row in rows if row.estimator is not None]
     if not fitted or rows[0].is_useful(bare, NEARLY):
         return
     kept = rows[0].is_useful(bare)
     best = rows[0] if kept else min(fitted, key=lambda row: row.change)
-    more = 2.0 * best.params["epsilon"]
-    tried = [(f"take epsilon {more:g}", measurer, bare, best.at(epsilon=more))]
-    for way, names in _fewer(measurer):
+    for way, names in counted(list(_fewer(measurer)), "ways out"):
         left = replace(measurer, columns=[each for each in measurer.columns if each not in names])
         public = [each for each in best.params["public"] if each not in names]
-        tried.append((way, left, left.bare(), best.at(public=public)))
-    for way, own, constants, changed in counted(tried, "ways out"):
-        row = own.tried(changed)
+        row, constants = left.tried(best.at(public=public)), left.bare()
         if row.is_useful(constants, NEARLY if kept else 1.0):
             figures = f"change {row.change:.3g}, constants {constants.change:.3g}"
             yield f"{way} ({row.label}: {figures})"
 
 
 def _fewer(measurer: Measurer) -> Iterator[tuple[str, list[Name]]]:
-    """Yield columns to give up, with what to say: the one, and the half, that tell most."""
+    """Yield columns to give up, with a phrase: the one that tells most, and the half that does."""
     alone = measurer.alone() if len(measurer.columns) > 1 else {}
     most = sorted(alone, key=lambda name: -alone[name])
     if most:
@@ -340,25 +300,8 @@ def _fewer(measurer: Measurer) -> Iterator[tuple[str, list[Name]]]:
         yield f"give up {listed(half, len(half))}, which tell most", half
 
 
-def _base(task: Any) -> float:
-    """Return the share of the most frequent class; 0, the R^2 of a constant, of a number."""
-    if task is None or is_regressor(task.model):
-        return 0.0
-    known = task.target[known_rows(task.target)]
-    return float(np.unique(known, return_counts=True)[1].max() / len(known))
-
-
-def _with_constants(given: Given, held: Any) -> Iterator[ColumnFacts]:
-    """Yield the columns with what a constant in their place changes."""
-    names = given.roles["public"]
-    blank = measured.constants(held, names)
-    for fact in given.facts:
-        change = measured.changes(held, blank, [fact.name])[0] if fact.name in names else math.nan
-        yield replace(fact, constant=change)
-
-
 def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
-    """Yield what there is to know of the order of the rows, and of secrets."""
+    """Yield notes on the order of the rows, and on secrets."""
     if given.order.told:
         yield from given.order.sentences()
     for name, ends in given.sensitive.items() if isinstance(given.sensitive, Mapping) else ():
@@ -380,26 +323,16 @@ def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
 
 
 def _of_rows(measurer: Measurer) -> Iterator[str]:
-    """Yield how little so few rows tell, and what is said of groups."""
+    """Yield a note where few rows are measured."""
     width = measurer.chance_width()
     if not width <= 2.0 * measured.WIDEST or measurer.parts.folds:
         told = f"which makes the 95 % interval of an attack that finds nothing {width:.2f} wide"
         told = "too few to judge an attack" if math.isnan(width) else told
         yield f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."
-    if measurer.whole:
-        yield (
-            "guarantees and attacks are about all rows of a group together, and changes about "
-            "single rows; attackers see how many rows a group has, which no setting hides."
-        )
-    elif measurer.parts.grouped:
-        yield (
-            "groups= keeps the rows of a group on one side, but figures and guarantees are those "
-            "of single rows; max_group= makes guarantees about all rows of a group together."
-        )
 
 
 def _of_people(given: Given, measurer: Measurer, *, owned: bool) -> Iterator[str]:
-    """Yield whose row is whose, and what known columns do to the figures."""
+    """Yield notes on ids, known columns and the task."""
     ids, known, task = (given.roles[role] for role in ("ids", "known", "task"))
     if known:
         yield (
@@ -421,5 +354,5 @@ def _of_people(given: Given, measurer: Measurer, *, owned: bool) -> Iterator[str
     if ids and measurer.parts.held[ids].duplicated().any():  # by all ids together
         yield (
             f"some people have several rows, by {listed(ids)}, and guarantees are about one "
-            "row of each; make one row of them, or name groups= and max_group=."
+            "row of each; make one row of them, or fit a swap or noise with groups=."
         )

@@ -189,7 +189,7 @@ def p_value(
 
 
 def _two_samples(guarantee: Budget, event: tuple[int, int], tested: tuple[int, int]) -> float:
-    """Return twice the least of the larger of two chances, no less than it is."""
+    """Return 2 min max(A(q), B(q)) of `p_value`, rounded up."""
     (k, h), (n, m) = event, tested
 
     def rising(q: float) -> float:
@@ -209,8 +209,8 @@ def findable(
 ) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
-    It is the loss of an event of so many tested rows that have one of the two secrets, of which the
-    first has by its base odds a share of ``base``.
+    ``rows`` tested rows with either secret are in the event, ``base`` is the share of the first
+    secret by the base odds, and the test has level ``level``.
 
     >>> 1.0 < findable(Budget(1.0), 500, (500, 500), 0.74, 0.05, 0.5) < 1.6
     True
@@ -252,7 +252,7 @@ class Attack:
     share : float
         Of the test rows of the two secrets that are in the event.
     p : float
-        p-value of "the guarantee is kept"; ``p_all`` is corrected for all tests of the view. NaN
+        p-value of "the guarantee is kept"; ``p_all`` is corrected for all tests. NaN
         where nothing is guaranteed to the reader, as is what is allowed.
     p_all : float
     findable : float
@@ -337,7 +337,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """An event in which a reader claims one secret against another; no tested row chose it.
+    """An event in which a reader claims one secret against another, chosen on other rows.
 
     ``base`` and ``most`` are the base log odds at each row, and the largest ones that they are
     taken to be; ``worth`` is how much more than is allowed odds shift at least on the rows that
@@ -358,7 +358,7 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Who holds what readers claim against the true secrets of the tested rows.
+    """Compares what readers claim with the true secrets of the tested rows.
 
     ``certified`` is the proven loss of each pair, by sensitive column, secret and the other one:
     where it is more than ``epsilon``, as between distant bins of numbers, that is allowed. The
@@ -373,7 +373,7 @@ class Judge:
     epsilon: float = math.inf
 
     def attacks(self, readers: Sequence[Reader]) -> list[Attack]:
-        """Return what readers find out, with p-values over all of it."""
+        """Return the attack of each claim, with p-values corrected over all of them."""
         tests = sum(len(reader.claims) * len(reader.secrets.pairs) for reader in readers)
         # the chance that some base odds are larger than they are taken to be
         error = 0.0 if self.exchanged or not tests else 0.1 * LEVEL / tests
@@ -543,7 +543,7 @@ def _parted(cells: Array, scores: FloatArray, choose: Array, n: int) -> Array:
 
 
 def _steps(scores: FloatArray, choose: Array, labels: Array) -> Array:
-    """Return the step of an isotonic fit of the secret by the score; of no score it is 0."""
+    """Return the step of an isotonic fit of the secret by the score; 0 where there is none."""
     finite, heights = np.clip(scores, -1e9, 1e9), np.full(len(scores), -1.0)
     fit = IsotonicRegression(out_of_bounds="clip").fit(finite[choose], labels)
     there = ~np.isnan(finite)
@@ -552,9 +552,9 @@ def _steps(scores: FloatArray, choose: Array, labels: Array) -> Array:
 
 
 def _worth(blocks: Array, labels: Array, base: FloatArray, nested: bool) -> FloatArray:
-    """Return for each block by how much the odds of its rows exceed the base odds at least.
+    """Return a lower bound on the log odds of each block, less its base log odds.
 
-    If they are nested, all blocks from a number on count as one.
+    If they are nested, a block stands for itself and all blocks of larger numbers.
     """
     there = blocks >= 0
     sums = [np.bincount(blocks[there], w[there], minlength=1) for w in (there, labels, base)]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from sklearn_puffer._base import Array
 from sklearn_puffer._documents import Bar, Bars, Document, Page, Section, jsonable
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
-from sklearn_puffer._review.measured import Task, equal, groups, known_rows
+from sklearn_puffer._review.measured import Task, equal, groups
 from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
 from sklearn_puffer._tables import Name, records_frame
-from sklearn_puffer._words import quoted, shown, times
+from sklearn_puffer._words import shown, times
 
 SCHEMA = "sklearn_puffer.audit/7"
 CONTROL = "no release"
@@ -150,11 +149,6 @@ class Audit(Document):
         return _frame(self.attacks, tuple(Attack.__dataclass_fields__))
 
     @property
-    def control_table(self) -> Any:
-        """The same of the rows without noise."""
-        return _frame(self.control, tuple(Attack.__dataclass_fields__))
-
-    @property
     def readers(self) -> Any:
         """A row for each reader: what he reached (in nats), what is allowed, power, what he knows.
 
@@ -185,15 +179,6 @@ class Audit(Document):
     def utility(self) -> Any:
         """What survived as a DataFrame: what was measured, before and after."""
         return _frame(self.survived, ["what", "column", "before", "after"])
-
-    @property
-    def power(self) -> Any:
-        """What would have been found with a chance of 80 %, in nats, of each attack.
-
-        That is, if the reader claims the secret of as many tested rows as have it.
-        """
-        names = ["attacker", "sensitive", "secret", "against", "share", "allowed", "findable"]
-        return _frame(self.attacks, names)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -439,7 +424,7 @@ def _shift(attack: Attack) -> str:
 
 
 def _order(attack: Attack) -> tuple[float, float]:
-    """Return what is small for the surest finding, and for what came nearest to its limit."""
+    """Return the sort key: by p-value, then by how far the interval is beyond what is allowed."""
     if math.isnan(attack.p_all):
         return 1.0, -attack.low
     return attack.p_all, attack.allowed - attack.low
@@ -491,46 +476,21 @@ class Survived:
 
 
 def survived(raw: Any, released: Any, parts: RowSplit, task: Task | None) -> list[Survived]:
-    """Return what released rows are still good for, and which persons they point to."""
+    """Return the task's score, how many rows point to one person, and the unchanged values."""
     raw = raw[list(released.columns)]
     of_task = [] if task is None else task_figures(task, raw, released, parts)
-    figures = [*of_task, *reidentified(raw, released, parts.test), *correlations(raw, released)]
-    return [*figures, *(figure for name in raw for figure in _margins(raw[name], released[name]))]
-
-
-def _margins(before: Any, after: Any) -> Iterator[Survived]:
-    """Yield how many values of a column stay, and what its values are on average."""
-    if is_words(before) != is_words(after):
-        return  # codes of words, where they come out as numbers
-    name = before.name
-    yield Survived("unchanged share", name, 1.0, float(equal(before, after).mean()))
-    if is_words(before):
-        top = before.value_counts().index[0] if before.notna().any() else None
-        shares = [float((column.astype(object) == top).mean()) for column in (before, after)]
-        yield Survived(f"share of {quoted(top)}", name, *shares)
-        return
-    numbers = [column.astype(float) for column in (before, after)]
-    yield Survived("median", name, *(float(column.median()) for column in numbers))
-    yield Survived("standard deviation", name, *(float(column.std()) for column in numbers))
-
-
-def correlations(raw: Any, released: Any) -> list[Survived]:
-    """Return the rank correlation of each pair of numbers that changes most, three at most."""
-    numbers = [n for n in raw if not is_words(raw[n]) and not is_words(released[n])]
-    a, b = (frame[numbers].astype(float).corr("spearman") for frame in (raw, released))
-    figures = [
-        Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
-        for x, y in combinations(numbers, 2)
+    comparable = [name for name in raw if is_words(raw[name]) == is_words(released[name])]
+    unchanged = [
+        Survived("unchanged share", name, 1.0, float(equal(raw[name], released[name]).mean()))
+        for name in comparable  # and no words that come out as codes
     ]
-    figures = [figure for figure in figures if not math.isnan(figure.before - figure.after)]
-    return sorted(figures, key=lambda figure: -abs(figure.before - figure.after))[:3]
+    return [*of_task, *reidentified(raw, released, parts.test), *unchanged]
 
 
 def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[Survived]:
     """Return how well a model does on true rows that learnt from true, or from released rows.
 
-    A target that is a released column is learnt from as it is released. Beside an AUC stands the
-    share of the most frequent class, which who knows nothing gets right.
+    A target that is a released column is learnt from as it is released.
     """
     own = [task.name] if task.by_column else []
     features = [n for n in raw if n not in own and is_words(raw[n]) == is_words(released[n])]
@@ -541,13 +501,8 @@ def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[S
         task.score(rows[features], target, raw[features], parts.shown, parts.test)
         for rows, target in learnt
     ]
-    if is_regressor(task.model):
-        return [Survived("R2 on true rows", task.name, *scores)]
-    test = np.intersect1d(parts.test, known_rows(task.target))
-    labels, counts = np.unique(task.target[test], return_counts=True)
-    rate = float(counts.max() / len(test))
-    base = f"base rate of {quoted(labels[counts.argmax()])}"
-    return [Survived("AUC on true rows", task.name, *scores), Survived(base, task.name, rate, rate)]
+    score = "R2" if is_regressor(task.model) else "AUC"
+    return [Survived(f"{score} on true rows", task.name, *scores)]
 
 
 def _target(task: Task, released: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -47,7 +46,7 @@ from sklearn_puffer._words import listed, quoted
 
 
 def in_memory(table: Any, who: str) -> Any:
-    """Return a table with rows as a pandas DataFrame, for somebody such as "a plan"."""
+    """Return a table as a pandas DataFrame; ``who``, such as "a plan", is named in refusals."""
     if is_lazy(table):
         raise TypeError(
             f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
@@ -68,7 +67,7 @@ def in_memory(table: Any, who: str) -> Any:
 # ------------------------------------------------------------------------------------ of a plan
 
 SCARCE = 20
-"""Rows of a secret, of which some are held out and few are left to fit."""
+"""Rows of a secret below which they are left out: a part is held out, and few are fitted."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,6 @@ class ColumnFacts:
         How many different values it has, and in how many rows it has none.
     remark : str
         What there is to say of it, such as why it is left out.
-    constant : float
-        What a constant in its place changes, in standard deviations.
     """
 
     name: Name
@@ -96,7 +93,6 @@ class ColumnFacts:
     distinct: int = 0
     missing: int = 0
     remark: str = ""
-    constant: float = math.nan
 
     @property
     def numeric(self) -> bool:
@@ -109,10 +105,9 @@ _ROLES = {
     "ids": "stays with people",
     "known": "stays with people",
     "task": "not asked for",
-    "groups": "not asked for",
     "public": "",
 }
-"""What a caller names, and the use of such columns; public ones are looked at first."""
+"""The use of columns by the argument that names them; of public ones their values decide."""
 
 _KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
 _REMARKS = {
@@ -128,7 +123,7 @@ _NEVER, _IF_NAMED = ("nothing", "unreadable", "text"), ("date", "identifier")  #
 
 
 def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> ColumnFacts:
-    """Return what a column is; text that identifies people never suits, even if it is public.
+    """Return what a column is; text that identifies people is never released.
 
     ``use`` is empty where it may be released, and ``kind`` where it is no date and has no order.
     """
@@ -166,34 +161,24 @@ def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
         for name in names:
             other = first.setdefault(name, role)
             if other != role and (other, role) != ("known", "task"):  # a label that readers know
-                raise ValueError(_twice(role, name, other))
+                raise ValueError(
+                    f"column {quoted(name)} is named in {other}= and in {role}=; name it in one."
+                )
     return {name: _ROLES[role] for name, role in first.items()}
-
-
-def _twice(role: str, name: Name, other: str) -> str:
-    if role == "public" and other == "task":
-        role, other = other, "released"
-    if role == "task":
-        return (
-            f"task={quoted(name)} is also {other}, so that its score would say nothing of the "
-            f"other columns; name another column, or take it out of the {other} ones."
-        )
-    return f"column {quoted(name)} is named in {other}= and in {role}=; name it in one."
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """What a plan is given: rows, without those of rare secrets, and the roles of columns.
 
-    ``marked`` is the table with intervals for secrets that are read in bins; ``codes`` are the
-    groups of rows. ``units`` is what is protected: columns of ``hidden``, or combinations of some,
-    and ``sensitive`` the same, as an estimator takes them. ``labelled`` says whether an index tells
-    whose row is whose, and ``order`` what it and the order of the rows tell of the secrets.
+    ``marked`` is the table with intervals for secrets that are read in bins. ``units`` are the
+    protected columns, or tuples of them, and ``sensitive`` the same, as an estimator takes them.
+    ``labelled`` says whether an index tells whose row is whose, and ``order`` what it and the order
+    of the rows tell of the secrets.
     """
 
     frame: Any
     marked: Any
-    codes: Array | None
     units: list[Any]
     sensitive: Any
     labelled: bool
@@ -203,9 +188,7 @@ class Given:
     facts: tuple[ColumnFacts, ...]
 
     @classmethod
-    def of(
-        cls, table: Any, sensitive: Any, groups: Any, asked: Mapping[str, Any], settings: Any
-    ) -> Given:
+    def of(cls, table: Any, sensitive: Any, asked: Mapping[str, Any], settings: Any) -> Given:
         """Return what is read of a table; ``asked`` names its columns by role."""
         if sensitive is None:
             raise ValueError(
@@ -221,18 +204,17 @@ class Given:
         edges = {name: list(edges_of(name, source.values(name), bins[name], None)) for name in bins}
         marked = _with_intervals(frame, edges)
         rare, kept = _without_rare(marked, units)
-        codes = None if groups is None else _groups_in(frame, groups)[kept]
         order = order_of_table(frame_table(marked), flat(units))
         frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
         roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
         _check_secrets(marked, units, all_pairs="secret_pairs" not in settings)
         given = {name: edges.get(name) for name in units} if edges else units
         labelled = has_row_labels(source)
-        return cls(frame, marked, codes, units, given, labelled, rare, order, roles, facts)
+        return cls(frame, marked, units, given, labelled, rare, order, roles, facts)
 
     @property
     def task(self) -> Name | None:
-        """The column that is told from released rows."""
+        """The column that is predicted from released rows."""
         return next(iter(self.roles["task"]), None)
 
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
@@ -251,7 +233,7 @@ def _read(
     """
     table, named = frame_table(frame), asked["public"] is not None
     roles = {"sensitive": hidden}
-    for role in ("ids", "known", "task", "groups"):
+    for role in ("ids", "known", "task"):
         roles[role] = [] if asked[role] is None else resolve(asked[role], table.names, role)
     public = public_columns(asked["public"], table.names, hidden)
     uses = _uses({**roles, "public": public if named else []})
@@ -272,7 +254,7 @@ def _read(
 
 
 def flat(units: Sequence[Any]) -> list[Name]:
-    """Return the columns of which combinations consist."""
+    """Return the columns of combinations of columns."""
     parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
     return list(dict.fromkeys(name for part in parts for name in part))
 
@@ -298,7 +280,10 @@ def secrets_of(frame: Any, name: Any) -> Secrets:
 
 
 def _without_rare(frame: Any, units: Sequence[Any]) -> tuple[dict[Any, list[Any]], Array]:
-    """Return the secrets that too few rows have, of those with two others, and which rows stay."""
+    """Return the secrets that fewer than `SCARCE` rows have, and which rows stay.
+
+    At least two other secrets stay.
+    """
     rare, kept = {}, np.ones(len(frame), dtype=bool)
     for name in units:
         secret = secrets_of(frame, name)
@@ -334,23 +319,11 @@ def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
     return [(i, j) for i, j, pair in both if pair in asked or pair[::-1] in asked]
 
 
-def _groups_in(frame: Any, groups: Any) -> Array:
-    """Return the group of each row."""
-    codes = groups if np.ndim(groups) else frame[resolve(groups, frame.columns, "groups")[0]]
-    codes = np.asarray(codes)
-    if codes.shape != (len(frame),):
-        raise ValueError(
-            f"groups has shape {codes.shape} beside {len(frame)} rows; give the group of each row, "
-            "or the name of a column."
-        )
-    return codes.astype(str)
-
-
 # ----------------------------------------------------------------------------------- of an audit
 
 
 def pairs_of(noiser: TableRelease) -> dict[Name, list[tuple[Any, Any]]]:
-    """Return the protected pairs, without order; an artifact has them in its certificate alone."""
+    """Return the protected pairs, one of both directions, by sensitive column."""
     if hasattr(noiser, "secret_pairs_"):
         return {name: list(pairs) for name, pairs in noiser.secret_pairs_.items()}
     found: dict[Name, dict[tuple[Any, Any], None]] = {}
@@ -397,7 +370,7 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
 def _told_in(
     estimator: Any, source: Table, columns: Mapping[Name, Any], name: Name, labels: Sequence[Any]
 ) -> Secrets:
-    """Return the secrets of a column; several values are one where the estimator takes them so."""
+    """Return the secrets of a column, with the values merged that ``secret_groups`` merges."""
     if name not in columns and name not in source.names:
         raise ValueError(
             f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
@@ -446,7 +419,7 @@ _Chosen = tuple[Array, Groups | None, tuple[str, ...]]
 def chosen_rows(
     estimator: Any, source: Table, secrets: Sequence[Secrets], max_rows: Any, seed: int
 ) -> _Chosen:
-    """Return the rows to audit, their groups where these are attacked, and what to say."""
+    """Return the rows to audit, their groups if these are attacked as a whole, and notes."""
     rules = estimator._fitted.rules
     if rules.groups is None:
         return _rows(source.n_rows, max_rows, seed), None, ()
@@ -457,7 +430,7 @@ def chosen_rows(
 
 
 def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
-    """Return the rows of groups, all of one size where no guarantee hides their sizes."""
+    """Return the rows of groups of one size, as guarantees take sizes as known."""
     sizes, which = units.sizes, ""
     kept = np.arange(len(units))
     if len(np.unique(sizes)) > 1:

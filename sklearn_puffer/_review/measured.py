@@ -1,8 +1,8 @@
-"""What released rows tell and what they are still good for: figures, without a test of a guarantee.
+"""Figures of released rows: the best attack, the change and the score of a task.
 
-`attacked` parts rows as an audit does: attackers learn on some, which attacker and pair of secrets
-is reported is chosen on others, and its figure is that of the rest, so that choosing adds nothing.
-A `Measurer` has all figures of a plan.
+`attacked` splits rows as an audit does: attackers learn on some, the best attacker and pair of
+secrets are chosen on others, and the figure is measured on the rest, so that the choice does not
+bias it. A `Measurer` has all figures of a plan. None of them tests a guarantee.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -26,12 +24,11 @@ from sklearn_puffer._codes import resolve
 from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
-    Groups,
     attackers_of,
     boosted,
+    check_chances,
     is_words,
     learnt,
-    looks,
     seen,
     trained,
     with_copies,
@@ -69,59 +66,48 @@ def attacked(
     attackers: Mapping[str, Any],
     *,
     copies: bool,
-    groups: Array | None = None,
 ) -> Attacked:
     """Return the best attack on released rows, as `seen` returns them.
 
-    It is chosen by rows that are not tested, so that its figure is unbiased and its interval that
-    of rows drawn anew; or of groups drawn anew, where ``groups`` has a number for each row.
+    It is chosen by rows that are not tested, so that its figure is unbiased.
     """
     seen_rows = with_copies(rows) if copies else rows
-    groups = np.arange(len(rows)) if groups is None else groups
-    attempts = list[tuple[Any, Any, Any, str]]()
+    attempts = list[str]()
     chosen, judged = list[tuple[float, float]](), list[tuple[float, float]]()
     for secret in secrets:
         for name, attacker in counted(list(attackers.items()), "attackers"):
             claims = learnt(attacker, seen_rows, seen_rows, split, secret)
             for i, j in secret.pairs:
-                attempts.append((*secret.named((i, j)), name))
+                attempts.append(name)
                 scores, codes = claims[:, i] - claims[:, j], secret.codes
                 for part, areas in ((split.choose, chosen), (split.test, judged)):
                     x, y = (part[codes[part] == code] for code in (i, j))
-                    areas.append(area(scores[x], scores[y], groups[np.concatenate([x, y])]))
+                    areas.append(area(scores[x], scores[y]))
     (seems, doubt), (areas, variances) = np.array(chosen).T, np.array(judged).T
     best, errors = int(np.argmax(seems - np.sqrt(doubt))), np.sqrt(variances)
     auc, error = float(areas[best]), float(errors[best])
     wide = float(ndtri(1.0 - 0.05 / (2 * len(attempts)))) * errors
     return Attacked(
-        *attempts[best],
+        attempts[best],
         auc,
         max(auc - 1.96 * error, 0.0),
         min(auc + 1.96 * error, 1.0),
         float((areas - wide).max()),
-        float((areas + wide).max()),
     )
 
 
-def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[float, float]:
+def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Return the area under the ROC curve of x above y, and its variance.
 
-    E. DeLong, D. DeLong and D. Clarke-Pearson, 1988; where it is 0, what one pair of rows makes.
-    Of groups, a number for each x and then for each y, it is N. Obuchowski's (1997): what rows of
-    one group add is summed before it is squared.
+    The variance is that of E. DeLong, D. DeLong and D. Clarke-Pearson (1988), and of half a pair
+    of rows, so that it is never 0.
 
     >>> area(np.array([1.0, 2.0]), np.array([0.0, 1.0]))[0]
     0.875
     """
     above, below = twice_below(x, y) / (2.0 * len(y)), 1.0 - twice_below(y, x) / (2.0 * len(x))
-    groups = np.arange(len(x) + len(y)) if groups is None else groups
-    codes = np.unique(groups, return_inverse=True)[1].ravel()
-    sums = np.zeros(int(codes.max()) + 1)
-    for values, own in zip((above, below), np.split(codes, [len(x)]), strict=True):
-        n = len(np.unique(own))
-        scale = math.sqrt(n / max(n - 1, 1)) / len(values)
-        sums += scale * np.bincount(own, values - values.mean(), len(sums))
-    return float(above.mean()), float(sums @ sums + 0.25 / (len(x) * len(y)))
+    variance = above.var(ddof=1) / len(x) + below.var(ddof=1) / len(y)
+    return float(above.mean()), float(variance + 0.25 / (len(x) * len(y)))
 
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
@@ -171,7 +157,7 @@ def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
 
 
 def together(frames: Sequence[Any], parts: Sequence[Array]) -> Any:
-    """Return the rows of frames that are parts of one, in its order."""
+    """Concatenate frames whose rows are ``parts`` of one table, in the order of that table."""
     first, order = frames[0], np.argsort(np.concatenate(parts))
     if len(frames) == 1:
         return first
@@ -238,6 +224,8 @@ def _given(task: tuple[Any, ...], n_rows: int) -> Task:
             f"task must be the name of a column, or (estimator, y) with a classifier or a "
             f"regressor, got {quoted(task)}."
         )
+    if is_classifier(task[0]):
+        check_chances(task[0], "task")
     target = np.asarray(task[1])
     if target.shape != (n_rows,):
         raise ValueError(
@@ -255,14 +243,14 @@ def known_rows(target: Array) -> Array:
 def _auc(model: Any, rows: Any, target: Array) -> float:
     """Return the area under the ROC curve of each class against the rest, on average.
 
-    A class that the model has not learnt is told by chance; of one class alone there is no area.
+    A class that the model has not learnt counts .5; with one class alone there is no area: NaN.
     """
     from sklearn.metrics import roc_auc_score
 
     classes, labels = list(model.classes_), np.unique(target)
     if len(labels) < 2:
         return math.nan
-    seen = looks(model, rows)
+    seen = model.predict_proba(rows)
     areas = [
         roc_auc_score(target == label, seen[:, classes.index(label)]) if label in classes else 0.5
         for label in labels
@@ -281,65 +269,32 @@ _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoun
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Which rows are fitted and which are measured, and the groups of the latter, if any.
+    """Which rows are fitted and which are measured.
 
-    Where there are ``folds``, rows of ``held`` that are released by a fit of the others, both are
-    the same rows; with a hold-out there are none.
+    Of a small table all are both: each of the ``folds`` is released by a fit of the others.
     """
 
     fitted: Any
     held: Any
-    groups: Groups
-    grouped: bool
     folds: Sequence[Array] = ()
 
     @classmethod
-    def of(
-        cls, frame: Any, holdout: Any, codes: Array | None, max_rows: int | None, seed: int
-    ) -> Parts:
-        """Return the parts of a table: folds of a small one, a share of a large one.
-
-        Rows of a group lie in one part, and of at most ``max_rows`` that are fitted there are all
-        or none. ``holdout`` is "auto" or a share.
-        """
-        grouped = codes is not None
-        codes = codes if codes is not None else np.arange(len(frame))
-        units = Groups.of(codes)
-        order = shuffle(np.arange(len(units)), random_state=seed)
-        if isinstance(holdout, str) and len(frame) < SMALL:
-            folds = [units.rows(part) for part in np.array_split(order, FOLDS)]
-            return cls(frame, frame, units, grouped, folds)
-        share = _SHARE if isinstance(holdout, str) else float(holdout)
-        held = units.rows(order[: round(share * len(units))])
-        fitted = np.setdiff1d(np.arange(len(frame)), held)
-        if max_rows is not None and len(fitted) > max_rows:
-            own = Groups.of(codes[fitted])
-            order = shuffle(np.arange(len(own)), random_state=seed)
-            few = int((np.cumsum(own.sizes[order]) <= max_rows).sum())
-            fitted = fitted[own.rows(order[: max(few, 1)])]
-        return cls(frame.iloc[fitted], frame.iloc[held], Groups.of(codes[held]), grouped)
-
-
-def checked_share(holdout: Any) -> Any:
-    """Return a share of rows to hold out, or "auto"."""
-    if isinstance(holdout, str) and holdout == "auto":
-        return holdout
-    if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
-        raise ValueError(
-            f"holdout={quoted(holdout)} is no share of the rows between 0 and 1; give one such as "
-            '0.4, or "auto".'
-        )
-    return float(holdout)
+    def of(cls, frame: Any, max_rows: int | None, seed: int) -> Parts:
+        """Return the parts of a table: at most ``max_rows`` of a large one are fitted."""
+        order = shuffle(np.arange(len(frame)), random_state=seed)
+        if len(frame) < SMALL:
+            return cls(frame, frame, [np.sort(fold) for fold in np.array_split(order, FOLDS)])
+        held, others = np.split(order, [round(_SHARE * len(frame))])
+        return cls(frame.iloc[np.sort(others[:max_rows])], frame.iloc[np.sort(held)])
 
 
 @dataclass(frozen=True, eq=False)
 class Measurer:
-    """What is measured of released rows, and on which of them.
+    """Measures candidates on rows that were held out.
 
     ``columns`` are released, and those of ``beside`` known and stay with people. ``split`` says
     from which of the rows that are held out attackers learn, by which they choose and on which
-    they are tested, and ``units`` the same of what is attacked: if ``whole`` all rows of a group,
-    else rows. Secrets are those of units.
+    they are tested.
     """
 
     parts: Parts
@@ -347,10 +302,8 @@ class Measurer:
     beside: Sequence[Name]
     secrets: Sequence[Secrets]
     split: RowSplit
-    units: RowSplit
     task: Task | None
     seed: int
-    whole: bool = False
 
     @classmethod
     def of(
@@ -360,45 +313,38 @@ class Measurer:
         secrets: Sequence[Secrets],
         task: Task | None,
         seed: int,
-        *,
-        whole: bool,
     ) -> Measurer:
-        """Return what measures the rows, some thousands of them, in parts of whole groups."""
-        groups = parts.groups
-        chosen = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
-        of_groups = RowSplit.of(len(chosen), seed).at(lambda part: chosen[part])
-        split = of_groups.at(groups.rows)
-        units = of_groups if whole else split
-        secrets = [each.of(groups.first) if whole else each for each in secrets]
-        secrets = [replace(each, pairs=pairs_to_attack(each, units)) for each in secrets]
-        return cls(parts, *columns, secrets, split, units, task, seed, whole)
+        """Return what measures the rows, some thousands of them."""
+        chosen = _some(shuffle(np.arange(len(parts.held)), random_state=seed), secrets)
+        split = RowSplit.of(len(chosen), seed).at(lambda part: np.sort(chosen[part]))
+        secrets = [replace(each, pairs=pairs_to_attack(each, split)) for each in secrets]
+        return cls(parts, *columns, secrets, split, task, seed)
 
     def chance_width(self) -> float:
         """Return how wide the 95 % interval of an attack on nothing is; NaN without an attack."""
         wide = [
-            2.0 * half_width(*secret.counts(self.units.test)[[i, j]].tolist())
+            2.0 * half_width(*secret.counts(self.split.test)[[i, j]].tolist())
             for secret in self.secrets
             for i, j in secret.pairs
         ]
         return min(wide, default=math.nan)
 
     def tried(self, candidate: Candidate) -> Candidate:
-        """Return what comes of a candidate; an error of its fit is a result, too."""
-        began = monotonic()
+        """Fit a candidate and measure its release; where that fails it is refused."""
         try:
             fitted = replace(candidate, estimator=candidate.fit(self.parts.fitted))
             released = self.released(fitted)
         except _REFUSALS as error:
-            refused: dict[str, Any] = {"verdict": "refused", "reason": on_one_line(error)}
-            return replace(candidate, **refused, seconds=monotonic() - began)
+            return replace(candidate, verdict="refused", reason=on_one_line(error))
         certificate = fitted.estimator.certificate_
-        fitted = replace(fitted, loss=certificate.loss, seconds=monotonic() - began)
+        fitted = replace(fitted, loss=certificate.loss)
         return self.measured(fitted, released).judged(holds=certificate.holds)
 
     def released(self, candidate: Candidate) -> Any:
-        """Return the measured rows as they would be released, the same each time.
+        """Return the held-out rows as a candidate releases them, drawn by the seed.
 
-        Rows that are exchanged are those of one table, of which nothing is learnt on others.
+        There are no folds for a swap, which exchanges the rows of one table and learns from no
+        other.
         """
         held, folds, estimator = self.parts.held, self.parts.folds, candidate.estimator
         if not folds or not estimator._fitted.mechanism.by_row:
@@ -422,7 +368,7 @@ class Measurer:
         return self.measured(Candidate("the rows as they are"), self.parts.held)
 
     def bare(self) -> Candidate:
-        """Return the figures of constants in the place of the columns, which tell nothing."""
+        """Return the figures of rows whose released columns are constants."""
         held = self.parts.held
         blank = constants(held, self.columns)
         for name in self.beside:
@@ -430,10 +376,10 @@ class Measurer:
         row = self.measured(Candidate("nothing but constants"), blank, blind=not self.beside)
         if self.beside:
             return row
-        return replace(row, attack=Attacked("", "", "", "none", *[0.5] * 5))
+        return replace(row, attack=Attacked("none", 0.5, 0.5, 0.5, 0.5))
 
     def measured(self, candidate: Candidate, released: Any, *, blind: bool = False) -> Candidate:
-        """Return a candidate with the figures of released rows; ``blind``: nothing to attack."""
+        """Return a candidate with the figures of released rows; none is attacked if ``blind``."""
         held, names = self.parts.held, [*self.columns, *self.beside]
         change, equal = changes(held, released, self.columns)
         after, before = (seen(frame, names) for frame in (released, held))
@@ -449,7 +395,6 @@ class Measurer:
         return replace(
             candidate,
             change=change,
-            equal=float(equal.mean()),
             rows_equal=float(equal.all(axis=1).mean()),
             attack=None if blind else self.attacked(after, attackers_of(None)),
             task=score,
@@ -460,18 +405,15 @@ class Measurer:
     def attacked(
         self, rows: Any, attackers: Mapping[str, Any], *, copies: bool = True
     ) -> Attacked | None:
-        """Return the best attack on released rows, or on groups of them; None where they are few.
+        """Return the best attack on released rows; None where they are few.
 
         ``rows`` is what `seen` returns of the rows that are held out.
         """
-        secrets, groups = [each for each in self.secrets if each.pairs], self.parts.groups
-        if not secrets:
-            return None
-        rows, codes = (groups.seen(rows), None) if self.whole else (rows, groups.codes)
-        return attacked(rows, secrets, self.units, attackers, copies=copies, groups=codes)
+        secrets = [each for each in self.secrets if each.pairs]
+        return attacked(rows, secrets, self.split, attackers, copies=copies) if secrets else None
 
     def alone(self) -> dict[Name, float]:
-        """Return how much each released column tells by itself: the AUC of boosted trees."""
+        """Return the AUC of boosted trees that see one column as it is, for each column."""
         rows, found = seen(self.parts.held, self.columns), {}
         for name in counted(list(self.columns), "columns"):
             attack = self.attacked(rows[[name]], {"boosted": boosted(60)}, copies=False)
@@ -479,12 +421,11 @@ class Measurer:
         return found
 
 
-def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
-    """Return groups of rows to measure: those of some thousand rows, and more of rare secrets."""
-    chosen = order[: _MEASURED * len(order) // int(groups.sizes.sum())]
+def _some(order: Array, secrets: Sequence[Secrets]) -> Array:
+    """Return some thousand rows to measure, and more of rare secrets."""
+    chosen = order[:_MEASURED]
     for secret in secrets:
-        codes = secret.codes[groups.first]
         for code in range(len(secret.labels)):
-            rare = order[codes[order] == code][:_RARE]
+            rare = order[secret.codes[order] == code][:_RARE]
             chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
     return chosen

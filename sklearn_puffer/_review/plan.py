@@ -31,7 +31,7 @@ ESTIMATES = (
 )
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NEARLY = 0.9  # of what constants change, from which on that is said
-VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
+VERDICTS = ("holds", "struck out", "does not hold", "refused")
 _ESTIMATED = ("change", "rows_equal", "attack", "low", "high", "task")  # on a curve
 _DECIMALS = 3  # of these, so that a curve is printed on lines of 80
 
@@ -42,24 +42,20 @@ class Attacked:
 
     Attributes
     ----------
-    sensitive, secret, against, attacker
-        Whom it told from whom.
+    attacker : str
+        Which attacker it was.
     auc, low, high : float
         Area under the ROC curve, and its 95 % interval (DeLong's).
-    least, most : float
-        The largest lower and upper end over all attackers and pairs, at a level that is corrected
-        for their number (Bonferroni's).
+    least : float
+        The largest lower end over all attackers and pairs, at a level that is corrected for their
+        number (Bonferroni's).
     """
 
-    sensitive: Name
-    secret: Any
-    against: Any
     attacker: str
     auc: float
     low: float
     high: float
     least: float
-    most: float
 
     def __str__(self) -> str:
         return f"{self.auc:.3f} ({self.low:.3f} to {self.high:.3f})"
@@ -79,11 +75,11 @@ class Candidate:
         Of the estimator.
     label_column : str, int or None
         The column that is given as y.
-    verdict : {"holds", "struck out", "does not hold", "refused", "not tried"}
+    verdict : {"holds", "struck out", "does not hold", "refused"}
     reason : str
         Why it is not proposed.
-    change, equal, rows_equal : float
-        Mean change in standard deviations, and the shares of values and of rows that are equal.
+    change, rows_equal : float
+        Mean change in standard deviations, and the share of rows that are equal.
     attack : Attacked or None
         The best attack that was found; None where rows are too few.
     task : float
@@ -92,7 +88,6 @@ class Candidate:
         Share of rows that are unique in the released columns, and the smallest group.
     loss : float
         As the certificate has it: proven, of the fitted rows.
-    seconds : float
     estimator : PufferfishNoiser, PufferfishMicroaggregator or PufferfishSwap
         Fitted.
     """
@@ -105,14 +100,12 @@ class Candidate:
     verdict: str = "holds"
     reason: str = ""
     change: float = math.nan
-    equal: float = math.nan
     rows_equal: float = math.nan
     attack: Attacked | None = None
     task: float = math.nan
     unique: float = math.nan
     smallest: int = 0
     loss: float = math.nan
-    seconds: float = field(default=0.0, compare=False)
     estimator: Any = field(default=None, compare=False, repr=False)
 
     def at(self, **changed: Any) -> Candidate:
@@ -129,9 +122,14 @@ class Candidate:
 
     @property
     def allowed(self) -> float:
-        """The AUC that the guarantee leaves a reader; NaN where columns tell by themselves."""
+        """The AUC that the guarantee leaves a reader of any two secrets.
+
+        NaN where it leaves more of some pairs, or known columns tell by themselves.
+        """
         params = self.params
-        if params.get("known") is not None or params.get("secret_pairs", "all") != "all":
+        if params.get("secret_pairs", "all") != "all" or any(
+            params.get(name) is not None for name in ("known", "metric", "secret_groups")
+        ):
             return math.nan
         return Budget(params["epsilon"], params.get("delta", 0.0), params.get("alpha")).auc()
 
@@ -161,10 +159,9 @@ class Candidate:
             "setting": self.label,
             "promise": self.promise,
             "verdict": "" if self.kind is None else self.verdict,
-            **{name: getattr(self, name) for name in ("change", "equal", "rows_equal")},
+            **{name: getattr(self, name) for name in ("change", "rows_equal")},
             **dict(zip(("attack", "low", "high"), ends, strict=True)),
             **{name: getattr(self, name) for name in ("task", "unique", "smallest", "loss")},
-            "seconds": round(self.seconds, 2),
             "reason": self.reason,
         }
 
@@ -215,8 +212,6 @@ class Plan(Document):
         The column that is told from the released ones.
     score : {"AUC", "R2"}
         What measures the task.
-    base : float
-        The share of the most frequent class; 0 of a number.
     n_rows, n_fitted, n_held, seed : int
         Rows given, fitted and measured, and by which seed they were split.
     measurer : object
@@ -246,7 +241,6 @@ class Plan(Document):
     epsilon: float = 1.0
     task: Name | None = None
     score: str = "AUC"
-    base: float = math.nan
     n_rows: int = 0
     n_fitted: int = 0
     n_held: int = 0
@@ -260,10 +254,9 @@ class Plan(Document):
     def columns(self) -> Any:
         """What each column is: a DataFrame, by name.
 
-        ``use`` says what the plan does with it, ``kind`` what it holds, and ``constant`` what a
-        constant in its place would change, in standard deviations.
+        ``use`` says what the plan does with it, and ``kind`` what it holds.
         """
-        names = ("use", "kind", "distinct", "missing", "constant", "remark")
+        names = ("use", "kind", "distinct", "missing", "remark")
         frame = records_frame(
             [tuple(getattr(f, name) for name in names) for f in self.facts], names
         )
@@ -306,7 +299,7 @@ class Plan(Document):
         IndexError
             If there is no such row.
         ValueError
-            If it was refused, or not tried.
+            If it was refused.
         """
         row = self._row(k)
         if row.estimator is None:
@@ -314,26 +307,6 @@ class Plan(Document):
         return row.estimator if refit is None else row.fit(in_memory(refit, "a plan"))
 
     noiser = estimator  # as it was called before there were three
-
-    def why(self, k: int) -> str:
-        """Return what was measured of a row of ``table``, in sentences.
-
-        Parameters
-        ----------
-        k : int
-            The number of the row.
-
-        Returns
-        -------
-        str
-            Its figures, and why it was struck out, if it was.
-        """
-        row = self._row(k)
-        title = f"Row {k}, {row.label} (for a reader {row.promise})"
-        if not math.isfinite(row.change):
-            return f"{title} was {row.verdict}: {row.reason.rstrip('.')}."
-        told = f"{title}: {self._told(row)}."
-        return told if not row.reason else f"{told} It is {row.verdict}, since {row.reason}."
 
     def _told(self, row: Candidate) -> str:
         task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
@@ -368,9 +341,9 @@ class Plan(Document):
         if all(row.estimator is None for row in self.trials):
             reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
-        more = "Neither twice the epsilon nor fewer columns, as far as tried, keep more."
+        more = "Fewer columns, as far as tried, keep no more; curve() tries other budgets."
         if self.out:
-            more = f"More is kept, as measured, by one of these: {'; '.join(self.out)}."
+            more = f"More is kept, as measured, where you {', or '.join(self.out)}."
         if self.proposed is None:
             return (
                 "No setting keeps both the guarantee and the rows, as nothing but constants would "
@@ -440,9 +413,9 @@ class Plan(Document):
             With the advice, the columns, the settings by rank, and how the rows were split;
             figures that are not known are None.
         """
-        keys = ("task", "name", "version", "date", "epsilon", "score", "base", "seed")
+        keys = ("task", "name", "version", "date", "epsilon", "score", "seed")
         return {
-            "kind": "sklearn_puffer.plan/4",
+            "kind": "sklearn_puffer.plan/5",
             "internal": INTERNAL,
             "chosen": CHOSEN,
             "advice": self.advice(),
@@ -498,9 +471,8 @@ class Plan(Document):
     def _settings(self) -> Section:
         """Return the table of what was measured."""
         task = f"; {self.score} for {shown(self.task)}" if self.task is not None else ""
-        base = f", base rate {self.base:.2f}" if task and self.score == "AUC" else ""
         note = (
-            f"change in standard deviations; rows that stay equal{task}{base}; attack: AUC of the "
+            f"change in standard deviations; rows that stay equal{task}; attack: AUC of the "
             "best one found with its 95 % interval; unique rows, and the smallest group of equal "
             "rows (k); loss: proven"
         )
@@ -516,16 +488,13 @@ class Plan(Document):
     def _columns(self) -> Section:
         """Return the table of the columns."""
         told = [fact for fact in self.facts if fact.use != "not asked for"]
-        note = "constant: what one in its place would change, in standard deviations"
-        if more := len(self.facts) - len(told):
-            note += f"; {more} more {'column is' if more == 1 else 'columns are'} not released"
-        head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
-        cells = []
-        for fact in told:
-            constant = "" if math.isnan(fact.constant) else f"{fact.constant:.2f}"
-            counts = str(fact.distinct), str(fact.missing)
-            cells.append([shown(fact.name), fact.use, fact.kind, *counts, constant, fact.remark])
-        return Section("Columns", note, [head, *cells])
+        more = len(self.facts) - len(told)
+        note = f"{more} more {'column is' if more == 1 else 'columns are'} not released"
+        head = ["column", "use", "what it is", "values", "missing", "remark"]
+        cells = [
+            [shown(f.name), f.use, f.kind, str(f.distinct), str(f.missing), f.remark] for f in told
+        ]
+        return Section("Columns", note * bool(more), [head, *cells])
 
 
 _CELLS: dict[str, Callable[[Candidate], str]] = {

@@ -4,7 +4,7 @@ They know more and more: released rows of others; the list of rows with their se
 mechanism publishes of itself; raw rows of others, of which a model is learnt; a label of each
 person; or they are in the table themselves and find their own row with somebody else.
 
-First stand the attackers that learn from rows, and groups of rows seen as a whole.
+The attackers that learn from rows come first, and groups of rows that are seen side by side.
 """
 
 from __future__ import annotations
@@ -91,11 +91,21 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
                 f"attackers holds {quoted(model)} ({quoted(name)}), which is no classifier; "
                 "give objects such as sklearn.linear_model.LogisticRegression()."
             )
+        check_chances(model, "attackers")
     if not attackers:
         raise ValueError(
             "attackers is empty; give at least one classifier, or None for the default ones."
         )
     return {str(name): model for name, model in attackers.items()}
+
+
+def check_chances(model: Any, argument: str) -> None:
+    """Refuse a classifier that gives no chances."""
+    if not hasattr(model, "predict_proba"):
+        raise TypeError(
+            f"{argument} holds {quoted(model)}, which has no predict_proba; wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV."
+        )
 
 
 def _default_attackers() -> dict[str, Any]:
@@ -110,7 +120,7 @@ def _default_attackers() -> dict[str, Any]:
 
 
 class _AsTheyCome(Pipeline):
-    """A pipeline that takes any columns; one that a user gives may be made for some."""
+    """A pipeline that takes any columns; a pipeline of a user may expect certain ones."""
 
 
 def boosted(max_iter: int, *, regressor: bool = False) -> Any:
@@ -131,12 +141,12 @@ def trained(attacker: Any, rows: Any, labels: Array) -> Any:
             model.set_params(n_neighbors=len(rows))
         model = make_pipeline(encoder(rows), model)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # an attack that is not over is one
+        warnings.simplefilter("ignore", ConvergenceWarning)  # which is an attack all the same
         return model.fit(rows, labels)
 
 
 def encoder(rows: Any) -> Any:
-    """Return what makes numbers between 0 and 1 of columns, by rank: noise may have heavy tails."""
+    """Return a transformer of numbers to ranks (noise has heavy tails) and of words to 0 and 1."""
     words = [name for name, kind in rows.dtypes.items() if str(kind) == "category"]
     others = [name for name in rows.columns if name not in words]
     ranks = QuantileTransformer(n_quantiles=min(_QUANTILES, len(rows)), subsample=None)
@@ -145,19 +155,6 @@ def encoder(rows: Any) -> Any:
     return ColumnTransformer(
         [("ranks", make_pipeline(ranks, gaps), others), ("is", one_hot, words)]
     )
-
-
-def looks(model: Any, rows: Any) -> FloatArray:
-    """Return how much each row looks like each class, in whatever unit the model has."""
-    if hasattr(model, "predict_proba"):
-        return np.asarray(model.predict_proba(rows), dtype=float)
-    if hasattr(model, "decision_function"):
-        margin = np.asarray(model.decision_function(rows), dtype=float)
-        margin = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin
-        if margin.shape[1] == len(model.classes_):  # and not one of each pair of classes
-            return margin
-    guesses = np.asarray(model.predict(rows))
-    return np.asarray(guesses[:, None] == np.asarray(model.classes_), dtype=float)
 
 
 SIZE = "rows of the group"
@@ -206,7 +203,7 @@ class Groups:
         return wide.assign(**{SIZE: self.sizes}) if place.any() else wide
 
 
-_FEW = 0.9  # released rows that are typical rows, below which what is published is no use
+_FEW = 0.9  # share of released rows that are typical rows, below which no channel is read
 _MOST_LABELS, _BINS = 4, 4
 
 FRESH = "fresh models"
@@ -222,8 +219,8 @@ class Release:
     ``estimator`` is as it was when the tested rows were released. ``rows`` says which rows train,
     choose and test, and ``parts`` the same of what is attacked: of ``groups``, if these are
     attacked as a whole, and so are ``secrets``. A reader may join the target of ``task``. ``raw``
-    is of ``table``, and ``notes`` say which rows; ``few`` are pairs that are not told, and how many
-    rows there are to learn from.
+    is of ``table``, and ``notes`` say which rows; ``few`` are pairs that are not attacked, and how
+    many rows there are to learn from.
     """
 
     estimator: Any
@@ -293,7 +290,7 @@ class Release:
         return getattr(self.estimator.certificate_, "facts", None)
 
     def judge(self) -> Judge:
-        """Return who judges what readers claim of it."""
+        """Return the judge of what readers claim."""
         certificate, budget = self.estimator.certificate_, self.budget
         losses: dict[tuple[Any, Any, Any], float] = {}
         for loss in certificate.pairs:
@@ -315,7 +312,7 @@ class Release:
 
 
 def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
-    """Return everybody who reads a release; of groups of rows there are fresh models alone."""
+    """Return all readers of a release; whole groups of rows are read by fresh models alone."""
     readers = [fresh(release, secrets, release.after)]
     if release.groups is not None:
         return readers
@@ -324,7 +321,7 @@ def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
 
 
 def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
-    """Return who learns from rows, such as released ones, of people whose secrets are known."""
+    """Return the reader who learns from rows, released or raw, of people whose secrets he knows."""
     copies = seen if release.budget.alpha is not None else with_copies(seen)
     claims = {}
     for way, attacker in counted(list(release.attackers.items()), "attackers"):
@@ -336,10 +333,10 @@ def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> R
 
 
 def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secrets) -> FloatArray:
-    """Return what a model that learns from some rows claims of what it sees, in log chances.
+    """Return the log chances of each secret by which a model that learnt from rows reads others.
 
-    Of few rows each part is read by a model of the others. Models differ a little, so that equal
-    rows had unlike scores: all are in the unit of the first, by what they say of the tested rows.
+    In a small table each fold is read by a model of the other folds. Their scores are mapped to
+    those of the first model, quantile by quantile of the tested rows, so that they compare.
     """
     codes, test = secrets.codes, parts.test
     claims = np.full((len(seen), len(secrets.labels)), np.nan)
@@ -352,10 +349,8 @@ def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secret
             trained(attacker, rows.iloc[train], codes[train]),
             np.full_like(claims, np.nan),
         )
-        looked = looks(model, seen.iloc[every])
-        if hasattr(model, "predict_proba"):
-            looked = np.log(np.maximum(looked, _LEAST))
-        told[np.ix_(every, model.classes_)] = looked
+        chances = np.asarray(model.predict_proba(seen.iloc[every]), dtype=float)
+        told[np.ix_(every, model.classes_)] = np.log(np.maximum(chances, _LEAST))
         if first is None:
             first = claims = told
             continue
@@ -374,7 +369,7 @@ def equal_rows(rows: Any) -> Array:
 
 
 def _of_single_rows(release: Release, secrets: Secrets) -> Iterator[Reader]:
-    """Yield who reads typical rows by counts and channel, and who has a model of raw rows."""
+    """Yield the reader with counts and channel of typical rows, and the one with a raw model."""
     cells, budget = equal_rows(release.after), release.budget
     typical, model = _channel_and_counts(release, secrets), _model_of_raw_rows(release, secrets)
     if typical is not None:
@@ -386,10 +381,10 @@ def _of_single_rows(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 
 def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
-    """Return what a model that learnt from raw rows claims of released ones, if it reads them."""
+    """Return what a model of raw rows claims of released ones; None where these are codes."""
     raw, seen = release.before, release.after
     if any(is_words(raw[name]) != is_words(seen[name]) for name in seen):
-        return None  # words that come out as codes
+        return None
     return learnt(boosted(60), raw, seen, release.parts, secrets)
 
 
@@ -418,9 +413,9 @@ def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 
 def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, Array]:
-    """Return for each released row the shares of secrets of its owners in the list.
+    """Return the shares of secrets among the people of the list with each released row.
 
-    And whether one row alone of the list is equal to it, and whether that is the holder's own.
+    Then whether that is one person alone, and whether the row is its holder's own.
     """
     names = list(release.after.columns)
     before, after = (_digests(rows, names) for rows in (release.raw, release.released))
@@ -453,7 +448,7 @@ def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:
 
 
 def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None:
-    """Return how probable a typical row is under each secret, where channel and counts are had."""
+    """Return the log chance of each released typical row by secret; None without a channel."""
     channels: Any = getattr(release.estimator, "channel_", None)
     if channels is None:
         return None
@@ -493,7 +488,7 @@ def _typical_rows_of(release: Release) -> Array:
 
 
 def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
-    """Yield who knows a label of each person, within each of its most frequent values."""
+    """Yield the readers who know a label: one for each of its most frequent values."""
     if release.task is None:
         return
     name, values, rows = release.task.name, release.task.target, release.after
@@ -512,7 +507,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 
 def label_kinds(values: Array) -> Array:
-    """Return numbers of the values of a label; many numbers are parted at their quartiles."""
+    """Return codes of the values of a label; numbers of many values are cut at quartiles."""
     there = np.array([value == value and value is not None for value in values], dtype=bool)
     kinds = np.full(len(values), -1, dtype=np.intp)
     atoms, kinds[there] = np.unique(values[there], return_inverse=True)

@@ -65,6 +65,8 @@ class Report(Document):
         The data set, and who made the report, where that is told.
     alarms : tuple of str
         Names of figures that ask for attention.
+    sound : bool
+        Whether the certificate holds and the verdict names no danger beside it.
     date : str
         When it was made (UTC, ISO 8601).
 
@@ -92,6 +94,7 @@ class Report(Document):
     name: str = ""
     by: str = ""
     alarms: tuple[str, ...] = ()
+    sound: bool = True
     date: str = field(default="", compare=False)
 
     @property
@@ -433,8 +436,8 @@ _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
 _FIGURE = "Best attack found"
-_TWICE = ("Column", "Control", "Attacks", "What else")  # on their own pages alone
-_MOST = 9  # lines of a table, its head among them
+_OWN = ("Column", "Settings", "Control", "Attacks", "What survives", "What else")
+"""Parts of an audit and a plan that stand on their own pages alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,11 +458,11 @@ class _Rows(_Settings):
         found = [] if self.audit is None else [self.audit._page().headline]
         calm = self.audit is not None and self.audit.caught and not self.audit.findings
         said, promises = certificate._lines(), certificate._promises()
-        rare, use = self._rarest(), self._of_use()
+        rare, use, verdict = self._rarest(), self._of_use(), self._verdict()
         return Report(
             kind="internal",
             holds=certificate.holds,
-            verdict=self._verdict(),
+            verdict="; ".join(verdict),
             lines=(*found, *order, *self.guarantee(), *rare, *use, OF_RAW_ROWS),
             front=(self._figures(), *self._conditions()),
             sections=(
@@ -473,6 +476,7 @@ class _Rows(_Settings):
                 Section("Settings", sentences=[f"{settings}."]),
             ),
             alarms=() if calm else (_FIGURE,),
+            sound=certificate.holds and len(verdict) == 1,
             record={
                 "version": __version__,
                 "certificate": certificate.to_dict(),
@@ -505,7 +509,8 @@ class _Rows(_Settings):
         notes = () if self.plan is None else self.plan.notes
         return own or [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
 
-    def _verdict(self) -> str:
+    def _verdict(self) -> list[str]:
+        """Return what the certificate says, between the dangers that stand beside it."""
         certificate, told = self.certificate, self.certificate._verdict()
         same = certificate.utility and all(c.unchanged >= 1.0 for c in certificate.utility)
         if same and not told.startswith("nothing was changed"):
@@ -517,7 +522,7 @@ class _Rows(_Settings):
             f"the certificate {told}": True,
             "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self._of_order(),
         }
-        return "; ".join(said for said, true in applies.items() if true)
+        return [said for said, true in applies.items() if true]
 
     def _of_use(self) -> list[str]:
         """Return where rows keep no more than constants would: in the mean, or in columns."""
@@ -614,7 +619,7 @@ class _Rows(_Settings):
         return Section("At a glance", cells=cells, picture=picture)
 
     def _attack(self) -> tuple[str, str]:
-        """Return by how much the best reader surely shifted odds, and what stands beside it."""
+        """Return by how much the best reader shifted odds at least, and what stands beside it."""
         audit, attack = self.audit, None if self.audit is None else self.audit._surest()
         if audit is None or attack is None:
             return "none tried", "an audit (audit=) measures it"
@@ -622,8 +627,9 @@ class _Rows(_Settings):
         if not self.bounds_odds:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
         chance = ", beyond it within chance" * (attack.low > attack.allowed and not audit.findings)
-        sure = times(attack.low, at_least=True) if attack.low > 0.0 else "no sure shift"
-        return sure, f"{attack.view}: surely shifted odds; {allowed}{chance}; {audit._findable()}"
+        least = times(attack.low, at_least=True) if attack.low > 0.0 else "no shift"
+        beside = f"{attack.view}: least shift of odds, by its 95 % interval"
+        return least, f"{beside}; {allowed}{chance}"
 
     def _task(self) -> tuple[str, str]:
         """Return how well a model of released rows does, beside one of true rows."""
@@ -654,20 +660,12 @@ def _typical(certificate: Any) -> list[list[str]]:
 
 
 def _page_of(what: str, document: Any, why: str) -> list[Section]:
-    """Return the page of a document, but for what is long: its own page has all of it."""
+    """Return the page of a document without the tables that stand on its own page alone."""
     if document is None:
         return [Section(what, sentences=[f"None was given: {why}."])]
     page = document._page()
     above = f"Promised: {getattr(document, 'promise', '')}", OF_THE_AUDIT, OF_THE_PLAN
     said = [line for line in page.lines if line not in above]
-    parts = [part for part in page.sections if not part.title.startswith(_TWICE)]
-    return [Section(what, sentences=[page.headline, *said]), *(_brief(what, p) for p in parts)]
-
-
-def _brief(what: str, part: Section) -> Section:
-    """Return a part of a page, with a table of few lines that says how many there are."""
-    note, lines = part.note, len(part.cells) - 1
-    if lines >= _MOST:
-        more = f"the first {_MOST - 1} of {lines} lines"
-        note = f"{note}; {more}" if note else more
-    return replace(part, title=f"{what}: {part.title.lower()}", note=note, cells=part.cells[:_MOST])
+    kept = [part for part in page.sections if not part.title.startswith(_OWN)]
+    parts = [replace(part, title=f"{what}: {part.title.lower()}") for part in kept]
+    return [Section(what, sentences=[page.headline, *said]), *parts]

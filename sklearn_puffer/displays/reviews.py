@@ -55,7 +55,7 @@ class UtilityDisplay(Display):
     >>> from sklearn_puffer import plan
     >>> from sklearn_puffer.displays import UtilityDisplay
     >>> table = load_diabetes(as_frame=True, scaled=False).data
-    >>> found = plan(table, "sex", public=["bmi", "bp"], n_prototypes=8, holdout=0.3)
+    >>> found = plan(table, "sex", public=["bmi", "bp"], n_prototypes=8)
     >>> display = UtilityDisplay.from_plan(found, figure="attack")
     >>> display.epsilons
     array([0.1 , 0.25, 0.5 , 1.  , 2.  , 4.  ])
