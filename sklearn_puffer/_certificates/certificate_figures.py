@@ -252,7 +252,9 @@ def _summary(changes: FloatArray, weights: Array) -> tuple[float, float, float]:
     below = np.cumsum(weights[order].astype(float))
     at = min(int(np.searchsorted(below, weights.sum() / 2.0)), len(order) - 1)
     same = np.average(changes == 0.0, weights=weights)
-    return float(np.average(changes, weights=weights)), float(changes[order[at]]), float(same)
+    with np.errstate(over="ignore"):  # a sum beyond all floats is infinite
+        mean = np.average(changes, weights=weights)
+    return float(mean), float(changes[order[at]]), float(same)
 
 
 def changes_of(values: Values, others: Values, unit: float) -> FloatArray:
@@ -260,8 +262,9 @@ def changes_of(values: Values, others: Values, unit: float) -> FloatArray:
     if values.kind not in ("float", "integer"):
         return np.asarray(_labels(values) != _labels(others), dtype=float)
     gone, other = _no_numbers(values), _no_numbers(others)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(values.data.astype(float) - others.data.astype(float))
+    apart = np.minimum(apart, np.finfo(float).max)  # finite: times a weight of 0 it is 0
     return np.where(gone | other, np.where(gone == other, 0.0, unit), apart)
 
 

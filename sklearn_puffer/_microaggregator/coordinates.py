@@ -595,4 +595,4 @@ def _mean_and_spread(data: FloatArray, weights: FloatArray) -> tuple[float, floa
     total = sum_by_halves(weights)
     mean = sum_by_halves(shifted * weights) / total
     spread = math.sqrt(sum_by_halves((shifted - mean) ** 2 * weights) / total)
-    return 2.0 * (float(low) + unit * mean), (2.0 * unit * spread) or 1.0
+    return 2.0 * (float(low) + unit * mean), (unit * (2.0 * spread)) or 1.0

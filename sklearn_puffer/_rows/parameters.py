@@ -225,8 +225,10 @@ def column_of(name: Name, values: Values) -> Column:
     """Return a column in which any value may occur, and which keeps no values but categories."""
     if values.kind in ("float", "integer"):
         return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
-    size = 2 if values.levels is None else max(len(values.levels), 1)
-    known, levels = np.ones(size, dtype=bool), values.levels
+    # where all are missing, that is the only level
+    levels = None if values.levels is None else values.levels or (None,)
+    size = 2 if levels is None else len(levels)
+    known = np.ones(size, dtype=bool)
     atoms = np.arange(size, dtype=np.float64)
     return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
 

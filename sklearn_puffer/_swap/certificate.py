@@ -296,7 +296,8 @@ def certified(
         **_of_strata(mechanism, people),
     )
     units = np.ones(len(losses)) if budget.delta else mechanism.factors
-    changes = np.average(each["utility"], 0, each["n_rows"]).tolist()
+    with np.errstate(over="ignore"):  # a sum beyond all floats is infinite
+        changes = np.average(each["utility"], 0, each["n_rows"]).tolist()
     utility = zip(mechanism.columns, changes, strict=True)
     loss, pairs = float((losses / units).max(initial=0.0)), tuple(_pairs(mechanism, losses))
     groups = None if together is None else together.for_certificate()

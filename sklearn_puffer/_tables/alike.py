@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -86,10 +86,10 @@ def _one_code_each(column: nw.Series[Any]) -> nw.Series[Any]:
 
 
 def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
-    # by a plain name; and not by adding 0.0, which polars leaves out
+    # by a plain name; not by adding 0.0, which polars leaves out; Arrow compares no float16
     value = nw.col("values")
     one_zero = nw.when(value == 0.0).then(nw.lit(0.0)).otherwise(value).alias("values")
-    zeroed = column.alias("values").to_frame().select(one_zero)["values"]
+    zeroed = column.cast(nw.Float64).alias("values").to_frame().select(one_zero)["values"]
     return zeroed.fill_nan(None).cast(column.dtype).alias(column.name)
 
 
@@ -137,6 +137,8 @@ def _alike_object(value: Any) -> Any:
         return bool(value)
     if isinstance(value, Decimal) and value.is_finite():
         return Decimal(int(value)) if value == int(value) else value.normalize()
+    if isinstance(value, Integral):  # which a float may not hold
+        return int(value)
     if not isinstance(value, Real) or not math.isfinite(value):
         return value
     number = float(value)

@@ -1,8 +1,8 @@
 """Digests of rows, which depend on values alone and are the same in every engine.
 
-Numbers count as floats, labels by their letters; codes, types and the order of rows or columns do
-not matter. The functions are our own and never change: the rows of a sample must not depend on a
-library's version.
+Equal numbers have equal digests whatever their types, and labels count by their letters. Codes and
+the order of rows or columns do not matter. The functions are our own and never change: the rows of
+a sample must not depend on a library's version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array
+from sklearn_puffer._base import LARGEST_INTEGER, Array
 from sklearn_puffer._tables.values import Name, Values
 
 LARGEST_DIGEST = (1 << 63) - 1
@@ -51,9 +51,22 @@ def _hashes(values: Values) -> Array:
         levels = [_of_level(level) for level in values.levels or ()]
         hashes: Array = np.concatenate([*levels, _GONE])[values.filled(-1)]
         return hashes
-    numbers = np.asarray(values.data, dtype=np.float64) + 0.0  # -0.0 is 0.0
-    gone = np.isnan(numbers) if values.missing is None else values.missing | np.isnan(numbers)
-    return np.where(gone, _GONE, _mixed(numbers.view(np.uint64)))
+    hashes = _of_numbers(np.asarray(values.data))
+    missing = np.isnan(values.data) if values.missing is None else values.missing
+    return np.where(missing, _GONE, hashes)
+
+
+def _of_numbers(numbers: Array) -> Array:
+    """Return 64 bits for each number: those of its float, and the integer's if it has no float."""
+    floats = numbers.astype(np.float64) + 0.0  # -0.0 is 0.0
+    hashes = _mixed(floats.view(np.uint64))
+    if numbers.dtype.kind not in "iu" or numbers.dtype.itemsize < floats.itemsize:
+        return hashes
+    bits = numbers.astype(np.uint64)
+    magnitudes = np.where(numbers < 0, np.uint64(0) - bits, bits)
+    lowest_bits = magnitudes & (np.uint64(0) - magnitudes)
+    without_float = magnitudes // np.maximum(lowest_bits, np.uint64(1)) > LARGEST_INTEGER
+    return np.where(without_float, _mixed(hashes ^ bits), hashes)
 
 
 def _of_level(level: Any) -> Array:
@@ -61,9 +74,11 @@ def _of_level(level: Any) -> Array:
     if isinstance(level, str):
         return _of_text(level)
     try:
-        return _mixed((np.array([level], dtype=np.float64) + 0.0).view(np.uint64))
-    except (TypeError, ValueError):  # such as an interval
+        number = np.array(level)
+        number = number if number.dtype.kind in "iu" else number.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):  # such as an interval
         return _of_text(repr(level))
+    return _of_text(repr(level)) if number.ndim else _of_numbers(number[None])
 
 
 def _of_text(text: str) -> Array:

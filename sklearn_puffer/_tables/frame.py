@@ -91,7 +91,7 @@ def readable(X: Any, name: str = "X") -> Any:
     Parameters
     ----------
     X : object
-        A pyarrow RecordBatch becomes a Table.
+        A pyarrow RecordBatch becomes a Table, and its columns of string_view strings.
     name : str, default="X"
         What an error calls it.
 
@@ -338,7 +338,7 @@ class _PandasTable(_FrameTable):
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
         if name not in self._columns:  # pandas makes a new object each time
-            self._columns[name] = self.frame[name]
+            self._columns[name] = _readable_series(self.frame[name], name)
         column = self._columns[name]
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
@@ -380,7 +380,7 @@ class _PandasTable(_FrameTable):
         if isinstance(dtype, pd.CategoricalDtype):
             dtype = pd.CategoricalDtype(_categories(done.levels, dtype.categories), dtype.ordered)
             positions = dtype.categories.get_indexer(pd.Index(list(done.levels), dtype=object))
-            codes = np.where(codes >= 0, positions[codes], -1)
+            codes = np.append(positions, -1)[codes]  # -1, the last, is missing
             return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
         holds = _pandas_holds_levels(dtype, done)
         if not holds or isinstance(dtype, np.dtype):
@@ -540,7 +540,7 @@ def _narwhals_holds(dtype: Any, data: Array) -> bool:
         return data.dtype.kind == "b"
     if dtype.is_integer():
         return data.dtype.kind in "iu"
-    return bool(dtype.is_float())
+    return dtype in (nw.Float32, nw.Float64)  # no float16, as in pandas
 
 
 def _mask(done: Finished) -> Array:
@@ -593,6 +593,16 @@ def _categories(levels: Sequence[Any], like: pd.Index[Any]) -> pd.Index[Any]:
     return same if list(same) == list(index) else index
 
 
+def _readable_series(column: pd.Series[Any], name: Name) -> pd.Series[Any]:
+    """Return the column, unless pandas has a type for it that it cannot compute with."""
+    if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("string_view"):
+        raise TypeError(
+            f"column {name!r} has type {column.dtype}, of which pandas takes no rows; convert it, "
+            f"pandas.array(X[{name!r}].tolist(), dtype='str')."
+        )
+    return column
+
+
 def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the frame, with a plain RangeIndex of columns read as positions."""
     columns = frame.columns
@@ -613,12 +623,22 @@ def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def whole_arrow(X: Any) -> Any:
-    """Return an Arrow batch as a table and an Arrow array as a column; others as they are."""
+    """Return an Arrow batch as a table and an Arrow array as a column; others as they are.
+
+    A string_view becomes a string: Arrow can neither take nor filter rows of the former.
+    """
     pyarrow = nw.dependencies.get_pyarrow()
-    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
-        return pyarrow.Table.from_batches([X])
-    if pyarrow is not None and isinstance(X, pyarrow.Array):
-        return pyarrow.chunked_array([X])
+    if pyarrow is None:
+        return X
+    if isinstance(X, pyarrow.RecordBatch):
+        X = pyarrow.Table.from_batches([X])
+    if isinstance(X, pyarrow.Array):
+        X = pyarrow.chunked_array([X])
+    if isinstance(X, pyarrow.ChunkedArray):
+        return X.cast(pyarrow.string()) if X.type == pyarrow.string_view() else X
+    if isinstance(X, pyarrow.Table) and pyarrow.string_view() in X.schema.types:
+        for k, field in enumerate(X.schema):
+            X = X.set_column(k, field.name, whole_arrow(X.column(k)))
     return X
 
 

@@ -381,8 +381,8 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
     if not missing.any():
         return number_values(column.to_numpy(), name)
     if dtype.is_float():
-        narrow = np.float32 if dtype == nw.Float32 else np.float64
-        return number_values(column.cast(nw.Float64).to_numpy().astype(narrow), name)
+        own = column.head(0).to_numpy().dtype
+        return number_values(column.cast(nw.Float64).to_numpy().astype(own), name)
     filled = column.fill_null(False if dtype == nw.Boolean else 0).to_numpy()
     return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
 
