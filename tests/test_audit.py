@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import binom
+from scipy.stats import beta, binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -27,6 +27,7 @@ from sklearn_puffer._review.exact_tests import (
     Reader,
     RowSplit,
     Secrets,
+    best_event,
     corrected,
     findable,
     lower,
@@ -229,6 +230,92 @@ def test_of_few_rows_the_same_ones_train_and_choose_and_no_row_is_read_by_a_mode
             assert not np.intersect1d(learnt_from, parts.test).size
         assert not np.intersect1d(parts.shown, parts.test).size
         assert len(parts.shown) + len(parts.test) == n
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(40, (16, 16, 24)), (5000, (2000, 1000, 2000))])
+def test_two_fifths_train_a_fifth_chooses_and_the_rest_is_judged(n, sizes):
+    parts = RowSplit.of(n, 1)
+    assert tuple(map(len, (parts.train, parts.choose, parts.test))) == sizes
+    assert len(parts.rounds) == (6 if n < 1000 else 1)
+
+
+@pytest.mark.parametrize(("k", "h", "delta"), [(60, 9, 0.01), (60, 9, 0.1), (90, 2, 0.02)])
+def test_rows_of_which_delta_may_tell_everything_come_off_the_event(k, h, delta):
+    spared = next(s for s in range(200) if binom.sf(s, 200, delta) <= 1e-9)
+    tail = binom.sf(k - spared - 1, k - spared + h, 0.7)
+    want = tail + 1e-9 if k - spared >= (k - spared + h) * 0.7 + 1.0 else 1.0
+    assert p_value(Budget(1.0, delta), (k, h), (120, 80), 0.7) == pytest.approx(want)
+
+
+def worth(event, first, base, choose):
+    """Return by how much the odds of an event exceed the base odds at least, written out."""
+    rows = choose[event[choose]]
+    k, n = int(first[rows].sum()), len(rows)
+    least = beta.ppf(0.05, k, n - k + 1) if k else 0.0
+    return logit(least) - logit(expit(base[rows]).mean())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_event_that_is_chosen_is_worth_what_is_said_and_no_simple_one_is_worth_more(seed):
+    rng = np.random.default_rng(seed)
+    scores, cells = rng.choice([-1.0, 0.0, 2.5], 900), rng.integers(-1, 4, 900)
+    teeth = (cells + (scores > 0)) % 2 if seed % 2 else scores / 2.5
+    first = rng.random(900) < expit(2.0 * teeth - 1.0)
+    base, choose = rng.choice([-0.3, 0.4], 900), rng.permutation(900)[:500]
+    event, value = best_event(scores, first, base, choose, cells)
+    assert value == pytest.approx(worth(event, first, base, choose))
+    simple = [scores >= each for each in (-1.0, 0.0, 2.5)] + [scores == each for each in (-1, 0)]
+    inside = [cells == each for each in range(4)]
+    simple += inside + [a & b for a in inside for b in simple[2:]]
+    assert value >= max(worth(each, first, base, choose) for each in simple) - 1e-12
+
+
+@pytest.mark.parametrize("strata", [None, np.arange(2000) % 2])
+def test_what_came_of_a_claim_is_counted_on_the_tested_rows_alone(strata):
+    rng = np.random.default_rng(3)
+    first = rng.random(2000) < (0.3 if strata is None else 0.3 + 0.2 * strata)
+    scores = np.where(rng.random(2000) < np.where(first, 0.8, 0.1), 1.0, 0.0)
+    secrets = Secrets("s", ["a", "b"], np.where(first, 0, 1), [(0, 1)])
+    parts, claims = RowSplit.of(2000, 0), {"way": np.stack([scores, np.zeros(2000)], axis=1)}
+    reader = Reader("r", "", secrets, claims, Budget(0.5))
+    [attack] = Judge(parts, {("s", "a", "b"): 0.4}, strata).attacks([reader])
+    event, n = parts.test[scores[parts.test] == 1.0], int(first[parts.test].sum())
+    k, kinds, m = int(first[event].sum()), np.zeros(2000, int), len(parts.test) - n
+    kinds = kinds if strata is None else strata
+    shares, most = np.zeros(2000), np.zeros(2000)
+    error = 0.05 / 10
+    for kind in np.unique(kinds):
+        own = kinds == kind
+        total, ours = int(own.sum()), int(first[own].sum())
+        shares[own] = ours / total
+        end = beta.ppf(1 - error / len(np.unique(kinds)), ours + 1, total - ours)
+        most[own] = expit(logit(end) + 0.5)
+    base = logit(shares[event].mean())
+    ends = beta.ppf(0.025, k, len(event) - k + 1), beta.ppf(0.975, k + 1, len(event) - k)
+    x, y = scores[parts.test[first[parts.test]]], scores[parts.test[~first[parts.test]]]
+    area = np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y))
+    off = math.sqrt(math.log(40.0) / (2.0 * min(n, m)))
+    assert (attack.n, attack.n_against, attack.certified, attack.allowed) == (n, m, 0.4, 0.5)
+    assert attack.log_odds == pytest.approx(logit(k / len(event)) - base)
+    assert (attack.low, attack.high) == pytest.approx([logit(end) - base for end in ends])
+    assert attack.share == len(event) / len(parts.test)
+    assert attack.auc == pytest.approx(area)
+    assert (attack.auc_low, attack.auc_high) == pytest.approx((area - off, min(1.0, area + off)))
+    assert math.isnan(attack.auc_allowed) == (strata is not None)
+    tail = binom.sf(k - 1, len(event), most[event].mean())
+    assert attack.p == pytest.approx(tail + error)
+    assert attack.p_all == pytest.approx(attack.p)  # one test has all of the level
+    assert attack.findable > 0.5
+
+
+def test_a_pair_whose_certified_loss_is_larger_is_allowed_it():
+    scores = np.where(np.arange(1000) < 500, 1.0, 0.0)
+    secrets = Secrets("s", ["a", "b"], (np.arange(1000) >= 500) * 1, [(0, 1)])
+    claims = {"way": np.stack([scores, np.zeros(1000)], axis=1)}
+    reader = Reader("r", "", secrets, claims, Budget(2.0))
+    for certified, allowed in ((0.9, 2.0), (1.5, 3.0)):
+        own = Judge(RowSplit.of(1000, 0), {("s", "a", "b"): certified}, epsilon=1.0)
+        assert own.attacks([reader])[0].allowed == pytest.approx(allowed)
 
 
 def claim(reader, worth):

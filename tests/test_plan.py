@@ -736,6 +736,37 @@ def area_of(p, q):
     return float(p @ (below + q / 2.0))
 
 
+def test_a_pair_is_attacked_where_each_part_of_the_rows_has_ten_of_both():
+    split = RowSplit(*np.split(np.arange(90), 3))
+    for last, pairs in ((9, []), (10, [(0, 1)])):
+        codes = np.r_[np.repeat([0, 1], 30), np.where(np.arange(30) < last, 0, 1)]
+        codes[:60] = np.tile(np.repeat([0, 1], 15), 2)
+        own = Secrets("s", ["x", "y"], codes, [(0, 1)])
+        assert measured.pairs_to_attack(own, split) == pairs
+
+
+def test_a_change_is_in_standard_deviations_of_numbers_and_the_share_of_unequal_words():
+    raw = pd.DataFrame({"n": [0.0, 2.0, np.nan, 4.0], "w": ["u", "v", None, "u"], "c": [1] * 4})
+    released = pd.DataFrame({"n": [1.0, 2.0, np.nan, 1.0], "w": ["u", "u", None, None], "c": 2})
+    change, equal = measured.changes(raw, released, ["n", "w", "c"])
+    assert change == pytest.approx((4 / 3 / np.std([0.0, 2.0, 4.0]) + 0.5) / 2)
+    assert equal.tolist() == [
+        [False, True, False],
+        [True, False, False],
+        [True, True, False],
+        [False, False, False],
+    ]
+    assert measured.groups(raw, ["w", "c"]) == (0.5, 1)
+    assert measured.constants(raw, ["n", "w"]).iloc[0].tolist() == [2.0, "u"]
+
+
+def test_parts_of_a_table_are_put_back_in_its_order():
+    table = pd.DataFrame({"n": [5, 6, 7, 8, 9], "w": list("abcde")})
+    parts = [np.array([1, 4]), np.array([0, 2, 3])]
+    again = measured.together([table.iloc[part] for part in parts], parts)
+    pd.testing.assert_frame_equal(again, table)
+
+
 def test_days_are_those_of_the_calendar_for_every_kind_of_date():
     stamps = [pd.Timestamp("1970-01-03 23:59"), None, pd.Timestamp("1969-12-31")]
     frame = pd.DataFrame(
