@@ -203,7 +203,7 @@ def attempt(frame, kind, params):
         explain(error)
 
 
-@settings(max_examples=20, **PROFILE)
+@settings(max_examples=10, **PROFILE)
 @given(tables(), st.sampled_from(sorted(KINDS)), options())
 def test_a_random_table_is_released_with_a_certificate_or_refused(frame, kind, params):
     attempt(frame, kind, params)
