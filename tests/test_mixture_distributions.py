@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_puffer._losses import quadrature
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
@@ -498,15 +499,53 @@ def test_no_loss_grows_with_the_noise(scale, factor, seed):
 def test_single_gaussians_have_the_closed_renyi_divergence(noise, deviation):
     p, q = GaussianMixture([1.0], [0.0], [1.0]), GaussianMixture([1.0], [0.7], [deviation])
     added = 0.0 if noise is None else 0.64
-    first, second = 1.0 + added, deviation**2 + added
-    alpha = 3.0
-    low, high = losses(p, q, noise, RenyiPufferfish(1.0, alpha))
-    mixed = alpha * second + (1.0 - alpha) * first
-    spread = np.log(mixed / first ** (1.0 - alpha) / second**alpha) / (2.0 * (alpha - 1.0))
-    exact = 0.5 * alpha * 0.49 / mixed - spread
+    low, high = losses(p, q, noise, RenyiPufferfish(1.0, 3.0))
+    exact = closed_renyi(1.0 + added, deviation**2 + added, 0.7, 3.0)
     assert low[0] <= exact * (1.0 + 1e-12)
     assert exact <= high[0] * (1.0 + 1e-12)
     assert high[0] - low[0] <= 1e-5 * exact
+
+
+def closed_renyi(first, second, apart, alpha):
+    """Return D_alpha of two Gaussians of these variances, whose means are so far apart."""
+    mixed = alpha * second + (1.0 - alpha) * first
+    spread = np.log(mixed / first ** (1.0 - alpha) / second**alpha) / (2.0 * (alpha - 1.0))
+    return 0.5 * alpha * apart**2 / mixed - spread
+
+
+@pytest.mark.parametrize("alpha", [1.01, 1.5, 100.0])
+@pytest.mark.parametrize("noise", [None, Gaussian(1e-8), Laplace(1e-8), Laplace(1e-5)], ids=repr)
+def test_a_direction_that_loses_little_is_known_beside_one_that_loses_everything(noise, alpha):
+    narrow, wide = (GaussianMixture([1.0], [m], [d]) for m, d in ((0.7, 0.2), (0.0, 1.0)))
+    exact = closed_renyi(0.04, 1.0, 0.7, alpha)
+    pair = DistributionPair(*(distribution_of(each, noise) for each in (narrow, wide)), 1 << 8)
+    low, high = pair.closed_form(RenyiPufferfish(1.0, alpha))
+    assert low[0] <= exact * (1.0 + 1e-12)  # noise takes something away
+    assert exact * (1.0 - 1e-6) <= high[0] <= low[0] + 1e-9 * exact + 1e-11 / (alpha - 1.0)
+    assert high[1] > 15.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [None, Laplace(1e-5)], ids=repr)
+def test_both_directions_are_bounded_where_one_loses_nearly_everything(noise):
+    narrow, wide = (GaussianMixture([1.0], [m], [d]) for m, d in ((0.7, 0.2), (0.0, 1.0)))
+    low, high = losses(narrow, wide, noise, RenyiPufferfish(1.0, 1.5))
+    assert high[0] <= low[0] * (1.0 + 1e-9)
+    assert 50.0 < low[1] < high[1]
+    assert noise is None or np.isfinite(high[1])
+
+
+@pytest.mark.slow
+def test_a_direction_with_too_many_panels_is_bounded_by_other_means(monkeypatch):
+    p, q = PRIORS["two"], PRIORS["five"]
+    notion = RenyiPufferfish(1.0, 2.0)
+    low, high = losses(p, q, Laplace(1.0), notion)
+    for most in (1, 60, 80):
+        monkeypatch.setattr(quadrature, "_MOST_PANELS", most)
+        rough_low, rough_high = losses(p, q, Laplace(1.0), notion)
+        assert (rough_low <= high).all()
+        assert (low <= rough_high).all()
+        assert (rough_high - rough_low <= 1e-6 * high).all()
 
 
 def test_distributions_under_cauchy_noise_of_absurd_scales_are_refused():

@@ -14,6 +14,7 @@ is -f.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol, assert_never
@@ -148,11 +149,11 @@ def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -
     from it, at 1e-3.
     """
     closed = pair.closed_form(notion, budget)
-    if closed is not None:
-        return closed
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
-        return _renyi(pair, notion, budget)
+        return _renyi(pair, notion, budget, closed)
+    if closed is not None:
+        return closed
     if isinstance(divergence, HockeyStick):
         return _deltas(pair, divergence.epsilon, budget)
     if isinstance(divergence, Supremum):
@@ -448,22 +449,23 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return min(lower, upper), upper
 
 
-def _renyi(pair: LinePair, notion: Notion, budget: float | None) -> Ends:
-    """Return bounds on the Renyi divergences of both directions, from panels."""
+def _renyi(pair: LinePair, notion: Notion, budget: float | None, known: Ends | None) -> Ends:
+    """Return bounds on the Renyi divergences of both directions, by panels where none is known."""
+    lower, upper = known or (np.zeros(2), np.full(2, inf))
+    ways = np.flatnonzero(np.isinf(upper)).tolist()
+    if not ways:
+        return lower, upper
     partly = notion.leaves_events_out
     cover = _Cover.begin(pair, weighed=True)
     # in the same steps with a budget and without, so that ends near it are the same
     for tolerance, margin in _RENYI_STEPS[:2] if partly else _RENYI_STEPS:
-        cover = _refined_for_sums(cover, notion, tolerance)
-        ends = _both_renyi(cover, notion)
-        if budget is not None and not partly and is_decided(ends, budget, margin):
+        cover = _refined_for_sums(cover, notion, tolerance, ways)
+        for way in ways:
+            low, upper[way] = _terms(cover, notion, way).interval()
+            lower[way] = 0.0 if partly else max(lower[way], low)
+        if budget is not None and not partly and is_decided((lower, upper), budget, margin):
             break
-    return ends
-
-
-def _both_renyi(cover: _Cover, notion: Notion) -> Ends:
-    ends = np.array([_terms(cover, notion, direction).interval() for direction in (0, 1)])
-    return np.zeros(2) if notion.leaves_events_out else ends[:, 0], ends[:, 1]
+    return lower, upper
 
 
 class _Terms(NamedTuple):
@@ -518,11 +520,13 @@ def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
     return _Terms(panels, notion, (low, high))
 
 
-def _refined_for_sums(cover: _Cover, notion: Notion, tolerance: float) -> _Cover:
+def _refined_for_sums(
+    cover: _Cover, notion: Notion, tolerance: float, directions: Sequence[int] = (0, 1)
+) -> _Cover:
     """Cut until the sums over panels are within ``tolerance``, or the room is used up."""
     for _ in range(_ROUNDS):
         needed = np.zeros(len(cover.low))
-        for direction in (0, 1):
+        for direction in directions:
             needed = np.maximum(needed, _parts_needed(_terms(cover, notion, direction), tolerance))
         chosen = needed > 1.0
         if not chosen.any() or cover.room < 2:

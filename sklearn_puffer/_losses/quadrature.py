@@ -18,8 +18,10 @@ of each further polynomial integral and sum differ by at most 2.1). A pair of de
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, log
+from itertools import count
+from math import inf, log, nan
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -53,9 +55,8 @@ _FEW_PANELS = 2**8  # as many as share an error that is allowed
 # Tails that hardly fall, as with an exponent near 1, matter up to 1e100 and farther: after so many
 # steps of one size relative to the last, each next one is so much larger. Panels are cut anyway.
 _CALM, _HASTE = 48, 1.25
-# A tail that matters after a few steps does so for many: it is looked at after several at a time.
-_NEAR, _STRIDE = 2, 5
 _FARTHEST = 1e140  # of the unit: squares of distances stay finite
+_LOOSER = log(1e8)  # a tail from there on may add so much more to the error
 
 
 def _rule(degree: int) -> tuple[FloatArray, FloatArray]:
@@ -150,6 +151,10 @@ class _Sum:
             total_high = np.logaddexp(self.high, log_sum(high))
         return _Sum(total_low - _rounding(total_low), total_high + _rounding(total_high))
 
+    def unbounded(self, ways: BoolArray) -> _Sum:
+        """Return the sum without an upper bound for some of the directions."""
+        return _Sum(self.low, np.where(ways, inf, self.high))
+
 
 class _Accuracy(NamedTuple):
     """Logs of what parts of the integral may add to its relative error.
@@ -169,102 +174,136 @@ class _Accuracy(NamedTuple):
         return cls(*(max(share, finest) for finest in cls()))
 
 
-def renyi_by_quadrature(
-    pair: AnalyticPair, alpha: float, budget: float | None = None
-) -> Ends | None:
-    """Return proven ends of the Renyi divergences both ways; None if it would take too long.
+def renyi_by_quadrature(pair: AnalyticPair, alpha: float, budget: float | None = None) -> Ends:
+    """Return proven ends of the Renyi divergences both ways.
 
+    An upper end is infinite where the divergence is, or where its integral would take too long.
     Where a budget is given, and they are well on one side of it, to about 1e-6 of it alone.
     """
     if budget is not None:
         rough = _Accuracy.within(ROUGHLY * budget * (alpha - 1.0))
         ends = _divergences(pair, alpha, rough)
-        if ends is None or is_decided(ends, budget):
+        if is_decided(ends, budget):
             return ends
     return _divergences(pair, alpha, _Accuracy())
 
 
-def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends | None:
-    size = _size(pair, alpha)
-    edges, total = _reach(pair, alpha, accuracy.tail + size)
+def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends:
+    points = pair.anchors()
+    # at least 0, as the integrals are at least 1
+    size = np.maximum(_seen(pair, pair.densities(points, points), alpha, np.array(inf)), 0.0)
+    edges, missing, total = _reach(pair, alpha, accuracy.tail + size)
     low, high = edges[:-1], edges[1:]
     work, cost = _WORK, pair.weight + _OVERHEAD
     for _ in range(_ROUNDS):
         work -= 3 * cost * len(low)
-        if work < 0 or not 0 < len(low) <= _MOST_PANELS:
+        if work < 0 or len(low) > _MOST_PANELS:  # give up the direction that takes more panels
+            longer = np.arange(2) == missing.sum(axis=1).argmax()
+            total = total.unbounded(np.asarray(longer))
+            missing[longer], work = False, _WORK
+            needed = missing.any(axis=0)
+            low, high, missing = low[needed], high[needed], missing[:, needed]
+        if not len(low):
             break
         before = len(low)
-        low, high, total, size = _advance(pair, alpha, accuracy, total, size, low, high)
+        low, high, missing, total, size = _advance(
+            pair, alpha, accuracy, total, size, low, high, missing
+        )
         work -= len(_NODES) * cost * max(before - len(low) // 2, 0)
-    if len(low):
-        return None
+    total = total.unbounded(np.asarray(missing.any(axis=1)))
     ends = [renyi_of_terms(total.low[k : k + 1], total.high[k : k + 1], alpha) for k in (0, 1)]
     lower, upper = np.array(ends).T
     return lower, upper
 
 
-def _size(pair: AnalyticPair, alpha: float) -> FloatArray:
-    """Return about the logs of both integrals, as far as anchors show them; they are 0 at least."""
-    points = pair.anchors()
-    at = pair.densities(points, points)
+def _seen(pair: AnalyticPair, at: Densities, alpha: float, width: FloatArray) -> FloatArray:
+    """Return about the logs of both integrals, from panels of some width around points."""
     steep = np.abs(at.power_slopes(alpha)) + alpha / pair.unit
-    seen: FloatArray = (at.powers(alpha) - np.log(steep)).max(axis=1)
-    return np.maximum(seen, 0.0)
+    logs = at.powers(alpha) - np.maximum(np.log(steep), -np.log(width))
+    return np.asarray(logs.max(axis=1))
 
 
-def _reach(pair: AnalyticPair, alpha: float, slight: FloatArray) -> tuple[FloatArray, _Sum]:
-    """Return points that reach so far out that the tails hardly matter, and the tails' share."""
+def _reach(
+    pair: AnalyticPair, alpha: float, slight: FloatArray
+) -> tuple[FloatArray, BoolArray, _Sum]:
+    """Return the ends of panels, which of them are missing, shape (2, m), and the tails' share.
+
+    Panels reach so far out that the tails hardly matter. Where they matter at every distance that
+    is looked at, the direction is given up: no panel is missing then.
+    """
     points, peaks = pair.anchors(), pair.peaks
-    starts = [
-        _start(pair, outer, side, alpha, slight)
-        for side, outer in (
-            (-1, points[points <= peaks[0]][::-1]),
-            (1, points[points >= peaks[-1]]),
-        )
-    ]
-    edges = points[(points >= starts[0]) & (points <= starts[1])].tolist()
-    tails = _Sum(np.full(2, -inf), np.full(2, -inf))
-    for side, start in zip((-1, 1), starts, strict=True):
-        edge, step, growth, steps = start, 2.0 * pair.unit, 1.5, 0
-        low, high = _tail_terms(pair, edge, side, alpha, slight)
-        while _matters(low, high, slight):
-            before = edge
-            for _ in range(1 if steps < _NEAR else _STRIDE):
-                if not abs(edge + side * step) < _FARTHEST * pair.unit:
-                    break
-                edge += side * step
-                edges.append(edge)
-                steps += 1
-                step *= growth
-                growth *= _HASTE if steps > _CALM else 1.0
-            if edge == before:
-                break
-            low, high = _tail_terms(pair, edge, side, alpha, slight)
-        tails = tails.plus(low[:, None], high[:, None])
-    return np.unique(edges), tails
+    left = _tail(pair, points[points <= peaks[0]][::-1].tolist(), -1, alpha, slight)
+    right = _tail(pair, points[points >= peaks[-1]].tolist(), 1, alpha, slight)
+    edges = np.unique([*points.tolist(), *left.edges, *right.edges])
+    inside = (left.starts[:, None] <= edges) & (edges <= right.starts[:, None])
+    total = _Sum(left.low, left.high).plus(right.low[:, None], right.high[:, None])
+    used = inside.any(axis=0)
+    inside = inside[:, used]
+    return edges[used], inside[:, :-1] & inside[:, 1:], total
 
 
-def _start(
-    pair: AnalyticPair, outer: FloatArray, side: int, alpha: float, slight: FloatArray
-) -> float:
-    """Return the nearest of some points beyond which hardly anything is left, or the last one."""
-    powers = ((float(x), pair.tail_power(float(x), side, alpha)) for x in outer)
-    return next((x for x, power in powers if (power <= slight).all()), float(outer[-1]))
+class _Tail(NamedTuple):
+    """Where a tail starts and log bounds on its integral, both ways; edges that were looked at.
+
+    Where it matters from everywhere, it starts at NaN, and its bounds are infinite.
+    """
+
+    edges: list[float]
+    starts: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def take(self, ways: BoolArray, edge: float, low: FloatArray, high: FloatArray) -> None:
+        """Let the tail start at an edge, in some directions."""
+        self.starts[ways] = edge
+        self.low[ways], self.high[ways] = low[ways], high[ways]
 
 
-def _matters(low: FloatArray, high: FloatArray, slight: FloatArray) -> bool:
-    """Return whether tails between these log bounds matter beside the whole integrals."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return bool(np.any(high + np.log(-np.expm1(np.minimum(low - high, 0.0))) > slight))
+def _tail(
+    pair: AnalyticPair, outer: list[float], side: int, alpha: float, slight: FloatArray
+) -> _Tail:
+    """Look for the starts of a tail that hardly matters, at anchors and then farther out.
+
+    At the farthest edge, what is known of it need not be as close.
+    """
+    tail = _Tail([], np.full(2, nan), np.full(2, -inf), np.full(2, inf))
+    for edge in _outwards(outer, side, pair.unit):
+        tail.edges.append(edge)
+        low, high = np.full(2, -inf), np.array(pair.tail_power(edge, side, alpha))
+        if not (high <= slight).all() and edge not in outer[:-1]:
+            low, high = _tail_terms(pair, edge, side, alpha, high)
+        found = np.isnan(tail.starts) & _hardly_matters(low, high, slight)
+        tail.take(found, edge, low, high)
+        if not np.isnan(tail.starts).any():
+            return tail
+    tail.take(np.isnan(tail.starts) & _hardly_matters(low, high, slight + _LOOSER), edge, low, high)
+    return tail
+
+
+def _outwards(points: list[float], side: int, unit: float) -> Iterator[float]:
+    """Yield points on one side of all peaks, and then others farther and farther out."""
+    yield from points
+    edge, step, growth = points[-1], 2.0 * unit, 1.5
+    for steps in count(1):
+        edge += side * step
+        if not abs(edge) < _FARTHEST * unit:
+            return
+        yield edge
+        step *= growth
+        growth *= _HASTE if steps > _CALM else 1.0
+
+
+def _hardly_matters(low: FloatArray, high: FloatArray, slight: FloatArray) -> BoolArray:
+    """Return whether tails between these log bounds are known closely beside the whole."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        unknown = high + np.log(-np.expm1(np.minimum(low - high, 0.0)))
+    return (high <= slight) | (unknown <= slight)
 
 
 def _tail_terms(
-    pair: AnalyticPair, edge: float, side: int, alpha: float, slight: FloatArray
+    pair: AnalyticPair, edge: float, side: int, alpha: float, power: FloatArray
 ) -> Ends:
-    """Return log bounds on the integral over a tail, both ways, each of shape (2,)."""
-    power = np.array(pair.tail_power(edge, side, alpha))
-    if (power <= slight).all():  # so slight a tail needs no better bound
-        return np.full(2, -inf), power
+    """Return log bounds on the integral over a tail, at most ``power``, both ways."""
     seen = pair.tail(edge, side)
     panel = Panels(*pair.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)
     terms = [renyi_terms(way, alpha) for way in (panel, panel.swapped())]
@@ -281,11 +320,13 @@ def _advance(
     size: FloatArray,
     low: FloatArray,
     high: FloatArray,
-) -> tuple[FloatArray, FloatArray, _Sum, FloatArray]:
+    missing: BoolArray,
+) -> tuple[FloatArray, FloatArray, BoolArray, _Sum, FloatArray]:
     """Add the panels that are narrow enough, and return the halves of the others.
 
-    ``size`` is about the log of the integral, as far as it is seen: it decides what is slight, and
-    any value is sound. Densities of atoms far apart make it large before anything is summed.
+    ``missing``, shape (2, m), says which integrals a panel is still to be added to. ``size`` is
+    about the log of the integral, as far as it is seen: it decides what is slight, and any value is
+    sound. Densities of atoms far apart make it large before anything is summed.
     """
     middle = low + 0.5 * (high - low)
     radius = np.nextafter(np.maximum(high - middle, middle - low), inf)
@@ -293,25 +334,26 @@ def _advance(
     value = at.powers(alpha)
     largest = value + at.power_errors(alpha) + pair.growth(middle, radius, at, alpha)
     remainder = largest + np.log(radius) + _REMAINDER
-    steep = np.abs(at.power_slopes(alpha)) + alpha / pair.unit
-    seen = value - np.maximum(np.log(steep), -np.log(2.0 * radius))
-    size = np.maximum(np.maximum(size, total.low), seen.max(axis=1))
+    size = np.maximum(np.maximum(size, total.low), _seen(pair, at, alpha, 2.0 * radius))
     whole = size[:, None]
     bound = np.log(2.0 * radius) + largest
-    bound = np.minimum(bound, _by_masses(pair, alpha, low, high, bound > whole + accuracy.slight))
+    wanted = missing & (bound > whole + accuracy.slight)
+    bound = np.minimum(bound, _by_masses(pair, alpha, low, high, wanted))
     slight = bound <= whole + accuracy.slight
     least = np.maximum(whole + accuracy.slight, value + np.log(radius) + accuracy.alone)
-    exact = remainder <= least
-    done = (slight | exact).all(axis=0)
-    only_slight = slight.all(axis=0)
-    total = total.plus(np.full((2, 1), -inf), bound[:, only_slight])
-    summed = np.flatnonzero(done & ~only_slight)
-    if len(summed):
-        half = 0.5 * (high - low)[summed]
-        total = total.plus(*_summed(pair, alpha, middle[summed], half, remainder[:, summed]))
-    rest = ~done
+    summed = missing & ~slight & (remainder <= least)
+    total = total.plus(np.full((2, 1), -inf), np.where(missing & slight, bound, -inf))
+    chosen = np.flatnonzero(summed.any(axis=0))
+    if len(chosen):
+        half = 0.5 * (high - low)[chosen]
+        terms = _summed(pair, alpha, middle[chosen], half, remainder[:, chosen])
+        total = total.plus(*(np.where(summed[:, chosen], end, -inf) for end in terms))
+    missing = missing & ~slight & ~summed
+    rest = missing.any(axis=0)
     parts = np.full(int(rest.sum()), 2)
-    return (*cut(low[rest], high[rest], parts, pair.anchors(), pair.unit), total, size)
+    halves = cut(low[rest], high[rest], parts, pair.anchors(), pair.unit)
+    whole_of = np.searchsorted(low[rest], halves[0], side="right") - 1
+    return (*halves, missing[:, rest][:, whole_of], total, size)
 
 
 def _by_masses(
