@@ -54,6 +54,23 @@ def assert_tight(ends, exact, width):
     assert high - low <= width * high
 
 
+@pytest.mark.parametrize(
+    ("rows", "counts", "scale", "alpha"),
+    [
+        ([[0, 1], [2, 0], [2, 2]], [[6, 9, 6], [4, 9, 1]], 0.02, 5.0),
+        ([[0, 1], [2, 1], [3, 0], [3, 3]], [[3, 4, 4, 5], [5, 9, 6, 2]], 0.01, 2.0),
+        ([[0, 2], [1, 1], [1, 2]], [[1, 1, 7], [7, 5, 1]], 0.02, 100.0),
+    ],
+)
+def test_narrow_gaussian_noise_leaves_the_renyi_loss_of_the_masses(rows, counts, scale, alpha):
+    p, q = (Discrete.from_counts(rows, row) for row in counts)
+    masses = [np.array(row) / sum(row) for row in counts]
+    found = interval(p, q, Gaussian(scale), RenyiPufferfish(1.0, alpha))
+    for ends, (one, two) in zip(found, (masses, masses[::-1]), strict=True):
+        exact = np.log(np.sum(one**alpha * two ** (1.0 - alpha))) / (alpha - 1.0)
+        assert_tight(ends, exact, 1e-3)
+
+
 def gaussian_delta(norm, epsilon):
     with mpmath.workdps(50):
         mu, eps = mpmath.mpf(norm), mpmath.mpf(epsilon)

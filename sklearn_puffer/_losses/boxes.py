@@ -301,7 +301,11 @@ class _Plane:
         columns: tuple[AxisNoise, AxisNoise],
         alpha: float,
     ) -> Panels:
-        """Put all boxes of unbounded ratio into one panel, with what they can amount to."""
+        """Put all boxes of unbounded ratio into a panel for each direction, with its integral.
+
+        Only one distribution has mass in each: in the other direction it adds nothing, and in its
+        own at most p e^((alpha - 1) f), f being what gives the bound on the integral.
+        """
         outside = (np.isinf(columns[0].lip)[:, None] | np.isinf(columns[1].lip)).ravel()
         if not outside.any():
             return panels
@@ -310,13 +314,12 @@ class _Plane:
         backward = self._log_tail((q, p), edges, columns, alpha)
         rest = panels.taken(outside)
         p_mass, q_mass = (float(m.sum()) * (1.0 + 1e-9) for m in (rest.p_high, rest.q_high))
-        high = (forward - log(p_mass)) / (alpha - 1.0)
-        low = -(backward - log(q_mass)) / (alpha - 1.0)
+        f = np.array([forward - log(p_mass), log(q_mass) - backward]) / (alpha - 1.0)
         names = panels.__dataclass_fields__
         inner = Panels(*(np.where(outside, 0.0, getattr(panels, name)) for name in names))
-        # without masses below, chords lie above e^((alpha - 1) high) p: the fit is all that counts
-        fitted = (0.0, p_mass, 0.0, q_mass, min(low, high), max(low, high))
-        return Panels.joined(inner, Panels(*(np.array([value]) for value in fitted)))
+        none = np.zeros(2)
+        tails = Panels(none, np.array([p_mass, 0.0]), none, np.array([0.0, q_mass]), f, f)
+        return Panels.joined(inner, tails)
 
     def _log_tail(
         self,
