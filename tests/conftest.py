@@ -107,6 +107,18 @@ def _no_figure_is_left_open():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+@pytest.fixture(scope="module")
+def quick_attackers():
+    """Attack by fewer trees than a plan does, which are quick and find what is plain to see."""
+    from sklearn_puffer._review import measured
+    from sklearn_puffer._review.readers import boosted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
+        patch.setattr(measured, "boosted", lambda _, **kind: boosted(5, **kind))
+        yield
+
+
 @pytest.fixture
 def table():
     """Read a public table by the name of its file, without the ending."""

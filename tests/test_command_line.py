@@ -41,6 +41,8 @@ from sklearn_puffer._release import table_release
 from sklearn_puffer.cli import main
 from sklearn_puffer.cli.files import TableFile, TableWriter
 
+pytestmark = pytest.mark.usefixtures("quick_attackers")
+
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
 COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["audit"], ["report"], ["ledger"]]
 COMMANDS += [["persons"]]

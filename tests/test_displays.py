@@ -33,6 +33,8 @@ from sklearn_puffer.displays import (
 )
 from sklearn_puffer.notions import promised
 
+pytestmark = pytest.mark.usefixtures("quick_attackers")
+
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
 DISPLAYS = displays.__all__
@@ -43,7 +45,7 @@ def axes():
 
 
 @pytest.fixture(scope="module")
-def planned():
+def planned(quick_attackers):
     rows = TABLE.loc[list(range(30)) * 8].reset_index(drop=True)
     return plan(rows, "loan", public=["cars"], n_prototypes=4, n_bins=3)
 

@@ -10,6 +10,7 @@ from sklearn_puffer import PufferfishNoiser, audit, plan
 from sklearn_puffer._fits import learnable
 
 pytestmark = [
+    pytest.mark.usefixtures("quick_attackers"),
     pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning"),
     pytest.mark.filterwarnings("ignore:.*look.* like the"),
 ]

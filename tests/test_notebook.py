@@ -8,13 +8,15 @@ import pytest
 
 from sklearn_puffer import Ledger, PersonLedger, PufferfishNoiser, plan
 
+pytestmark = pytest.mark.usefixtures("quick_attackers")
+
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 NAME = "<script>alert(1)</script>"
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, NAME: CARS})
 
 
 @pytest.fixture(scope="module")
-def views(tmp_path_factory):
+def views(tmp_path_factory, quick_attackers):
     folder = tmp_path_factory.mktemp("ledgers")
     noiser = PufferfishNoiser(1.0, sensitive="loan", releases=2).fit(TABLE)
     ledger = Ledger.create(folder / "tables", noiser, datasets=["<b>x", "y"])

@@ -28,11 +28,14 @@ from sklearn_puffer._review.candidates import _of_people
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
 from sklearn_puffer._review.given import ColumnFacts
 from sklearn_puffer._review.plan import Attacked, Candidate, ranked
-from sklearn_puffer._review.readers import boosted, seen
+from sklearn_puffer._review.readers import seen
 from sklearn_puffer._tables import in_whole_days
 from sklearn_puffer.datasets import make_people
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("quick_attackers"),
+]
 
 QUICK = {
     "linear": LogisticRegression(max_iter=200),
@@ -61,15 +64,6 @@ def people(n_rows=1200, seed=0, told=1.5):
 
 def labels_of(found):
     return found.table["setting"].tolist()[2:]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_attackers():
-    """Attack by fewer trees than a plan does, which are quick and find what is plain to see."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
-        patch.setattr(measured, "boosted", lambda _, **kind: boosted(5, **kind))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,10 @@ TABLE = pd.DataFrame(
 )
 EDGES = [32.5, 36.0, 90.0]  # above the last of which nobody is
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("quick_attackers"),
+]
 
 
 def named(edges, column=SCORE):
