@@ -555,7 +555,11 @@ def test_another_prior_loses_what_it_tells_who_knows_a_value_of_rows():
     assert lost > 1.01 * lost_under(noiser, prior, [], released)
 
 
-@pytest.mark.parametrize("options", [{}, {"noise": "cauchy"}, {"alpha": 3.0}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"noise": "cauchy"}, marks=pytest.mark.slow), {"alpha": 3.0}],
+    ids=str,
+)
 def test_a_prior_with_a_known_value_of_one_secret_alone_loses_it_whatever_the_noise(options):
     noiser, (first, _) = fitted(0.1, weakly_ill(0), known="one", **options), some_prior(0).values()
     rest = first.rows[:, 0] > 0

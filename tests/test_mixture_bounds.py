@@ -481,7 +481,11 @@ def test_stretched_moves_lose_no_more_under_noise_of_absurd_size(noise, notion):
     assert max(worst) <= worst[0] * (1.0 + 1e-4) < 1e-11
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+@pytest.mark.parametrize(
+    "noise",
+    [*NOISES[:2], *(pytest.param(noise, marks=pytest.mark.slow) for noise in NOISES[2:])],
+    ids=lambda noise: type(noise).__name__,
+)
 def test_renyi_losses_beyond_floats_are_infinite_without_warnings(noise):
     pair = PriorPair(gaussian(0.0, 1.0), gaussian(1e6, 1.0))
     steep = RenyiPufferfish(1.0, alpha=1e4)

@@ -216,7 +216,7 @@ def test_two_laplace_releases_stay_within_the_certificate_under_other_notions(no
 
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-3}, {"alpha": 2.0}, {"adversaries": [ONE]}])
 def test_laplace_scales_grow_with_k_and_gaussian_ones_with_its_root(options):
-    numbers = np.array([1, 2, 3, 10, 1000])
+    numbers = np.array([1, 2, 10, 1000])
     for noise, power in (("laplace", 1.0), ("gaussian", 0.5)):
         if noise == "gaussian" and not {"delta", "alpha"} & set(options):
             continue
