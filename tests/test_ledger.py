@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ from children import processes
 
 from sklearn_puffer import Ledger, LedgerError, OverspentError, PufferfishNoiser
 from sklearn_puffer._certificates import Precisions, Refused
+from sklearn_puffer._ledgers import store
 from sklearn_puffer._ledgers.ledger import Entry
 
 
@@ -125,6 +127,81 @@ def test_every_independent_dataset_has_a_whole_budget(path):
     assert ledger.spend(dataset="2026").dataset == "2026"
     with pytest.raises(ValueError, match="different names"):
         ledger.add("2025")
+
+
+def drawn_spends(draw):
+    """Draw data sets, scales, numbers and notes of spends, some of them alike."""
+    while True:
+        axes = draw.choice([["age"], ["pay"], ["age", "pay"], []])
+        scales = {axis: draw.choice([4.0, 7.1, 30.0, 1e3, 1e300]) for axis in axes}
+        yield draw.choice("ab"), scales, draw.choice([1, 1, 2, 5]), draw.choice(["", "press"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_spend_is_that_of_an_oracle_in_fractions(path, monkeypatch, seed):
+    monkeypatch.setattr(store, "_SAFELY", ("synchronous=OFF",))
+    ledger = Ledger.create(path, certificate(), datasets=["a", "b"])
+    own, budget = {"age": 6.0, "pay": 3.0}, {"age": Fraction(1, 2), "pay": Fraction(1)}
+    rest, history, fitted, refused = {"a": dict(budget), "b": dict(budget)}, {}, 0, 0
+    spends = drawn_spends(random.Random(seed))
+    for dataset, scales, releases, note in (next(spends) for _ in range(25)):
+        scales = scales or own
+        cost = {axis: releases / Fraction(scale) for axis, scale in scales.items()}
+        fits = all(cost[axis] <= rest[dataset][axis] for axis in cost)
+        options = {"releases": releases, "dataset": dataset}
+        given = None if scales is own else scales
+        assert ledger.allows(given, **options) is fits
+        if fits:
+            answer, fitted = ledger.spend(given, note=note, **options), fitted + 1
+            for axis, amount in cost.items():
+                rest[dataset][axis] -= amount
+            kind = dataset, tuple(scales.items()), note
+            history[kind] = history.get(kind, 0) + releases
+            assert answer == ledger.left(dataset)
+        else:
+            refused += 1
+            with pytest.raises(OverspentError, match=f"^{releases} more .* of '{dataset}' at"):
+                ledger.spend(given, note=note, **options)
+    assert fitted > 2 < refused
+    assert ledger.history() == tuple(
+        Entry(dataset, dict(scales), number, note)
+        for (dataset, scales, note), number in history.items()
+    )
+    for dataset in "ab":
+        left = ledger.left(dataset)
+        assert left.dataset == dataset
+        assert left.releases == min(int(rest[dataset][axis] * Fraction(own[axis])) for axis in own)
+        for axis, exact in rest[dataset].items():
+            assert left.by_axis[axis] <= exact < math.nextafter(left.by_axis[axis], math.inf)
+
+
+def test_a_ledger_shows_what_is_left_and_its_last_ten_entries(path, monkeypatch):
+    monkeypatch.setattr(store, "_SAFELY", ("synchronous=OFF",))
+    ledger = Ledger.create(path, certificate(), datasets=["2024", "2025"])
+    for number in range(12):
+        ledger.spend({"age": 1e3 + number}, releases=1 + number, dataset="2024", note=f"n{number}")
+    ledger.spend(dataset="2025", releases=2)
+    shown = [" ".join(line.split()) for line in str(ledger).splitlines()]
+    assert "80 release(s) of 2 data set(s) are on record." in " ".join(shown)
+    assert "2024 2" in shown
+    assert "2025 1" in shown
+    assert "2024 4 age 1003 n3" in shown
+    assert not any(line.endswith("n2") for line in shown)
+    assert "2025 2 age 6, pay 3" in shown
+
+
+def test_a_refusal_names_the_request_what_is_left_and_the_way_out(path):
+    rule = Precisions.of_scales(1, {"age": 2.0, "pay": 1.0}, draws=5)
+    ledger = Ledger.create(path, certificate(rule))
+    ledger.spend({"age": 8.0})
+    with pytest.raises(OverspentError) as caught:
+        ledger.spend(releases=3)
+    assert str(caught.value) == (
+        "3 more release(s) of 'data' at {'age': 6, 'pay': 3} would overspend the ledger, and "
+        "nothing was spent; left are 2 release(s) at the noiser's own scales, or {'age': 0.375, "
+        "'pay': 1} by column (each column 5 time(s) at most). Ask for larger scales, or fit with "
+        "more releases before the first one."
+    )
 
 
 @pytest.mark.parametrize("wrong", [None, "2027", ["2024"]])

@@ -29,7 +29,7 @@ projections and bring them no further apart, and with weights in the ball
 so that the gradient is Lipschitz in the record, with
 :math:`\sqrt{(C + k r R)^2 + R^2}`, or :math:`C + k r R` where y does not move.
 
-*How far to go.* Gradient flow over a time :math:`\tau = \eta n / b` from 0 comes within
+*How long to descend.* Gradient flow over a time :math:`\tau = \eta n / b` from 0 comes within
 :math:`\|w\|^2 / (2 \tau)` of the loss of any weights w. The noise that hides a record grows with
 this time, whatever the batches: its standard deviation is :math:`\nu \tau`, which costs at most
 :math:`k R^2 (\nu \tau)^2 / 2`. The sum of both is smallest at
@@ -68,7 +68,7 @@ from sklearn_puffer._words import plain
 from sklearn_puffer.iteration import contraction
 from sklearn_puffer.notions import RenyiPufferfish
 
-_BLOCK = 2**12  # rows that are scaled at a time: they stay in the cache
+_BLOCK = 2**12  # rows that are scaled at a time, so that they fit into the cache
 OUTWARDS = 1.0 + 1e-9
 """More than the rounding of norms of up to a million features."""
 
@@ -249,12 +249,12 @@ class Descent:
         *,
         at_every_step: bool,
     ) -> float:
-        """Return tau, how far to go for the smallest loss; see the module.
+        """Return tau, the time to descend for the smallest expected loss; see the module.
 
         The noise for each unit of time is that of this descent without the ball. Later steps shrink
-        the noise of a step: where the curvature is h, it counts for at most about 1 / (eta h) of
-        them, and in the loss, which sums h over D weights, for D / (eta k R^2). With a penalty
-        nothing is left to learn after a few multiples of 1 / lambda.
+        the noise of a step: where the curvature is h, about 1 / (eta h) steps are felt at the end,
+        and D / (eta k R^2) in the loss, which sums h over D weights. With a penalty the weights
+        have converged after a few multiples of 1 / lambda.
         """
         iteration = self.iteration(n_records, n_features, at_every_step=at_every_step)
         free = replace(iteration, diameter=math.inf, rounding=0.0)

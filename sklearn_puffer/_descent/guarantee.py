@@ -83,7 +83,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Iteration:
-    """All numbers besides the noise that the loss of the descent depends on; none is from the data.
+    """The numbers besides the noise that determine the loss of a descent; none is from the data.
 
     Attributes
     ----------
@@ -156,11 +156,11 @@ class Iteration:
     # -------------------------------------------------------------------------- losses at sigma = 1
 
     def unit_losses(self, dependence: Dependence, alpha: float) -> FloatArray:
-        """Return the loss at sigma = 1 without rounding: the worst record's, or one for each step.
+        """Return the loss at sigma = 1 without rounding: of the worst record, or of each step.
 
-        In a secret order a record is equally likely in every step but a last one of fewer records.
-        That one counts as likely as the others, so that its loss must be the largest: it is for the
-        last weights, and is set to the largest for a mean.
+        In a secret order a record is equally likely in every step, except in a last step of fewer
+        records, where it is less likely. Taking that step as equally likely is safe if its loss is
+        the largest: so it is for the last weights, and for a mean it is set to the largest.
         """
         if np.ndim(dependence.correlation):
             # its sums to the end are the largest of all secret records (see (2) in
@@ -225,7 +225,7 @@ class Iteration:
         return {"lipschitz": self.gradient_bound, "sensitivity": sensitivity, "step": self.step}
 
     def _equal_shifts(self, secret: float, other: float, step: int) -> FloatArray:
-        """Return the shifts (T,) of equally correlated records, the secret one in this step."""
+        """Return the shifts (T,) of equally correlated records, with the secret one in ``step``."""
         sizes = np.full(self.n_steps, self.batch_size)
         sizes[-1] = self.n_records - self.batch_size * (self.n_steps - 1)
         shifts = other * (sizes / self.batch_size)
@@ -234,7 +234,7 @@ class Iteration:
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
-            # how far two runs are apart at the end without noise
+            # the distance of two runs at the end, without noise
             apart = float(self._apart(s)[-1]) if self.n_averaged == 1 else self._ever_apart(s)
             return alpha * apart**2 / 2.0 * _OUTWARDS
         return min(
@@ -243,26 +243,27 @@ class Iteration:
         )
 
     def _apart(self, s: FloatArray) -> FloatArray:
-        """Return z_t (T,), how far two runs are apart if there is no noise."""
+        """Return the distances z_t (T,) of two runs without noise."""
         z = [0.0]
         for shift in s.tolist():
             z.append(self.factor * min(z[-1], self.diameter) + shift)
         return np.array(z[1:]) * (1.0 + 4e-16 * s.size) * _OUTWARDS
 
     def _ever_apart(self, s: FloatArray) -> float:
-        """Return a bound on z_t at every step, for displacements with at most the sum of s.
+        """Return a bound on z_t at every step, for any shifts whose sum is at most that of s.
 
-        `worst_shifts` guarantees that of every record. Or two runs are at most the ball's diameter
-        apart before a step, which moves by at most as much as all of its records can.
+        `worst_shifts` bounds that sum for every record. A second bound: two runs are at most the
+        ball's diameter apart before a step, and no step moves by more than all its records can.
         """
         summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
         held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
         return min(summed, held) * _OUTWARDS
 
     def _means_apart(self, secret: float, other: float) -> FloatArray:
-        """Return how far the means of the last steps are apart, by the secret record's step.
+        """Return the distance of the means of the last steps, for each step of the secret record.
 
-        It is what all others add, and what the secret record adds to that; see the module.
+        It is the sum of what all records add, taken alike, and what the secret one adds to that;
+        see the module.
         """
         alike, m = 0.0, self.n_averaged
         if other > 0.0:
@@ -282,7 +283,7 @@ class Iteration:
         return powers
 
     def _secret_steps(self, dependence: Dependence) -> IntArray:
-        """Return the steps in which a secret record may come, except for those that lose less.
+        """Return the steps of secret records that may have the largest loss.
 
         A record before the averaged steps moves their mean less the earlier it comes; a record
         among them moves it less the later it comes.
@@ -311,11 +312,11 @@ class Iteration:
         return restarts
 
     def _of_one_record(self, secret: float, alpha: float) -> FloatArray:
-        """Return the loss by the step of the secret record, where no other record moves.
+        """Return the loss for each step of the secret record, where no other record moves.
 
-        After k more steps the displacement s is c^k s, which noise at the end has to hide. With
-        noise at each step, shifts a_t in proportion to c^(T - t) take all of it, for c^(2k) s^2
-        over the sum of c^(2j), j = 0..k.
+        After k more steps the shift s has shrunk to c^k s, which noise at the end has to hide. With
+        noise at each step, the shifts a_t of Thm 5.2 are chosen in proportion to c^(T - t): the sum
+        of their squares is c^(2k) s^2 over the sum of c^(2j), j = 0..k.
         """
         squares = np.square(self._powers()[: self.n_steps])
         hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
@@ -325,12 +326,12 @@ class Iteration:
         return losses
 
     def _by_position(self, secret: float, other: float, alpha: float) -> FloatArray:
-        """Return the loss by the step of the secret record, never falling.
+        """Return a bound on the loss for each step of the secret record, in ascending order.
 
-        All other records are alike, so that in a later step only the larger shift of the secret
-        record comes later. The sums to the end are larger, with the ball's diameter in place of the
-        first shifts too, and so is the loss (see (2) in `iteration`). So a step may take
-        the loss of a later one.
+        All other records are alike. So if the secret record comes later, all sums of shifts from a
+        step to the end are at least as large, and so is the loss (see (2) in `iteration`), also
+        with the ball's diameter in place of the first shifts. The loss is computed for some steps,
+        and each bounds the losses of earlier ones.
         """
         losses = np.empty(self.n_steps)
         start = 0
@@ -341,7 +342,7 @@ class Iteration:
         return losses
 
     def _landmarks(self) -> list[int]:
-        """Return steps in order: every one of the last steps, fewer and fewer before them."""
+        """Return some steps in ascending order, with the last one, sparser towards the start."""
         from_end = [0]
         while from_end[-1] < self.n_steps - 1:
             from_end.append(from_end[-1] + max(1, from_end[-1] // 4))
@@ -409,8 +410,8 @@ def calibrate_descent(
 def assumptions(dependence: Dependence, other_targets: str, further: Sequence[str]) -> list[str]:
     """Return the assumptions of the guarantee.
 
-    ``other_targets`` ends the sentence on how other records move, ``further`` are sentences on what
-    an estimator tells besides.
+    ``other_targets`` ends the sentence on how other records move; ``further`` are the sentences of
+    one estimator.
     """
     secret = "any two values of any record are protected against each other."
     if dependence.records is not None:

@@ -110,7 +110,7 @@ class SumCertificate(Certificate):
         return [
             *known,
             "the distributions are taken as true; where they are not, an answer may tell more.",
-            "a further answer about the same users tells more; fit with releases= for several.",
+            "a second answer about the same users tells more; fit with releases= for several.",
         ]
 
     def _glossary(self) -> list[str]:

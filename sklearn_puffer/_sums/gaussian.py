@@ -91,7 +91,7 @@ class GaussianReporters(Reporters):
 
     @property
     def reach(self) -> float:
-        """How far from 0 the grid has room for the sum."""
+        """The distance from 0 up to which the grid holds the sum."""
         means, sds, counts = gaussian_classes(self.users)
         return float(counts @ (np.abs(means) + _FAR * sds))
 

@@ -331,7 +331,7 @@ def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
         return counts
     kept: IntArray = np.floor(counts * (steps / length)).astype(np.int64)
     room = steps - spans @ kept
-    for k in np.flatnonzero((counts > kept) & (spans > 0.0)).tolist():
+    for k in np.flatnonzero(counts > kept).tolist():
         if spans[k] <= room:
             kept[k] += 1
             room -= spans[k]
