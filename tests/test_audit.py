@@ -412,6 +412,29 @@ def test_an_audit_that_could_not_find_any_leak_says_so_in_its_first_line():
         assert "less may be missed" not in str(found)
 
 
+def test_no_page_says_beside_a_finding_that_nothing_could_have_been_found():
+    found = made({"p_all": 0.01, "findable": math.inf}, caught=False)
+    assert "MORE THAN WAS PROMISED" in str(found)
+    assert "would have been found" not in str(found)
+    assert "too weak" not in str(found)
+
+
+def test_the_picture_shows_the_rows_as_they_are_by_the_secrets_of_the_same_column():
+    own, other = ({"sensitive": name, "auc": auc} for name, auc in (("s", 0.7), ("t", 0.9)))
+    found = made(own)
+    control = tuple(replace(found.control[0], **each) for each in (own, other))
+    picture = replace(found, control=control)._picture()
+    assert [bar.share for bar in picture.rows] == [0.5, 0.7, 0.7]
+    assert picture.title.startswith("How well attackers tell s ")
+
+
+def test_few_rows_are_said_to_train_and_choose_also_where_groups_are_attacked():
+    few = replace(made({}), n_rows=300, n_train=40, n_choose=40, n_test=60)  # groups of three
+    many = replace(few, n_train=400, n_choose=200)
+    assert "the same, by models of other rows" in str(few)
+    assert "the same, by models of other rows" not in str(many)
+
+
 def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_chance():
     for p, count in ((1.0, 3), (0.01, 0)):  # nearest to its limit, its reader, and the attack
         found = made({"log_odds": 1.4, "low": 0.2, "high": 2.0, "p_all": p, "auc": 0.8})

@@ -755,8 +755,11 @@ def test_no_report_of_noise_that_was_read_from_json_says_that_nothing_is_known(n
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):
     worst = replace(audited.attacks[0], p=1e-9, p_all=1e-9, low=2.0)
     found = replace(audited, attacks=(worst, *audited.attacks[1:]))
-    headline = report(noiser, found).to_dict()["headline"]
-    assert headline.startswith("Report: AN AUDIT FOUND MORE THAN WAS GUARANTEED")
+    told = report(noiser, found)
+    assert told.to_dict()["headline"].startswith("Report: AN AUDIT FOUND MORE THAN WAS GUARANTEED")
+    assert "release nothing before that is explained" in str(told)
+    assert "whether those that were tried are enough" not in str(told)
+    assert not told.sound
     same = pd.DataFrame({"loan": ["no", "yes"] * 40, "cars": [1, 1, 2, 2] * 20})
     assert "nothing was changed" in report(make_noiser(same)).to_dict()["headline"]
 

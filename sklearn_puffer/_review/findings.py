@@ -236,12 +236,11 @@ class Audit(Document):
         """
         best = max(self.attacks, key=lambda attack: attack.auc)
         attack = self.findings[0].attack if self.findings else best
-        pair = (attack.secret, attack.against)
-        same = [other.auc for other in self.control if (other.secret, other.against) == pair]
+        same = [other.auc for other in self.control if _pair(other) == _pair(attack)]
         rows = [("a guess", 0.5), ("the best attack on the release", attack.auc)]
         rows += [("the best attack on the rows as they are", max(same))] if same else []
-        told = f"How well attackers tell {shown(attack.secret)} from {shown(attack.against)}"
-        told += ": area under the ROC curve"
+        told = f"How well attackers tell {shown(attack.sensitive)} {shown(attack.secret)} from "
+        told += f"{shown(attack.against)}: area under the ROC curve"
         limit = None  # where known columns tell by themselves
         if not math.isnan(attack.auc_allowed):
             limit = attack.auc_allowed
@@ -296,7 +295,7 @@ class Audit(Document):
             for each in self.survived
             if each.what == DISTINCT
         )
-        folds = self.n_train + self.n_choose + self.n_test > self.n_rows
+        folds = self.n_train == self.n_choose
         chose = f"{self.n_choose:,}" + ", the same, by models of other rows," * folds
         return (
             f"Released: {self.n_rows:,} rows{part}{different}. Readers learnt from "
@@ -306,6 +305,8 @@ class Audit(Document):
         )
 
     def _power_lines(self) -> list[str]:
+        if self.findings and not self._sees():
+            return []  # what was found has been seen
         power = f"Power: {self._findable()}: audit more rows."
         if self._sees():
             power = (
@@ -404,6 +405,10 @@ def _words(attack: Attack) -> dict[str, str]:
         "found from": times(attack.findable) if math.isfinite(attack.findable) else "-",
         "p": f"{attack.p_all:.2g}" if covered else "-",
     }
+
+
+def _pair(attack: Attack) -> tuple[Name, Any, Any]:
+    return attack.sensitive, attack.secret, attack.against
 
 
 def _chance(attack: Attack, beyond: bool) -> str:

@@ -594,6 +594,11 @@ class _Rows(_Settings):
         )
         if self.audit is None or not self.audit.attacks:
             yield "Attacks: whether to sign what nobody attacked; an audit (audit=) does."
+        elif self.audit.findings:
+            yield (
+                "Attacks: one tells more than was guaranteed; release nothing before that is "
+                "explained."
+            )
         else:
             enough = self.audit._findable()
             yield f"Attacks: whether those that were tried are enough: {enough}."
