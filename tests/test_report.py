@@ -35,6 +35,8 @@ from sklearn_puffer._documents import render, templates
 from sklearn_puffer._review.report import _typical
 from sklearn_puffer.notions import promised
 
+pytestmark = pytest.mark.usefixtures("quick_attackers")
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
