@@ -27,8 +27,13 @@ TIMEOUT = 300.0  # seconds; a loop without end counts as noticed
 # The tests that concern each module, the quickest first: the first that fails ends the run.
 LOSSES = "composition exact_losses"
 TESTS = {
-    "_losses.divergences": LOSSES,
-    "_losses.line": LOSSES,
+    "_losses.divergences": f"ends_in_order {LOSSES}",
+    "_losses.line": f"ends_in_order {LOSSES}",
+    "_losses.quadrature": f"ends_in_order mixture_distributions {LOSSES}",
+    "_losses.laplace_pair": f"ends_in_order {LOSSES}",
+    "_losses.mixtures": "ends_in_order new_family mixture_distributions",
+    "_losses.gaussian_mixtures": "ends_in_order mixture_distributions",
+    "_losses.loss_table": "accounting exact_losses calibration",
     "_losses.discrete_distributions": LOSSES,
     "_losses.convolution": f"known_values {LOSSES}",
     "_losses.boxes": "boxes coarse_losses",

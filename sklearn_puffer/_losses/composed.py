@@ -136,7 +136,7 @@ def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tupl
     upper = _upper(groups, epsilon, cut)
     single = max(interval_of(panels, stick)[0] for panels in groups)  # by data processing
     lower = max(_lower(groups, epsilon, cut), single)
-    return min(lower, upper), upper
+    return lower, upper
 
 
 # ------------------------------------------------------------------------------- where to look

@@ -155,14 +155,14 @@ def _supremum(panels: Panels) -> tuple[float, float]:
         slack = 4.0 * ULP * (1.0 + np.abs(log_p) + np.abs(log_q))
         ratios -= np.where(np.isfinite(ratios), slack, 0.0)
     lower = float(ratios[panels.p_low > 0.0].max(initial=0.0))
-    return max(min(lower, upper), 0.0), upper
+    return lower, upper
 
 
 def _hockey_stick(panels: Panels, epsilon: float) -> tuple[float, float]:
     low, high = _hockey_terms(panels, epsilon)
     lower = max(float(low.sum()) * (1.0 - _MARGIN), 0.0)
     upper = min(float(high.sum()) * (1.0 + _MARGIN), 1.0)
-    return min(lower, upper), upper
+    return lower, upper
 
 
 def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
@@ -177,7 +177,7 @@ def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArra
     if straddling.any():
         high = np.where(straddling, np.fmin(high, _straddling(panels, keep_high)), high)
     low = np.where(panels.log_high <= epsilon, 0.0, low)
-    return np.minimum(low, high), high
+    return np.minimum(low, high), high  # rounding, which is counted in the sum, may turn them
 
 
 def kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
@@ -236,7 +236,7 @@ def renyi_terms(panels: Panels, alpha: float) -> tuple[FloatArray, FloatArray]:
     low = np.where(panels.p_low > 0.0, np.fmax(processed, floor), -np.inf)
     # asked this way, a mass that could not be computed (NaN) counts as infinite, and not as none
     high = np.where(panels.p_high <= 0.0, -np.inf, np.fmin(roof, chord))
-    return np.minimum(low, high), high
+    return np.minimum(low, high), high  # rounding, which is counted in the sum, may turn them
 
 
 def _chord(panels: Panels, alpha: float) -> FloatArray:

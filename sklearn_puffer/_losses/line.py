@@ -364,7 +364,7 @@ def _both_suprema(cover: _Cover) -> Ends:
     directions = (cover.view, cover.view.swapped())
     lower = np.array([max(float(view.seen_high.max()), 0.0) for view in directions])
     upper = np.array([max(float(view.log_high.max()), 0.0) for view in directions])
-    return np.minimum(lower, upper), upper
+    return lower, upper
 
 
 def _above(view: View, tolerance: float, least: float) -> FloatArray:
@@ -446,7 +446,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     margin = 128.0 * ULP
     lower = max(float(at_least.sum()) * (1.0 - margin), 0.0)
     upper = min((float(at_most.sum()) + rest) * (1.0 + margin), 1.0)
-    return min(lower, upper), upper
+    return lower, upper
 
 
 def _renyi(pair: LinePair, notion: Notion, budget: float | None, known: Ends | None) -> Ends:
@@ -516,7 +516,7 @@ def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
     for k in np.flatnonzero(cover.tails).tolist():
         side, edge = cover.tail_of(k)
         high[k] = min(high[k], cover.pair.tail_power(edge, side, alpha)[direction])
-        low[k] = min(low[k], high[k])
+        low[k] = min(low[k], high[k])  # as in `renyi_terms`
     return _Terms(panels, notion, (low, high))
 
 

@@ -175,7 +175,7 @@ class MixtureDistribution(ABC):
         least, most = self._part_masses(low, high)
         sums = (self.weights * least).sum(axis=0), (self.weights * most).sum(axis=0)
         most = np.minimum(sums[1] * (1.0 + SLACK) + _TINY, 1.0)
-        return np.minimum(np.maximum(sums[0] * (1.0 - SLACK) - _TINY, 0.0), most), most
+        return np.maximum(sums[0] * (1.0 - SLACK) - _TINY, 0.0), most
 
     def _panel_ends(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
         a, b = self._at(low, np.ones_like(low)), self._at(high, -np.ones_like(low))
@@ -403,8 +403,7 @@ class NoiseDistribution(MixtureDistribution):
         moved = float(self._noise.drift(near * (1.0 - ROUNDING), span)) + error
         most = float(self._noise.max_divergence([span])) * (1.0 + ROUNDING)
         least_mass, most_mass = self._mass_ratios(other)
-        low, high = max(ratio - moved, -most, least_mass), min(ratio + moved, most, most_mass)
-        return min(low, high), max(low, high)
+        return max(ratio - moved, -most, least_mass), min(ratio + moved, most, most_mass)
 
     def _ratio(self, other: Self, edge: float) -> tuple[float, float]:
         """Return log h / h_other at a point, and its error."""

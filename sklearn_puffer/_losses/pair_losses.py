@@ -136,7 +136,7 @@ class DiscreteLine:
         upper = np.minimum(upper, limit) if used <= scale else limit
         if used < scale:
             lower = np.zeros(2)
-        return np.minimum(lower, upper), upper
+        return lower, upper
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
@@ -236,7 +236,7 @@ class DiscreteBoxes(_DiscreteRows):
             if not _is_loose(lower, upper, notion, budget):
                 break
             upper = np.minimum(upper, bounded(noise, notion))
-        return np.minimum(lower, upper), upper
+        return lower, upper
 
     def panels(self, noise: Noise, notion: Notion, budget: float | None = None) -> Panels:
         """Return boxes that cover the plane, from p to q."""
@@ -505,7 +505,7 @@ class CategoryLayers(_DiscreteRows):
             layers = self._layers(mixed)
             lower, upper = of_layers(layers, self._of_number(noise), notion, self._error)
         upper = np.minimum(upper, limit)
-        return np.minimum(lower, upper), upper
+        return lower, upper
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover all released values, from p to q."""
@@ -638,7 +638,7 @@ class KeptColumns(_DiscreteRows):
             return np.zeros(2), limit
         lower, upper = self._of_layers(others, notion)
         upper = np.minimum(upper, limit)
-        return np.minimum(lower, upper), upper
+        return lower, upper
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover all released values, from p to q."""

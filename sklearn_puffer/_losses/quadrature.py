@@ -308,8 +308,7 @@ def _tail_terms(
     panel = Panels(*pair.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)
     terms = [renyi_terms(way, alpha) for way in (panel, panel.swapped())]
     low, high = np.array(terms)[:, :, 0].T
-    high = np.minimum(high, power)
-    return np.minimum(low, high), high
+    return low, np.minimum(high, power)
 
 
 def _advance(
