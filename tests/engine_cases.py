@@ -78,25 +78,23 @@ IN_FILES = {
 }
 
 
-def fits_of_file(read, path):
+def fits_of_file(read, path, names=tuple(IN_FILES)):
     """Return the names of the fits on a file that are not those of the same rows in pandas."""
     expected = _fits_in_memory(Path(path).read_bytes())
-    found = _fits(lambda: read(path))
-    return [name for name in IN_FILES if found[name] != expected[name]]
+    found = _fits(lambda: read(path), names)
+    return [name for name in names if found[name] != expected[name]]
 
 
 @cache
 def _fits_in_memory(content):
     """Return what each fit shows of the rows of a Parquet file in pandas."""
     whole = pd.read_parquet(io.BytesIO(content), dtype_backend="numpy_nullable")
-    return _fits(lambda: whole)
+    return _fits(lambda: whole, IN_FILES)
 
 
-def _fits(read):
+def _fits(read, names):
     """Return what each fit shows of a table, which is read anew for it."""
-    return {
-        name: outcome(read(), **{"sensitive": "s", **options}) for name, options in IN_FILES.items()
-    }
+    return {name: outcome(read(), **{"sensitive": "s", **IN_FILES[name]}) for name in names}
 
 
 def in_polars(frame):

@@ -15,6 +15,7 @@ import pytest
 from clusters import MARKS, needs, read_parquet
 from engine_cases import (
     GAPS,
+    IN_FILES,
     N_ROWS,
     OTHERS,
     PRODUCT,
@@ -60,8 +61,11 @@ def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy):
 def test_dictionaries_and_gaps_of_a_file_are_those_of_pandas(lazy, request, described, tmp_path):
     engine = request.node.callspec.params["lazy"]
     path = dictionary_file(tmp_path, described)
-    refused = ["a declared order"] if engine == "dask" else []  # see below
-    assert fits_of_file(lambda path: read_parquet(engine, path), path) == refused
+    # where a query takes a tenth of a second, a fit is of the one file or of the other
+    names = [*IN_FILES][described::2] if engine != "ibis" else IN_FILES
+    refused = {"a declared order"} if engine == "dask" else set()  # see below
+    found = fits_of_file(lambda path: read_parquet(engine, path), path, names)
+    assert set(found) == refused & set(names)
 
 
 def test_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy):
