@@ -1,6 +1,6 @@
 """Engines of a cluster, each the real one: Dask on processes of its own, Spark on a local one.
 
-All their tests share a worker, and one Spark: a Java machine takes longest to start.
+All their tests share a worker, one Spark and one Dask: these take seconds to start.
 
 Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
 """
@@ -35,15 +35,17 @@ def needs(module, program=None):
         pytest.skip(f"{module} is absent: {error}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def dask():
     frames, distributed = needs("dask.dataframe"), needs("distributed")
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
-    with (
-        distributed.LocalCluster(**settings, dashboard_address="127.0.0.1:0") as cluster,
-        distributed.Client(cluster),
-    ):
-        yield lambda frame: frames.from_pandas(frame, npartitions=3)
+    cluster = distributed.LocalCluster(**settings, dashboard_address="127.0.0.1:0")
+    client = distributed.Client(cluster)
+    yield lambda frame: frames.from_pandas(frame, npartitions=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the last test of all may have nothing to do with it
+        client.close()
+        cluster.close()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, audit
+from sklearn_puffer._review import readers
+from sklearn_puffer._review.readers import boosted
 from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -21,7 +23,8 @@ N = 900
 
 @pytest.fixture
 def findings_alone(monkeypatch):
-    """Leave out of an audit what no finding depends on, so that many can be made."""
+    """Leave out of an audit what no finding depends on, and most trees: so many can be made."""
+    monkeypatch.setattr(readers, "boosted", lambda _: boosted(15))
     module = sys.modules["sklearn_puffer._review.audit"]
     monkeypatch.setattr(module, "_notes", lambda *_: [])
     monkeypatch.setattr(module, "_survived", lambda *_: [])
@@ -262,6 +265,7 @@ def test_whole_groups_are_attacked_where_they_are_guaranteed_those_of_one_size()
         assert bool(found.findings) == broken
 
 
+@pytest.mark.slow
 def test_dates_are_numbers_to_attackers():
     table = make_people(300, 0)
     swap = PufferfishSwap(1.0, sensitive="ill", ids=["client", "mail"], public=["since", "visits"])
@@ -270,6 +274,7 @@ def test_dates_are_numbers_to_attackers():
     assert [each.auc for each in again] == pytest.approx([each.auc for each in told])
 
 
+@pytest.mark.slow
 def test_a_label_of_tied_numbers_is_joined_by_the_quarters_that_there_are():
     table = make_people(600, 0)
     hours = np.where(np.arange(600) % 5 < 3, 40, 20 + np.arange(600) % 37)
