@@ -1,11 +1,11 @@
-"""Behind `fits.ClassifierFit`: rows with their secrets, and what classifiers make of them.
+"""Behind `fits.ClassifierFit`: rows with their secrets, and classifiers fitted to them.
 
 Models learn from the rows and predict their secrets. The distribution of the cells given secret s
 follows by Bayes' rule on these rows: the sum of weight times probability of s over the rows of a
 cell, divided by the sum over all rows.
 
-Nothing is learnt from the order of rows: folds are dealt by what rows hold, and every model is
-given its rows in an order of their values.
+Nothing depends on the order of rows: folds are dealt by a digest of their values, and every model
+is given its rows in an order of their values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -26,49 +26,9 @@ from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._words import listed, on_one_line, plain, quoted
 
 MOST_ROWS = 1 << 21
-"""Up to here a row that counts k times is given to a model k times, and beyond with weight k."""
+"""Up to so many rows one that counts k times is given to a model k times, beyond with weight k."""
 
 _SUM_TOLERANCE = 1e-3  # of probabilities, some of which are single floats
-
-
-class ModelRows(Protocol):
-    """Rows of public columns as a model is given them."""
-
-    @property
-    def frame(self) -> Any:
-        """A DataFrame of all rows."""
-
-    @property
-    def keys(self) -> Array:
-        """Numbers that are equal where rows are, shape (n_rows, n_columns)."""
-
-    def take(self, rows: Array) -> Any:
-        """Return some of them as a DataFrame."""
-
-    def chosen(self, names: Any) -> Any:
-        """Return them with some columns only."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Taken:
-    """Some rows of others, each as often as it is named."""
-
-    of: ModelRows
-    index: Array
-
-    @property
-    def frame(self) -> Any:
-        return self.take(np.arange(len(self.index)))
-
-    @property
-    def keys(self) -> Array:
-        return self.of.keys[self.index]
-
-    def take(self, rows: Array) -> Any:
-        return self.of.take(self.index[rows])
-
-    def chosen(self, names: Any) -> ModelRows:
-        return _Taken(self.of.chosen(names), self.index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +37,8 @@ class Observed:
 
     Attributes
     ----------
-    rows : ModelRows
+    rows : Features
+        Of the tables, which this module does not import.
     codes : ndarray of int of shape (n_rows,)
         The index of the secret of each row in ``labels``.
     labels : sequence
@@ -87,7 +48,7 @@ class Observed:
         Of the sensitive column, as an error shows it.
     """
 
-    rows: ModelRows
+    rows: Any
     codes: Array
     labels: Sequence[Any]
     weights: Array
@@ -101,11 +62,7 @@ class Observed:
     @cached_property
     def contents(self) -> Array:
         """A number for each row, the same for equal public values, ascending in ``order``."""
-        keys = self.rows.keys[self.order]
-        new = np.append(False, (keys[1:] != keys[:-1]).any(axis=1))
-        numbers = np.empty(len(keys), dtype=np.intp)
-        numbers[self.order] = np.cumsum(new)
-        return numbers
+        return numbered(self.rows.keys, self.order)
 
     @cached_property
     def firsts(self) -> Array:
@@ -121,21 +78,17 @@ class Observed:
 
     @property
     def shares(self) -> FloatArray:
-        """The share of rows of each secret: what is known of a row without looking at it."""
+        """The prior class frequencies: the share of rows of each secret."""
         return np.asarray(self.tallies / self.tallies.sum())
 
     @cached_property
     def groups(self) -> Array:
         """A number for each row, the same for equal public values and secrets, by ``order``."""
-        contents, codes = self.contents[self.order], self.codes[self.order]
-        new = (contents[1:] != contents[:-1]) | (codes[1:] != codes[:-1])
-        numbers = np.empty(len(codes), dtype=np.intp)
-        numbers[self.order] = np.cumsum(np.append(False, new))
-        return numbers
+        return numbered(np.stack([self.contents, self.codes], axis=1), self.order)
 
     @cached_property
     def merged(self) -> Observed:
-        """The same with one row for each group, in ``order``: what equal rows count together."""
+        """The same with one row for each of ``groups``, in ``order``, and summed weights."""
         firsts = self.order[np.unique(self.groups[self.order], return_index=True)[1]]
         totals = np.zeros(len(firsts), dtype=np.int64)
         np.add.at(totals, self.groups, self.weights)
@@ -143,7 +96,7 @@ class Observed:
 
     def taken(self, index: Array, weights: Array) -> Observed:
         """Return the rows with these indices and weights."""
-        rows, codes = _Taken(self.rows, index), self.codes[index]
+        rows, codes = self.rows.taken(index), self.codes[index]
         return replace(self, rows=rows, codes=codes, weights=weights)
 
     def in_order(self, rows: Array) -> Array:
@@ -153,8 +106,19 @@ class Observed:
         return self.order[wanted[self.order]]
 
 
+def numbered(rows: Array, order: Array) -> Array:
+    """Return a number for each row, the same for equal ones, ascending in an order that sorts them.
+
+    >>> numbered(np.array([[5, 1], [2, 9], [5, 1]]), np.array([1, 0, 2])).tolist()
+    [1, 0, 1]
+    """
+    numbers = np.zeros(len(rows), dtype=np.intp)
+    numbers[order[1:]] = np.cumsum((rows[order[1:]] != rows[order[:-1]]).any(axis=1))
+    return numbers
+
+
 def targets(labels: Sequence[Any]) -> Array:
-    """Return what a model predicts for each secret: its name, or its index."""
+    """Return the classes that a model predicts: names of secrets, or their indices."""
     names = np.array(list(labels))
     whole = names.dtype.kind in "biu" or (
         names.dtype.kind == "f" and bool((np.floor(names) == names).all())
@@ -179,7 +143,7 @@ def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> F
 
 
 def predicted(model: Any, observed: Observed) -> FloatArray:
-    """Return the same from a model that was fitted elsewhere."""
+    """Return the same from a prefitted model."""
     rows = np.arange(len(observed.codes))
     known = getattr(model, "feature_names_in_", None)
     if known is not None:
@@ -189,7 +153,7 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
 
 
 def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
-    """Return a clone that learnt from some rows, each as often as it counts."""
+    """Return a clone fitted to some rows, each as often as it counts."""
     model = clone(estimator)
     # every random_state that is None becomes 0: the same rows give the same distributions
     loose = [name for name, value in model.get_params().items() if value is None]
@@ -216,10 +180,10 @@ def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
 
 
 def learnable(rows: Any) -> Any:
-    """Return the rows that a model learns from, with 0 in columns of numbers without any value.
+    """Return the rows that a model learns from, with 0 in numeric columns that have no value.
 
-    Such a column tells nothing, and boosted trees and ranks cannot take it. Few values of a column
-    may all be in another fold. Strings have a place for what is missing.
+    The few values of a column may all be in another fold, and some models refuse an empty column.
+    Categories have a code for missing values.
     """
     empty = rows.isna().all().to_numpy()
     if not empty.any():
@@ -246,7 +210,7 @@ def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[s
 
 
 def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> FloatArray:
-    """Return what a model predicts for some rows, once for each content, in order."""
+    """Return what a model predicts for some rows; it is asked once for each content, in order."""
     contents, back = np.unique(observed.contents[rows], return_inverse=True)
     X = observed.rows.take(observed.firsts[contents])
     return posteriors_of(model, X, list(names), observed.name)[back.ravel()]
@@ -284,7 +248,7 @@ def posteriors_of(model: Any, X: Any, labels: Sequence[Any], column: str) -> Flo
 
 
 def _class_of(label: Any, classes: Sequence[Any], model: Any, column: str) -> int:
-    """Return where a secret is among the classes, whatever the type that they were learnt in."""
+    """Return the index of a secret among the classes, of whatever type."""
     known, secret = [plain(name) for name in classes], plain(label)
     same = [k for k, name in enumerate(known) if name == secret]
     same = same or [k for k, name in enumerate(known) if str(name) == str(secret)]
@@ -308,7 +272,7 @@ def _check_features(known: Sequence[Any], observed: Observed) -> None:
 
 
 def name_of(estimator: Any) -> str:
-    """Return what to call a model: its type, and that of the last step of a pipeline."""
+    """Return the name of a model: its type, or those of a pipeline's steps, the last first."""
     steps: Iterator[Any] = iter(getattr(estimator, "steps", ()) or ())
     kinds = [type(step).__name__ for _, step in steps if step is not None and step != "passthrough"]
     return " after ".join(reversed(kinds)) if kinds else type(estimator).__name__
@@ -350,12 +314,11 @@ def folds_of(cv: Any, observed: Observed) -> tuple[Observed, list[Fold]]:
 
 
 def _in_turn(n_folds: int, merged: Observed) -> tuple[Observed, list[Fold]]:
-    """Deal out all copies of rows over the folds, one after the other, those of a secret together.
+    """Deal all copies of rows over the folds in turn, secret by secret.
 
-    Rows come in the order of a digest of their values, which has nothing to do with what they
-    are; equal ones are one after the other, so that each fold has its share of them. What has a
-    digest is what is dealt, and no row of the table: their order decides nothing, and a row that
-    counts k times is k rows.
+    Rows are dealt in the order of a digest of their values, equal rows one after the other, so that
+    each fold has its share of them. The order of the table decides nothing, and a row that counts k
+    times is k rows.
     """
     keys = np.ascontiguousarray(merged.rows.keys[merged.firsts], dtype="<i8")
     digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in keys]
@@ -372,7 +335,7 @@ def _in_turn(n_folds: int, merged: Observed) -> tuple[Observed, list[Fold]]:
 
 
 def _split(splitter: Any, observed: Observed) -> list[Fold]:
-    """Return the folds of a splitter, which is given the rows as they stand in the table."""
+    """Return the folds of a splitter, which is given the rows in the order of the table."""
     n_rows = len(observed.codes)
     y = targets(observed.labels)[observed.codes]
     try:
@@ -400,7 +363,7 @@ UNIT = 1 << 32
 """Masses are whole numbers of 1/UNIT of a row."""
 
 MOST_WEIGHT = 1 << 29
-"""Largest sum of weights for which sums of masses are 64-bit numbers, with room to spare."""
+"""Largest sum of weights for which sums of masses are certainly 64-bit numbers."""
 
 _NOISE = 3.0  # standard errors above which one log loss is lower than another
 
@@ -433,7 +396,7 @@ def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
 def spread_masses(masses: Array, fitted: Observed, rows: Observed) -> Array:
     """Return the masses of rows from those of the fitted rows, which have the same contents.
 
-    All of equal rows are those of the first: distributions are of what rows hold.
+    Of equal rows the first has the mass of all.
     """
     spread = np.zeros((len(masses), len(rows.codes)), dtype=np.int64)
     spread[:, rows.firsts] = cell_masses(masses, fitted.contents, len(rows.firsts))
@@ -441,7 +404,7 @@ def spread_masses(masses: Array, fitted: Observed, rows: Observed) -> Array:
 
 
 def smoothed(probabilities: FloatArray, shares: FloatArray, smoothing: float) -> FloatArray:
-    """Return probabilities with the base rates mixed in."""
+    """Return probabilities mixed with the prior class frequencies."""
     if smoothing == 0.0:
         return probabilities
     return np.asarray((1.0 - smoothing) * probabilities + smoothing * shares)
@@ -449,7 +412,7 @@ def smoothed(probabilities: FloatArray, shares: FloatArray, smoothing: float) ->
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """How well probabilities tell the secrets of the rows, beside a constant.
+    """How well probabilities predict the secrets of the rows, beside the class frequencies.
 
     Attributes
     ----------
@@ -470,12 +433,12 @@ class Quality:
     losses: FloatArray
 
     def knows_something(self, weights: Array) -> bool:
-        """Return whether it is better than the constant, by more than noise."""
+        """Return whether it is significantly better than the constant."""
         return self.tells_apart or is_better(self.losses, self.constant_losses, weights)
 
     @property
     def tells_apart(self) -> bool:
-        """Whether it puts rows of a secret above others, by more than noise."""
+        """Whether its AUC is significantly above 0.5."""
         return self.auc - 0.5 > _NOISE * self.auc_error
 
     @property
@@ -484,13 +447,13 @@ class Quality:
         return np.full_like(self.losses, self.constant_log_loss)
 
     def knows_more(self, other: Quality, weights: Array) -> bool:
-        """Return whether it is better than another one, by more than noise."""
+        """Return whether it is significantly better than another one."""
         noise = _NOISE * math.hypot(self.auc_error, other.auc_error)
         return self.auc - other.auc > noise or is_better(self.losses, other.losses, weights)
 
 
 def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
-    """Return how well the probabilities fit the secrets of the rows, whatever their order."""
+    """Return how well the probabilities predict the secrets of the rows."""
     shares = observed.shares
     likelihoods = probabilities[np.arange(len(observed.codes)), observed.codes]
     with np.errstate(divide="ignore"):
@@ -507,7 +470,7 @@ def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:
 
 
 def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
-    """Return whether the mean of the losses is lower than that of others, by more than noise.
+    """Return whether the mean loss is significantly lower than that of others.
 
     >>> few, many = np.array([1.0, 2.0]), np.tile([1.0, 1.2], 500)
     >>> ones = np.ones(1000, dtype=int)
@@ -525,9 +488,9 @@ def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
 
 
 def counted_losses(observed: Observed, cells: Array) -> FloatArray:
-    """Return the log loss of each group of equal rows for who counts the others of their cell.
+    """Return the log loss of each group of equal rows, predicted by counts of the rest of its cell.
 
-    ``cells`` has the cell of each row. The shares of the secrets count as one row more.
+    ``cells`` has the cell of each row. The class frequencies count as one further row.
     """
     n_cells, k = int(cells.max()) + 1, len(observed.labels)
     counts = np.zeros(n_cells * k, dtype=np.int64)

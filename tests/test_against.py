@@ -17,7 +17,8 @@ from oracle import directed_losses
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._codes import Column
 from sklearn_puffer._noise import sampler_loss
-from sklearn_puffer._noiser import FittedNoise
+from sklearn_puffer._noiser import FittedNoise, Problem
+from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture
@@ -40,11 +41,10 @@ def release_of(fitted, noise=None, notion=None, theta=(1.0,), grids=None, groups
     labels = list(fitted)
     pairs = {"s": [(a, b) for k, a in enumerate(labels) for b in labels[k + 1 :]]}
     grids = np.where(theta > 0, FINE, 0.0) if grids is None else np.array(grids, dtype=float)
-    whole = np.zeros(len(theta), dtype=bool)
+    whole, names = np.zeros(len(theta), dtype=bool), list(range(len(theta)))
+    problem = Problem([], 0, theta, whole, names, notion, exact, noise)
     members = [tuple(group) for group in groups]
-    return FittedNoise(
-        {"s": labels}, members, pairs, groups, columns, theta, grids, whole, noise, notion
-    )
+    return FittedNoise(problem, grids, columns, groups, members, {"s": labels}, pairs)
 
 
 def random_distributions(rng, n_atoms=4, labels="ab", sparse=False):
@@ -303,7 +303,8 @@ def test_masses_that_floats_cannot_hold_have_a_loss():
 
 def test_several_releases_have_the_error_of_several_draws():
     fitted, further = random_distributions(np.random.default_rng(4))
-    one, three = release_of(fitted), replace(release_of(fitted), releases=3)
+    one = release_of(fitted)
+    three = replace(one, problem=replace(one.problem, releases=3))
     more = three.against(further).loss - one.against(further).loss
     assert more == pytest.approx(2 * sampler_loss(1), rel=1e-2)
 

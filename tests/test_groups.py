@@ -25,9 +25,9 @@ from sklearn_puffer import (
     UtilityWarning,
     report,
 )
+from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._release.artifact import signed_text
-from sklearn_puffer._release.mechanism import FittedMechanism, certificate_from_dict
-from sklearn_puffer._rows import RowsTogether
+from sklearn_puffer._release.mechanism import certificate_from_dict
 from sklearn_puffer._rows.parameters import AskedGroups, RowGroups, check_one_secret, group_codes
 from sklearn_puffer._strategies import dependent_rows
 from sklearn_puffer._tables import frame_table
@@ -418,7 +418,7 @@ def test_what_groups_do_not_go_with_is_refused_in_fit(params, told):
 @of_little_use
 def test_rows_that_are_no_group_are_refused_before_any_is_drawn(monkeypatch):
     noiser = PufferfishNoiser(sensitive="ill", groups="home", max_group=3).fit(HOMES)
-    monkeypatch.setattr(FittedMechanism, "released", lambda *_: pytest.fail("rows were drawn"))
+    monkeypatch.setattr(NoiseOfColumns, "released", lambda *_: pytest.fail("rows were drawn"))
     with pytest.raises(ValueError, match=r"more than max_group=3 rows, the largest of 120"):
         noiser.transform(HOMES.assign(home=1))
     with pytest.raises(ValueError, match="has 1 missing id"):
@@ -457,7 +457,7 @@ def test_ids_of_groups_are_handed_through_whatever_becomes_of_other_columns():
     released = noiser.fit(HOMES).transform(HOMES.drop(columns=["ill", "smokes"]))
     assert list(released) == ["home", "visits"]
     assert released["home"].equals(HOMES["home"])
-    assert noiser.certificate_.groups == RowsTogether("home", 3, "independent")
+    assert noiser.certificate_.groups == RowGroups("home", 3, "independent")
     of_array = PufferfishNoiser(sensitive=1, groups=0, max_group=3).fit(
         HOMES.to_numpy(dtype=object)
     )

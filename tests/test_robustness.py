@@ -219,7 +219,7 @@ def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkey
 
 
 def test_no_set_is_made_before_it_is_needed(monkeypatch):
-    monkeypatch.setattr(against, "set_parts", None)
+    monkeypatch.setattr(against, "set_around", None)
     assert fitted(wide(), sensitive="secret").certificate_.known_over_set is None
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap
 from sklearn_puffer._noiser.settings import Knowledge
-from sklearn_puffer._rows import Columns, Guarantee
+from sklearn_puffer._rows import Columns, Guarantee, RowGroups, check_units
+from sklearn_puffer.notions import MOST_ALPHA, Pufferfish
 
 VALUES = (Guarantee, Columns, Knowledge)
 
@@ -78,3 +79,70 @@ def test_a_replaced_setting_would_be_noticed(made):
     value = Guarantee.of(noiser().get_params())
     dataclasses.replace(value, releases=2)
     assert len(made[Guarantee]) == 2
+
+
+def groups(most):
+    return Columns.of({"groups": "home", "max_group": most, "within_group": "any"})
+
+
+def guarantee(**given):
+    return Guarantee.of({"epsilon": 1.0} | given)
+
+
+# what is read, the last number that it takes, and the first that it does not
+LIMITS = {
+    "epsilon": (lambda x: guarantee(epsilon=x), 1e-8, 0.999e-8),
+    "delta": (lambda x: guarantee(delta=x), 1e-300, 0.999e-300),
+    "alpha": (lambda x: guarantee(alpha=x), MOST_ALPHA, np.nextafter(MOST_ALPHA, np.inf)),
+    "an alpha of 1": (lambda x: guarantee(alpha=x), np.nextafter(1.0, 2.0), 1.0),
+    "releases": (lambda x: guarantee(releases=x), 10**9, 10**9 + 1),
+    "no release": (lambda x: guarantee(releases=x), 1, 0),
+    "n_bins": (lambda x: Columns.of({"n_bins": x}), 10**6, 10**6 + 1),
+    "one bin": (lambda x: Columns.of({"n_bins": {"cars": x}}), 2, 1),
+    "max_group": (groups, 256, 257),
+    "no row": (groups, 1, 0),
+    "large units": (lambda x: check_units({"cars": x}), 1e100, 1.001e100),
+    "small units": (lambda x: check_units({"cars": x}), 1e-100, 0.999e-100),
+}
+
+
+@pytest.mark.parametrize("what", LIMITS)
+def test_numbers_are_taken_up_to_their_limit_and_not_beyond(what):
+    read, last, beyond = LIMITS[what]
+    assert read(last) is not None
+    with pytest.raises(ValueError, match="must"):
+        read(beyond)
+
+
+def test_what_an_estimator_does_not_ask_for_is_not_in_its_guarantee():
+    assert Guarantee.of({"epsilon": 2.0}) == Guarantee(Pufferfish(2.0), "all", 1)
+    assert Columns.of({"public": "cars"}) == Columns(public="cars")
+    assert Columns().passed(["sex", "cars"], {"sex"}) == []
+    assert Columns().passed(["sex", "home"], {"sex"}, ["home"]) == ["home"]
+    assert Columns(remainder="passthrough").passed(["sex", "cars"], {"sex"}) == ["cars"]
+    assert "1 row with one value" in RowGroups("home", 1, "any").seen()
+    assert "2 rows with one value" in RowGroups("home", 2, "any").seen()
+
+
+def test_side_information_is_found_among_the_public_columns_by_its_place():
+    names, public = ["sex", "cars", "rooms", "pets"], ["rooms", "cars", "pets"]
+    assert Columns(known="cars").known_together(names, public) == [[1]]
+    assert Columns(known=["pets", ("cars", "rooms")]).known_together(names, public) == [[2], [1, 0]]
+    assert Columns().known_together(names, public) == []
+    with pytest.raises(ValueError, match="known is empty"):
+        Columns(known=[]).known_together(names, public)
+    with pytest.raises(ValueError, match="'sex', which is not public"):
+        Columns(known=["cars", "sex"]).known_together(names, public)
+
+
+def test_each_column_has_its_own_bins_and_order():
+    specs = Columns(categories={"size": ["S", "L"]}, n_bins={"cars": 3}).specs(["cars", "size"])
+    assert [(spec.n_bins, spec.numeric, spec.categories) for spec in specs] == [
+        (3, True, None),
+        (None, False, ["S", "L"]),
+    ]
+    assert [spec.n_bins for spec in Columns(n_bins=4).specs(["cars", "size"])] == [4, 4]
+    assert not any(spec.numeric for spec in Columns(n_bins=4).specs(["cars", "size"]))
+    for argument in ("categories", "n_bins", "unknown"):
+        with pytest.raises(ValueError, match=f"{argument} names column 'sex', which is not public"):
+            Columns(**{argument: {"sex": [1]}}).specs(["cars"])

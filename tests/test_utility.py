@@ -20,6 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning, UtilityWarning
+from sklearn_puffer._certificates import lower_median, summary
 from sklearn_puffer._codes import Column
 from sklearn_puffer._noiser import ColumnRelease, RawDistribution, utilities
 from sklearn_puffer._noiser.utility import smallest_change
@@ -528,3 +529,40 @@ def test_the_documentation_shows_what_real_columns_change_by():
     lines = page.read_text(encoding="utf-8").split("| one column ")[1].splitlines()[2:6]
     shown = [tuple(float(cell) for cell in line.split("|")[2:5]) for line in lines]
     assert shown == list(REAL.values())[:4]
+
+
+# --------------------------------------------------------------------------------- groups of values
+
+
+def test_groups_of_values_keep_the_share_and_the_mean_of_each_bin():
+    rng = np.random.default_rng(8)
+    for n_bins in (1, 2, 7):
+        values = np.unique(rng.normal(size=900).round(3))
+        shares = rng.dirichlet(np.full(len(values), 0.3))
+        edges = np.quantile(values, np.arange(1, n_bins) / n_bins)
+        bins = np.searchsorted(edges, values)  # an edge belongs to the bin below it
+        atoms = np.array([np.median(values[bins == k][:-1:2]) for k in range(n_bins)])
+        atoms = values[np.searchsorted(values, atoms)]
+        column = Column("x", "float", atoms, np.ones(n_bins, dtype=bool), edges=edges)
+        kept = RawDistribution(values, shares, 1.0, -np.inf, np.inf).kept(column)
+        of_kept = np.searchsorted(edges, kept.values)
+        for of, weights, numbers in ((bins, shares, values), (of_kept, kept.shares, kept.values)):
+            sums = np.bincount(of, weights, n_bins), np.bincount(of, weights * numbers, n_bins)
+            np.testing.assert_allclose(sums[0], np.bincount(bins, shares, n_bins), rtol=1e-12)
+            np.testing.assert_allclose(sums[1], np.bincount(bins, shares * values, n_bins), 1e-9)
+        assert np.isin(atoms, kept.values).all()
+        assert 8 * n_bins < len(kept.values) <= 19 * n_bins
+        others = ~np.isin(kept.values, atoms)
+        assert kept.shares[others].max() <= 1.0 / (16 * n_bins) + shares.max()
+
+
+def test_changes_have_the_mean_median_and_zeros_of_the_rows_one_by_one():
+    rng = np.random.default_rng(9)
+    for _ in range(50):
+        changes, weights = rng.integers(0, 4, 7) / 2.0, rng.integers(0, 4, 7)
+        weights[0] += 1
+        rows = np.sort(np.repeat(changes, weights))
+        mean, median, same = summary(changes, weights)
+        assert mean == pytest.approx(rows.mean(), rel=1e-12, abs=1e-15)
+        assert median == rows[(len(rows) - 1) // 2] == lower_median(changes, weights / 7.0)
+        assert same == pytest.approx((rows == 0.0).mean(), rel=1e-12)

@@ -138,7 +138,7 @@ def test_a_call_warns_in_short_sentences_one_of_a_kind(call):
     assert told
 
 
-READ = SimpleNamespace(n_rows=LARGE, fewest_rows=LARGE)
+READ = SimpleNamespace(rows=SimpleNamespace(total=LARGE), fewest_rows=LARGE)
 QUIET = Ways(unchanged=[LONG] * 9, quiet_bins=[LONG] * 9, binned=[], kept_bins=[])
 UTILITY = [
     SimpleNamespace(

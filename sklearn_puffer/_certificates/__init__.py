@@ -21,7 +21,9 @@ from sklearn_puffer._certificates.certificate_figures import (
     PairLoss,
     SetLoss,
     changes_of,
+    lower_median,
     measured_utility,
+    summary,
     utility_frame,
     utility_section,
 )

@@ -36,7 +36,7 @@ from sklearn_puffer._documents import (
     utc_now,
 )
 from sklearn_puffer._numerics import rounded_up
-from sklearn_puffer._rows import RowsTogether
+from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import records_frame
 from sklearn_puffer._words import quoted, short_number, shown
 from sklearn_puffer.notions import Notion, promised
@@ -72,12 +72,12 @@ class Guaranteed:
     # how many releases of the same rows the guarantee is for, all of them together
     releases: int = 1
     # which rows count together, where losses are those of a whole group
-    groups: RowsTogether | None = None
+    groups: RowGroups | None = None
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proven, which a ledger goes by."""
+    """What was proven; ledgers use it."""
 
     # upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is the
     # proven delta. Infinite where nothing is proven.
@@ -106,7 +106,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Made:
-    """By which version, when, and on how much data something was fitted."""
+    """The version, the time and the size of the data of a fit."""
 
     n_rows: int
     n_columns: int | None = None  # of the table, the sensitive ones included
@@ -115,7 +115,7 @@ class Made:
 
     @classmethod
     def now(cls, n_rows: int, n_columns: int | None = None) -> Made:
-        """Return that of a fit which ends now."""
+        """Return it for a fit that ends now."""
         return cls(n_rows, n_columns, __version__, utc_now())
 
     def line(self) -> str:
@@ -125,7 +125,7 @@ class Made:
 
 @dataclass(frozen=True)
 class OtherPriors:
-    """What readers may learn whose knowledge is not that which the guarantee is about."""
+    """What readers with another prior than that of the guarantee may learn."""
 
     # the loss over a set of priors, or what computes it when it is first asked for
     around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
@@ -162,7 +162,7 @@ def _of(path: str, about: str) -> Any:
 
 @dataclass(frozen=True)
 class Certificate(FoldedDocument):
-    """What a fitted noiser guarantees, and the evidence.
+    """What a fitted noiser guarantees, and its proof.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return [self.promise()]
 
     def _shift(self, whose: str = "") -> str:
-        """Return what readers can do to the odds of secrets, of the sensitive columns."""
+        """Return by how much readers can shift the odds of secrets of the sensitive columns."""
         names = {pair.sensitive for pair in self.pairs}  # few, of many pairs
         sensitive = " or of ".join(sorted(map(shown, names)))
         of = "of a listed pair of" if say.ONLY_LISTED in self.assumptions else "of"
@@ -555,21 +555,21 @@ loan by at most a factor of e^0.5 = 1.649.
         return Page(self._headline(), self._lines(), self._sections())
 
     def _headline(self) -> str:
-        """Return the one verdict: under which prior the guarantee holds, and how far beyond it."""
+        """Return the verdict: under which prior the guarantee holds, and for which others."""
         of = f" of {shown(self.name)}" if self.name else ""
         return f"Certificate{of}: {self._verdict()}"
 
     def _verdict(self) -> str:
-        """Return the same for a title, below which stands what it takes for granted."""
+        """Return the verdict without a name."""
         return f"{self._kept()}{self._beyond()}"
 
     def _kept(self) -> str:
-        """Return whether the budget is kept, by what, and under which prior."""
+        """Return whether the budget is kept, by which proof, and under which prior."""
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         return f"{verdict}{self._by()} for {self.prior}"
 
     def _by(self) -> str:
-        """Return by what the guarantee holds, where that is not the exact loss asked for."""
+        """Return that a theorem stands in for the exact loss, if it does."""
         if self.least is None or not self.holds:
             return ""
         share = math.floor(100.0 * self.least)
@@ -578,7 +578,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return f" by a theorem (between {share}% and 100% of this noise is needed)"
 
     def _beyond(self) -> str:
-        """Return what the set of priors around the fitted one says, for the end of the verdict."""
+        """Return the end of the verdict, about the set of priors around the fitted one."""
         over = self.known_over_set
         if not self.holds or self.other_priors.around is None:
             return ""

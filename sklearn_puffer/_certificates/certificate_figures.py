@@ -1,7 +1,7 @@
-"""What a certificate shows as evidence: losses, noise, what survives, and what classifiers know.
+"""The figures of a certificate: losses, noise, utility, and how much classifiers know.
 
-A weak classifier certifies anything, so readers of the guarantee have to see how much it knows, and
-what the same release tells somebody who simply counts.
+A weak classifier certifies anything. So the certificate shows how much it knows, and the loss of
+the same release to a reader who counts.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ColumnNoise:
 
 @dataclass(frozen=True)
 class SetLoss:
-    """What is lost to adversaries whose prior lies around the fitted one.
+    """The loss to adversaries whose prior lies in a confidence set around the fitted one.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class AboutCount:
 
 
 def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
-    """Return pairs as a table, with further fields that are text."""
+    """Return pairs as a table, with further text fields."""
     head = ["sensitive", "secret", "against", "lower", "upper", *further]
     return [head] + [
         [
@@ -213,7 +213,7 @@ class ColumnUtility:
     constant_unchanged: float
 
     def changed(self, other: ColumnUtility) -> ColumnUtility:
-        """Return what survives where the values change as in another release of them."""
+        """Return the utility with the changes of another release of the same values."""
         return replace(
             self,
             change=other.change,
@@ -233,32 +233,35 @@ class ColumnUtility:
 def measured_utility(
     name: Name, unit: float, changes: FloatArray, weights: Array, values: Values, counts: Array
 ) -> ColumnUtility:
-    """Return what survives of a column, by measured changes and how often each counts.
+    """Return the utility of a column, by measured changes and their weights.
 
     ``values`` are what a constant would stand for, each ``counts`` times, and ``unit`` is their
     standard deviation, or 1 without an order.
     """
     constant = changes_of(values, _constant(values, counts), unit)
-    change, median, same = _summary(changes, weights)
-    error, middle, alike = _summary(constant, counts)
+    change, median, same = summary(changes, weights)
+    error, middle, alike = summary(constant, counts)
     return ColumnUtility(
         name, change, change / unit, median, same, error, error / unit, middle, alike
     )
 
 
-def _summary(changes: FloatArray, weights: Array) -> tuple[float, float, float]:
-    """Return the mean of changes, their median, and the share of none."""
-    order = np.argsort(changes, kind="stable")
-    below = np.cumsum(weights[order].astype(float))
-    at = min(int(np.searchsorted(below, weights.sum() / 2.0)), len(order) - 1)
-    same = np.average(changes == 0.0, weights=weights)
+def summary(changes: FloatArray, weights: Array) -> tuple[float, float, float]:
+    """Return the mean of weighted changes, their lower median, and the share of none."""
     with np.errstate(over="ignore"):  # a sum beyond all floats is infinite
-        mean = np.average(changes, weights=weights)
-    return float(mean), float(changes[order[at]]), float(same)
+        mean, same = (float(np.average(x, weights=weights)) for x in (changes, changes == 0.0))
+    return mean, lower_median(changes, weights), same
+
+
+def lower_median(values: FloatArray, weights: Array) -> float:
+    """Return the lower median of weighted values."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order], dtype=float)
+    return float(values[order[np.searchsorted(below, 0.5 * (1.0 - 1e-12) * below[-1])]])
 
 
 def changes_of(values: Values, others: Values, unit: float) -> FloatArray:
-    """Return how far values are from others; without an order, or to what is no number, a unit."""
+    """Return distances of values; without an order, or to a missing value, they are one unit."""
     if values.kind not in ("float", "integer"):
         return np.asarray(_labels(values) != _labels(others), dtype=float)
     gone, other = _no_numbers(values), _no_numbers(others)
@@ -294,8 +297,8 @@ def _constant(values: Values, counts: Array) -> Values:
 
 
 def utility_frame(utility: Sequence[ColumnUtility]) -> Any:
-    """Return how much survives as a DataFrame, a row for each column."""
-    kind = type(utility[0]) if utility else ColumnUtility  # of a mechanism that says more of each
+    """Return the utility as a DataFrame, a row for each column."""
+    kind = type(utility[0]) if utility else ColumnUtility  # a mechanism may have further fields
     fields = [name for name in kind.__dataclass_fields__ if name != "name"]
     return named_frame({column.name: asdict(column) for column in utility}, fields)
 
@@ -347,15 +350,15 @@ KEYED = (
     "the others only if the changes tell nothing about the secret and the first row (PersonLedger "
     "counts them, or refuses)."
 )
-"""What keyed noise assumes; every certificate says it, since keys come after the fit."""
+"""What keyed noise assumes; in every certificate, since keys are given after the fit."""
 _LONGEST_MODEL = 32  # characters of its name in a warning
 MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
-"""Boosting that some thousand rows do not make surer of itself than it should be."""
+"""Boosting that is not overconfident on a few thousand rows."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """How much a classifier knows that is taken for an adversary, about one sensitive column.
+    """How much a classifier that is an adversary knows about one sensitive column.
 
     Attributes
     ----------
@@ -376,10 +379,10 @@ class ModelFacts:
         Of scikit-learn's gradient boosting by default, cross-fitted to the same rows; None where
         it was not asked.
     counting_log_loss : float
-        Of who counts the other rows of each released cell.
+        Of a reader who counts the other rows of each released cell.
     weak : {"boosting", "counting", "constant", "overconfident", ""}
-        Who knows more, by more than noise, or that a constant knows as much, or that the model is
-        so sure of itself that a constant errs less; nothing where none.
+        Who knows significantly more; or that a constant knows as much; or that the model is
+        overconfident, so that a constant has a lower log loss.
     n_cells, n_certain : int
         Distinct released rows, and those for which some secret has probability 0 or 1.
     """
@@ -409,7 +412,7 @@ class ModelFacts:
         )
 
     def warning(self) -> str:
-        """Return the warning, where it knows less than others, or than it says."""
+        """Return the warning about a weak model."""
         told = f"{self.argument}: {_cut(self.model)} has log loss {self.log_loss:.3g} for "
         told += brief(self.sensitive)
         if self.weak == "constant":
@@ -432,7 +435,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class CountedLoss:
-    """What is lost of the same release to somebody who counted a column, or a pair of columns.
+    """The loss of the same release to a reader who counted a column, or a pair of columns.
 
     Attributes
     ----------
@@ -452,7 +455,7 @@ class CountedLoss:
 
     @property
     def words(self) -> str:
-        """The loss, and how much of it lies beyond the budget."""
+        """The loss, with the delta at which epsilon is kept."""
         loss = short_number(self.loss)
         return (
             loss if self.beyond is None else f"{loss} (epsilon is kept but for {self.beyond:.3g})"
@@ -460,7 +463,7 @@ class CountedLoss:
 
 
 def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[str]:
-    """Return what stands right below the verdict."""
+    """Return the lines about classifiers below the verdict."""
     if not models:
         return []
     named = "; ".join(f"{model.argument} is {model.brief}, {model.way}" for model in models)

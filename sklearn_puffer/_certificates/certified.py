@@ -1,4 +1,4 @@
-"""The estimators that release by a certificate, and by nothing that was changed since."""
+"""The base of estimators that release by a certificate, and notice changes after the fit."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class CertifiedEstimator(BaseEstimator):
 
     @abstractmethod
     def _fingerprint(self, certificate: Any) -> str:
-        """Return the digest of what will be drawn, or nothing where a certificate denies it."""
+        """Return the digest of what will be drawn; "" if the certificate is not about it."""
 
     def _note_parameters(self) -> None:
         """Remember the parameters that were fitted with."""
@@ -120,7 +120,7 @@ class CertifiedEstimator(BaseEstimator):
         self._parameters = {k: _noted(params[k]) for k in params if k not in self._later}
 
     def _check_as_certified(self) -> None:
-        """Refuse to release what ``certificate_`` is not about: something was changed after fit."""
+        """Refuse a release that ``certificate_`` is not about: something was changed after fit."""
         check_is_fitted(self)
         self._check_parameters()
         mark = self._fingerprint(self.certificate_)
@@ -177,14 +177,14 @@ def _brief(value: Any) -> str:
 
 
 def _noted(value: Any) -> Any:
-    """Return a parameter as it is now: lists and mappings may be changed in place."""
+    """Return a copy of a parameter, whose lists and mappings may be changed in place."""
     if isinstance(value, dict):
         return {key: _noted(item) for key, item in value.items()}
     return [_noted(item) for item in value] if isinstance(value, list) else value
 
 
 def _same(now: Any, then: Any) -> bool:
-    """Return whether a parameter is what it was; where that is not known, it is not."""
+    """Return whether a parameter is unchanged, as far as that is known."""
     if now is then:
         return True
     if isinstance(now, Mapping) and isinstance(then, Mapping):

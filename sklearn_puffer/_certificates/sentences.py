@@ -14,7 +14,7 @@ from sklearn_puffer.notions import Notion
 
 
 def about_passed(names: Sequence[Name]) -> str:
-    """Return what is said of columns that come out as they are, row by row."""
+    """Return the assumption about columns that are passed through."""
     return (
         f"{listed(names, len(names))} are passed through and NOT protected: all that they tell "
         "about a secret is released."
@@ -22,7 +22,7 @@ def about_passed(names: Sequence[Name]) -> str:
 
 
 def about_seed(seed: int, drawn: str, undone: str) -> str:
-    """Return what is said where ``drawn`` can be repeated."""
+    """Return the assumption about a seed, with which ``drawn`` can be repeated."""
     return (
         f"random_state={seed} makes the {drawn} reproducible: who knows the seed can {undone}. "
         "NOTHING is guaranteed outside tests."
@@ -30,7 +30,7 @@ def about_seed(seed: int, drawn: str, undone: str) -> str:
 
 
 def worthless_sentence(utility: Sequence[ColumnUtility], *, noisy: bool = True) -> str:
-    """Return the warning about columns that tell less than a constant would."""
+    """Return the warning about columns that change more than a constant in their place would."""
     worse = [column for column in utility if column.worse]
     worst = max(worse, key=lambda column: (column.change_sd, column.median_change))
     figures = f" (by {worst.change_sd:.3g} sd; a constant: {worst.constant_sd:.3g})"
@@ -65,7 +65,7 @@ def no_secret_message(routing: bool) -> str:
 
 
 def uncertified_sentence(certificate: Any) -> str:
-    """Return the warning of a release without a guarantee, which was asked for."""
+    """Return the warning of a release whose certificate does not hold."""
     return (
         f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds the budget "
         f"{certificate.notion.budget_name()}, and this release guarantees nothing; do not hand it "
@@ -92,13 +92,13 @@ def moved_sentence(moved: dict[Name, int]) -> str:
 
 
 def marked_risks(assumptions: Sequence[str]) -> list[str]:
-    """Return the assumptions that take something out of the guarantee, the gravest first."""
+    """Return the assumptions that limit the guarantee, the gravest first."""
     marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected")
     return [said for mark in marks for said in assumptions if mark in said]
 
 
 def printed(assumptions: Sequence[str]) -> list[str]:
-    """Return those that apply to every release: a certificate does not know who will have a key."""
+    """Return the assumptions without that of keyed noise, which not every release has."""
     return [said for said in assumptions if said != KEYED]
 
 
@@ -144,7 +144,7 @@ def made_line(version: str, date: str, rows: str, n_columns: int | None) -> str:
 
 
 def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
-    """Return what is lost under other priors than the fitted one, in a sentence."""
+    """Return the loss over the set of priors around the fitted one, in a sentence."""
     if over is None:
         return (
             "Adversaries whose prior differs from it, for instance by sampling error, may learn "

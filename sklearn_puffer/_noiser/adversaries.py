@@ -1,7 +1,7 @@
 """Adversaries: the distributions that they know of the columns of a table.
 
-They are counted from the rows, given, fitted or predicted by classifiers, whose quality is measured
-here.
+They are counted from the rows, given, fitted, or predicted by classifiers. How much a classifier
+knows is measured here.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from sklearn_puffer._fits import (
     folds_of,
     is_better,
     mean_loss,
+    numbered,
     predicted,
     quality_of,
     smoothed,
@@ -60,9 +61,9 @@ from sklearn_puffer._words import listed, quoted, shown
 from sklearn_puffer.fits import ClassifierFit
 
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not fitted
-_MOST_LEVELS = 255  # of a category that it takes for one; codes of more are numbers to it
+_MOST_LEVELS = 255  # of a category in the boosted default; codes of more are numbers to it
 _FOLDS = 5
-_LEAST_ROWS = 100  # below which no share of rows tells much
+_LEAST_ROWS = 100  # of a table, for a warning about rows that occur once
 _MOST_SINGLE = 0.5
 
 
@@ -107,7 +108,7 @@ def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, Class
 
 
 class _ClassifierRows:
-    """The rows as classifiers see them, and all that does not depend on the classifier."""
+    """The rows as classifiers see them, with what does not depend on the classifier."""
 
     def __init__(self, read: TableRead) -> None:
         rows = read.rows
@@ -134,7 +135,7 @@ class _ClassifierRows:
             gone = reader.missing(slice(None))
             reader.codes(slice(None), table[:, 2 * k])
             table[:, 2 * k + 1] = 0 if gone is None else gone
-        return _numbered(table)
+        return numbered(table, np.lexsort(table.T[::-1]))
 
     def boosted(self, name: Name) -> Quality | None:
         """Return the quality of scikit-learn's boosted default, cross-fitted; None of many rows."""
@@ -157,9 +158,9 @@ class _ClassifierRows:
 def _distributions_of(
     argument: str, fits: Mapping[Name, ClassifierFit], rows: _ClassifierRows
 ) -> tuple[Adversary, list[ModelFacts]]:
-    """Return the adversary's distributions, and a fact for each sensitive column.
+    """Return the adversary's distributions, and facts about each sensitive column.
 
-    The mass of a row for a secret is its probability times its weight, in units of 2^-32; of equal
+    The mass of a row for a secret is its probability times its weight, in units of 2^-32. Of equal
     rows the first has the mass of all.
     """
     masses, facts, read = {}, [], rows.read
@@ -173,7 +174,7 @@ def _distributions_of(
 
 
 class _Predictions(NamedTuple):
-    """The predicted probabilities of the secrets of merged rows, and how many models gave them."""
+    """The predicted probabilities of the secrets of merged rows, and the number of models."""
 
     merged: Observed
     probabilities: FloatArray
@@ -239,7 +240,7 @@ def _facts(
             quality, boosted, None if rows.read.settings.knowledge.counts else counting, weights
         ),
         n_cells=n_cells,
-        # some secret is ruled out, or all others are
+        # cells for which some secret has probability 0
         n_certain=int((cell_masses(masses, cells, n_cells) == 0).any(axis=0).sum()),
     )
 
@@ -249,8 +250,8 @@ def _weak(
 ) -> str:
     """Return who knows more than the model, or how else it is weak; "" if it is not.
 
-    ``counting`` is None where the counted distribution is an adversary anyhow. The log loss of an
-    overconfident model says little about who knows more.
+    ``counting`` is None where the counted distribution is an adversary anyway. An overconfident
+    model may have a large log loss and still know more than others.
     """
     constant = quality.constant_losses
     if is_better(constant, quality.losses, weights):
@@ -267,14 +268,14 @@ def _weak(
 
 
 def boosted_default() -> Any:
-    """Return the classifier that others are compared with."""
+    """Return the classifier with which others are compared."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
 
     return HistGradientBoostingClassifier(categorical_features="from_dtype")
 
 
 def _is_default(fit: ClassifierFit) -> bool:
-    """Return whether a classifier is the boosted default itself, cross-fitted in as many folds."""
+    """Return whether a classifier is the boosted default, cross-fitted in as many folds."""
     default = boosted_default()
     if type(fit.estimator) is not type(default) or fit.cv != _FOLDS or fit.smoothing:
         return False
@@ -284,19 +285,19 @@ def _is_default(fit: ClassifierFit) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TablePriors:
-    """The priors of all adversaries of a table, and the values that they are about."""
+    """The priors of all adversaries of a table, and the distribution of each column."""
 
     # the distributions counted from the rows; of single columns where the prior is given
     counted: Adversary
     adversaries: list[Adversary]  # all of them, the fitted one first
     facts: tuple[ModelFacts, ...]  # about the classifiers among them
-    # standard deviation of each column, before binning; 1 of an unordered one that varies; shape
+    # standard deviation of each column before binning, 1 for an unordered one that varies; shape
     # (n_columns,)
     spreads: FloatArray
-    raw: list[RawDistribution]  # how often each value of a column stood in the table
-    # of each unordered column the shares of all rows, over its alphabet
+    raw: list[RawDistribution]  # of the values of each column before binning
+    # what each unordered column is redrawn from: the shares of its values among all rows
     mixings: tuple[Mixing | None, ...]
-    margins: list[Margin]  # what is kept of the values of each column, to compare later rows with
+    margins: list[Margin]  # the distribution of each column, to compare new rows with
 
 
 def table_priors(read: TableRead) -> TablePriors:
@@ -309,12 +310,11 @@ def table_priors(read: TableRead) -> TablePriors:
         if name not in knowledge.models and not isinstance(prior, str)
     }
     models = model_distributions(read)
-    # the spread of a column is that of its rows, whatever the prior
     joint = any(isinstance(prior, str) for prior in priors_of.values())
     counted = counted_adversary(read, read.groups if joint else [[k] for k in range(len(columns))])
     of_secrets = counted[read.secrets[0].name]
     seen = [(c, *_values_seen(c, k, of_secrets)) for k, c in enumerate(columns)]
-    kept = {k for members in read.known for k in members}  # they stay as they are
+    kept = {k for members in read.known for k in members}  # released unchanged
     spreads = np.array([_spread(*of) for of in seen])
     distributions_of |= {name: adversary for name, (adversary, _) in models.items()}
     if knowledge.fit is not None:
@@ -337,7 +337,7 @@ def table_priors(read: TableRead) -> TablePriors:
 
 
 def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
-    """Return what an unordered column is drawn anew from; values never seen count once."""
+    """Return what an unordered column is redrawn from; declared values without rows count once."""
     if not column.unordered:
         return None
     totals = np.bincount(np.searchsorted(column.atoms, values), counts, len(column.atoms))
@@ -345,7 +345,7 @@ def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
 
 
 def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
-    """Return a given prior; refuse it where a row may be incomplete, which it says nothing of."""
+    """Return a given prior; refuse one where rows may be incomplete, for which it has none."""
     for group in read.groups:
         gone = [read.columns[k].name for k in group if read.readers[k].propagates]
         if gone and len(group) > 1:
@@ -359,7 +359,7 @@ def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
 def _values_seen(
     column: Column, position: int, distributions_of: Mapping[Any, Any]
 ) -> tuple[FloatArray, Array]:
-    """Return the values of a column before binning, in any order, and how often each counts."""
+    """Return the values of a column before binning, in any order, and their counts."""
     if column.raw is not None:
         return column.raw
     distributions = [
@@ -373,10 +373,7 @@ def _values_seen(
 
 
 def _spread(column: Column, values: FloatArray, counts: Array) -> float:
-    """Return the standard deviation of a column over all rows, whatever their order.
-
-    Of an unordered one it is 1, the size of any change.
-    """
+    """Return the standard deviation of a column; 1 for an unordered one that varies."""
     if column.unordered:
         return float(len(np.unique(values[counts > 0])) > 1)
     return standard_deviation(values, counts) if column.spread is None else column.spread
@@ -403,7 +400,7 @@ def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adver
 def _of_group(
     read: TableRead, rows: LazyRows, secret: Secret, group: Sequence[int]
 ) -> dict[Any, Any]:
-    """Return the distribution of one group of columns for each secret, from groups of rows."""
+    """Return the distribution of a group of columns given each secret, from grouped rows."""
     columns = [read.columns[k] for k in group]
     [of_secret, *of_columns] = rows.table.cells(secret.name, columns)
     counts = of_secret.counts
@@ -418,7 +415,7 @@ def _of_group(
             _has_counts(read.readers[k], reader, counts)
             for k, reader in zip(group, readers, strict=True)
         )
-    except ValueError:  # a value that no column had when its values were fetched
+    except ValueError:  # a value that was not there when the values were fetched
         same = False
     if not same:
         raise ValueError(CHANGED)
@@ -427,14 +424,14 @@ def _of_group(
 
 
 def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:
-    """Return whether groups of rows have the secrets of the rows: both are of one table."""
+    """Return whether the secrets of grouped rows have the counts that were fetched before."""
     if int(counts.sum()) != rows.total or before.labels != now.labels:
         return False
     return np.array_equal(rows.tally(before), tally(now.coded, len(counts), counts))
 
 
 def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
-    """Return whether the values of groups of rows are those of the rows."""
+    """Return whether the values of grouped rows have the counts that were fetched before."""
     size, weights = len(now.column.atoms), before.values.counts
     seen = tally(Coded(before, size), len(before.values), weights)
     return np.array_equal(seen, tally(Coded(now, size), len(counts), counts))
@@ -468,20 +465,12 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
 
 
 def _alone(distributions: list[Any]) -> int:
-    """Return how many rows no other row is equal to."""
+    """Return how many rows occur once."""
     alone = 0
     for width in {distribution.n_axes for distribution in distributions}:
         same = [distribution for distribution in distributions if distribution.n_axes == width]
         counts = np.concatenate([distribution.counts for distribution in same])
         table = np.concatenate([distribution.rows for distribution in same])[counts > 0]
-        alone += int((np.bincount(_numbered(table), counts[counts > 0]) == 1).sum())
+        numbers = numbered(table, np.lexsort(table.T[::-1]))
+        alone += int((np.bincount(numbers, counts[counts > 0]) == 1).sum())
     return alone
-
-
-def _numbered(table: Array) -> Array:
-    """Return the number of each row's value, in lexicographic order."""
-    order = np.lexsort(table.T[::-1])
-    numbers = np.empty(len(order), dtype=np.intp)
-    steps = (table[order][1:] != table[order][:-1]).any(axis=1)
-    numbers[order] = np.cumsum(np.append(False, steps))
-    return numbers

@@ -1,7 +1,7 @@
-"""What a fitted release guarantees against other priors: a given one, or the worst one of a set.
+"""Losses under other priors: a given one (``against``), or the worst of a confidence set.
 
-The loss under a further prior is computed like that under the fitted one, at the fitted scales. The
-worst-case loss over a set of priors around the fitted one is ``certificate_.over_set``.
+They are computed as under the fitted prior, at the fitted scales. The worst-case loss over the set
+around the counted priors is ``certificate_.over_set``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
 from operator import attrgetter
@@ -22,28 +22,27 @@ from sklearn_puffer._base import Array, FloatArray, is_listening, listening, tas
 from sklearn_puffer._certificates import SetLoss
 from sklearn_puffer._codes import CodeArray, Column, Pair, Secret
 from sklearn_puffer._documents import jsonable, plain_record
-from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.priors import (
     Adversary,
+    Distributions,
     Group,
     Members,
     Part,
     SecretPair,
     given_adversary,
     make_groups,
-    set_parts,
+    parts_of,
 )
 from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, WorstPart, noise_of
-from sklearn_puffer._noiser.scales import Calibrated, exact_over_sets, losses_at, rounded
+from sklearn_puffer._noiser.scales import Calibrated, Solution, exact_over_sets, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
 from sklearn_puffer._release import Drift, Margin, compared_rows
-from sklearn_puffer._rows import RowGroups, RowsTogether
-from sklearn_puffer._sets import computable, work
+from sklearn_puffer._rows import RowGroups
+from sklearn_puffer._sets import computable, error_share, set_around, work
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import listed, meant, quoted, short_number
 from sklearn_puffer.bounds import sensitivity
-from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
@@ -95,7 +94,7 @@ class Against:
         Lower end of that loss.
     pairs : tuple of LossUnder
         Both directions of every secret pair.
-    groups : RowsTogether or None
+    groups : RowGroups or None
         Which rows count together, as in the certificate.
 
     Notes
@@ -108,7 +107,7 @@ class Against:
     loss: float
     lower: float
     pairs: tuple[LossUnder, ...]
-    groups: RowsTogether | None = None
+    groups: RowGroups | None = None
 
     @property
     def holds(self) -> bool:
@@ -169,41 +168,25 @@ class Against:
 
 @dataclass(frozen=True, eq=False)
 class FittedNoise:
-    """The noise of a fitted release, its columns and secrets, without the priors.
+    """The noise of a fitted release, its columns and secrets, without priors.
 
-    It holds no rows, and only distributions of single columns, in thousandths when it is saved. So
-    it is small, and can be pickled.
+    It holds no rows, and distributions of single columns only, in thousandths. So it is small.
     """
 
-    secrets: Mapping[Name, Sequence[Any]]  # the values of each sensitive column
+    # without priors; its weights are the scales of all releases together
+    problem: Problem
+    grids: FloatArray  # steps; 0 where the column is released unchanged; shape (n_columns,)
+    columns: Sequence[Column]
+    groups: Sequence[Sequence[int]]  # positions of the columns that are released jointly
     # positions of the columns that fitted distributions are over: several to a group, where a row
     # may be incomplete
     members: Sequence[Members]
+    secrets: Mapping[Name, Sequence[Any]]  # the values of each sensitive column
     pairs: Mapping[Name, Sequence[Pair]]  # the protected pairs of each sensitive column
-    groups: Sequence[Sequence[int]]  # positions of the columns that are released jointly
-    columns: Sequence[Column]
-    # scale and grid step of each column; 0 where the column is released unchanged; shape
-    # (n_columns,)
-    theta: FloatArray
-    grids: FloatArray
-    whole: Array  # columns that are released on whole numbers; shape (n_columns,)
-    noise: Noise  # of any scale; that of all releases together
-    notion: Notion
-    # how often the same rows are released; ``theta`` is that of all releases together
-    releases: int = 1
-    # one a column, where some are unordered; their theta is -log(1 - rho)
-    mixings: tuple[Mixing | None, ...] = ()
-    together: RowGroups | None = None  # groups of rows that share their secret
     # the distribution of the values of each column, in thousandths of the rows
-    margins: Sequence[Margin] = field(default=(), kw_only=True)
+    margins: Sequence[Margin] = ()
     # positions of the columns that may be known besides, those known together in one
-    known: Sequence[Sequence[int]] = field(default=(), kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Drop the numbers seen in `fit` in columns that take any number."""
-        nothing, known = np.zeros(1), np.ones(1, dtype=bool)
-        columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
-        object.__setattr__(self, "columns", columns)
+    known: Sequence[Sequence[int]] = ()
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still guaranteed against another prior.
@@ -230,10 +213,13 @@ class FittedNoise:
         >>> from sklearn_puffer.noise import Laplace
         >>> from sklearn_puffer.notions import Pufferfish
         >>> cars = Column("cars", "float", np.array([0.0, 1.0]), np.ones(2, dtype=bool))
+        >>> scale, whole = np.ones(1), np.zeros(1, dtype=bool)
+        >>> problem = Problem(
+        ...     [], 0, scale, whole, ["cars"], Pufferfish(0.5), exact, Laplace()
+        ... )
         >>> release = FittedNoise(
-        ...     {"loan": ["no", "yes"]}, [(0,)], {"loan": [("no", "yes")]}, [[0]], [cars],
-        ...     np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
-        ...     Laplace(), Pufferfish(0.5),
+        ...     problem, np.full(1, 2.0**-40), [cars], [[0]], [(0,)],
+        ...     {"loan": ["no", "yes"]}, {"loan": [("no", "yes")]},
         ... )
         >>> distribution = Discrete([0, 1], [0.25, 0.75])
         >>> told = release.against({"no": Discrete([0], [1.0]), "yes": distribution})
@@ -244,20 +230,20 @@ class FittedNoise:
         secret_pairs, groups = make_groups(further, self.pairs, self.groups)
         groups = [[part.rounded(self.grids) for part in group] for group in groups]
         lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
-        # the worst over the prior alone, and with each value of the side information
+        # the worst over adversaries with the prior alone, and with each value of side information
         lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
         lower = np.minimum(lower, upper)
         recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
         ways = both_ways(secret_pairs[: len(lower)], recomputed, lower, upper)
         return Against(
-            notion=self.notion,
+            notion=self.problem.notion,
             loss=float(upper.max()),
             lower=float(lower.max()),
             pairs=tuple(
                 LossUnder(pair.sensitive, *secrets, low, high, source)
                 for pair, secrets, (low, high), source in ways
             ),
-            groups=None if self.together is None else self.together.for_certificate(),
+            groups=self.problem.row_groups,
         )
 
     def compared(self, table: Any) -> Drift:
@@ -266,19 +252,16 @@ class FittedNoise:
 
     def restricted(self, members: Members) -> FittedNoise:
         """Return the release of some of the columns alone, whose rows are complete."""
-        positions = list(members)
-        every = tuple(range(len(positions)))
+        positions, every = list(members), list(range(len(members)))
         return replace(
             self,
-            members=[every],
-            margins=(),
-            groups=[list(every)],
-            known=known_among(self.known, positions),
-            columns=[self.columns[k] for k in positions],
-            theta=self.theta[positions],
+            problem=self.problem.restricted(positions),
             grids=self.grids[positions],
-            whole=self.whole[positions],
-            mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
+            columns=[self.columns[k] for k in positions],
+            groups=[every],
+            members=[tuple(every)],
+            margins=(),
+            known=known_among(self.known, positions),
         )
 
     def _checked(self, prior: Any) -> Adversary:
@@ -295,7 +278,7 @@ class FittedNoise:
         return further
 
     def _check_names(self, prior: Any) -> None:
-        """Refuse priors of secrets that do not exist: they would change nothing."""
+        """Refuse priors of secrets that do not exist: they would be ignored."""
         if not isinstance(prior, Mapping):
             return
         nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
@@ -326,7 +309,7 @@ class FittedNoise:
     def _checked_distribution(
         self, distribution: Prior, members: tuple[int, ...], label: Any
     ) -> Prior:
-        """Return the prior without atoms of mass zero, all of whose values can be released."""
+        """Return the prior without atoms of mass zero; refuse values that cannot be released."""
         columns = [self.columns[k] for k in members]
         if isinstance(distribution, GaussianMixture) != columns[0].free:
             kind = "GaussianMixture" if columns[0].free else "Discrete"
@@ -343,75 +326,37 @@ class FittedNoise:
 
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
         """Return the interval of the loss of each pair as drawn, and whether it is exact."""
-        noisy, ratio = bool(self._noisy.any()), self._drawing_loss()
-        lower, upper, recomputed = self._of_distribution(
-            groups, n_pairs, self.notion.for_distribution(ratio)
-        )
+        problem = replace(self.problem, groups=groups, n_pairs=n_pairs)
+        ratio, noisy = self._drawing_loss(), self._noisy.any()
+        inner = problem.notion.for_distribution(ratio)
+        solution = Solution(problem, 1.0, Bounds(problem, inner).whole(), inner, ratio)
+        if not any(self._varies_bare(part) for group in groups for part in group):
+            return solution.as_drawn(1.0)
+        # noise on the other columns only lowers the loss
+        lower, upper, recomputed = solution.interval(0.0)
         if noisy:
-            upper = np.nextafter(self.notion.of_samples(upper, ratio), np.inf)
+            lower = np.minimum(solution.as_drawn(1.0)[0], upper)
+            upper = np.nextafter(problem.notion.of_samples(upper, ratio), np.inf)
+            recomputed = np.zeros(n_pairs, dtype=bool)
         return np.maximum(lower, 0.0), upper, recomputed
-
-    def _of_distribution(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
-        """Return the interval for the continuous distribution of the release."""
-        problem = self._problem(groups, n_pairs, notion)
-        if any(self._varies_bare(part) for group in groups for part in group):
-            # noise on the other columns takes nothing but information away
-            without = losses_at(problem, notion, 0.0)
-            if not self._noisy.any():
-                return without
-            lower = np.minimum(self._lower(problem, notion), without[1])
-            return lower, without[1], np.zeros(n_pairs, dtype=bool)
-        lower, upper, recomputed = losses_at(problem, notion, 1.0)
-        if self.releases > 1:
-            lower = self._lower(problem, notion)
-        return lower, upper, recomputed
-
-    def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
-        """Return lower ends for all releases; one at their joint scale gives upper ends."""
-        return losses_at(problem, notion, problem.below(notion, 1.0))[0]
 
     @property
     def _noisy(self) -> Array:
         """Which columns have noise, shape (n_columns,)."""
-        noisy: Array = self.theta > 0.0
+        noisy: Array = self.problem.weights > 0.0
         return noisy
-
-    @property
-    def _kept(self) -> Array:
-        """Which columns stay as they are as side information, shape (n_columns,)."""
-        mixings = self.mixings or [None] * len(self.columns)
-        return np.array([isinstance(mixing, Unchanged) for mixing in mixings], dtype=bool)
 
     def _drawing_loss(self) -> float:
         """Return what drawing on the grid adds to a pure loss."""
         if not self._noisy.any():
             return 0.0
         free = [k for k, column in enumerate(self.columns) if column.free]
-        return self._problem([], 0, self.notion).grid_loss(1.0, self.grids, free)
-
-    def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
-        """Return the problem whose noise is that of the release at factor 1.
-
-        A column without noise gets some here: it must not vary, which `_varies_bare` checks.
-        """
-        return Problem(
-            groups=groups,
-            n_pairs=n_pairs,
-            weights=np.where(self._noisy | self._kept, self.theta, 1.0),
-            whole=self.whole,
-            names=[column.name for column in self.columns],
-            notion=notion,
-            strategy=exact,
-            noise=self.noise,
-            releases=self.releases,
-            mixings=self.mixings,
-            row_groups=self.together,
-        )
+        return self.problem.grid_loss(1.0, self.grids, free)
 
     def _varies_bare(self, part: Part) -> bool:
         """Return whether the priors of a part differ in a column without noise."""
-        counts = self._noisy | self._kept
-        bare = [axis for axis, k in enumerate(part.members) if not counts[k]]
+        noisy, kept = self._noisy, self.problem.kept
+        bare = [axis for axis, k in enumerate(part.members) if not noisy[k] and k not in kept]
         if not bare or part.is_free:
             return bool(bare)
         discrete = [prior for prior in part.priors if isinstance(prior, Discrete)]
@@ -433,7 +378,7 @@ def both_ways(
 ) -> list[tuple[SecretPair, tuple[Any, Any], Any, Literal["recomputed", "theorem"]]]:
     """Return both directions of each pair: its secrets, the ends of the loss, and their origin."""
     ways: list[Any] = []
-    # converted as whole arrays: number by number it takes longer than all the rest
+    # arrays are converted as a whole: number by number takes longer than all the rest
     numbers = np.stack(ends, axis=2).tolist()
     for pair, (there, back), known in zip(secret_pairs, numbers, recomputed.tolist(), strict=True):
         source = "recomputed" if known else "theorem"
@@ -461,7 +406,7 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
 
 
 CHEAP = 1 << 20
-"""The largest cost of a loss over sets, in numbers, at which `fit` computes it anyway."""
+"""`fit` computes a loss over sets unasked where it takes at most so many numbers."""
 
 DEFAULT_LEVEL = 0.95
 """Level of the set in the certificate where no other was asked for."""
@@ -477,14 +422,50 @@ class CountedSets:
     columns: Sequence[Column]
     groups: Sequence[Sequence[int]]  # columns that are independent of each other group by group
 
+    @property
+    def counts(self) -> Counter[Members]:
+        """How many distributions there are over each combination of columns."""
+        every = [of for of_secret in self.counted.values() for of in of_secret.values()]
+        return Counter(members for distributions in every for members in distributions)
+
+    def shape(self, members: Members) -> list[int]:
+        """Return the shape of the grid of some columns."""
+        return [len(self.columns[k].atoms) for k in members]
+
+    @property
+    def secret_pairs(self) -> list[tuple[int, Name, Any, Any]]:
+        """The protected pairs, as of the only adversary."""
+        return [(0, name, a, b) for name, of_column in self.pairs.items() for a, b in of_column]
+
     def parts(self) -> list[Group]:
-        """Return the sets of each group of columns."""
-        return set_parts(self.counted, self.pairs, self.columns, self.level, self.groups)
+        """Return the sets of each group of columns; all hold together with probability ``level``.
+
+        Cells of the declared alphabet without rows have a place in them.
+        """
+        share = error_share(self.level, (prod(self.shape(m)) for m in self.counts.elements()))
+
+        def sets_of(distributions: Distributions) -> Distributions:
+            return {
+                members: set_around(prior, share, [self.columns[k].atoms for k in members])
+                for members, prior in distributions.items()
+            }
+
+        protected = {(name, label) for _, name, *pair in self.secret_pairs for label in pair}
+        sets = {
+            name: {
+                label: sets_of(distributions)
+                for label, distributions in of_secret.items()
+                if (name, label) in protected
+            }
+            for name, of_secret in self.counted.items()
+        }
+        # there may be very many: plain pairs take no call of a function each
+        return [parts_of([sets], self.secret_pairs, set(g), paired=tuple) for g in self.groups]
 
 
 @dataclass(eq=False)
 class DeferredLoss:
-    """The loss over the sets at some scales, computed when it is first asked for."""
+    """The loss over the confidence sets at some scales, computed when it is first asked for."""
 
     sets: CountedSets
     problem: Problem
@@ -524,8 +505,8 @@ class DeferredLoss:
         )
 
     def _decided(self, groups: Sequence[Group], bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
-        """Return the secrets with so few rows that they determine the noise."""
-        secret_pairs = [pair for of_column in self.sets.pairs.values() for pair in of_column]
+        """Return the secrets with so few rows that their sets hold all priors."""
+        secret_pairs = [pair for _, _, *pair in self.sets.secret_pairs]
         labels: dict[Any, None] = {}
         for group, bound in zip(groups, bounds, strict=True):
             for part, losses in zip(group, bound.bounds, strict=True):
@@ -540,45 +521,17 @@ class DeferredLoss:
 def loss_over(
     sets: CountedSets, problem: Problem, calibrated: Calibrated
 ) -> SetLoss | DeferredLoss:
-    """Return the loss over the sets where noise serves them or it is cheap, else what computes it.
+    """Return the loss over the sets, deferred unless it was asked for or is cheap.
 
-    It holds no priors but the counted ones.
+    A deferred loss holds no priors but the counted ones.
     """
     bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=calibrated.sets)
     at = calibrated.factor, calibrated.grids, calibrated.share
-    deferred = DeferredLoss(sets, bare, *at, loud=is_listening())  # who listens now will then, too
+    deferred = DeferredLoss(sets, bare, *at, loud=is_listening())  # as this fit is
     return deferred.computed() if bare.sets or _numbers(sets, problem) <= CHEAP else deferred
 
 
-def priors_around(
-    settings: Settings,
-    counted: Adversary,
-    pairs: Mapping[Name, Sequence[Pair]],
-    columns: Sequence[Column],
-    groups: Sequence[Sequence[int]],
-    mixings: Mixings,
-) -> tuple[CountedSets | None, str | None]:
-    """Return the sets of priors around the counted ones, and why there are none if they are asked.
-
-    The atoms of the columns are the declared alphabet: cells without rows have a place in the sets.
-    """
-    knowledge, asked = settings.knowledge, settings.columns
-    if asked.grouped is not None or asked.known is not None or knowledge.fit is not None:
-        return None, None
-    level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
-    sets = CountedSets(level, counted, pairs, columns, groups)
-    if knowledge.prior is not None:
-        reason = "the prior is given, not learnt from the rows"
-    elif knowledge.model is not None:
-        reason = "the prior is that of a classifier, around which no set is known"
-    else:
-        reason = _too_large(sets, settings, mixings)
-    if not reason:
-        return sets, None
-    return None, reason if knowledge.confidence is not None else None
-
-
-def _too_large(sets: CountedSets, settings: Settings, mixings: Mixings) -> str:
+def too_large(sets: CountedSets, settings: Settings, mixings: Mixings) -> str:
     """Return why the loss over the sets is not computable; "" if it is."""
     for shape, count, noise in _sizes(sets, settings.noise, mixings):
         if not computable(shape, count, noise, settings.guarantee.notion):
@@ -600,7 +553,9 @@ def _sizes(
     sets: CountedSets, noise: Noise, mixings: Mixings
 ) -> Iterator[tuple[list[int], int, Noise]]:
     """Yield the grid of each combination of columns, how many sets it has, and its noise."""
-    every = [of for of_secret in sets.counted.values() for of in of_secret.values()]
-    for members, count in Counter(members for of in every for members in of).items():
-        shape = [len(sets.columns[k].atoms) for k in members]
-        yield shape, count, noise_of(noise, mixings, members, np.ones(len(sets.columns)))
+    for members, count in sets.counts.items():
+        yield (
+            sets.shape(members),
+            count,
+            noise_of(noise, mixings, members, np.ones(len(sets.columns))),
+        )

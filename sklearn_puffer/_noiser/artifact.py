@@ -36,7 +36,7 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._rows import Output, RowsTogether
+from sklearn_puffer._rows import Output, RowGroups
 from sklearn_puffer._tables import Name, Table, series
 from sklearn_puffer._words import shown
 from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family
@@ -48,12 +48,12 @@ class NoiseOfColumns(Mechanism):
     """Noise, or a kernel, for each column by itself."""
 
     columns: list[ColumnRelease]
-    # the certified scale and grid of each column; the noise that is drawn may be larger
+    # certified scale and grid of each column, which `noisier` copies exceed
     least: list[Least]
-    # of the values, for copies with more noise; empty in a release read from JSON
+    # for the utility of copies with more noise; empty in a release read from JSON
     distributions: Sequence[RawDistribution] = ()
 
-    kind: ClassVar[str] = ""  # of artifacts that name none
+    kind: ClassVar[str] = ""  # artifacts of noise name no mechanism
     way_out: ClassVar[str] = (
         'give them one: by unknown="nearest", or fitting again by missing=, n_bins or categories'
     )
@@ -73,8 +73,8 @@ class NoiseOfColumns(Mechanism):
     def really_drawn(self) -> Any:
         """Return the columns with their noise.
 
-        The fingerprint alone is also that of `noisier` copies, and the same bits at two scales undo
-        the noise.
+        `noisier` copies have the same fingerprint, and the same bits at two scales would undo the
+        noise.
         """
         return self.columns
 
@@ -159,7 +159,7 @@ _SAMPLE = (
 
 
 def _prior(release: Any) -> str:
-    """Return what a reader is taken to know, which is said by parameters alone."""
+    """Return what a reader is assumed to know, as far as the parameters say it."""
     prior = release.certificate_.prior
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
     knows = words[0] if words else "a distribution that was fitted to the rows"
@@ -176,7 +176,7 @@ def _prior(release: Any) -> str:
 
 
 def _has_set(release: Any) -> bool:
-    """Return whether the guarantee holds for all distributions around the counted one."""
+    """Return whether the guarantee holds for all distributions of the confidence set."""
     adversaries, certificate = getattr(release, "adversaries", None), release.certificate_
     every = adversaries if isinstance(adversaries, list) else [adversaries]
     has_set = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
@@ -185,7 +185,7 @@ def _has_set(release: Any) -> bool:
     return has_set and proven and certificate.prior.startswith("the counted prior")
 
 
-def _about_groups(groups: RowsTogether) -> list[str]:
+def _about_groups(groups: RowGroups) -> list[str]:
     within = "in any way" if groups.within_group == "any" else "not at all, given it"
     return [
         f"Rows with the same {shown(groups.column)} share their secret, and depend on each other "
@@ -237,8 +237,10 @@ def _with_noise(
     fitted = certificate.fitted
     told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
     # drawn scales are rounded up, so that this one is never larger
-    theta = fitted and np.nextafter(fitted.theta * factor, 0.0)
-    fitted = fitted and replace(fitted, theta=theta, grids=grids)
+    if fitted is not None:
+        weights = np.nextafter(fitted.problem.weights * factor, 0.0)
+        problem = replace(fitted.problem, weights=weights)
+        fitted = replace(fitted, problem=problem, grids=grids)
     pairs = tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs)
     return replace(
         certificate,
@@ -260,9 +262,8 @@ def _with_noise(
 def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
     """Return the rule of each column under ``unknown="nearest"``, for noise.
 
-    A number becomes the nearest one. A category becomes the one that most rows of `fit` have, to a
-    thousandth of them (the first of several, or where no margin is kept). The rule is the same for
-    all rows.
+    A number becomes the nearest one. A category becomes the commonest one of `fit`, by margins in
+    thousandths (the first of several, or without a margin). The rule is the same for all rows.
     """
     parts = {margin.name: margin.parts for margin in margins}
     rules: dict[Name, Any] = dict.fromkeys((column.name for column in columns), "nearest")
@@ -291,7 +292,7 @@ def _written_family(releases: Sequence[ColumnRelease]) -> dict[str, Any] | None:
 
 
 def written_noise(releases: Sequence[ColumnRelease], certified: Sequence[Least]) -> dict[str, Any]:
-    """Return noise as fields of a release artifact: that which is drawn, and that of the proof."""
+    """Return the noise that is drawn, and the certified one, as fields of a release artifact."""
     records = [_written_release(release) for release in releases]
     for record, release, least in zip(records, releases, certified, strict=True):
         scale, grid = least
@@ -316,7 +317,7 @@ def _written_release(release: ColumnRelease) -> dict[str, Any]:
 def read_noise(
     record: Fields, columns: Sequence[Fields]
 ) -> tuple[list[ColumnRelease], list[Least]]:
-    """Return the noise that is drawn, and that of the proof, as they were written."""
+    """Return the noise that is drawn, and the certified one, from the fields of an artifact."""
     output, family = record.read("output", Output), record.inner("noise")
     noise = None if family is None else _read_family(family)
     releases = [_read_release(column, noise, output) for column in columns]
@@ -346,7 +347,7 @@ def _read_release(record: Fields, family: Noise | None, output: Output) -> Colum
 
 
 def _read_least(record: Fields, release: ColumnRelease) -> Least:
-    """Return the scale and grid that the certificate covers, where there is more noise."""
+    """Return the certified scale and grid; those that are drawn where the record has no others."""
     least = record.inner("certified")
     if least is None:
         return scale_of(release), release.grid

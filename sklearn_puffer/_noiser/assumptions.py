@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sklearn_puffer._certificates import KEYED, ColumnNoise, ModelFacts
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._noiser.adversaries import TablePriors
-from sklearn_puffer._noiser.read_table import TableFacts
+from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.remarks import needed, quiet_sentence
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
@@ -25,7 +25,7 @@ _FITTED = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 
 @dataclass(frozen=True)
 class Ways:
-    """How columns come out that are not released as their value plus noise."""
+    """Columns that are not released as their value plus noise."""
 
     unchanged: Sequence[Name]
     quiet_bins: Sequence[Name]  # bins without noise
@@ -33,9 +33,9 @@ class Ways:
     kept_bins: Sequence[Name]  # bins that may be known
 
     @classmethod
-    def of(cls, table: TableFacts, noise: Sequence[ColumnNoise]) -> Ways:
-        """Return those of a table, whose columns have this noise."""
-        kept = {name for names in table.known for name in names}
+    def of(cls, table: TableRead, noise: Sequence[ColumnNoise]) -> Ways:
+        """Return the ways of a table whose columns have this noise."""
+        kept = {name for names in table.named(table.known) for name in names}
         bare = [c.name for c in noise if c.theta == 0.0 and c.spread > 0.0 and c.name not in kept]
         return cls(
             unchanged=[name for name in bare if name not in table.merged],
@@ -44,17 +44,17 @@ class Ways:
             kept_bins=[name for name in table.merged if name in kept],
         )
 
-    def quiet(self, table: TableFacts) -> list[str]:
-        """Return which columns are released without noise, and on what that rests."""
-        rows = table.n_rows, table.fewest_rows
+    def quiet(self, table: TableRead) -> list[str]:
+        """Return which columns are released without noise, and by how many rows that was found."""
+        rows = table.rows.total, table.fewest_rows
         return [quiet_sentence(_all(names), way, *rows) for names, way in self._quiet()]
 
-    def warnings(self, table: TableFacts) -> list[str]:
-        """Return the same as one warning, if any."""
+    def warnings(self, table: TableRead) -> list[str]:
+        """Return the same in one warning, if there are any."""
         quiet = self._quiet()
         names = [name for columns, _ in quiet for name in columns]
         way = quiet[0][1] if len(quiet) == 1 else "without it"
-        rows = table.n_rows, table.fewest_rows
+        rows = table.rows.total, table.fewest_rows
         return [quiet_sentence(briefly(names), way, *rows)] if names else []
 
     def _quiet(self) -> list[tuple[Sequence[Name], str]]:
@@ -64,7 +64,7 @@ class Ways:
 
 
 def assumptions_of(
-    table: TableFacts, priors: TablePriors, calibrated: Calibrated, noise: Sequence[ColumnNoise]
+    table: TableRead, priors: TablePriors, calibrated: Calibrated, noise: Sequence[ColumnNoise]
 ) -> list[str]:
     """Return under which conditions the guarantee holds, and what it does not cover."""
     settings, ways = table.settings, Ways.of(table, noise)
@@ -91,9 +91,10 @@ def assumptions_of(
     ]
 
 
-def _about_known(table: TableFacts, priors: TablePriors, ways: Ways) -> list[str]:
-    """Return what is said of side information."""
-    names = _all(list(dict.fromkeys(name for names in table.known for name in names)))
+def _about_known(table: TableRead, priors: TablePriors, ways: Ways) -> list[str]:
+    """Return the assumptions about side information."""
+    known = table.named(table.known)
+    names = _all(list(dict.fromkeys(name for names in known for name in names)))
     bins = ""
     if ways.kept_bins:
         bins = (
@@ -101,7 +102,7 @@ def _about_known(table: TableFacts, priors: TablePriors, ways: Ways) -> list[str
             "known; who knows the value more finely may learn more."
         )
     return [
-        f"The guarantee also holds if the adversary knows {_either(table.known)} of a row, "
+        f"The guarantee also holds if the adversary knows {_either(known)} of a row, "
         f"given each of their values (adversaries {len(priors.adversaries)} and above of the "
         "table). It does not cover other values of a row as side information, nor these values "
         "together with another prior, within sampling error or not.",
@@ -111,8 +112,8 @@ def _about_known(table: TableFacts, priors: TablePriors, ways: Ways) -> list[str
     ]
 
 
-def _about_passed(table: TableFacts, ways: Ways) -> list[str]:
-    """Return what is said of columns that come out in part, or wholly, as they are."""
+def _about_passed(table: TableRead, ways: Ways) -> list[str]:
+    """Return the assumptions about columns released in bins, unchanged, or with gaps."""
     said = []
     if ways.binned:
         said.append(
@@ -153,7 +154,7 @@ def _about_rows(rows: RowGroups | None) -> list[str]:
         ]
     ids = shown(rows.column)
     within = "they may depend on each other in any way."
-    if rows.within == "independent":
+    if rows.within_group == "independent":
         within = (
             "they are independent of each other. Where they are not, as copies of one value or "
             "visits of one person may be, the group may tell more than epsilon (within_group='any' "
@@ -164,9 +165,10 @@ def _about_rows(rows: RowGroups | None) -> list[str]:
         f"prior's distribution, whatever its position in the group and the group's size, and "
         f"{within} Rows of different groups are independent: what one group tells about another is "
         "not covered.",
-        f"The guarantee is for at most {rows.most} row(s) of a group in all, over all releases and "
-        "tables. transform counts the rows of one call alone: further rows of a group in later "
-        "calls are not covered beyond that number. A row that changed counts as a further one.",
+        f"The guarantee is for at most {rows.max_group} row(s) of a group in all, over all "
+        "releases and tables. transform counts the rows of one call alone: further rows of a group "
+        "in later calls are not covered beyond that number. A row that changed counts as a further "
+        "one.",
         f"The values of {ids}, and so which rows belong together and how many they are, are "
         "released unchanged. They are taken to be public, or to tell nothing about the secret.",
     ]
@@ -213,9 +215,10 @@ def _about_models(models: Sequence[ModelFacts]) -> list[str]:
     return said
 
 
-def prior_of(table: TableFacts, priors: TablePriors) -> str:
-    """Return whose knowledge a guarantee is about, for the certificate's verdict."""
-    knowledge, n_further = table.settings.knowledge, len(priors.adversaries) - 1
+def prior_of(table: TableRead, priors: TablePriors) -> str:
+    """Return whose knowledge the guarantee is about, for the verdict."""
+    knowledge, known = table.settings.knowledge, table.named(table.known)
+    n_further = len(priors.adversaries) - 1
     prior = "the counted prior" if knowledge.prior is None else "the given prior"
     if classifiers := _classifiers(priors):
         prior = f"the prior of {', and '.join(model.brief for model in classifiers)}"
@@ -223,7 +226,7 @@ def prior_of(table: TableFacts, priors: TablePriors) -> str:
         prior = f"the fitted {_FITTED[type(knowledge.fit)].removeprefix('a ')} prior"
     if n_further:
         prior += f" and {n_further} further prior(s)"
-    return f"{prior}, also to who knows {_either(table.known)}" if table.known else prior
+    return f"{prior}, also to who knows {_either(known)}" if known else prior
 
 
 def _classifiers(priors: TablePriors) -> list[ModelFacts]:
@@ -231,9 +234,9 @@ def _classifiers(priors: TablePriors) -> list[ModelFacts]:
     return [model for model in priors.facts if model.argument == "prior"]
 
 
-def _about_prior(table: TableFacts, priors: TablePriors) -> str:
+def _about_prior(table: TableRead, priors: TablePriors) -> str:
     """Return whose knowledge the guarantee is about."""
-    knowledge, n_rows, rarest = table.settings.knowledge, table.n_rows, table.fewest_rows
+    knowledge, n_rows, rarest = table.settings.knowledge, table.rows.total, table.fewest_rows
     n_further, classifiers = len(priors.adversaries) - 1, _classifiers(priors)
     further = f", and the {n_further} further prior(s) of adversaries=" if n_further else ""
     if knowledge.prior is not None:
@@ -259,10 +262,10 @@ def _about_prior(table: TableFacts, priors: TablePriors) -> str:
     )
 
 
-def _about_columns(table: TableFacts) -> str:
+def _about_columns(table: TableRead) -> str:
     if len(table.groups) == 1:
         return "The released row as a whole is protected, all its columns together."
-    groups = "; ".join(f"({_all(group)})" for group in table.groups)
+    groups = "; ".join(f"({_all(group)})" for group in table.named(table.groups))
     return (
         f"These groups of columns are taken as independent given the secret: {groups}. If they are "
         "not, the row as a whole may reveal more than epsilon."
@@ -301,7 +304,7 @@ def _about_delta(notion: Notion) -> list[str]:
             "guaranteed, for every row and every pair of secrets. It should be far below one over "
             "the number of rows."
         ]
-    # the converse holds: odds that move by more with a chance of delta at most keep the guarantee
+    # conversely, odds that move by more with a chance of at most delta keep the guarantee
     return [
         "For every row and every pair of secrets, the probability of any set of rows is at most "
         f"e^epsilon times its probability under the other secret, plus delta = {notion.delta:g}; "
@@ -338,7 +341,7 @@ def _about_releases(noise: str, releases: int) -> str:
 
 
 def _about_kernels(columns: Sequence[ColumnNoise], noise: str) -> str:
-    """Return how releases of columns without an order add up, for which no precisions do."""
+    """Return how releases of unordered columns add up, which have no precisions."""
     names = [column.name for column in columns if column.unordered and column.theta > 0.0]
     if not names or noise not in _PRECISIONS:
         return ""
@@ -350,7 +353,7 @@ def _about_kernels(columns: Sequence[ColumnNoise], noise: str) -> str:
 
 
 def _all(names: Sequence[Name]) -> str:
-    """Join names for a sentence that must leave none out."""
+    """Join all names."""
     return listed(names, len(names))
 
 

@@ -37,11 +37,13 @@ from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, samp
 from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
 from sklearn_puffer._noiser.against import (
+    DEFAULT_LEVEL,
+    CountedSets,
     DeferredLoss,
     FittedNoise,
     both_ways,
     loss_over,
-    priors_around,
+    too_large,
 )
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.assumptions import Ways, assumptions_of, prior_of
@@ -60,7 +62,7 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import check_kept, who_know_values
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._release import LearntMechanism, Patterns
-from sklearn_puffer._rows import FitRows, RowsTogether
+from sklearn_puffer._rows import FitRows
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import plain
 from sklearn_puffer.bounds import sensitivity
@@ -68,20 +70,19 @@ from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Pufferfish
 
-_ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
-_MOST_CELLS = 1 << 14  # of a pair of columns, if losses are at the vertices of a grid
+_MOST_CELLS = 1 << 14  # of a pair of columns, if the loss is attained at a vertex of the grid
 _MOST_ALONE = 1 << 9  # of a single column otherwise
 _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
 
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """The priors, scales and proof of a table, and what follows from them."""
+    """The priors, scales and proof of a table, with the certificate and releases built on them."""
 
     read: TableRead
-    priors: TablePriors  # its kernels leave columns that may be known as they are
+    priors: TablePriors
     problem: Problem
     calibrated: Calibrated
     # the loss over the confidence sets around the fitted priors
@@ -108,7 +109,7 @@ class Learnt:
 
     def patterns(self) -> Patterns:
         """Return which columns of each group occurred together, where others may be missing."""
-        if not self.read.facts.propagated:
+        if not self.read.propagated:
             return {}
         names = self.read.public
         return {
@@ -122,11 +123,11 @@ class Learnt:
 
     @cached_property
     def releases(self) -> list[ColumnRelease]:
-        """How every public column is released; a free column keeps no numbers of `fit`."""
+        """How every public column is released."""
         calibrated, mixings = self.calibrated, self.priors.mixings
         return [
             ColumnRelease(
-                replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
+                column,
                 self._noise_of(float(theta), mixing),
                 float(grid),
                 self.settings.columns.output,
@@ -148,16 +149,16 @@ class Learnt:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         settings, read, problem = self.settings, self.read, self.problem
         guarantee, knowledge = settings.guarantee, settings.knowledge
-        # where there is a confidence set, and its worst case is not computed
+        # a confidence set was asked for, and the loss over it is not computable
         fallen_back = problem.strategy is not knowledge.strategy
         by_groups = not isinstance(knowledge.dependence, str)
         fitted, models = self.fitted_noise(), self.priors.facts
         return Certificate(
             Guaranteed(
                 guarantee.notion,
-                prior_of(read.facts, self.priors),
+                prior_of(read, self.priors),
                 guarantee.releases,
-                self._together,
+                read.grouped,
             ),
             Proof(
                 float(self.calibrated.upper.max()),
@@ -174,37 +175,34 @@ class Learnt:
                 self._column_noise,
             ),
             Made.now(read.rows.total, read.n_columns),
-            assumptions_of(read.facts, self.priors, self.calibrated, self._column_noise),
+            assumptions_of(read, self.priors, self.calibrated, self._column_noise),
             self.utility,
             OtherPriors(
                 self.over_set, fitted, models, seen_by_counting(fitted, read) if models else ()
             ),
         )
 
-    @property
-    def _together(self) -> RowsTogether | None:
-        """Which rows count together."""
-        return None if self.read.grouped is None else self.read.grouped.for_certificate()
-
     def fitted_noise(self) -> FittedNoise:
-        """Return the noise and the secrets that it protects, without the distributions."""
-        settings, calibrated, priors = self.settings, self.calibrated, self.priors
+        """Return the noise and what it protects, without priors."""
+        problem = replace(
+            self.problem,
+            groups=(),
+            n_pairs=0,
+            weights=self.calibrated.together,
+            strategy=exact,
+            sets=(),
+            secret_pairs=(),
+        )
         return FittedNoise(
-            {name: list(of_secret) for name, of_secret in priors.adversaries[0].items()},
-            self._members,
-            self.read.pairs,
-            self.read.groups,
-            self.columns,
-            calibrated.together,
-            calibrated.grids,
-            self.problem.whole,
-            settings.noise,
-            settings.guarantee.notion,
-            settings.guarantee.releases,
-            priors.mixings,
-            margins=priors.margins,
+            problem=problem,
+            grids=self.calibrated.grids,
+            columns=self.columns,
+            groups=self.read.groups,
+            members=self._members,
+            secrets={secret.name: list(secret.labels) for secret in self.read.secrets},
+            pairs=self.read.pairs,
+            margins=self.priors.margins,
             known=self.read.known,
-            together=self.read.grouped,
         )
 
     @cached_property
@@ -229,7 +227,7 @@ class Learnt:
         said += [] if self.no_sets is None else [say.no_set_sentence(self.no_sets)]
         said += [
             *self._wide_remarks(),
-            *Ways.of(self.read.facts, self._column_noise).warnings(self.read.facts),
+            *Ways.of(self.read, self._column_noise).warnings(self.read),
         ]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.knowledge.confidence is not None and over_set and over_set.decided:
@@ -285,9 +283,9 @@ class Learnt:
         )
 
     def _wide_remarks(self) -> list[str]:
-        """Return a warning for each group too wide for the exact loss, where that is the strategy.
+        """Return the warnings where strategy="exact" falls back on a theorem.
 
-        Rows that depend on each other have a bound anyhow.
+        Rows that depend on each other have a bound of their own, and no warning.
         """
         settings, remarks = self.settings, []
         if settings.knowledge.strategy is not exact or settings.columns.rows_dependent:
@@ -317,9 +315,7 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     read = read_table(settings, rows)
     _check_size(read)
     priors = table_priors(read)
-    sets, no_sets = priors_around(
-        read.settings, priors.counted, read.pairs, read.bare_columns, read.groups, priors.mixings
-    )
+    sets, no_sets = _sets_around(read, priors)
     served = sets if settings.knowledge.confidence is not None else None
     problem = _problem(read, priors, [] if served is None else served.parts(), no_sets)
     if read.known:
@@ -330,10 +326,31 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     return Learnt(read, priors, problem, calibrated, over_set, no_sets)
 
 
+def _sets_around(read: TableRead, priors: TablePriors) -> tuple[CountedSets | None, str | None]:
+    """Return the sets of priors around the counted ones, and why there are none if they are asked.
+
+    The atoms of the columns are the declared alphabet: cells without rows have a place in the sets.
+    """
+    knowledge, asked = read.settings.knowledge, read.settings.columns
+    if asked.grouped is not None or asked.known is not None or knowledge.fit is not None:
+        return None, None
+    level = DEFAULT_LEVEL if knowledge.confidence is None else knowledge.confidence.level
+    sets = CountedSets(level, priors.counted, read.pairs, read.bare_columns, read.groups)
+    if knowledge.prior is not None:
+        reason = "the prior is given, not learnt from the rows"
+    elif knowledge.model is not None:
+        reason = "the prior is that of a classifier, around which no set is known"
+    else:
+        reason = too_large(sets, read.settings, priors.mixings)
+    if not reason:
+        return sets, None
+    return None, reason if knowledge.confidence is not None else None
+
+
 def _problem(
     read: TableRead, priors: TablePriors, sets: Sequence[Group], no_sets: str | None
 ) -> Problem:
-    """Return the problem to calibrate, for sets of priors or, where none are known, for any."""
+    """Return the problem to calibrate; without computable sets the noise serves any prior."""
     settings, columns, spreads = read.settings, read.bare_columns, priors.spreads
     knowing = who_know_values(priors.adversaries, read) if read.known else []
     secret_pairs, parts = make_groups([*priors.adversaries, *knowing], read.pairs, read.groups)
@@ -366,8 +383,8 @@ def _problem(
 def mixing_weights(columns: Sequence[Column]) -> FloatArray:
     r"""Return the weights of unordered columns, in the place of standard deviations.
 
-    At a factor of 1, take a value that one of n rows has, n the size of the alphabet. A change of
-    it loses half a nat, as a move by half a standard deviation does under Laplace noise:
+    Let the alphabet have n values, and take one with a share of 1/n. At a factor of 1 its change
+    loses half a nat, as a move by half a standard deviation does under Laplace noise:
 
     .. math:: e^{1/2} = 1 + \frac{1 - \rho}{\rho / n} \iff
               -\log(1 - \rho) = \log\left(1 + \frac{n}{e^{1/2} - 1}\right)
@@ -378,7 +395,7 @@ def mixing_weights(columns: Sequence[Column]) -> FloatArray:
 
 
 def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
-    """Return how releases of the same rows add up at the scales."""
+    """Return the composition rule of releases at these scales."""
     scales = dict(zip(problem.names, calibrated.together.tolist(), strict=True))
     if calibrated.upper.max() > problem.notion.budget:
         return Refused("The certificate does not hold, so that nothing may be released.")
@@ -386,7 +403,7 @@ def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
 
 
 def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
-    """Return the scales of the exact strategy, where the guarantee is broken and they keep it."""
+    """Return the scales of the exact strategy, if the guarantee fails and they keep it."""
     if calibrated.upper.max() <= problem.notion.budget:
         return None
     try:
@@ -425,30 +442,30 @@ def _check_size(read: TableRead) -> None:
 
 
 def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:
-    """Return the loss against readers who counted one or two columns, and look at these alone.
+    """Return the losses against readers who counted one or two columns and see these alone.
 
-    Columns for which it takes long are left out.
+    Columns whose loss takes long are left out.
     """
     groups = [list(members) for members in _views(fitted)]
-    counted = read.counted(groups)
+    counted, notion = read.counted(groups), fitted.problem.notion
     losses = []
     for members in map(tuple, groups):
         distributions = _distributions_over(members, counted)
         if distributions is not None:
             names = tuple(fitted.columns[k].name for k in members)
             seen = fitted.restricted(members)
-            loss = seen.against(distributions).loss
-            beyond = None
-            if fitted.notion.is_pure and loss > fitted.notion.budget and len(members) == 1:
-                kept = replace(seen, notion=Pufferfish(fitted.notion.epsilon, 0.5))
-                beyond = kept.against(distributions).loss  # the delta at which epsilon is kept
+            loss, beyond = seen.against(distributions).loss, None
+            if notion.is_pure and loss > notion.budget and len(members) == 1:
+                # the delta at which epsilon is kept
+                kept = replace(seen.problem, notion=Pufferfish(notion.epsilon, 0.5))
+                beyond = replace(seen, problem=kept).against(distributions).loss
             losses.append(CountedLoss(names, loss, beyond))
     return tuple(losses)
 
 
 def _views(fitted: FittedNoise) -> Iterator[Members]:
     """Yield the columns, and the pairs of columns, whose loss takes little time."""
-    grid = fitted.noise.is_exponential and fitted.notion.is_pure
+    grid = fitted.problem.noise.is_exponential and fitted.problem.notion.is_pure
     few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
     sizes = [len(column.atoms) for column in fitted.columns]
     for size in (1, 2):

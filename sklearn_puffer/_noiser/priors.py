@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._codes import CodeArray, Coded, Column, CountedRows, Pair, Reader, Secret, count
 from sklearn_puffer._noise import to_indices
-from sklearn_puffer._sets import error_share, set_around
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
@@ -27,7 +25,7 @@ Adversary = dict[Name, dict[Any, Distributions]]  # sensitive column -> secret -
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Columns that are released together, and the pairs of priors, or of sets of them, over them.
+    """Columns that are present together, and the pairs of priors, or of confidence sets, over them.
 
     Attributes
     ----------
@@ -133,7 +131,7 @@ def weighed_adversary(
     groups: Sequence[Sequence[int]],
     masses: Mapping[Name, Array],
 ) -> Adversary:
-    """Return distributions in which each row has a mass for every secret.
+    """Return the distributions in which each row has a mass for every secret.
 
     ``masses[sensitive]`` has shape (n_secrets, n_rows). Cells without mass are left out.
     """
@@ -268,15 +266,17 @@ def make_groups(
         for name, of_column in pairs.items()
         for a, b in of_column
     ]
-    return secret_pairs, [_parts(adversaries, secret_pairs, set(group)) for group in groups]
+    return secret_pairs, [parts_of(adversaries, secret_pairs, set(group)) for group in groups]
 
 
-def _parts(
+def parts_of(
     adversaries: Sequence[Adversary],
     secret_pairs: Sequence[tuple[int, Name, Any, Any]],
     group: set[int],
     paired: Callable[[Any], Any] = PriorPair._make,
 ) -> Group:
+    """Return the parts of a group of columns: the pairs of priors over each set of its columns."""
+
     def of_group(distributions: Distributions) -> Distributions:
         return {m: prior for m, prior in distributions.items() if group.issuperset(m)}
 
@@ -291,39 +291,6 @@ def _parts(
                 priors.append(paired((p[members], q[members])))
                 owners.append(owner)
     return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(by_members.items())]
-
-
-def set_parts(
-    counted: Adversary,
-    pairs: Mapping[Name, Sequence[Pair]],
-    columns: Sequence[Column],
-    level: float,
-    groups: Sequence[Sequence[int]],
-) -> list[Group]:
-    """Return for each group of columns the confidence sets of the secrets in pairs.
-
-    All of them hold together with the probability ``level``.
-    """
-    distributions = [
-        distribution for of_secret in counted.values() for distribution in of_secret.values()
-    ]
-    cells = [prod(len(columns[k].atoms) for k in members) for of in distributions for members in of]
-    share = error_share(level, cells)
-    named = {name: {label for pair in of for label in pair} for name, of in pairs.items()}
-    sets = {
-        name: {
-            label: {
-                members: set_around(distribution, share, [columns[k].atoms for k in members])
-                for members, distribution in of.items()
-            }
-            for label, of in of_secret.items()
-            if label in named[name]
-        }
-        for name, of_secret in counted.items()
-    }
-    of_pairs = [(0, name, a, b) for name, of_column in pairs.items() for a, b in of_column]
-    # there may be very many: plain pairs take no call of a function each
-    return [_parts([sets], of_pairs, set(group), paired=tuple) for group in groups]
 
 
 class _Patterns:

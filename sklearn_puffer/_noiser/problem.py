@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any, cast
@@ -36,6 +36,7 @@ from sklearn_puffer._noise import (
     SPARE,
     MixedNoise,
     Mixing,
+    Unchanged,
     coarse_enough,
     grid_step,
     sampler_loss,
@@ -53,18 +54,18 @@ from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
-# panels to be composed are cut until a Renyi divergence of this order is known, up to this delta
+# panels for composition are refined until this Renyi divergence is known, but for this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
-# of cutting planes into boxes: the square root of their cells, summed over pairs; some ten seconds
+# limit of the work on boxes: square roots of numbers of cells, summed over pairs; ten seconds
 MOST_WORK = 1200.0
-# lines of a number, one for each combination of categories, summed over pairs
+# limit of lines: one for each combination of categories, summed over pairs
 MOST_LINES = 200
-# values of columns that stay, summed over pairs
+# limit of values of unchanged columns, summed over pairs
 MOST_PLACES = 2000
 _MOST_DRAWS = 2.0**62  # finite whatever epsilon is
-# values off the grid are rounded to it: the noise then hides a move of half a step, whose log
-# density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
-# under Gaussian noise, and is no steeper under the others
+# A value off the grid is rounded to it, and moves by half a step. The log density ratio of that is
+# bounded over this many scales: beyond, Gaussian noise has a mass below 1e-800, and others are no
+# steeper.
 _STEEP_SCALES = 64.0
 
 
@@ -91,16 +92,15 @@ class Problem:
     releases: int = 1  # how often the same rows are released
     # what to call the secret pairs in an error, where they have names
     secret_pairs: Sequence[SecretPair] = ()
-    # one a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
-    # there are only such.
+    # one a column: what an unordered one is redrawn from, None for one of numbers; or empty
     mixings: tuple[Mixing | None, ...] = ()
-    # which rows are released together; their losses count as one. None where each row is alone.
+    # rows that share their secret, whose losses add up; None where each row counts by itself
     row_groups: RowGroups | None = None
 
     @property
     def n_rows(self) -> int:
         """How many rows share their secret at most."""
-        return 1 if self.row_groups is None else self.row_groups.most or 1
+        return 1 if self.row_groups is None else self.row_groups.max_group or 1
 
     @property
     def n_blocks(self) -> int:
@@ -110,7 +110,8 @@ class Problem:
     @property
     def rows_dependent(self) -> bool:
         """Whether rows that share their secret may depend on each other in any way."""
-        return self.n_rows > 1 and self.row_groups is not None and self.row_groups.within == "any"
+        groups = self.row_groups
+        return self.n_rows > 1 and groups is not None and groups.within_group == "any"
 
     @property
     def draws(self) -> int:
@@ -128,7 +129,7 @@ class Problem:
 
     @cached_property
     def free(self) -> list[int]:
-        """The columns in which any number may occur."""
+        """The columns with continuous priors, in which any number may occur."""
         parts = [part for group in self.groups for part in group if part.is_free]
         return sorted({k for part in parts for k in part.members})
 
@@ -147,6 +148,22 @@ class Problem:
         return low, high
 
     @property
+    def kept(self) -> list[int]:
+        """The columns that stay as they are, as side information."""
+        return [k for k, mixing in enumerate(self.mixings) if isinstance(mixing, Unchanged)]
+
+    def restricted(self, positions: list[int]) -> Problem:
+        """Return the problem of some columns alone, without priors."""
+        return replace(
+            self,
+            groups=(),
+            weights=self.weights[positions],
+            whole=self.whole[positions],
+            names=[self.names[k] for k in positions],
+            mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
+        )
+
+    @property
     def moving(self) -> Array:
         """Which columns have more than one value: only those need noise."""
         return np.asarray(self._ranges[0] < self._ranges[1])
@@ -156,11 +173,11 @@ class Problem:
         return drawn_scales(self.noise, factor * self.weights, self.releases, self.mixings)
 
     def below(self, notion: Notion, factor: float) -> float:
-        """Return the factor of more noise at which one release loses no more than all of them."""
+        """Return the factor on the noise at which one release loses no more than all of them."""
         scales = factor * self.weights
         if not any(self.mixings) or self.releases == 1:
             return factor_below(self.noise, notion, self.releases)
-        # it is one of them
+        # a single release at its own scale is one of them
         noisy = scales > 0.0
         ratios = self.scales(factor)[noisy] / scales[noisy]
         return float(ratios.max(initial=1.0)) * (1.0 + 2.0**-50)
@@ -171,7 +188,7 @@ class Problem:
         A column that stays as it is has step 0.
         """
         ends = np.maximum(*map(np.abs, self._ranges))
-        # a column without a common pair of secrets has no ends
+        # a column of which no pair of secrets has priors has no ends
         reach = np.maximum(self.reach, np.where(np.isfinite(ends), ends, 0.0))
         theta = self.scales(factor).tolist()
         columns = zip(theta, self.whole.tolist(), reach.tolist(), self.names, strict=True)
@@ -179,7 +196,7 @@ class Problem:
         return np.array([_step(mix, *column) for mix, column in zip(mixed, columns, strict=True)])
 
     def finest(self) -> float:
-        """Return the loss that drawing adds on the finest grids, whatever the factor."""
+        """Return what drawing adds to a pure loss on the finest grids, whatever the factor."""
         return self.grid_loss(1.0, FINEST * self.scales(1.0), self.free)
 
     def grid_loss(self, factor: float, grids: FloatArray, free: Sequence[int]) -> float:
@@ -201,7 +218,7 @@ class Problem:
 
 
 Mixings = Sequence[Mixing | None]
-"""By column: what an unordered one is drawn anew from, None of the others. May be empty."""
+"""What each unordered column is redrawn from, None for one of numbers; empty without any."""
 
 
 def template(problem: Problem, part: Part) -> Noise:
@@ -218,7 +235,7 @@ def noise_of(noise: Noise, mixings: Mixings, members: Sequence[int], weights: Fl
 
 
 def has_exact_loss(problem: Problem, part: Part, notion: Notion) -> bool:
-    """Return whether the exact loss of a part is computable, pair by pair, and little work."""
+    """Return whether the exact losses of a part are computable in reasonable time."""
     noise = template(problem, part)
     return all_computable(part.pairs, noise, notion) and (
         part.is_free
@@ -228,7 +245,7 @@ def has_exact_loss(problem: Problem, part: Part, notion: Notion) -> bool:
 
 
 def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
-    """Return whether the losses of discrete priors take some ten seconds at most."""
+    """Return whether exact losses of discrete priors take some ten seconds at most."""
     axes = kept_axes(noise.mixings)
     if axes:
         others = on_others(noise, pairs[0].p.n_axes)
@@ -243,7 +260,7 @@ def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool
 
 
 def composable(problem: Problem, notion: Notion) -> bool:
-    """Return whether the groups' panels are known, with and without noise."""
+    """Return whether losses of the groups compose by their panels."""
     if notion.leaves_events_out or any(len(group) != 1 for group in problem.groups):
         return False
     if problem.rows_dependent:  # panels compose for rows that are independent given the secret
@@ -309,8 +326,8 @@ class Bounds:
         """Return the bounds, or one that also tries a pure epsilon, which needs no delta."""
         divergence = self.notion.divergence
         if not (isinstance(divergence, HockeyStick) and composable(self.problem, self.notion)):
-            return list(shared)  # the certificate would not see it
-        if divergence.epsilon == 0.0:  # distributions that differ lose something
+            return list(shared)  # the certificate would not recompute it
+        if divergence.epsilon == 0.0:  # a pure loss of 0 needs endless noise
             return list(shared)
         pure = Pufferfish(divergence.epsilon)
         bounds = [self._of_group(group, pure) for group in self.problem.groups]
@@ -350,7 +367,7 @@ def _over_sets(part: Part, noise: Noise, notion: Notion) -> SetLosses:
 
 @dataclass(frozen=True, eq=False)
 class WorstPart:
-    """The bound of a group: for each secret pair the bound of its worst part, times the rows.
+    """The bound of a group of columns: for each secret pair that of its worst part, times the rows.
 
     Losses of rows add up as those of groups of columns do: rows are independent given the secret,
     or their bound allows for dependence.
@@ -379,7 +396,7 @@ class WorstPart:
 
     @property
     def distances(self) -> FloatArray:
-        """The approximate distance of each pair's distributions: the farthest is searched first."""
+        """The approximate distance of each pair's priors: the most distant is searched first."""
         distances = np.zeros(self.n_pairs)
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             if hasattr(bound, "distances"):
@@ -412,23 +429,23 @@ class WorstPart:
 
     @cached_property
     def _last(self) -> dict[int, Any]:
-        """The last factor and its losses, by part; of parts whose pairs are computed together."""
+        """The last factor and its losses, of each part whose pairs are computed together."""
         return {}
 
     def losses(self, factor: float) -> FloatArray:
         """Return the loss of each pair's worst part, shape (n_pairs, 2)."""
         worst = np.zeros((self.n_pairs, 2))
         for bound, owners in zip(self.bounds, self.owners, strict=True):
-            # those of sets against themselves, which come last, belong to no pair
+            # losses of a set against itself come last, and belong to no pair
             np.maximum.at(worst, owners, bound.losses(factor)[: len(owners)])
         return self.n_rows * worst
 
 
 @dataclass(frozen=True, eq=False)
 class OrPure:
-    """Independent groups under shares of epsilon and delta, or without any delta.
+    """Bounds of independent groups: equal shares of epsilon and delta, or a pure epsilon.
 
-    Equal shares may cost more than no delta, where the losses of the groups differ.
+    Equal shares may need more noise than a pure epsilon, where the losses of the groups differ.
     """
 
     shared: Sequence[WorstPart]
@@ -441,7 +458,7 @@ class OrPure:
         return min(max(b.guess for b in self.shared), sum(b.guess for b in self.pure))
 
     def losses(self, factor: float) -> FloatArray:
-        """Return 0 where the pure losses add up to epsilon at most, else the sum of the shares."""
+        """Return 0 where pure losses add up to at most epsilon, else the sum of the shares."""
         total: FloatArray = np.sum([bound.losses(factor) for bound in self.shared], axis=0)
         pure = np.sum([bound.losses(factor) for bound in self.pure], axis=0)
         spare = 1e-11 * (1.0 + self.epsilon)  # for the certificate's own sums
@@ -471,7 +488,7 @@ class Composed:
             for way, parts in enumerate([forward, [panels.swapped() for panels in forward]]):
                 ends = compose(parts * self.problem.n_rows, self.notion)
                 lower[owner, way], upper[owner, way] = ends
-        if upper.max() > self.notion.budget:  # tiny deltas may be lost in the panels' roughness
+        if upper.max() > self.notion.budget:  # panels may be too coarse for tiny deltas
             upper = np.minimum(upper, self._shared(factor))
         return lower, upper
 
@@ -497,7 +514,7 @@ class Composed:
         return of_groups
 
     def _panels_for(self, part: Part) -> Notion:
-        """Return the notion that a part's panels are cut for; any of these is sound.
+        """Return the notion that a part's panels are refined for; any of these is sound.
 
         A hockey stick ignores losses below epsilon, whose sum may exceed it; a Renyi divergence
         does not. With a delta, however small, panels of one column have bounds that hold for every
@@ -550,12 +567,12 @@ def exact_bins(columns: Sequence[Column], noise: Noise, notion: Notion) -> int:
 
 
 def _binned_sizes(columns: Sequence[Column], n_bins: int) -> list[int]:
-    """Return bounds on the sizes of the alphabets with so many bins for every number."""
+    """Return bounds on the sizes of the alphabets with ``n_bins`` bins for every number."""
 
     def size(column: Column) -> int:
         if column.kind not in ("float", "integer"):
             return len(column.atoms)
-        # how many values were merged is not known any more
+        # the number of values before binning is not known here
         return n_bins if column.merged else min(n_bins, len(column.atoms))
 
     return [size(column) for column in columns]

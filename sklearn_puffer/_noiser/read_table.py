@@ -41,26 +41,9 @@ from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """What sentences say of a table that was read: names, and numbers of rows."""
-
-    settings: Settings
-    sensitive: Sequence[Name]
-    public: Sequence[Name]
-    merged: Sequence[Name]  # public columns in bins
-    groups: Sequence[Sequence[Name]]  # public columns that are protected together
-    known: Sequence[Sequence[Name]]  # side information, those known together in one
-    passed: Sequence[Name]
-    propagated: Sequence[Name]  # columns whose missing values stay missing
-    grouped: RowGroups | None
-    n_rows: int
-    fewest_rows: int  # of a secret
-
-
 @dataclass(frozen=True, eq=False)
 class TableRead:
-    """A table as it was read."""
+    """A table as it was read: secrets, columns, pairs and groups."""
 
     settings: Settings
     rows: CountedTable
@@ -84,8 +67,10 @@ class TableRead:
 
     @cached_property
     def bare_columns(self) -> list[Column]:
-        """The public columns without their raw numbers."""
-        return [replace(column, raw=None) for column in self.columns]
+        """The public columns without their raw numbers, which are all that a free one has."""
+        nothing, known = np.zeros(1), np.ones(1, dtype=bool)
+        bare = [replace(column, raw=None) for column in self.columns]
+        return [replace(c, atoms=nothing, known=known) if c.free else c for c in bare]
 
     @property
     def public(self) -> list[Name]:
@@ -99,22 +84,29 @@ class TableRead:
             self.secrets, self.columns, self.readers, groups, rows.n_rows, rows.weights
         )
 
-    @cached_property
-    def facts(self) -> TableFacts:
-        """What sentences say of the table."""
-        return TableFacts(
-            self.settings,
-            sensitive=[secret.name for secret in self.secrets],
-            public=self.public,
-            merged=[column.name for column in self.columns if column.merged],
-            groups=[[self.public[k] for k in group] for group in self.groups],
-            known=[[self.public[k] for k in positions] for positions in self.known],
-            passed=self.passed,
-            propagated=self.public if self.settings.columns.missing == "propagate" else [],
-            grouped=self.grouped,
-            n_rows=self.rows.total,
-            fewest_rows=min(int(self.rows.tally(secret).min()) for secret in self.secrets),
-        )
+    @property
+    def sensitive(self) -> list[Name]:
+        """The names of the sensitive columns."""
+        return [secret.name for secret in self.secrets]
+
+    @property
+    def merged(self) -> list[Name]:
+        """The names of the public columns that are read in bins."""
+        return [column.name for column in self.columns if column.merged]
+
+    @property
+    def propagated(self) -> list[Name]:
+        """The names of the columns whose missing values stay missing."""
+        return self.public if self.settings.columns.missing == "propagate" else []
+
+    @property
+    def fewest_rows(self) -> int:
+        """How many rows the rarest secret has."""
+        return min(int(self.rows.tally(secret).min()) for secret in self.secrets)
+
+    def named(self, positions: Sequence[Sequence[int]]) -> list[list[Name]]:
+        """Return the names of the public columns at some positions."""
+        return [[self.columns[k].name for k in some] for some in positions]
 
     def remarks(self) -> list[str]:
         """Return the warnings that need no computation."""
@@ -198,9 +190,9 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
 def _count_first(
     settings: Settings, rows: LazyRows, hidden: Sequence[Name], groups: Sequence[Sequence[Name]]
 ) -> CountedTable:
-    """Count the rows of a lazy table by the columns of each group, which gives their values, too.
+    """Query the counts of a lazy table for each group of columns, with their distinct values.
 
-    Where there are bins, rows are counted later: they are fewer once the bins are known.
+    With bins, rows are counted later: there are fewer combinations once the bins are known.
     """
     table, names = rows.table, [*hidden, *(name for group in groups for name in group)]
     n_rows = None if table.weight is None else table.check_weights()
@@ -228,16 +220,16 @@ def _learn_column(
     column = spec.learnt(values, rows.weights)
     column = column.with_any_number() if continuous else column
     column = _with_given_atoms(column, settings.knowledge, position)
-    binned = column.edges is not None and values.unit is None  # bins of numbers tell no single rows
+    binned = column.edges is not None and values.unit is None  # bins of numbers identify no row
     named = settings.columns.public is not None or binned
     check_no_identifier(spec.name, values, rows.weights, named=named)
     return column, spec.reader(column, values)
 
 
 def _with_given_atoms(column: Column, knowledge: Knowledge, position: int) -> Column:
-    """Return the column over the atoms of all given priors, which can all be released.
+    """Return the column with the atoms of all given priors in its alphabet.
 
-    The column's own values must be among those of ``prior=``: the loss would not cover others.
+    Its own values must be atoms of ``prior=``: the loss would not cover others.
     """
     atoms = _given_atoms(column, knowledge.prior, position)
     strange = np.setdiff1d(column.atoms[column.known], atoms)
@@ -254,14 +246,14 @@ def _with_given_atoms(column: Column, knowledge: Knowledge, position: int) -> Co
 
 
 def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
-    """Return the column's atoms for the values that a given prior knows."""
+    """Return the atoms of a given prior, as atoms of the column."""
     discrete = [p for p in given_priors(prior) if isinstance(p, Discrete)]
     axes = [p.rows[:, position] for p in discrete if position < p.n_axes]
     return column.placed(np.concatenate(axes)) if axes else np.empty(0)
 
 
 def _is_continuous(knowledge: Knowledge) -> bool:
-    """Return whether the priors are over all numbers; they must not be of both kinds."""
+    """Return whether the priors are continuous; refuse a mix of discrete and continuous ones."""
     priors = [p for prior in (knowledge.prior, *knowledge.adversaries) for p in given_priors(prior)]
     kinds = {isinstance(p, GaussianMixture) for p in priors}
     if knowledge.prior is None:

@@ -42,9 +42,9 @@ from sklearn_puffer.notions import Notion
 _FARTHEST = 2.0**61
 _SINGLE_END = np.finfo(np.float32).max
 _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leave the cache
-# Rows of one column before the next column's turn: the tables of its noise stay in the cache.
+# Rows of one column in a row: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
-_GONE = np.int64(-(2**63))  # neither an index nor a code, nor the bits of a number but -0.0
+_GONE = np.int64(-(2**63))  # no index, no code, and the bits of no number but -0.0
 Least = tuple[float, float]  # the scale and grid of the proof
 Done = Callable[[int], None]  # called with the number of values released
 
@@ -140,9 +140,9 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
 
 
 def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRelease:
-    """Return the certified release of this scale and grid that a release adds noise to.
+    """Return the release at the certified scale and grid, of one that may have more noise.
 
-    It is the release itself if that has no more noise, or its values do not lie on its grid.
+    It is the release itself if it has no more noise, or its values do not lie on its grid.
     """
     if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
         return release
@@ -155,10 +155,7 @@ def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRel
 
 
 def finer_steps(release: ColumnRelease, grid: float) -> int:
-    """Return how many steps of a grid, at most as coarse, make one step of the release.
-
-    It is 1 where rows have no grid indices.
-    """
+    """Return how many steps of a finer grid make one step of the release; 1 without a grid."""
     return round(release.grid / grid) if release.noise is not None and grid > 0.0 else 1
 
 
@@ -244,7 +241,7 @@ def _released(
 
 
 def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
-    """Refuse rows that lack other values than the rows of fit did: their prior is unknown."""
+    """Refuse rows with patterns of missing values that fit has not seen: they have no prior."""
     for group, known in patterns.items():
         gone = [name for name in group if readers[name].propagates]
         masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
@@ -279,7 +276,7 @@ def _run(workers: Sequence[_Worker], n_rows: int, done: Done, n_jobs: int | None
 
 
 def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:
-    # columns of one array share cache lines, so they advance together
+    # columns of one array share cache lines, and are filled together
     apart = all(worker.output.flags.c_contiguous for worker in workers)
     for stretch in _slices(0, n_rows, _STRETCH if apart else _BLOCK):
         for worker in workers:
@@ -292,7 +289,7 @@ def _run_keyed(workers: Sequence[_Worker], n_rows: int, done: Done, keyed: Keyed
     for rows in _slices(0, n_rows, _BLOCK):
         indices = [worker.indices(rows) for worker in workers]
         entries = [w.entries(rows, column) for w, column in zip(workers, indices, strict=True)]
-        # every release shows which values are missing
+        # which values are missing is released, and part of what identifies a row
         gone = [] if keyed.noted is None else [(e == _GONE).astype(np.int64) for e in entries]
         bits = keyed.columns(rows, entries, gone)
         for worker, column, words in zip(workers, indices, bits, strict=True):
@@ -305,7 +302,7 @@ def _slices(start: int, stop: int, length: int) -> Iterator[slice]:
 
 
 class _Worker:
-    """One column on its way from values to released values, with its own scratch."""
+    """The release of one column, block by block, with its own scratch arrays."""
 
     def __init__(
         self, release: ColumnRelease, reader: Reader, output: Array, entropy: Entropy
@@ -330,7 +327,7 @@ class _Worker:
     def indices(self, rows: slice) -> IntArray:
         """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers.
 
-        Grid indices are only read.
+        Grid indices must not be written to.
         """
         if self.sampler is not None:
             return self._block_indices(rows)
@@ -350,7 +347,7 @@ class _Worker:
         return indices
 
     def entries(self, rows: slice, indices: IntArray) -> IntArray:
-        """Return what the bits of a row depend on: its index, or that its value stays missing."""
+        """Return what keyed bits depend on: the index of each value, or that it is missing."""
         gone = self.reader.missing(rows) if self.reader.propagates else None
         return indices if gone is None else np.where(gone, _GONE, indices)
 
@@ -360,7 +357,7 @@ class _Worker:
         if self.sampler is not None:
             self._add(indices, self.sampler if words is None else ByRow(self.sampler, words), out)
         elif self.release.column.free:
-            out[:] = self.reader.data(rows)  # which `indices` has checked and counted
+            out[:] = self.reader.data(rows)  # checked in `indices`
         else:
             if self.mixer is not None and words is None:
                 self.mixer.release(indices)
@@ -371,7 +368,7 @@ class _Worker:
     def _add(self, indices: IntArray, source: NoiseSource, out: Array) -> None:
         with np.errstate(over="ignore"):
             add_noise(indices, source, out, reach=self.reach)
-        if out.dtype == np.float32:  # as whole numbers, it ends at the ends of its type
+        if out.dtype == np.float32:  # clipped to its range, as integers are
             np.clip(out, -_SINGLE_END, _SINGLE_END, out=out)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
@@ -426,7 +423,7 @@ class _GridIndices(NamedTuple):
     as_read: bool
 
 
-# of fitted columns: the release of a single row would wait for them
+# by fitted column: releases of single rows would recompute them each time
 _cached_indices: WeakKeyDictionary[ColumnRelease, _GridIndices] = WeakKeyDictionary()
 
 
@@ -476,7 +473,7 @@ def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finis
 
 
 def _check_numbers(block: Array, release: ColumnRelease) -> None:
-    """Refuse numbers that even a column of any numbers cannot take."""
+    """Refuse numbers that even a continuous column does not take."""
     column = release.column
     if block.dtype.kind == "f":
         check_finite(block, column.name)

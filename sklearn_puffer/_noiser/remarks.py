@@ -10,8 +10,8 @@ from sklearn_puffer._certificates import MODEST, ColumnNoise
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import brief, briefly, listed
 
-_LONG, _FLOAT = 10**7, 10**300  # numbers that are written out, and that floats reach
-_MANY_ROWS = 20_000  # from here on boosting is not too sure of itself
+_LONG, _FLOAT = 10**7, 10**300  # numbers written in full; numbers within the range of floats
+_MANY_ROWS = 20_000  # with fewer, boosting by default is overconfident
 
 
 def _and_more(count: int, what: str) -> str:
@@ -19,7 +19,7 @@ def _and_more(count: int, what: str) -> str:
 
 
 def too_fine_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str:
-    """Return the warning about numeric columns, with so many values, that hardly repeat."""
+    """Return the warning about numeric columns whose values hardly repeat."""
     name, most = max(sizes, key=lambda size: size[1])
     return (
         f"column {brief(name)} has {most} distinct values in {n_rows} rows"
@@ -30,7 +30,6 @@ def too_fine_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str:
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
     """Return the warning about a counted distribution that is the list of rows."""
-    # few rows make boosting by default surer of itself than it should be
     boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
         f"{share:.0%} of the {n_rows} rows of {len(names)} columns occur once, so the counted "
@@ -63,7 +62,7 @@ def many_secrets_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str
 
 
 def quiet_sentence(names: str, way: str, n_rows: int, fewest_rows: int) -> str:
-    """Return which columns are released without noise, and on what that rests."""
+    """Return which columns are released without noise, and by how many rows that was found."""
     return (
         f"Column(s) {names} need no noise under this prior and are released {way}; see if "
         f"{n_rows} rows (rarest secret: {fewest_rows}) suffice."
@@ -71,7 +70,7 @@ def quiet_sentence(names: str, way: str, n_rows: int, fewest_rows: int) -> str:
 
 
 def theorem_sentence(least: float | None, *, counted: bool) -> str:
-    """Return the warning where strategy="exact" has to make do with a theorem."""
+    """Return the warning where strategy="exact" falls back on a theorem."""
     way = "prior='empirical' with n_bins= is exact"
     if counted:
         way = "fewer secrets or values in two columns are exact"

@@ -1,8 +1,8 @@
 """From priors to scales: the noise that every secret pair needs, and its proof.
 
-The groups of columns are independent given the secret, so their losses add up, direction by
-direction. Within a group a row shows its part, so the worst part counts. The proportions of the
-columns' scales are computed here, too, and so is the refusal where there is no scale.
+Groups of columns are independent given the secret, so that their losses add up, direction by
+direction. A row shows one part of a group (the columns that are present), so that the worst part
+counts. Proportions of the columns' scales, and refusals where no scale is enough, are here, too.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
 # strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
 _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
-# what the search leaves for the outward rounding of the certificate's own sums
+# margin that the search leaves for the outward rounding of the certificate's sums
 _ROUNDING = 4e-12
 _TOLERANCE, _COMPOSED = 1e-12, 1e-5
 _OVER_SETS = 1e-4  # where losses over sets of priors are not exact
 _LEAST_TOLERANCE, _LEAST_SHARE = 1e-3, 1e-3
-# up to so many pairs of secrets all have lower bounds from coarse views; of more only a few
+# with more pairs of secrets than the first only the second have lower bounds from coarse views
 _MOST_VIEWS, _FEW_VIEWS = 64, 16
-# growth of a factor whose proof is that wide: of two columns in boxes, to a part in a thousand
+# relative growth of a factor whose recomputed loss is just above the budget: intervals of losses
+# over boxes have a relative width of a thousandth
 _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 _EVALUATIONS = 8  # of the joint factor, for each column
-_ROUGHLY, _COMPARED = 1e-2, 1e-3  # of a factor that is only compared, on the way and at the end
-_CLOSE = 5e-2  # proportions this close, in logarithms, are as good: errors differ by its square
+_ROUGHLY, _COMPARED = 1e-2, 1e-3  # tolerances of factors that are compared: on the way, at the end
+_CLOSE = 5e-2  # tolerance of log proportions: near the minimum errors differ by its square
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +70,8 @@ class Calibrated:
     # (n_columns,)
     theta: FloatArray
     grids: FloatArray
-    # scale at which a single release loses at least as much as all releases at theta; theta itself
-    # for one release; shape (n_columns,)
+    # scale at which one release loses at least as much as all releases at theta, which is theta
+    # itself for a single one; shape (n_columns,)
     together: FloatArray
     # the strategy's bound and the interval of the exact loss, forward and backward, in the unit of
     # the notion; shape (n_pairs, 2)
@@ -79,10 +80,10 @@ class Calibrated:
     upper: FloatArray
     # whether ``upper`` was recomputed; otherwise it is the bound's theorem; shape (n_pairs,)
     recomputed: Array
-    share: float  # the part of ``theta`` that the priors alone need; the rest is for sampling error
+    share: float  # the part of ``theta`` that the priors need; the rest is for sampling error
     factor: float  # the factor of the weights
     sets: Sequence[Group]  # the confidence sets that the noise serves, on the grid
-    # where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed
+    # where the loss is a theorem: a lower bound on the needed part of ``theta``
     least: float | None = None
 
 
@@ -109,8 +110,8 @@ def find_scales(problem: Problem) -> Calibrated:
     return _with_least(solution, calibrated)
 
 
-def _with_least(solution: _Solution, calibrated: Calibrated) -> Calibrated:
-    """Return the scales with the part that is surely needed, where the exact loss is out of reach.
+def _with_least(solution: Solution, calibrated: Calibrated) -> Calibrated:
+    """Return the scales with a lower bound on the needed part, where the loss is a theorem.
 
     *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
     loss at every smaller scale. It is 0 where no such part of a thousandth or more is known.
@@ -128,7 +129,7 @@ def _with_least(solution: _Solution, calibrated: Calibrated) -> Calibrated:
     return replace(calibrated, least=min(enough * (1.0 - _LEAST_TOLERANCE) / found, 1.0))
 
 
-def _drawn(solution: _Solution, factor: float) -> Calibrated:
+def _drawn(solution: Solution, factor: float) -> Calibrated:
     """Put the atoms on the grid of the noise, at no smaller a factor, and prove the result."""
     problem = solution.problem
     grids, ratio = problem.grids(factor), solution.ratio
@@ -141,7 +142,7 @@ def _drawn(solution: _Solution, factor: float) -> Calibrated:
         # more noise is never less private, so the larger of the two factors serves the rounded rows
         solution = _solve(drawn, ratio)
         factor = max(factor, _canonical(problem, max(solution.factor, _solve_sets(drawn, ratio))))
-        # which may ask for a coarser grid, and the rows for yet another rounding
+        # a larger factor may need a coarser grid, and the rows another rounding
         grids = problem.grids(factor)
     return _prove(solution, factor, grids)
 
@@ -164,41 +165,30 @@ def _on_grid(problem: Problem, grids: FloatArray) -> bool:
 
 
 def _canonical(problem: Problem, factor: float) -> float:
-    """Return a factor, not below, that is the same on every processor, where that is cheap."""
+    """Round the factor up to digits that are the same on every processor, where that is cheap."""
     return float(coarse_up(factor)) if _is_cheap(problem) else factor
 
 
 def _is_cheap(problem: Problem) -> bool:
-    """Return whether losses are quickly computed once more, at a factor of fewer digits."""
+    """Return whether losses are quickly recomputed at a factor of fewer digits."""
     return isinstance(problem.notion.divergence, Supremum)
 
 
 def _stated(losses: FloatArray, budget: float) -> FloatArray:
-    """Return proven losses, rounded up to the same digits on every processor."""
+    """Round proven losses up to digits that are the same on every processor."""
     coarse = coarse_up(losses)
     return np.where(losses <= budget, np.minimum(coarse, budget), coarse)
 
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
-    """Return the factor that a problem needs before values are put on a grid, for comparisons."""
+    """Return the factor that a problem needs, without the rounding of values to a grid."""
     ratio = problem.finest()
     factor = _solve(problem, ratio, tolerance, start).factor
     return max(factor, _solve_sets(problem, ratio, tolerance=tolerance))
 
 
-def losses_at(
-    problem: Problem, notion: Notion, factor: float
-) -> tuple[FloatArray, FloatArray, Array]:
-    """Return the interval of each pair's loss at a factor, and whether its upper end is exact.
-
-    It is the loss of the continuous distribution, without that of drawing on a grid.
-    """
-    bounds = Bounds(problem, notion).whole()
-    return _Solution(problem, factor, bounds, notion, 0.0).interval(factor)
-
-
 @dataclass(frozen=True, eq=False)
-class _Solution:
+class Solution:
     """The factor that the priors need, and the losses, recomputed as far as they are computable.
 
     The continuous distribution keeps the notion ``inner``, and so draws keep the problem's: their
@@ -224,7 +214,7 @@ class _Solution:
         recomputed = np.ones(n_pairs, dtype=bool)
         for group, bound in zip(problem.groups, self.bounds, strict=True):
             low, high, known = self._of_group(group, bound, factor, notion)
-            # under a share of epsilon, a group loses more than it does under the whole of it
+            # a group has a larger loss under a share of epsilon than under all of it
             low = self._of_group(group, bound, factor, inner)[0] if shares else low
             # where losses do not add up, dropping columns only loses information
             lower = lower + low if inner.adds_up else np.maximum(lower, low)
@@ -233,8 +223,21 @@ class _Solution:
         lower = n_rows * lower if inner.adds_up else lower
         return *outwards(lower, n_rows * upper, problem.n_blocks, inner, n_rows), recomputed
 
+    def as_drawn(self, factor: float) -> tuple[FloatArray, FloatArray, Array]:
+        """Return the same of all releases together, as they are drawn.
+
+        One release at their joint scale has upper ends for all of them, but no lower ones.
+        """
+        problem = self.problem
+        lower, upper, recomputed = self.interval(factor)
+        if problem.releases > 1:
+            lower = self.interval(problem.below(self.inner, factor) * factor)[0]
+        if factor > 0.0 < self.ratio:
+            upper = np.nextafter(problem.notion.of_samples(upper, self.ratio), np.inf)
+        return np.maximum(lower, 0.0), upper, recomputed
+
     def lower(self, factor: float) -> FloatArray:
-        """Return lower bounds on the losses of pairs: the largest of a group, without theorems."""
+        """Return lower bounds on the losses of pairs: the largest of any group."""
         lower = np.zeros((self.problem.n_pairs, 2))
         for group in self.problem.groups:
             for part in group:
@@ -265,7 +268,7 @@ class _Solution:
         self, part: Part, bound: Bound, factor: float, notion: Notion
     ) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of each pair, and whether its upper end was recomputed."""
-        if self.problem.rows_dependent:  # and one way to do that is independently
+        if self.problem.rows_dependent:  # which includes independent rows
             low = self._row_lower(part, factor, notion)
             return low, bound.losses(factor), np.zeros(len(low), dtype=bool)
         if has_exact_loss(self.problem, part, notion):
@@ -287,14 +290,14 @@ class _Solution:
     def _exact(
         self, part: Part, bound: Bound, factor: float, notion: Notion
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the exact intervals; `exact` has computed them by the very same code."""
+        """Return the exact intervals, from the bound where it is the exact loss itself."""
         noise = template(self.problem, part)
         if isinstance(bound, ExactLosses) and (bound.notion, bound.noise) == (notion, noise):
             return bound.intervals(factor)
         return recompute(part.pairs, noise, notion, factor)
 
     def _theorem(self, part: Part, bound: Bound, factor: float, notion: Notion) -> FloatArray:
-        """Return a bound with a proof; a strategy from elsewhere is not trusted."""
+        """Return a proven bound; a strategy of the caller's own is not trusted."""
         if not self._is_proven:
             bound = tightest(part.pairs, template(self.problem, part), notion)
         return bound.losses(factor)
@@ -312,7 +315,7 @@ class _Solution:
         lower = np.zeros((len(part.pairs), 2))
         if len(part.members) == 1:
             return lower  # its loss is not known
-        apart = _far_apart(part.pairs)  # the others have no lower bound here
+        apart = _far_apart(part.pairs)  # others keep a lower bound of 0
         for axis in _telling_axes(part):
             one = part.marginal(axis)
             if has_exact_loss(problem, one, notion):
@@ -334,7 +337,7 @@ class _Solution:
 
 def _solve(
     problem: Problem, ratio: float, tolerance: float = _TOLERANCE, start: float | None = None
-) -> _Solution:
+) -> Solution:
     inner = problem.notion.for_distribution(ratio)
     bounds = Bounds(problem, inner).whole()
     if any(isinstance(bound, Composed) for bound in bounds):
@@ -344,11 +347,11 @@ def _solve(
         if without_noise > _within(inner):
             raise ValueError(refusal_of(problem))
     factor = smallest_factor(bounds, _within(inner), tolerance=tolerance, start=start)
-    return _Solution(problem, factor, bounds, inner, ratio)
+    return Solution(problem, factor, bounds, inner, ratio)
 
 
 def refusal_of(problem: Problem) -> str:
-    """Return which secrets have no bound in which columns, why, and what to use instead."""
+    """Return the refusal: which secrets have no bound in which columns, why, and the way out."""
     for part, position, reason in _refused(problem):
         columns = listed([problem.names[k] for k in part.members], len(part.members))
         owner, secrets = int(part.owners[position]), f"secret pair {part.owners[position]}"
@@ -381,7 +384,7 @@ def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -
     inner = problem.notion.for_distribution(ratio)
     bounds = Bounds(problem, inner).over_sets()
     if not exact_over_sets(problem, bounds):
-        # integrals over the sets are bounded that widely; a finer search would follow the steps
+        # integrals over the sets have bounds of that width: a finer search would follow their steps
         tolerance = max(tolerance, _OVER_SETS)
     tolerance = max(tolerance, *(bound.tolerance for bound in bounds))
     return smallest_factor(bounds, _within(inner), tolerance=tolerance)
@@ -393,23 +396,19 @@ def exact_over_sets(problem: Problem, bounds: Sequence[WorstPart]) -> bool:
     return alone and all(part.exact for bound in bounds for part in bound.bounds)
 
 
-def _prove(solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
+def _prove(solution: Solution, factor: float, grids: FloatArray) -> Calibrated:
     problem = solution.problem
     bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
-    lower, upper, recomputed = solution.interval(factor)
-    if problem.releases > 1:
-        lower = solution.interval(problem.below(solution.inner, factor) * factor)[0]
-    if factor > 0.0:
-        upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
+    lower, upper, recomputed = solution.as_drawn(factor)
     if _is_cheap(problem):
         upper = _stated(upper, problem.notion.budget)
-    # a column of one value is released as it is; its factor changes no loss
+    # a column of one value is released as it is, and changes no loss
     return Calibrated(
         theta=np.where(problem.moving, problem.scales(factor), 0.0),
         grids=np.where(problem.moving, grids, 0.0),
         together=np.where(problem.moving, factor * problem.weights, 0.0),
         bound=bound,
-        lower=np.maximum(lower, 0.0),
+        lower=lower,
         upper=upper,
         recomputed=recomputed,
         share=solution.factor / factor if factor > 0.0 else 1.0,
@@ -419,7 +418,7 @@ def _prove(solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
 
 
 def _telling_axes(part: Part) -> Sequence[int]:
-    """Return all columns; of continuous priors, whose losses are work, the one that tells most."""
+    """Return all axes; of continuous priors, whose losses take long, the one that tells most."""
     if not part.is_free:
         return range(len(part.members))
     distances = np.array([_distances(*pair) for pair in part.pairs])
@@ -441,7 +440,7 @@ def _moments(prior: GaussianMixture) -> tuple[FloatArray, FloatArray]:
 
 
 def _far_apart(pairs: Sequence[PriorPair]) -> Array:
-    """Return the indices of pairs that may lose most: all, or of many those of distant means."""
+    """Return the indices of all pairs, or of many those with the most distant means."""
     if len(pairs) <= _MOST_VIEWS:
         return np.arange(len(pairs))
     gaps = np.abs([_mean(p) - _mean(q) for p, q in pairs])
@@ -511,13 +510,13 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
     mixed = [bool(problem.mixings) and problem.mixings[k] is not None for k in moving]
 
     def proportions(logs: FloatArray) -> FloatArray:
-        """Return the weights; the first of those that move stays as it is."""
+        """Return the weights; that of the first moving column stays fixed."""
         changed = problem.weights.copy()
         changed[moving[1:]] *= np.exp(logs)
         return changed
 
     def log_error(logs: FloatArray, tolerance: float) -> float:
-        """Return the log of the mean error per unit of spread; a search begins at the last one."""
+        """Return the log of the mean error per spread; a search starts at the last factor."""
         nonlocal factor
         tried = proportions(logs)
         factor = needed_factor(replace(problem, weights=tried), tolerance, factor)

@@ -1,6 +1,6 @@
 """The estimator's parameters, checked as far as that needs no data.
 
-Which values there are, what does not go together, and what would be possible in its place.
+Allowed values, refused combinations, and the way out of each refusal.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FITS: dict[str, Any] = {"empirical": None, "gaussian": GaussianFit(), "gmm": Mix
 #: An adversary who knows the distribution that is counted from the rows.
 COUNTED = "empirical"
 
-#: Classifiers whose knowledge a prior is: one for all sensitive columns, or one for each.
+#: A classifier for all sensitive columns, or one for each.
 Model = ClassifierFit | Mapping[Any, ClassifierFit]
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What adversaries know, how their columns hang together, and how the loss is bounded."""
+    """What adversaries know, how columns depend on each other, and how the loss is bounded."""
 
     prior: Mapping[Any, Any] | None  # the prior, None where it is learnt
     fit: Any  # how it is learnt; None for counting
@@ -162,7 +162,7 @@ class Settings:
             raise ValueError(reason)
 
     def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
-        if not is_ours(self.knowledge.strategy):  # which need not know our pair of priors
+        if not is_ours(self.knowledge.strategy):  # another strategy may not know these priors
             return None
         if self.columns.rows_dependent:
             return reason_of(dependent_rows([pair], noise, self.guarantee.notion, 2)) or None
@@ -183,10 +183,10 @@ class Settings:
 
 
 def _pair(n_axes: int, *, mixtures: bool, apart: float = 0.0) -> PriorPair:
-    """Return a pair of priors that a combination is tried on.
+    """Return a pair of priors, to test whether a combination of settings has a bound at all.
 
-    Covariances of mixtures differ by the factor 1 + ``apart``. Discrete distributions share their
-    ends: if any have a bound, then those.
+    Covariances of mixtures differ by the factor 1 + ``apart``. Discrete distributions have the same
+    support: if any pair has a bound, this one has.
     """
     if not mixtures:
         ends = [[0.0] * n_axes, [1.0] * n_axes]
@@ -223,7 +223,7 @@ def _checked_noise(value: Any) -> tuple[Noise, str]:
 
 
 def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | None]:
-    """Return the prior, how it is learnt where it is not given, and the classifier it is of."""
+    """Return the prior if it is given, else how it is learnt, or its classifier."""
     if isinstance(prior, str):
         return None, FITS[check_choice(prior, "prior", FITS)], None
     if isinstance(prior, GaussianFit | MixtureFit):
@@ -315,11 +315,11 @@ def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
 
 
 _Conflicts = list[tuple[Any, str]]
-"""What does not go together: a condition, and the sentence with which it is refused."""
+"""Refused combinations: a condition, and the error."""
 
 
 def _conflicts(s: Settings) -> _Conflicts:
-    """Return what is refused whatever the data; sentences name the argument and the way out."""
+    """Return the combinations that are refused whatever the data."""
     known, grouped = s.columns.known, s.columns.grouped
     further = map(_mixtures_among, s.knowledge.adversaries)
     some_mixtures = s.knowledge.has_mixtures or any(further)
@@ -341,7 +341,7 @@ def _conflicts(s: Settings) -> _Conflicts:
 
 
 def _against_groups(s: Settings, groups: str) -> _Conflicts:
-    """Return what noise does not do for groups of rows."""
+    """Return the combinations that are refused with groups of rows."""
     columns, knowledge, known = s.columns, s.knowledge, s.columns.known
     return [
         (

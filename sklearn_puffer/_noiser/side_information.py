@@ -1,7 +1,7 @@
 r"""Side information: adversaries who know some public columns of a row, and their losses.
 
-Under noise these columns stay as they are, and must tell little by themselves: the released row
-holds the value v of such a column, so that at a row (v, y) the loss is
+These columns are released unchanged, and must tell little by themselves. With the value v of such a
+column and the noisy values y of the others, the loss at a row (v, y) is
 
 .. math:: \log \frac{p_s(v)}{p_{s'}(v)} + \log \frac{p_s(y \mid v)}{p_{s'}(y \mid v)},
 
@@ -26,7 +26,7 @@ from sklearn_puffer._words import listed, plain, quoted
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.priors import Discrete, PriorPair
 
-_CLOSE = 1e-9  # of the budget, which is too little for any noise
+_CLOSE = 1e-9  # share of the budget that must be left for the noise
 
 RowValues = Mapping[int, float | None]  # column -> value, None where it is missing
 _Choices = tuple[Adversary, list[list[RowValues]]]
@@ -36,8 +36,8 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
     """Return the adversaries with side information, one for each of its values.
 
     A secret that does not occur with a value has no distribution there: the guarantee is about
-    secrets that are possible. Of columns known together some may be missing, which then is known,
-    too. In groups that are taken as independent every value occurs with every other.
+    possible secrets. Of columns known together some may be missing; that they are is then known.
+    Values in groups that are taken as independent occur in all combinations.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def _choices_of(
     known: Sequence[Sequence[int]],
     groups: Sequence[Sequence[int]],
 ) -> list[_Choices]:
-    """Return the values that each adversary may know of columns known together, by group."""
+    """Return what each adversary may know of each set of known columns, by group."""
     choices = []
     for members in known:
         inside = [([k for k in members if k in group], group) for group in groups]
@@ -88,7 +88,7 @@ def _choices_of(
 
 
 def _who_know(choices: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
-    """Return the adversaries who know values, one for each choice of them."""
+    """Return the adversaries who know values, one for each combination."""
     known_by = [
         (adversary, {k: v for of_group in values for k, v in of_group.items()})
         for adversary, values_of in choices
@@ -102,7 +102,7 @@ def _who_know(choices: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> l
 
 
 def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[RowValues]:
-    """Return the values of some columns of a group that have mass under some distribution."""
+    """Return the values of some columns of a group that have mass under any distribution."""
     rows: set[tuple[float | None, ...]] = set()
     every = [of for of_secrets in adversary.values() for of in of_secrets.values()]
     for axes, distribution in (pair for of in every for pair in of.items()):
@@ -118,7 +118,7 @@ def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) 
 def _conditional(
     distributions: Distributions, known: RowValues, groups: Sequence[Sequence[int]]
 ) -> Distributions:
-    """Return the priors of the rows with these values; groups without any keep theirs."""
+    """Return the priors given these values; a group without any of them keeps its own."""
     conditional: Distributions = {}
     for members, distribution in distributions.items():
         group = next(group for group in groups if members[0] in group)
@@ -135,22 +135,22 @@ def _with_values(distribution: Discrete, members: Members, known: RowValues) -> 
     for column, value in known.items():
         if column in members and value is not None:
             matching &= distribution.rows[:, members.index(column)] == value
-        elif column in members or value is not None:  # there and missing, or the other way round
+        elif column in members or value is not None:  # present and known to be missing, or reversed
             matching[:] = False
     return matching
 
 
-# ---------------------------------------------------------------------------- what stays, and tells
+# ----------------------------------------------------------------------- what known columns reveal
 
 
 def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
-    """Refuse side information that tells too much by itself, or has no computable loss.
+    """Refuse side information that reveals too much by itself, or has no computable loss.
 
     Raises
     ------
     ValueError
-        If the columns that stay tell more than the budget by themselves, or the exact loss of rows
-        that hold them is out of reach.
+        If the known columns reveal more than the budget by themselves, or the exact loss of rows
+        with them is not computable.
     """
     kept = sorted({k for members in read.known for k in members})
     if not kept:
@@ -172,7 +172,7 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
 
 
 def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
-    """Yield the parts in which a column that stays varies."""
+    """Yield the parts in which a known column varies."""
     for group in problem.groups:
         for part in group:
             axes = [axis for axis, k in enumerate(part.members) if k in kept]
@@ -184,9 +184,10 @@ def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
 def _check_bare_loss(
     read: TableRead, problem: Problem, kept: Sequence[int], unaware: Array
 ) -> None:
-    """Refuse columns that stay if they tell more than the budget by themselves.
+    """Refuse known columns that reveal more than the budget by themselves.
 
-    The message names the columns that tell most to readers without side information, or else all.
+    The error names the columns that reveal most to readers without side information, if these are
+    enough, else all of them.
     """
     most = problem.notion.budget * (1.0 - _CLOSE)
     total = float(_bare_losses(problem, kept).max(initial=0.0))
@@ -236,7 +237,7 @@ def _seen(part: Part, members: Sequence[int]) -> list[PriorPair]:
 
 
 def _worst(read: TableRead, problem: Problem, members: Sequence[int], counting: Array) -> str:
-    """Return in words the values that tell most about some pairs of secrets."""
+    """Return in words the values that reveal most about some pairs of secrets."""
     worst, words = -1.0, ""
     for part in (part for group in problem.groups for part in group):
         columns = [k for k in part.members if k in members]

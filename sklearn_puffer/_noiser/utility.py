@@ -8,9 +8,8 @@ cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z
 since K is symmetric: both sides are sums over :math:`P(K > t)`. A value of an unordered column has
 changed by 1, or not.
 
-For a picture each row has an atom, and each atom a distribution of what is released. Both are
-summed up over groups: values, or stretches of numbers. A fresh draw would be another release of the
-same rows; this is none.
+Displays show how often values of a group (a value, or an interval of numbers) are released in each
+group. That is computed from distributions, too: a draw would be another release of the same rows.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from scipy.optimize import brentq
 from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted
-from sklearn_puffer._certificates import ColumnUtility
+from sklearn_puffer._certificates import ColumnUtility, lower_median, summary
 from sklearn_puffer._codes import Column, Placed, placed_in
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
@@ -35,21 +34,19 @@ from sklearn_puffer._tables import Name, Values, frame_table, is_frame, readable
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Noise
 
-# Whole numbers. K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
-# g P(N > (i + 1/2) g) over i < j. Where the density is wide against g that is the integral of
-# P(N > t), corrected by g^2/24 times what the density loses (Euler and Maclaurin; what is left out
-# is below 1e-9 of the scale); elsewhere the first terms are added one by one. Other numbers: K is N
-# rounded down to a step of some 1e-12 scales, which counts as N - g/2.
+# Whole numbers: K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
+# g P(N > (i + 1/2) g) over i < j. The first terms are added one by one; further out the density is
+# flat against g, and the sum is the integral of P(N > t), to 1e-9 of the scale. Other numbers: K is
+# N rounded down to a step of some 1e-12 scales, which counts as N - g/2.
 _ADDED = 4096  # terms that are added one by one
-_WIDE = 80.0  # from so many steps on a density is wide
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
 _DISTINCT = 4096  # values that are treated one by one; of more, neighbours count as one
-_KEPT = 16  # groups of values that a fitted noiser keeps of a bin
+_KEPT = 16  # groups of values that a fitted noiser keeps, for each bin
 
 
 @dataclass(frozen=True, eq=False)
 class RawDistribution:
-    """How often each value of a column stood in the table, before binning."""
+    """The distribution of a column in the table, before binning."""
 
     values: FloatArray  # ascending numbers, or codes; shape (n,)
     # shares of the rows in which it is not missing, sample weights included; shape (n,)
@@ -66,53 +63,41 @@ class RawDistribution:
         if not (values[1:] > values[:-1]).all():
             values, codes = np.unique(values, return_inverse=True)
             counts = np.bincount(codes, counts)
+        values, counts = values[counts > 0], counts[counts > 0]
         total = float(counts.sum())
-        if is_once(counts):  # as those of fine columns are, which may be very many
-            return cls(values, np.full(len(values), 1.0 / total), total / n_rows, low, high)
-        positive = counts > 0
-        if not positive.all():
-            values, counts = values[positive], counts[positive]
-        return cls(values, counts / max(total, 1.0), total / n_rows, low, high)
+        return cls(values, counts / total, total / n_rows, low, high)
 
     def kept(self, column: Column) -> RawDistribution:
         """Return what a fitted noiser keeps of the distribution, for copies with more noise.
 
-        No rows of continuous columns, whose changes are the noise alone, and of the values in a bin
-        the means of a few groups; the representative, which is released, is a group of its own.
+        It keeps no values of continuous columns, whose changes are the noise alone, and of binned
+        ones the means of a few groups. The representative, which is released, is its own group.
         """
         if column.free:
             return replace(
                 self, values=np.zeros(1), shares=np.ones(1), low=-math.inf, high=math.inf
             )
-        return self if column.edges is None else self.grouped(column, _KEPT)
+        return self if column.edges is None else self.grouped(column, _KEPT * len(column.atoms))
 
     def grouped(self, column: Column, n_groups: int) -> RawDistribution:
-        """Return the means of neighbours, in groups of about equal shares of each bin."""
+        """Return the means of neighbours, in groups within bins of about equal shares."""
         starts = _group_starts(self.values, self.shares, column, n_groups)
         shares = np.add.reduceat(self.shares, starts)
         means = np.add.reduceat(self.shares * self.values, starts) / shares
-        return replace(self, values=np.rint(means) if column.whole else means, shares=shares)
+        alone = np.diff(starts, append=len(self.values)) == 1  # without the rounding of a mean
+        means = np.where(alone, self.values[starts], np.rint(means) if column.whole else means)
+        return replace(self, values=means, shares=shares)
 
 
 def _group_starts(values: FloatArray, shares: FloatArray, column: Column, n_groups: int) -> Array:
-    """Return where groups of about equal shares begin, bin by bin."""
-    edges = np.empty(0) if column.edges is None else column.edges
-    ends = np.searchsorted(values, edges, side="right")
-    firsts = np.unique(np.append(0, ends[ends < len(values)]))  # of the bins that occur
-    sums = np.add.reduceat(shares, firsts)
-    middles, halves = np.cumsum(shares), 0.5 * shares
-    middles -= halves
-    before = middles[firsts] - halves[firsts]
-    cuts = before[:, None] + sums[:, None] * (np.arange(1, n_groups) / n_groups)
-    inner = np.clip(np.searchsorted(middles, cuts.T), firsts, np.append(firsts[1:], len(values)))
-    starts = [firsts, inner.ravel()]
+    """Return where groups of about equal shares begin; a representative is a group of its own."""
+    bins, own = np.zeros(len(values), dtype=np.intp), np.zeros(len(values), dtype=bool)
     if column.edges is not None:
-        at = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
-        # representatives
-        at = at[column.atoms[column.codes_of_ascending(values[at])] == values[at]]
-        starts += [at, at + 1]
-    found = np.unique(np.concatenate(starts))
-    return found[found < len(values)]
+        bins = column.codes_of_ascending(values)
+        own = column.atoms[bins] == values
+    groups = ((np.cumsum(shares) - 0.5 * shares) * n_groups).astype(np.intp)
+    new = own[1:] | own[:-1] | (np.diff(bins) > 0) | (np.diff(groups) > 0)
+    return np.flatnonzero(np.append(True, new))
 
 
 def utilities(
@@ -129,14 +114,14 @@ def utilities(
 
 def _utility(release: ColumnRelease, distribution: RawDistribution, spread: float) -> ColumnUtility:
     values, shares, present = distribution.values, distribution.shares, distribution.present
-    if release.column.unordered:  # a value is another one or is not: by how much means nothing
-        spread, kept, mode = 1.0, _kept(release, distribution), float(shares.max(initial=0.0))
-        change, same, median = max(1.0 - kept, 0.0), kept, float(kept < 0.5)
-        constant, alike, middle = 1.0 - mode, mode, float(mode < 0.5)
+    if release.column.unordered:  # every change counts 1
+        spread, kept, mode = 1.0, _kept(release, distribution), float(shares.max())
+        change, median, same = max(1.0 - kept, 0.0), float(kept < 0.5), kept
+        constant, middle, alike = 1.0 - mode, float(mode < 0.5), mode
     else:
-        change, same, median = _changes(release, distribution)
-        errors = np.abs(values - _median(values, np.cumsum(shares)))
-        constant, alike, middle = _summary(errors, shares)
+        change, median, same = _changes(release, distribution)
+        errors = np.abs(values - lower_median(values, shares))
+        constant, middle, alike = summary(errors, shares)
     return ColumnUtility(
         name=release.column.name,
         change=change,
@@ -150,13 +135,6 @@ def _utility(release: ColumnRelease, distribution: RawDistribution, spread: floa
     )
 
 
-def _summary(errors: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
-    """Return the mean, the share of none and the median of changes that occur in these shares."""
-    order = np.argsort(errors, kind="stable")
-    same = float(shares[errors == 0.0].sum())
-    return float(shares @ errors), same, _median(errors[order], np.cumsum(shares[order]))
-
-
 def _kept(release: ColumnRelease, distribution: RawDistribution) -> float:
     """Return the chance that a value comes out as it was: it stays, or is drawn again."""
     if (mixing := release.mixing) is None:
@@ -167,21 +145,20 @@ def _kept(release: ColumnRelease, distribution: RawDistribution) -> float:
 
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
-    """Return the mean change, the chance of none, and the median change, where not missing."""
+    """Return the mean change, the median change, and the chance of none, where not missing."""
     column = release.column
     if release.noise is not None and len(distribution.values) > _DISTINCT:
-        n_bins = 1 if column.edges is None else len(column.atoms)
-        distribution = distribution.grouped(column, max(_DISTINCT // n_bins, _KEPT))
+        distribution = distribution.grouped(column, _DISTINCT)
     raw = distribution.values
     atoms = raw
     if column.edges is not None:
         atoms = np.repeat(column.atoms, column.runs_of_ascending(raw))
     if release.noise is None:
-        return _summary(np.abs(atoms - raw), distribution.shares)
+        return summary(np.abs(atoms - raw), distribution.shares)
     noisy = _Noisy(
         release, distribution, to_indices(atoms, release.grid) * np.float64(release.grid)
     )
-    return noisy.mean(), noisy.unchanged(), noisy.median()
+    return noisy.mean(), noisy.median(), noisy.unchanged()
 
 
 class _Noisy:
@@ -205,7 +182,7 @@ class _Noisy:
 
     def mean(self) -> float:
         """Return the expected change."""
-        mean = _PositiveMean(self.noise, self.step, self.whole)
+        mean = _positive_mean(self.noise, self.step, self.whole)
         aside = np.abs(self.moved)
         ends = [mean(np.abs(end - self.atoms)) for end in (self.high, self.low)]
         return float(self.shares @ (aside + sum(ends) - 2.0 * mean(aside)))
@@ -227,7 +204,7 @@ class _Noisy:
         return same + float(among[ends] @ self.noise.mass(low, high))
 
     def median(self) -> float:
-        """Return the smallest change that is exceeded with a chance of one half at most."""
+        """Return the median change."""
 
         def chance(most: float) -> float:
             reach = most + (0.5 * self.step if self.whole else 0.0)
@@ -237,14 +214,13 @@ class _Noisy:
             )
             return float(self.shares @ inside)
 
-        near = 0.5 / _density_at_zero(self.noise)
-        return smallest_change(chance, self.step, self.whole, near)
+        return smallest_change(chance, self.step, self.whole, float(self.noise.axis_scales(1)[0]))
 
 
 def smallest_change(
     chance: Callable[[float], float], step: float, whole: bool, near: float = 0.0
 ) -> float:
-    """Return the smallest number, or multiple of the step, with a chance of one half.
+    """Return the smallest number, or multiple of the step, with a chance of at least one half.
 
     ``chance`` never falls. Any ``near`` will do; one that is close saves time.
     """
@@ -264,41 +240,24 @@ def smallest_change(
     return steps * step
 
 
-class _PositiveMean:
-    """A(z), the mean of what is drawn above 0, cut at z."""
+def _positive_mean(noise: Noise, step: float, whole: bool) -> Callable[[FloatArray], FloatArray]:
+    """Return A, of numbers that are not negative and may be infinite."""
+    if not whole:
+        return noise.mean_up_to
+    tails = noise.mass((np.arange(_ADDED) + 0.5) * step, np.inf)
+    sums, reach = np.append(0.0, np.cumsum(tails)) * step, _ADDED * step
 
-    def __init__(self, noise: Noise, step: float, whole: bool) -> None:
-        self.noise, self.step, self.whole = noise, step, whole
-        self.at_zero = _density_at_zero(noise)
-        self.added: FloatArray | None = None
-        if whole and self.at_zero * step * _WIDE > 1.0:
-            tails = noise.mass((np.arange(_ADDED) + 0.5) * step, np.inf)
-            self.added = np.append(0.0, np.cumsum(tails)) * step
-
-    def __call__(self, most: FloatArray) -> FloatArray:
-        """Return A at numbers that are not negative; they may be infinite."""
-        if not self.whole:
-            return self.noise.mean_up_to(most)
-        if self.added is None:
-            return self._smooth(most)
-        reach = _ADDED * self.step
-        total: FloatArray = self.added[np.rint(np.minimum(most, reach) / self.step).astype(np.intp)]
-        far = most > reach
-        if far.any():
-            total[far] += self._smooth(most[far]) - self._smooth(np.array([reach]))
+    def mean(most: FloatArray) -> FloatArray:
+        near = np.minimum(most, reach)
+        beyond = noise.mean_up_to(most) - noise.mean_up_to(near)
+        total: FloatArray = sums[np.rint(near / step).astype(np.intp)] + beyond
         return total
 
-    def _smooth(self, most: FloatArray) -> FloatArray:
-        density = np.exp(self.noise.log_density(most[:, None]))
-        return self.noise.mean_up_to(most) - self.step**2 / 24.0 * (self.at_zero - density)
-
-
-def _density_at_zero(noise: Noise) -> float:
-    return float(np.exp(noise.log_density(np.zeros(1))))
+    return mean
 
 
 def _type_range(read: Values) -> tuple[float, float]:
-    """Return the ends of what an integer type holds, where a float tells them apart."""
+    """Return the ends of an integer type; infinite where floats do not represent them exactly."""
     if read.kind != "integer" or read.data.dtype.kind not in "iu":
         return -math.inf, math.inf
     info = np.iinfo(read.data.dtype)
@@ -307,14 +266,6 @@ def _type_range(read: Values) -> tuple[float, float]:
         low if -low < _EXACT_INTEGER else -math.inf,
         high if high < _EXACT_INTEGER else math.inf,
     )
-
-
-def _median(values: FloatArray, sums: FloatArray) -> float:
-    """Return the lower median of ascending values, whose shares have these sums."""
-    if not len(values):
-        return 0.0
-    index = np.searchsorted(sums, 0.5 * (1.0 - 1e-12))
-    return float(values[min(int(index), len(values) - 1)])
 
 
 def _in_spreads(change: float, spread: float) -> float:
@@ -334,22 +285,22 @@ _TAIL = 0.01  # of the noise beyond either end of the axis
 
 @dataclass(frozen=True, eq=False)
 class ColumnMoves:
-    """How often values of a group are released in each group."""
+    """How often values of each group are released in each group."""
 
     name: Name
     groups: ValueGroups
     # shares of the rows that have a value: [i, j] of those in group i that are released in j; of
-    # stretches the first and last of n + 2 columns lie beyond them; shape (n, m)
+    # intervals the first and last of n + 2 columns lie beyond them; shape (n, m)
     joint: FloatArray
     left_out: float  # the share of all rows that are missing or hold what `fit` has not seen
 
 
 @dataclass(frozen=True, eq=False)
 class ValueGroups:
-    """The groups of values of one column: single values, or stretches of numbers."""
+    """The groups of values of one column: single values, or intervals of numbers."""
 
     labels: list[Any] | None = None  # of codes; None stands for missing
-    edges: FloatArray | None = None  # of stretches, ascending; shape (n + 1,)
+    edges: FloatArray | None = None  # of intervals, ascending; shape (n + 1,)
 
     @cached_property
     def size(self) -> int:
@@ -372,12 +323,12 @@ class ValueGroups:
 
     @cached_property
     def cuts(self) -> FloatArray:
-        """Between which a released number is in one group."""
+        """The boundaries between groups of released numbers."""
         return np.arange(0.5, self.size - 1.0) if self.edges is None else self.edges
 
 
 def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves:
-    """Return what becomes of the values that a column has in a table; nothing is drawn."""
+    """Return how often values of a column are released as others, without a draw."""
     if not hasattr(noiser, "_check_as_certified") or not hasattr(noiser, "transform_batches"):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
@@ -463,7 +414,7 @@ def _raw(column: Column, placed: Placed) -> FloatArray:
 
 
 def groups_of(release: ColumnRelease, raw: FloatArray, n_bins: int) -> ValueGroups:
-    """Return the values of a column as groups, or stretches of its numbers."""
+    """Return the groups of a column: its values, or intervals of numbers."""
     column = release.column
     if column.unordered or (column.kind == "category" and release.output != "noisy"):
         booleans = [False, True, None][: 2 + (column.missing_code is not None)]
@@ -475,7 +426,7 @@ def groups_of(release: ColumnRelease, raw: FloatArray, n_bins: int) -> ValueGrou
 
 
 def _pad(release: ColumnRelease) -> float:
-    """Return how far noise carries values, but for a small share of them."""
+    """Return how far noise moves all but a small share of values."""
     if release.noise is None:
         return 0.0
     far = scale_of(release)
@@ -530,19 +481,10 @@ def _noisy(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> Fl
 
 
 def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
-    """Return the distribution of values that stay or are drawn anew."""
+    """Return the distribution of values that are kept or redrawn."""
     assert release.mixing is not None
     alphabet = np.array(release.mixing.values)
     kept = kept_numerator(scale_of(release)) / WHOLE
     distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
     distributions[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
     return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]
-
-
-def is_once(counts: Array) -> bool:
-    """Return whether everything counts once.
-
-    >>> is_once(np.array([1, 1])), is_once(np.array([0, 2]))
-    (True, False)
-    """
-    return bool(len(counts) and counts.min() == 1 and counts.max() == 1)

@@ -116,7 +116,7 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         "awaited": certificate.other_priors.awaited or None,
     }
     record |= mechanism.to_record()
-    record["groups"] = None if rules.groups is None else vars(rules.groups)
+    record["groups"] = _written_groups(rules.groups)
     _add_margins(record["columns"] or [], rules.margins)
     return signed_text({name: value for name, value in record.items() if value is not None})
 
@@ -160,6 +160,12 @@ def _written_patterns(patterns: Patterns) -> list[Any]:
     ]
 
 
+def _written_groups(groups: RowGroups | None) -> dict[str, Any] | None:
+    if groups is None:
+        return None
+    return {"column": groups.column, "most": groups.max_group, "within": groups.within_group}
+
+
 def _written_unknown(unknown: Any) -> Any:
     if not isinstance(unknown, Mapping):
         return unknown
@@ -186,9 +192,10 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     columns = record.listed("columns") if record.has("columns") else []
     mechanism = kind.from_record(record, columns)
     margins = _read_margins(record, columns, mechanism.released_columns, certificate.n_rows)
-    rules = _read_rules(record, {column.name for column in mechanism.released_columns}, margins)
-    groups = rules.groups and rules.groups.for_certificate()
-    record.check(groups == certificate.groups, "groups")
+    groups = certificate.groups
+    record.check(record.read("groups", dict | None, None) == _written_groups(groups), "groups")
+    released = {column.name for column in mechanism.released_columns}
+    rules = _read_rules(record, released, margins, groups)
     record.check(groups is None or groups.column in rules.passed, "groups.column")
     if margins:
         known = FittedMargins(list(mechanism.released_columns), margins)
@@ -228,7 +235,9 @@ def _whole_record(text: str) -> dict[str, Any]:
     return record
 
 
-def _read_rules(record: Fields, public: set[Name], margins: list[Margin]) -> TableRules:
+def _read_rules(
+    record: Fields, public: set[Name], margins: list[Margin], groups: RowGroups | None
+) -> TableRules:
     patterns = record.read("patterns", tuple[tuple[Names, tuple[Names, ...]], ...])
     rules = TableRules(
         names=record.read("names", Names),
@@ -239,7 +248,7 @@ def _read_rules(record: Fields, public: set[Name], margins: list[Margin]) -> Tab
         missing=record.read("missing", Missing),
         patterns={group: set(known) for group, known in patterns},
         margins=margins,
-        groups=record.read("groups", RowGroups | None, None),
+        groups=groups,
     )
     released = public | set(rules.passed)
     record.check(len(rules.order) == len(released) and set(rules.order) == released, "order")

@@ -259,10 +259,6 @@ class FittedMechanism:
         """Return the digest of all that shapes keyed bits."""
         return self.mechanism.context(self.fingerprint(), keying)
 
-    def released(self, table: Table, draw: Draw) -> Released:
-        """Return a table released in the caller's own type, and what was moved, if anything."""
-        return self.mechanism.released(table, self.rules, draw)
-
 
 @dataclass(frozen=True, eq=False)
 class LearntMechanism:

@@ -83,10 +83,10 @@ class StreamRelease:
 
         The draws that this takes are thrown away.
         """
-        n_rows = 0
+        n_rows, fitted = 0, self._fitted
         with task("rows checked", self._n_rows) as done:
             for table in self._stream.tables(self._names):
-                self._fitted.released(frame_table(table), self._draw)
+                fitted.mechanism.released(frame_table(table), fitted.rules, self._draw)
                 n_rows += table.num_rows
                 done(table.num_rows)
         if not n_rows:
@@ -101,13 +101,13 @@ class StreamRelease:
         If an id is repeated, what was yielded until then is a release of rows with unique ids.
         """
         seen, moved, n_tables = SeenIds(), Moved({}, 0), 0
-        watch = watch_of(self._fitted.rules.margins)
+        fitted, watch = self._fitted, watch_of(self._fitted.rules.margins)
         with reporting(verbose, "rows released", self._n_rows) as done:
             for table in self._stream.tables(self._names):
                 rows = frame_table(table)
                 keyed = None if self._keying is None else self._keyed(rows, table, seen)
                 draw = replace(self._draw, entropy=entropies(), keyed=keyed, watch=watch)
-                released, further = self._fitted.released(rows, draw)
+                released, further = fitted.mechanism.released(rows, fitted.rules, draw)
                 moved = moved.and_more(further) if further else moved
                 n_tables += 1
                 done(rows.n_rows)
@@ -443,7 +443,7 @@ class PartRelease(KeyedPart):
         table = frame_table(part)
         fitted, unknown = self._read
         draw = Draw(lambda column: _NoBits(), unknown, self.keyed(table, bits))
-        return fitted.released(table, draw)[0]
+        return fitted.mechanism.released(table, fitted.rules, draw)[0]
 
     def at_fault(self, part: Any) -> list[Name]:
         """Return the columns with values that have no place."""

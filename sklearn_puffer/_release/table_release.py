@@ -606,7 +606,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         """Return the released table, and which values or rows were moved, if any."""
         keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
-        return self._fitted.released(table, replace(draw, entropy=self._entropies()(), keyed=keyed))
+        draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
+        return self._fitted.mechanism.released(table, self._fitted.rules, draw)
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         """Return the plan of the release of a lazy table."""

@@ -8,7 +8,6 @@ from sklearn_puffer._rows.parameters import (
     Guarantee,
     Output,
     RowGroups,
-    RowsTogether,
     about_bins,
     check_one_secret,
     check_units,

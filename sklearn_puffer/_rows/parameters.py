@@ -1,6 +1,6 @@
 """What parameters ask for: a guarantee, how columns are read, and which rows form groups.
 
-Each is a small frozen value, checked as far as that needs no data, and read where it belongs.
+Each is a frozen value, checked as far as that needs no data.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Guarantee:
 class Columns:
     """Which columns of a table are released, and how their values are read.
 
-    Who is sensitive stands in `FitRows`, since a call of `fit` may say that.
+    The sensitive columns are in `FitRows`, since a call of `fit` may name them.
     """
 
     public: Any = None  # as given: checked where the table is read
@@ -103,7 +103,7 @@ class Columns:
     def passed(
         self, names: Sequence[Name], used: Collection[Name], grouping: Sequence[Name] = ()
     ) -> list[Name]:
-        """Return the columns of a table that are handed through, but for those in use."""
+        """Return the unused columns of a table that are passed through."""
         passing = self.remainder == "passthrough"
         return [n for n in names if n not in used and (passing or n in grouping)]
 
@@ -234,7 +234,7 @@ def column_of(name: Name, values: Values) -> Column:
 
 
 def about_bins(sensitive: Any) -> list[str]:
-    """Return what a certificate says of secrets that are quantile bins of the fitted rows."""
+    """Return the assumption about secrets in quantile bins of the fitted rows."""
     bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
     if not any(isinstance(number, Integral) for number in bins):
         return []
@@ -319,43 +319,6 @@ _MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
 
 
 @dataclass(frozen=True)
-class RowsTogether:
-    """Which rows the guarantee counts together, and how they depend on each other.
-
-    Attributes
-    ----------
-    column : str or int
-        The column of group ids.
-    max_group : int
-        The most rows of a group, in all releases together.
-    within_group : {"independent", "any"}
-        How rows of a group depend on each other given the secret that they share.
-    """
-
-    column: Name
-    max_group: int
-    within_group: Literal["independent", "any"]
-
-    def seen(self) -> str:
-        """Return what is seen, for a sentence.
-
-        >>> RowsTogether("home", 3, "any").seen()
-        'all released rows of a group (at most 3 rows with one value of home)'
-        """
-        rows = "row" if self.max_group == 1 else "rows"
-        return (
-            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
-            f"{shown(self.column)})"
-        )
-
-    def known(self) -> str:
-        """Return what is known about the group beside the prior of a row, for a sentence."""
-        if self.within_group == "any":
-            return "the prior and how rows of a group depend on each other"
-        return "the prior, by which rows of a group are independent given their secret"
-
-
-@dataclass(frozen=True)
 class AskedGroups:
     """Which rows are to form groups, as parameters say it."""
 
@@ -419,11 +382,11 @@ class AskedGroups:
         groups = RowGroups(name, largest if self.most is None else self.most, self.within)
         groups.check_sizes(codes)
         check_one_secret(codes, name, secrets)
-        _checked_most(groups.most)
+        _checked_most(groups.max_group)
         return groups
 
     def refuse_weights(self, sample_weight: Any) -> None:
-        """Refuse rows that stand for several: the groups of these are not known."""
+        """Refuse sample weights: the groups of repeated rows are not known."""
         if sample_weight is not None:
             raise ValueError(
                 f"sample_weight counts a row as several, and groups={quoted(self.column)} counts "
@@ -434,15 +397,39 @@ class AskedGroups:
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Which rows form groups, how large groups are, and how their rows depend on each other."""
+    """Which rows the guarantee counts together, and how they depend on each other.
 
-    column: Name  # of group ids
-    most: int  # rows of the largest group
-    within: Within  # how rows of a group depend on each other given the secret
+    Attributes
+    ----------
+    column : str or int
+        The column of group ids.
+    max_group : int
+        The most rows of a group, in all releases together.
+    within_group : {"independent", "any"}
+        How rows of a group depend on each other given the secret that they share.
+    """
 
-    def for_certificate(self) -> RowsTogether:
-        """Return what a certificate says of the groups."""
-        return RowsTogether(self.column, self.most, self.within)
+    column: Name
+    max_group: int
+    within_group: Within
+
+    def seen(self) -> str:
+        """Return what is seen, for a sentence.
+
+        >>> RowGroups("home", 3, "any").seen()
+        'all released rows of a group (at most 3 rows with one value of home)'
+        """
+        rows = "row" if self.max_group == 1 else "rows"
+        return (
+            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
+            f"{shown(self.column)})"
+        )
+
+    def known(self) -> str:
+        """Return what is known about the group beside the prior of a row, for a sentence."""
+        if self.within_group == "any":
+            return "the prior and how rows of a group depend on each other"
+        return "the prior, by which rows of a group are independent given their secret"
 
     def check(self, table: AnyTable) -> None:
         """Refuse rows that the guarantee does not cover, before any is released."""
@@ -451,16 +438,17 @@ class RowGroups:
     def check_sizes(self, codes: Array) -> None:
         """Refuse groups, given by the codes of their rows, that are larger than guaranteed."""
         sizes = np.bincount(codes)
-        if (sizes > self.most).any():
+        n_larger = int((sizes > self.max_group).sum())
+        if n_larger:
             raise ValueError(
-                f"column {quoted(self.column)} has {int((sizes > self.most).sum())} group(s) of "
-                f"more than max_group={self.most} rows, the largest of {sizes.max()}; leave rows "
-                f"of them out, or fit with max_group={sizes.max()}."
+                f"column {quoted(self.column)} has {n_larger} group(s) of more than "
+                f"max_group={self.max_group} rows, the largest of {sizes.max()}; leave rows of "
+                f"them out, or fit with max_group={sizes.max()}."
             )
 
 
 def refuse_parts(groups: AskedGroups | RowGroups | None, why: str) -> None:
-    """Refuse groups in a table that is seen in parts only, where one may lie in several of them."""
+    """Refuse groups in a table that is read in parts: a group may be in several of them."""
     if groups is not None:
         raise ValueError(
             f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "

@@ -56,7 +56,7 @@ _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
 
 class CountedTable:
-    """The rows of positive weight, and their weights."""
+    """The rows of positive weight, with their weights."""
 
     def __init__(self, table: AnyTable, weights: Array | None) -> None:
         self.table, self.weights = table, weights
@@ -73,12 +73,12 @@ class CountedTable:
 
     @property
     def total(self) -> int:
-        """How often they count, all together."""
+        """The sum of their weights."""
         return self.n_rows if self.weights is None else int(self.weights.sum())
 
     @property
     def in_order(self) -> bool:
-        """Whether each row is one of a table that has an order: no count, and of no lazy table."""
+        """Whether the rows have an order: they are in memory, and each counts once."""
         one_each = self.weights is None or bool((self.weights == 1).all())
         return one_each and not isinstance(self.table, LazyTable | _Distinct)
 
@@ -100,13 +100,13 @@ class CountedTable:
         return self.kept(first_values(self.table, name))
 
     def tally(self, secret: Secret) -> Array:
-        """Return how often each value of a secret counts."""
+        """Return the summed weights of each value of a secret."""
         if secret.name not in self._tallies:
             self._tallies[secret.name] = tally(secret.coded, self.n_rows, self.weights)
         return self._tallies[secret.name]
 
     def numbers(self, secret: Secret) -> Array:
-        """Return how many rows each value of a secret has, however often they count."""
+        """Return how many rows each value of a secret has, whatever their weights."""
         if self.weights is None:
             return self.tally(secret)
         return tally(secret.coded, self.n_rows)
@@ -125,7 +125,7 @@ class LazyRows(CountedTable):
         return self.table.values(name)
 
     def public_values(self, name: Name) -> Values:
-        """Return the same of a public column: engines have no dates here."""
+        """Return the same of a public column: lazy tables have no dates."""
         return self.table.values(name)
 
     def tally(self, secret: Secret) -> Array:
@@ -167,7 +167,7 @@ def check_named(what: str, names: Sequence[Name], wanted: Sequence[Name]) -> Non
 
 
 def check_size(count: int, least: int, what: str) -> None:
-    """Refuse a table of fewer rows or columns than anything is learnt from."""
+    """Refuse a table with too few rows or columns."""
     if count < least:
         raise ValueError(
             f"X has {count} {what}(s) and a minimum of {least} is required; give more {what}s."
@@ -272,7 +272,7 @@ def next_table(estimator: Any, X: Any) -> Table:
 
 
 def _is_narrow(estimator: Any, X: Any) -> bool:
-    """Return whether an array has the released columns alone, and refuse any third width."""
+    """Return whether an array has the released columns alone; refuse other widths than all."""
     rules, shape = estimator._fitted.rules, tuple[int, ...](getattr(X, "shape", ()))
     if len(shape) != 2 or shape[1] == len(rules.names) or not shape[1]:
         return False
@@ -286,7 +286,7 @@ def _is_narrow(estimator: Any, X: Any) -> bool:
 
 
 def refuse_lazy(X: Any) -> None:
-    """Refuse to draw fresh noise for a lazy table, which draws again whenever it is computed."""
+    """Refuse fresh noise for a lazy table, which would be drawn anew at each computation."""
     if is_lazy(X):
         raise TypeError(
             f"X is a lazy table ({type(X).__name__}), and each time that it is computed (by every "
@@ -303,12 +303,12 @@ def check_rows(n_rows: int) -> None:
 
 
 def _unmerged(X: Any) -> Any:
-    """Return lists as an array in which different values stay different."""
+    """Return lists as an array, without dtype coercion."""
     if not isinstance(X, list | tuple):
         return X
     try:
         return as_array(X, "X")
-    except ValueError:  # rows of different lengths, for which scikit-learn has words
+    except ValueError:  # rows of different lengths, which scikit-learn refuses
         return X
 
 
@@ -325,14 +325,14 @@ _N_BLOCKS, _BLOCK = 64, 1024  # rows that are looked at, where there are more
 
 @dataclass(frozen=True)
 class RowOrder:
-    """What two tests found of the order of the rows and of their index."""
+    """Sensitive columns that the order of the rows, or their index, reveals by two tests."""
 
-    positions: tuple[Name, ...] = ()  # sensitive columns that the order of the rows tells
-    index: tuple[Name, ...] = ()  # and those that the index tells
+    positions: tuple[Name, ...] = ()  # revealed by the order
+    index: tuple[Name, ...] = ()  # revealed by the index
 
     @property
     def told(self) -> list[Name]:
-        """The sensitive columns of either."""
+        """The columns revealed by either."""
         return list(dict.fromkeys([*self.positions, *self.index]))
 
     def warnings(self) -> list[str]:
@@ -353,7 +353,7 @@ class RowOrder:
         ]
 
     def noted(self, sentences: Sequence[str]) -> list[str]:
-        """Return the sentences of a certificate with these in the place of those of any order."""
+        """Return the sentences of a certificate with these instead of that of any order."""
         return [*(said for said in sentences if said != _RELEASED), *self.sentences()]
 
     def _words(self) -> tuple[str, str]:
@@ -371,9 +371,9 @@ def _brief(names: Sequence[Name]) -> str:
 
 
 def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
-    """Return what the order of the rows that count, and their index, tell about their secrets.
+    """Return which secrets the order of the rows that count, and their index, reveal.
 
-    Of many rows it looks at blocks of them, evenly spaced: shuffled rows stay shuffled.
+    Of many rows evenly spaced blocks are tested: shuffled rows stay shuffled.
     """
     if not rows.in_order or not secrets:
         return RowOrder()
@@ -399,18 +399,18 @@ def _codes(secret: Secret, parts: Sequence[slice]) -> Array:
 
 
 def order_of_table(table: Table, names: Sequence[Name]) -> RowOrder:
-    """Return what the order of the rows of a table, and their index, tell about these secrets.
+    """Return which of these secrets the order of a table, and its index, reveal.
 
-    A missing secret is one of its own.
+    A missing secret is a value of its own.
     """
     rows = rows_of(table, None)
     return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
 
 
 def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
-    """Return what the order of the rows of a file tells about their secrets.
+    """Return which of these secrets the order of the rows of a file reveals.
 
-    Of many rows it looks at blocks of them, evenly spaced, of which few are kept at a time.
+    Of many rows evenly spaced blocks are tested, of which few are held at a time.
     """
     kept, step = [], 1
     for k, block in enumerate(_blocks(tables)):
@@ -432,10 +432,10 @@ def _blocks(tables: Iterable[Any]) -> Iterator[Any]:
 def order_of(
     codes: Mapping[Name, Array], labels: Sequence[Array], error: float = _ERROR
 ) -> RowOrder:
-    """Return what the order of rows, and their labels, tell about the secrets of these rows.
+    """Return which secrets the order of rows, and their labels, reveal.
 
     ``codes`` has the secret of each row, and ``labels`` the ranks of the labels of each level of
-    the index that is in another order. In shuffled rows the chance of a finding is ``error``.
+    the index that is in another order. The tests have the joint level ``error``.
     """
     share = error / max(2 * len(codes) * (1 + len(labels)), 1)
     positions = [name for name, rows in codes.items() if _least(rows, None) <= share]
@@ -444,14 +444,14 @@ def order_of(
 
 
 def _least(codes: Array, labels: Array | None) -> float:
-    """Return the least p-value of the tests of rows in their order, or in that of labels."""
+    """Return the least p-value of the tests of rows in their order, or in that of their labels."""
     sizes = np.bincount(codes)
     if labels is None:
         ranks = np.arange(len(codes), dtype=float)
         return min(_of_ranks(codes, sizes, ranks), *_of_runs(codes, sizes))
     each = np.bincount(labels)
     ranks = (np.cumsum(each) - (each + 1) / 2)[labels]
-    if each.max() > 1:  # without an order among equal labels, there are no runs
+    if each.max() > 1:  # equal labels have no order, and so no runs
         return _of_equal_labels(codes, sizes, ranks)
     ordered = np.empty_like(codes)
     ordered[labels] = codes
@@ -459,7 +459,7 @@ def _least(codes: Array, labels: Array | None) -> float:
 
 
 def _of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
-    """Return the p-value of the test of Kruskal and Wallis, for ranks that may be equal."""
+    """Return the p-value of the Kruskal-Wallis test, for ranks that may be tied."""
     there = sizes > 0
     centred = ranks - ranks.mean()
     spread = float(centred @ centred)
@@ -473,8 +473,8 @@ def _of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
 def _of_equal_labels(codes: Array, sizes: Array, ranks: FloatArray) -> float:
     """Return a bound on the p-value of the mean ranks, two-sided and for all secrets.
 
-    The inequality of Bennett, which holds without replacement, too (Hoeffding 1963, Theorem 4): few
-    rows with a rare label are far from the chi-squared distribution.
+    Bennett's inequality, which holds for draws without replacement, too (Hoeffding 1963, Theorem
+    4). With many ties the chi-squared approximation fails for rare secrets.
     """
     centred = ranks - ranks.mean()
     spread, reach = float(centred @ centred) / len(codes), float(np.abs(centred).max())
@@ -504,7 +504,7 @@ class FitRows:
     """The rows of a fit."""
 
     table: AnyTable  # lazy: then secrets and weights are columns of it
-    secrets: Mapping[Name, Values] | None  # where they are not columns of the table
+    secrets: Mapping[Name, Values] | None  # None where they are columns of the table
     sample_weight: Any
     sensitive: Any  # columns of the table, as the caller named them
     y: Any = None  # likewise

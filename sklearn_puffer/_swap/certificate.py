@@ -300,11 +300,10 @@ def certified(
         changes = np.average(each["utility"], 0, each["n_rows"]).tolist()
     utility = zip(mechanism.columns, changes, strict=True)
     loss, pairs = float((losses / units).max(initial=0.0)), tuple(_pairs(mechanism, losses))
-    groups = None if together is None else together.for_certificate()
     rule = Refused("two swaps of the same people undo each other; keep the first one.")
     notion, prior = Pufferfish(budget.epsilon, budget.delta), "the list of rows with their secrets"
     certificate = ExchangeCertificate(
-        Guaranteed(notion, prior, groups=groups),
+        Guaranteed(notion, prior, groups=together),
         Proof(loss, pairs, rule),
         Method("least change", "exchange"),
         Made.now(int(each["n_rows"].sum()), n_columns),

@@ -51,6 +51,10 @@ class Features:
         """Return some rows as a DataFrame, numbered from 0."""
         return self.frame.iloc[rows].reset_index(drop=True)
 
+    def taken(self, rows: Array) -> Features:
+        """Return some rows."""
+        return Features(self.take(rows), self.keys[rows])
+
     def without_many_levels(self, most: int) -> Features:
         """Return the same rows with columns of more levels than that as codes of their values."""
         codes = {
