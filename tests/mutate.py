@@ -48,7 +48,7 @@ TESTS = {
     "_fits": "classifier_priors",
     "_certificates.composition": "spending releases",
     "_rows.parameters": "settings groups bad_input",
-    "_noiser.problem": "calibration releases coarse_losses",
+    "_noiser.problem": "parts calibration releases",
     "_noiser.scales": "calibration weighting coarse_losses",
     "_noiser.against": "against robustness",
     "_noiser.release": "lookup estimator keyed",
