@@ -470,6 +470,34 @@ def test_it_shows_what_persons_have_had(ledger, noiser, table):
     assert "60 person(s) on record have had 70 release(s), in 2 call(s) of 70 row(s)." in text
     assert "A row that changed is not released again." in text
     assert "&lt;b&gt;monday" in ledger._repr_html_()
+    shown = [" ".join(line.split()) for line in text.splitlines()]
+    persons = shown.index("persons releases had releases left")
+    assert shown[persons + 1 : persons + 3] == ["50 1 1", "10 2 0"]
+    assert [line for line in shown if line.startswith("'' ")] == [
+        "'' 0 60 60 0 0 <b>monday</b>",
+        "'' 1 10 10 0 0 ''",
+    ]
+
+
+def test_it_shows_the_last_ten_calls(ledger, noiser, table):
+    for number in range(12):
+        ledger.transform(noiser, table[: number + 1], row_id="client", note=f"n{number}")
+    shown = [" ".join(line.split()) for line in str(ledger).splitlines()]
+    calls = [line for line in shown if line.startswith("'' ")]
+    assert calls == [f"'' 0 {n + 1} 1 {n} 0 n{n}" for n in range(2, 12)]
+
+
+def test_a_refusal_counts_who_has_no_release_left_and_who_changed(ledger, noiser, table):
+    for release in (0, 1):
+        ledger.transform(noiser, table[:3], row_id="client", release=release)
+    ledger.transform(noiser, table[3:5], row_id="client")
+    with pytest.raises(OverspentError) as caught:
+        ledger.transform(noiser, changed(table, [1, 4])[:9], row_id="client", release=2)
+    assert str(caught.value) == (
+        "of 9 rows, 3 have no release left and 1 changed since their last release, and nothing was "
+        'spent or released; pass exhausted="withhold" to leave them out, or plan more releases of '
+        "each row (releases=) in the fit before the first one."
+    )
 
 
 # ------------------------------------------------------------------------------- what is refused
