@@ -346,3 +346,34 @@ def test_a_column_without_values_is_released_from_a_file_too(use, kind):
     released = read.transform(table)["x"]
     assert released.isna().all()
     assert released.dtype == table["x"].dtype
+
+
+def test_typical_rows_of_which_none_lacks_a_value_that_some_rows_lack_are_saved_too():
+    gaps = pd.DataFrame(BESIDE | {"y": 0, "x": [None, "a", "a"] * (N // 3)}).head(75)
+    typical = PufferfishMicroaggregator(3.0, sensitive="ill", public=["x", "y"], n_prototypes=2)
+    saved = PufferfishRelease.from_json(typical.fit(gaps).to_json())
+    assert len(typical.prototypes_) == 1
+    assert saved.transform(gaps)["x"].tolist() == ["a"] * 75
+
+
+UNREAD = {
+    "nothing": (pa.nulls(N), "null"),
+    "days in milliseconds": (pa.array(cells("days"), pa.date64()), r"date64\[ms\]"),
+    "bytes of one length": (pa.array([b"ab"] * N, pa.binary(2)), r"fixed_size_binary\[2\]"),
+    "lists": (pa.array([[1]] * N), r"List\(Int64\)"),
+}
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+@pytest.mark.parametrize("use", USES)
+def test_a_type_that_is_not_read_is_named_with_its_column_and_the_way_out(use, kind):
+    column, name = UNREAD[kind]
+    with pytest.raises(TypeError, match=f"column 'x' has type {name}; convert .*, or leave it out"):
+        fitted(use, pa.table(BESIDE | {"x": column}))
+
+
+@pytest.mark.parametrize("use", ["noise", "typical rows", "a swap"])
+def test_an_infinite_category_is_refused_in_a_file_by_name(use):
+    table = pd.DataFrame(BESIDE | {"x": pd.Categorical([0.5, np.inf, 0.5] * (N // 3))})
+    with pytest.raises(ValueError, match=r"column 'x' has the value inf .* convert the column"):
+        fitted(use, table).to_json()

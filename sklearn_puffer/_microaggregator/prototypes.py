@@ -107,7 +107,11 @@ class Prototypes:
 
     def _taken(self, which: IntArray) -> Prototypes:
         """Return some of the prototypes."""
-        rows = {name: _with_used_levels(values.taken(which)) for name, values in self.rows.items()}
+        taken = {name: values.taken(which).without_unused() for name, values in self.rows.items()}
+        rows = {  # without masks of nothing, of which files know none
+            name: replace(values, missing=None) if not values.n_missing else values
+            for name, values in taken.items()
+        }
         return Prototypes(self.coordinates, rows, self.sizes[which])
 
     def is_at(self, other: Prototypes) -> bool:
@@ -258,7 +262,7 @@ def typical(values: Values, groups: IntArray, weights: IntArray, n_groups: int) 
     gone = modes == width - 1
     if values.kind == "boolean":
         return replace(values, data=modes == 1, missing=_some(gone))
-    return _with_used_levels(replace(values, data=np.where(gone, -1, modes), missing=_some(gone)))
+    return replace(values, data=np.where(gone, -1, modes), missing=_some(gone)).without_unused()
 
 
 def _medians(values: Values, groups: IntArray, weights: IntArray, n_groups: int) -> Values:
@@ -277,15 +281,6 @@ def _medians(values: Values, groups: IntArray, weights: IntArray, n_groups: int)
         data += data.dtype.type(0.0)  # -0.0 is 0.0
         data[lacks] = np.nan
     return replace(values, data=data, missing=_some(lacks))
-
-
-def _with_used_levels(values: Values) -> Values:
-    """Return categories with the levels that occur, unless the column's own type declares more."""
-    if values.levels is None or values.declared:
-        return values
-    used = np.unique(values.data[values.data >= 0])
-    data = np.where(values.data < 0, -1, np.searchsorted(used, values.data))
-    return replace(values, data=data, levels=tuple(values.levels[k] for k in used))
 
 
 def _some(mask: Array) -> Array | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -81,14 +82,14 @@ def plain_names(names: Sequence[Any]) -> Names:
 
 
 def written_level(level: Any, what: str) -> Any:
-    if type(level) is float:
+    if type(level) is float and math.isfinite(level):
         return {"float": level.hex()}
     if isinstance(level, str | int | None):
         return level
     raise ValueError(
         f"{what} has the value {quoted(level)} of type {type(level).__name__}, and a release "
-        "artifact holds categories that are strings, numbers, booleans or missing; convert the "
-        "column with astype(str), or save the noiser with joblib."
+        "artifact holds categories that are strings, finite numbers, booleans or missing; convert "
+        "the column with astype(str), or save the estimator with joblib."
     )
 
 

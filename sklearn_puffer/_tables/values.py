@@ -376,7 +376,7 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
         return object_values(pd.Series(column.to_list(), dtype=object), name)
     if dtype in (nw.Categorical, nw.Enum):
         return narwhals_categories(column, name)
-    check_type(dtype, name)
+    check_type(dtype, name, column.to_native())
     missing = column.is_null().to_numpy()
     if not missing.any():
         return number_values(column.to_numpy(), name)
@@ -415,34 +415,36 @@ def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: N
     return declared_values(codes, index, ordered)
 
 
-def check_type(dtype: Any, name: Name) -> None:
-    """Refuse the type of a column of a frame of narwhals, unless it holds what can be released."""
+def check_type(dtype: Any, name: Name, native: Any = None) -> None:
+    """Refuse the type of a column of a frame of narwhals, unless it holds what can be released.
+
+    ``native`` is the column in its own library, which names types that narwhals does not know.
+    """
     numbers = dtype.is_numeric() or dtype == nw.Boolean
     unread = dtype.is_decimal() or dtype in (nw.Int128, nw.UInt128)
     if not (dtype in LABEL_TYPES or (numbers and not unread)):
+        own = getattr(native, "type", getattr(native, "dtype", dtype))  # of Arrow, of others
+        shown = own if dtype == nw.Unknown else dtype
         raise TypeError(
-            f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
+            f"column {name!r} has type {on_one_line(shown)}; convert dates, durations and "
             "other types to numbers of at most 64 bits, or to strings, or leave it out."
         )
 
 
 def narwhals_categories(column: nw.Series[Any], name: Name) -> Values:
     # the levels of a Categorical come in order of appearance, which codes must not depend on
-    ordered = column.dtype == nw.Enum or getattr(_arrow_type(column), "ordered", False)
+    arrow_type = getattr(column.to_native(), "type", None)
+    ordered = column.dtype == nw.Enum or getattr(arrow_type, "ordered", False)
     labels = column.to_list()
     try:
         levels = column.cat.get_categories().to_list() if ordered else sorted({*labels} - {None})
     except (TypeError, NotImplementedError):  # such as intervals, which Arrow cannot compare
         raise TypeError(
             f"column {name!r} has categories that are neither strings nor numbers "
-            f"({on_one_line(_arrow_type(column))}); convert it to one of them."
+            f"({on_one_line(arrow_type)}); convert it to one of them."
         ) from None
     codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(labels, dtype=object))
     return Values("category", codes, _some(codes < 0), tuple(levels), ordered, ordered)
-
-
-def _arrow_type(column: nw.Series[Any]) -> Any:
-    return getattr(column.to_native(), "type", None)
 
 
 def _some(mask: Array) -> Array | None:
