@@ -109,13 +109,14 @@ def _no_figure_is_left_open():
 
 @pytest.fixture(scope="module")
 def quick_attackers():
-    """Attack by fewer trees than a plan does, which are quick and find what is plain to see."""
-    from sklearn_puffer._review import measured
-    from sklearn_puffer._review.readers import boosted
+    """Attack by fewer trees than plans and audits do: they find what is plain to see."""
+    from sklearn_puffer._review import measured, readers
 
+    boosted = readers.boosted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
-        patch.setattr(measured, "boosted", lambda _, **kind: boosted(5, **kind))
+        for module in (measured, readers):
+            patch.setattr(module, "boosted", lambda _, **kind: boosted(5, **kind))
         yield
 
 
