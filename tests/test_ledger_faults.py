@@ -4,6 +4,7 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import pickle
 import random
@@ -553,11 +554,33 @@ def test_who_waits_for_a_lock_too_long_is_told_and_spends_nothing(ledger, kind, 
     waiting = kind.opener(path, noiser, timeout=0.02)
     holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(TimeoutError, match=r"nothing was spent .*after .* s; .*longer timeout"):
+    with pytest.raises(TimeoutError, match=r"nothing was spent .*after 0\.02 s; .*longer timeout"):
         waiting._change(lambda sheet: None)
     threading.Timer(0.1, holder.close).start()
     kind.spend(ledger, noiser, "a")
     assert kind.left(waiting) == 1
+
+
+def test_a_thread_waits_for_another_no_longer_than_its_timeout(ledger, kind, noiser, path):
+    hasty, patient = (kind.opener(path, noiser, timeout=wait) for wait in (0.02, 10**400))
+    assert patient.timeout == kind.opener(path, noiser, timeout=math.inf).timeout == math.inf
+    held, done = threading.Event(), threading.Event()
+
+    def hold(sheet):
+        held.set()
+        done.wait(10.0)
+
+    holder = threading.Thread(target=ledger._change, args=(hold,))
+    holder.start()
+    held.wait(10.0)
+    try:
+        with pytest.raises(TimeoutError, match="another process or thread still holds it"):
+            kind.left(hasty)
+        threading.Timer(0.05, done.set).start()
+        assert kind.left(patient) == 2
+    finally:
+        done.set()
+        holder.join()
 
 
 def test_threads_that_spend_at_once_never_overspend(ledger, kind, noiser):
