@@ -132,7 +132,10 @@ def test_a_p_value_is_the_tail_of_coins_of_the_largest_chance(epsilon, k, h):
     )
 
 
-@pytest.mark.parametrize(("k", "n", "h", "m"), [(9, 10, 1, 12), (30, 40, 3, 40), (5, 5, 0, 9)])
+@pytest.mark.parametrize(
+    ("k", "n", "h", "m"),
+    [(9, 10, 1, 12), (30, 40, 3, 40), (5, 5, 0, 9), (0, 7, 0, 9), (3, 7, 9, 9), (0, 5, 4, 4)],
+)
 def test_under_an_order_alpha_a_p_value_is_that_of_the_worst_chances(k, n, h, m):
     most = np.minimum(1.0, (np.exp(0.5) * GRID) ** 0.5)  # written out again
     worst = 2.0 * np.maximum(binom.sf(k - 1, n, most), binom.cdf(h, m, GRID)).min()

@@ -198,8 +198,6 @@ def _two_samples(guarantee: Budget, event: tuple[int, int], tested: tuple[int, i
     def falling(q: float) -> float:
         return float(bdtr(h, m, q))
 
-    if k == 0 or h == m:
-        return 1.0
     q = bisect(lambda q: rising(q) - falling(q), 0.0, 1.0, xtol=_NEAR)
     return min(1.0, 2.0 * max(rising(min(q + _NEAR, 1.0)), falling(max(q - _NEAR, 0.0))))
 
