@@ -34,7 +34,7 @@ _FEW = 200  # values of a number, up to which noise is tried without bins
 _OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known"}
 _OF_GROUPS = {"groups", "max_group", "within_group"}  # typical rows have none
 _OF_A_CALL = {"verbose", "random_state", "on_uncertified", "remainder"}
-_PRIORS = {"noise", "prior", "strategy", "dependence"}  # that bins and cells may not concern
+_PRIORS = {"noise", "prior", "strategy", "dependence"}  # with one of these losses may need no cells
 _ALIKE = 0.01  # scores of a task that differ by less are alike
 _ONE_BUDGET = "choose one budget in nats; Plan.curve has others"
 

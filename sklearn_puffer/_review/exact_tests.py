@@ -77,9 +77,9 @@ def twice_below(x: FloatArray, y: FloatArray) -> Array:
     return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
 
 
-_FINE = 20_001
-_SPARED = 1e-9
-_NEAR = 1e-12
+_FINE = 20_001  # points of a ROC curve
+_SPARED = 1e-9  # chance that delta tells of more rows than are spared
+_NEAR = 1e-12  # error of a root
 LEVEL = 0.05
 """The chance of a false alarm over all tests of an audit, and of each interval to miss."""
 POWER = 0.8
@@ -113,7 +113,7 @@ class Budget:
         return np.minimum(1.0, kept * np.exp(np.minimum(log, 1.0)) + self.delta)
 
     def spared(self, n: int) -> int:
-        """Return of how many of n rows delta may tell everything, but for a chance of 1e-9."""
+        """Return how many of n rows delta may give away at most, but for a chance of 1e-9."""
         return int(next(k for k in range(n + 1) if bdtrc(k, n, self.delta) <= _SPARED))
 
     def auc(self) -> float:

@@ -262,7 +262,7 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
 FOLDS = 5
 _MEASURED = 8_000
-_SHARE = 0.4  # of a larger table
+_SHARE = 0.4  # of a larger table, held out
 _RARE = 400  # rows of a rare secret that are measured
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
 

@@ -30,7 +30,7 @@ ESTIMATES = (
     "certificate, for the reader named there."
 )
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-NEARLY = 0.9  # of what constants change, from which on that is said
+NEARLY = 0.9  # share of what constants change, from which on the advice says so
 VERDICTS = ("holds", "struck out", "does not hold", "refused")
 _ESTIMATED = ("change", "rows_equal", "attack", "low", "high", "task")  # on a curve
 _DECIMALS = 3  # of these, so that a curve is printed on lines of 80
@@ -134,7 +134,7 @@ class Candidate:
         return Budget(params["epsilon"], params.get("delta", 0.0), params.get("alpha")).auc()
 
     def judged(self, *, holds: bool) -> Candidate:
-        """Return it with what speaks against it."""
+        """Return it with its verdict, and the reason where it is not to be proposed."""
         if not holds:
             return replace(self, verdict="does not hold", reason="its certificate does not hold")
         attack, allowed = self.attack, self.allowed
