@@ -371,6 +371,7 @@ def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
     assert len(repr(found)) < 100
 
 
+@pytest.mark.slow
 def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():
     table = audit(lying(), answers(600), [LOOKS, LogisticRegression()]).table
     assert (table["p_all"] >= table["p"]).all()
@@ -480,6 +481,7 @@ def test_an_audit_is_saved_as_what_its_name_ends_in_and_never_replaces_a_file(tm
         found.save(tmp_path / "audit.pdf")
 
 
+@pytest.mark.slow
 def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
@@ -585,6 +587,7 @@ def test_a_task_with_one_class_among_its_test_rows_has_no_area():
     assert math.isnan(area.before)
 
 
+@pytest.mark.slow
 def test_a_task_whose_released_target_has_gaps_learns_from_the_rows_without():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
@@ -611,6 +614,7 @@ def test_rows_are_linked_to_themselves_without_noise_and_by_chance_under_much():
     assert apart.after < 0.03
 
 
+@pytest.mark.slow
 def test_words_that_come_out_as_codes_are_attacked_and_not_compared():
     table = mixed()
     noiser = PufferfishNoiser(
@@ -641,6 +645,7 @@ def test_a_delta_and_an_order_are_audited_too():
         assert not found.findings
 
 
+@pytest.mark.slow
 def test_an_audit_is_json_text_and_inert_html():
     table = mixed().rename(columns={"visits": "<script>x"})
     table["group"] = table["group"].replace({"a": "<b>\n"})
@@ -674,6 +679,7 @@ def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
             audit(each, answers(200), LOOKS)
 
 
+@pytest.mark.slow
 def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
     table = mixed()
     table.loc[:5, "group"] = "c"

@@ -201,6 +201,7 @@ class Conventional(PufferfishNoiser):
         validate_data(self, X, reset=False, skip_check_array=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* occur once")  # as rows of random numbers do
 @pytest.mark.parametrize(
     "name",

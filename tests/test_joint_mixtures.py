@@ -154,6 +154,7 @@ def test_a_narrower_distribution_of_the_same_mean_loses_what_is_lost_at_the_mean
     assert bound == pytest.approx(float(mp.log(at_zero(0.5) / at_zero(2.0))), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "notion"),
     # every noise and every notion, and every second combination of them

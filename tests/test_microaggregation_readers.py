@@ -476,6 +476,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "check"),
     list(zip(DRAWS, (check_frequencies, check_independence, check_frequencies), strict=True)),

@@ -109,6 +109,7 @@ def test_rows_whose_task_is_missing_are_left_out_of_its_score(number):
         assert score == pytest.approx(roc_auc_score(left[1], own.predict_proba(left[0])[:, 1]))
 
 
+@pytest.mark.slow
 def test_a_plan_takes_a_task_that_has_missing_values():
     table = people().assign(well=lambda rows: rows["well"].where(rows.index % 5 > 0, None))
     found = plan(table, "group", public=["score", "visits"], task="well", **FEW)
@@ -439,6 +440,7 @@ def test_rare_secrets_are_named_and_not_attacked():
     assert any("rows of 'rarer' of 'group' are left out" in note for note in told.notes)
 
 
+@pytest.mark.slow
 def test_pairs_that_are_not_protected_are_not_attacked():
     table = people(300).assign(group=np.tile(["a", "b", "c"], 100))
     told = plan(
@@ -549,6 +551,7 @@ def test_typical_rows_are_proposed_for_a_sample_of_adult_and_keep_the_task(table
     assert any("a swap was not tried" in note for note in told.notes)
 
 
+@pytest.mark.slow
 def test_secrets_that_are_read_in_bins_are_read_so_by_the_estimator_too():
     table = people(400).drop(columns=["client", "well", "group"])
     told = plan(table, {"score": 2}, ids=None, n_prototypes=4, n_bins=2)

@@ -223,7 +223,7 @@ def blocks(page):
 
 # pages with no files or engines of their own; those of the others have tests of their own
 ELSEWHERE = {"README", "engines", "releasing_again"}
-SLOW = {"audit", "plan", "swap"}
+SLOW = {"audit", "microaggregation", "plan", "swap"}
 PASTED = [
     pytest.param(page, marks=[pytest.mark.slow] * (page.stem in SLOW), id=page.stem)
     for page in PAGES

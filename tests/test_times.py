@@ -199,6 +199,7 @@ def test_another_kind_than_that_of_fit_is_refused(kind):
         numbers.transform(TABLES["pandas s"](COMPLETE))
 
 
+@pytest.mark.slow
 def test_streams_keyed_rows_bins_and_drift_have_times():
     table = TABLES["arrow timestamp"](COMPLETE)
     fitted = noiser(random_state=None, n_bins=4).fit(table)
