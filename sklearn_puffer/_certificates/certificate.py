@@ -587,8 +587,6 @@ loan by at most a factor of e^0.5 = 1.649.
         if over.loss > self.notion.budget:
             return ", but NOT for readers who know the population better"
         whom = f"every prior within sampling error ({over.level:.0%})"
-        if over.estimate:
-            whom = f"{over.level:.0%} of the priors within sampling error, by an estimate"
         return f", and for {whom}: {short_number(over.loss)}"
 
     def _lines(self) -> list[str]:

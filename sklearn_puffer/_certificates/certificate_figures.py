@@ -96,13 +96,12 @@ class SetLoss:
     level : float
         Confidence with which the set holds the true distributions.
     loss : float
-        Of the worst pair under the worst prior of the set, in the unit of the budget; a proven
-        bound unless ``estimate``.
+        Of the worst pair under the worst prior of the set, in the unit of the budget: a proven
+        bound.
     exact : bool
         Whether some prior of the set loses as much; otherwise ``loss`` is only a bound.
     estimate : bool
-        Whether the set is one of draws (Gaussian and mixture priors), about which nothing is
-        proven.
+        False: earlier versions had estimates, too.
     share : float
         The part of theta that the fitted prior alone needs; the rest is for sampling error.
     decided : tuple

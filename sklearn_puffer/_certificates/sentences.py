@@ -150,15 +150,10 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
             "Adversaries whose prior differs from it, for instance by sampling error, may learn "
             "more; that is not computed here."
         )
-    if over.estimate:
-        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
-        kind = " (an ESTIMATE, not a bound)"
-    else:
-        around = (
-            "Over all priors on the values seen or declared, in the simultaneous "
-            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
-        )
-        kind = ""
+    around = (
+        "Over all priors on the values seen or declared, in the simultaneous "
+        f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
+    )
     kept = "the budget is kept for them"
     if over.loss > notion.budget:
         kept = (
@@ -171,7 +166,7 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
             f"; the fitted prior alone asks for {over.share:.0%} of theta, and sampling error for "
             "the rest"
         )
-    return f"{around} {short_number(over.loss)} at these scales{kind}, so that {kept}{split}."
+    return f"{around} {short_number(over.loss)} at these scales, so that {kept}{split}."
 
 
 def about_pairs(notion: Notion) -> str:

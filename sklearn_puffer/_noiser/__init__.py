@@ -2,7 +2,6 @@
 
 from sklearn_puffer._noiser import adversaries, against, fit, problem, scales
 from sklearn_puffer._noiser.against import FittedNoise
-from sklearn_puffer._noiser.artifact import noise_of
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.priors import Part, SecretPair
 from sklearn_puffer._noiser.problem import Problem

@@ -353,7 +353,7 @@ def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
                 f"{argument} gives no distribution for rows in which {gone[0]!r} is missing; fill "
                 "its missing values, or name it as a group of its own in dependence=."
             )
-    return given_adversary(prior, argument, read.secrets, read.groups, read.columns)
+    return given_adversary(prior, argument, read.labels, read.groups, read.columns)
 
 
 def _values_seen(

@@ -20,7 +20,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, is_listening, listening, task
 from sklearn_puffer._certificates import SetLoss
-from sklearn_puffer._codes import CodeArray, Column, Pair, Secret
+from sklearn_puffer._codes import Column, Pair
 from sklearn_puffer._documents import jsonable, plain_record
 from sklearn_puffer._noiser.priors import (
     Adversary,
@@ -267,7 +267,7 @@ class FittedNoise:
     def _checked(self, prior: Any) -> Adversary:
         """Return the distributions of a prior, by the rules of ``adversaries=``."""
         self._check_names(prior)
-        further = given_adversary(prior, "prior", self._secrets(), self.groups, self.columns)
+        further = given_adversary(prior, "prior", self.secrets, self.groups, self.columns)
         self._check_complete()
         for of_secrets in further.values():
             for label, distributions in of_secrets.items():
@@ -289,10 +289,6 @@ class FittedNoise:
         by_column = prior if nested else {next(iter(self.secrets)): prior}
         for name, of_secret in by_column.items():
             _check_keys(of_secret, list(self.secrets[name]), f"value of column {quoted(name)}")
-
-    def _secrets(self) -> list[Secret]:
-        nowhere = CodeArray(np.zeros(0, dtype=np.intp))
-        return [Secret(name, tuple(labels), nowhere) for name, labels in self.secrets.items()]
 
     def _check_complete(self) -> None:
         """Refuse incomplete rows: a given prior has no distribution for them."""

@@ -79,12 +79,8 @@ class NoiseOfColumns(Mechanism):
         return self.columns
 
     def attributes(self) -> dict[str, Any]:
-        """Return the scales."""
-        return {"theta_": self.theta()}
-
-    def theta(self) -> Any:
         """Return the noise scale of each public column."""
-        return series({r.column.name: scale_of(r) for r in self.columns}, "theta")
+        return {"theta_": series({r.column.name: scale_of(r) for r in self.columns}, "theta")}
 
     def types(self, table: Table, schema: Any) -> dict[Name, Any]:
         """Return the Arrow types that can hold any value with noise."""
@@ -181,7 +177,7 @@ def _has_set(release: Any) -> bool:
     every = adversaries if isinstance(adversaries, list) else [adversaries]
     has_set = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
     over = certificate.known_over_set
-    proven = over is None or (not over.estimate and over.loss <= certificate.notion.budget)
+    proven = over is None or over.loss <= certificate.notion.budget
     return has_set and proven and certificate.prior.startswith("the counted prior")
 
 
@@ -195,25 +191,15 @@ def _about_groups(groups: RowGroups) -> list[str]:
     ]
 
 
-def noise_of(fitted: FittedMechanism) -> NoiseOfColumns | None:
-    """Return the mechanism of a fitted release, where it is noise."""
-    return fitted.mechanism if isinstance(fitted.mechanism, NoiseOfColumns) else None
-
-
 def with_more_noise(fitted: FittedMechanism, factor: float) -> FittedMechanism:
     """Return the same values with ``factor`` times the noise.
 
     Raises
     ------
     ValueError
-        If the values of a column do not lie on the grid of noise that large, or there is no noise.
+        If the values of a column do not lie on the grid of noise that large.
     """
-    noise = noise_of(fitted)
-    if noise is None:
-        raise ValueError(
-            f"factor={factor!r} asks for more noise, and there is none here; fit with a "
-            "smaller epsilon, or with noise='laplace'."
-        )
+    noise: Any = fitted.mechanism
     columns = [noisier(release, factor) for release in noise.columns]
     return replace(
         fitted,

@@ -8,11 +8,11 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import check_positive, fitting, once_warned
-from sklearn_puffer._noiser.artifact import noise_of, with_more_noise
+from sklearn_puffer._noiser.artifact import with_more_noise
 from sklearn_puffer._noiser.fit import learn
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._release import LearntMechanism, TableRelease
-from sklearn_puffer._rows import AskedGroups, FitRows, refuse_lazy
+from sklearn_puffer._rows import FitRows, refuse_lazy
 
 
 class PufferfishNoiser(TableRelease):
@@ -325,11 +325,6 @@ class PufferfishNoiser(TableRelease):
     def _checked_parameters(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
 
-    def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
-        if (groups := AskedGroups.of(self.get_params(deep=False))) is not None:
-            groups.refuse_weights(sample_weight)
-        return super()._rows_to_fit(X, y, sensitive_features, sample_weight)
-
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
         with once_warned():
             return learn(parameters, rows).plain()
@@ -338,6 +333,4 @@ class PufferfishNoiser(TableRelease):
     def theta_(self) -> Any:
         """The noise scale of each public column: a Series, by name or position."""
         check_is_fitted(self)
-        noise = noise_of(self._fitted)
-        assert noise is not None
-        return noise.theta()
+        return self._fitted.mechanism.attributes()["theta_"]

@@ -199,7 +199,7 @@ class Learnt:
             columns=self.columns,
             groups=self.read.groups,
             members=self._members,
-            secrets={secret.name: list(secret.labels) for secret in self.read.secrets},
+            secrets=self.read.labels,
             pairs=self.read.pairs,
             margins=self.priors.margins,
             known=self.read.known,

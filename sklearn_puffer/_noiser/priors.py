@@ -190,7 +190,7 @@ def _fitted(
 def given_adversary(
     mapping: Any,
     argument: str,
-    secrets: Sequence[Secret],
+    secrets: Mapping[Name, Sequence[Any]],
     groups: Sequence[Sequence[int]],
     columns: Sequence[Column],
 ) -> Adversary:
@@ -206,20 +206,26 @@ def given_adversary(
     if not isinstance(mapping, Mapping):
         raise TypeError(f"{argument} must map every secret to a prior object, got {mapping!r}.")
     nested = all(isinstance(value, Mapping) for value in mapping.values())
-    by_column = mapping if nested else {secrets[0].name: mapping}
+    by_column = mapping if nested else {next(iter(secrets)): mapping}
     if not nested and len(secrets) > 1:
         raise ValueError(
             f"{argument} must be a mapping {{column: {{secret: prior}}}} when several columns are "
-            f"sensitive ({listed([secret.name for secret in secrets])})."
+            f"sensitive ({listed(list(secrets))})."
         )
     adversary: Adversary = {}
-    for secret in secrets:
-        priors = by_column.get(secret.name, {})
-        adversary[secret.name] = {
-            label: _marginal_distributions(
-                _placed(_prior_of(priors, label, argument, secret, len(columns)), columns), groups
+    for name, labels in secrets.items():
+        priors = by_column.get(name, {})
+        absent = [label for label in labels if label not in priors]
+        if absent:
+            raise ValueError(
+                f"{argument} has no prior for {quoted(absent[0])} of column {name!r}; "
+                f"give one for each of {listed(labels)}."
             )
-            for label in secret.labels
+        adversary[name] = {
+            label: _marginal_distributions(
+                _placed(_prior_of(priors, label, argument, len(columns)), columns), groups
+            )
+            for label in labels
         }
     return adversary
 
@@ -348,14 +354,7 @@ class _Patterns:
         return Discrete.from_counts(np.concatenate([rows, corners]), np.append(counts, [0, 0]))
 
 
-def _prior_of(
-    priors: Mapping[Any, Any], label: Any, argument: str, secret: Secret, n_public: int
-) -> Prior:
-    if label not in priors:
-        raise ValueError(
-            f"{argument} has no prior for {quoted(label)} of column {secret.name!r}; "
-            f"give one for each of {listed(secret.labels)}."
-        )
+def _prior_of(priors: Mapping[Any, Any], label: Any, argument: str, n_public: int) -> Prior:
     prior = priors[label]
     if not isinstance(prior, Discrete | GaussianMixture):
         raise TypeError(

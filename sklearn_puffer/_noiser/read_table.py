@@ -90,6 +90,11 @@ class TableRead:
         return [secret.name for secret in self.secrets]
 
     @property
+    def labels(self) -> dict[Name, list[Any]]:
+        """The values of each sensitive column."""
+        return {secret.name: list(secret.labels) for secret in self.secrets}
+
+    @property
     def merged(self) -> list[Name]:
         """The names of the public columns that are read in bins."""
         return [column.name for column in self.columns if column.merged]
@@ -141,6 +146,8 @@ class TableRead:
 def read_table(settings: Settings, given: FitRows) -> TableRead:
     """Return the secrets and public columns of a table, with all that is wrong in one error."""
     asked, knowledge, table = settings.columns, settings.knowledge, given.table
+    if asked.grouped is not None:
+        asked.grouped.refuse_weights(given.sample_weight)
     rows, hidden = rows_of(table, given.sample_weight), given.hidden()
     grouping = asked.grouping(table, hidden)
     public = public_columns(asked.public, table.names, hidden, grouping)

@@ -383,6 +383,8 @@ def certificate_from_dict(
     epsilon, delta = reader.read("epsilon", float), reader.read("delta", float, 0.0)
     notion = promised(epsilon, delta, reader.read("alpha", float | None, None))
     around: Any = reader.read("over_set", SetLoss | None)
+    if around is not None and around.estimate:  # of an earlier version, and no bound
+        around = None
     if awaited and around is None:
         around = Elsewhere()
     rule = reader.read("rule", dict | None)
