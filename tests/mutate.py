@@ -47,7 +47,7 @@ TESTS = {
     "calibration": "calibration",
     "_fits": "classifier_priors",
     "_certificates.composition": "spending releases",
-    "_rows.parameters": "settings groups bad_input",
+    "_rows.parameters": "settings groups",
     "_noiser.problem": "parts calibration releases",
     "_noiser.scales": "calibration weighting coarse_losses",
     "_noiser.against": "against robustness",
