@@ -26,14 +26,14 @@ from sklearn_puffer._tables import (
 from sklearn_puffer._words import plain, quoted
 
 NEAREST = 'pass unknown="nearest" (to set_params after fit, as --unknown to puffer release)'
-"""The way out of what `fit` has not seen that asks for no other fit."""
+"""How to release values that `fit` has not seen without another fit."""
 
 _MOST_SHOWN = 100
 
 
 @dataclass(frozen=True)
 class Other:
-    """The value of a categorical column that stands for all that `fit` has not seen."""
+    """The category that replaces all values that `fit` has not seen."""
 
     value: Any
 
@@ -75,7 +75,7 @@ def rule_of(unknown: Any, name: Name, kind: Kind) -> Unknown:
 def with_other(
     name: Name, levels: tuple[Any, ...], other: Other, *, listed: bool
 ) -> tuple[Any, ...]:
-    """Return the levels of a column with the one that stands for the unseen, added at the end.
+    """Return the levels of a column, with the one that replaces unseen values at the end.
 
     Raises
     ------
@@ -390,7 +390,7 @@ def column_reader(
 
 
 def _with_new_level(column: Column, values: Values) -> Values:
-    """Return categories in which missing is one, which `fit` has not seen; booleans are refused."""
+    """Return values with missing as a category, unseen in `fit`; refuse booleans."""
     if values.levels is None:
         raise ValueError(
             f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and had none "
@@ -414,10 +414,9 @@ class Reader(ABC):
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
-        """Return the values of ``rows`` themselves, or in ``scratch``, if that tells their atoms.
+        """Return the values of ``rows`` as integers, if they are among atoms without a gap.
 
-        That is so where the atoms are whole numbers without a gap and each value is an atom. Else
-        it is None. Do not write to the array.
+        Else None. The array is ``scratch`` or a part of the table: do not write to it.
         """
         return None
 

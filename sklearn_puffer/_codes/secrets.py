@@ -29,7 +29,7 @@ _MOST_BINS = 1_000  # of a known column
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """What stands for the values of columns that readers know.
+    """The bins and merged values of known columns.
 
     Attributes
     ----------

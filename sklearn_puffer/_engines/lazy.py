@@ -79,8 +79,8 @@ CHANGED = (
 
 _COUNT = "n"
 _ROWS = "m"
-_LOOKED_AT = 1 << 16  # rows whose values tell whether more rows are worth a look
-_REPEATED = 16  # times that values are repeated which are few
+_LOOKED_AT = 1 << 16  # rows that are grouped first, in case there are too many groups
+_REPEATED = 16  # rows for each group, from which on groups are few
 
 
 def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
@@ -237,10 +237,10 @@ class LazyTable:
         return columns[0]
 
     def values_in(self, column: Column) -> Values:
-        """Return a column as far as a fitted one tells its values apart; one query.
+        """Return the values of a column, or, where the fitted one has bins, a number in each bin.
 
-        If it has bins, a number stands for each bin, and infinity for infinity: there may be more
-        values than are fetched.
+        One query. Infinity stands for infinity. A column with bins may have more values than are
+        fetched.
         """
         dtype = self.types[str(column.name)]
         if column.edges is None or not (dtype.is_integer() if column.whole else dtype.is_float()):
@@ -356,7 +356,7 @@ class LazyTable:
         return {n: (mean[n] * unit[n], square[n] ** 0.5 * unit[n]) for n in names}
 
     def least(self, name: Name, share: float) -> tuple[Array, Array] | None:
-        """Return the numbers of a column up to ``share`` times their count, and these; one query.
+        """Return the numbers of at most ``share`` times their count, and the counts; one query.
 
         Ascending, and None if there are more than are fetched.
         """
@@ -433,7 +433,7 @@ def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -
 
 
 def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
-    """Return for each bin a value in it, as the readers of columns take values."""
+    """Return a value in the bin of each row, in the form that readers of columns take."""
     gone = bins.is_null().to_numpy()
     # Dask has floats for whole numbers beside missing ones
     data = _stand_ins(column)[bins.fill_null(0).cast(nw.Int64).to_numpy()]

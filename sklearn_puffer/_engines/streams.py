@@ -222,9 +222,13 @@ def _from_pandas(piece: pd.DataFrame) -> Any:
 
 
 def _checked(stream: TableStream) -> TableStream:
-    """Return a stream none of whose names stands for two columns."""
+    """Return a stream none of whose names stands for two columns, strings in place of views."""
     check_unique(stream.schema.names, "batches")
-    return stream
+    pa, schema = arrow("a stream"), stream.schema
+    for k, one in enumerate(schema):
+        if one.type == pa.string_view():
+            schema = schema.set(k, one.with_type(pa.string()))
+    return replace(stream, schema=schema)
 
 
 def _of_types(table: Any, wanted: Any) -> Any:
@@ -238,7 +242,7 @@ def _of_types(table: Any, wanted: Any) -> Any:
         )
     table = table.select(wanted.names)
     for one, got in zip(wanted, table.schema, strict=True):
-        strings = {got.type, one.type} <= {pa.string(), pa.large_string()}
+        strings = {got.type, one.type} <= {pa.string(), pa.large_string(), pa.string_view()}
         if not strings and got.type not in (one.type, pa.null()):
             raise TypeError(
                 f"column {one.name!r} is of type {one.type} in the first piece of batches and "

@@ -66,7 +66,7 @@ from sklearn_puffer._words import brief, shown
 
 SCHEMA = "sklearn_puffer.drift/2"
 LEVEL = 0.01
-"""The chance of a false alarm, over all columns and values together."""
+"""The probability of a false alarm, over all columns and values together."""
 LEAST_ROWS = 30
 """Fewer rows say nothing about their distribution."""
 _WORST = 10
@@ -90,8 +90,8 @@ class ColumnDrift:
         Of the two distributions: of numbers and ordered values the largest difference of P(X <= x),
         of others their total variation. As it was seen: chance alone makes it larger than 0.
     p : float
-        Largest chance of so large a difference if all rows follow one distribution, corrected for
-        all values and columns that were looked at.
+        p-value of "all rows follow one distribution", corrected for all values and columns that
+        were tested.
     """
 
     name: Name
@@ -102,7 +102,7 @@ class ColumnDrift:
 
     @property
     def drifted(self) -> bool:
-        """Whether so large a difference has a chance of 1 % at most if there is none."""
+        """Whether the difference is significant at the 1 % level."""
         return self.p <= LEVEL
 
     def record(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Drift(Document):
 
     @property
     def drifted(self) -> bool:
-        """Whether some column differs by more than chance makes one table in a hundred differ."""
+        """Whether some column differs significantly, at a level of 1 % for all columns together."""
         return not self.together and any(column.drifted for column in self.columns)
 
     @property
@@ -189,9 +189,9 @@ class Drift(Document):
     def _sections(self) -> list[Section]:
         note = (
             "outside: share of rows with a value that fit has not seen; distance: of numbers and "
-            "ordered values the largest difference of P(X <= x), of others total variation; p: the "
-            "largest chance of such a difference if there is none, over all columns and values "
-            f"together; differs: p is at most {LEVEL:.0%}"
+            "ordered values the largest difference of P(X <= x), of others total variation; p: "
+            "p-value, corrected for all columns and values; differs: p is at most "
+            f"{LEVEL:.0%}"
         )
         return [Section("Columns", note, _cells(self.columns))]
 
@@ -246,7 +246,7 @@ class Margin:
 
     @classmethod
     def of(cls, column: Column, values: FloatArray, counts: Array, total: int) -> Self:
-        """Return the margin of a column, of values before binning, each of which counts so often.
+        """Return the margin of a column from its values before binning and their counts.
 
         ``total`` has the rows in which it is missing, too.
         """
@@ -398,7 +398,7 @@ class Watch:
         n_rows = len(values[0])
         picked = picked_rows(n_rows)
         if picked is not None:
-            values = [_taken(each, picked) for each in values]
+            values = [each.taken(picked) for each in values]
         self.count([*map(placed_in, columns, values)], len(values[0]))
         self.n_rows += n_rows - len(values[0])
 
@@ -414,11 +414,6 @@ class Watch:
         n_fitted = max(seen.margin.total for seen in self._seen)
         columns = [seen.compared(len(self._seen), self.n_counted) for seen in self._seen]
         return Drift(tuple(columns), self.n_rows, n_fitted)
-
-
-def _taken(values: Values, rows: IntArray) -> Values:
-    missing = None if values.missing is None else values.missing[rows]
-    return replace(values, data=values.data[rows], missing=missing)
 
 
 class Seen:
@@ -468,7 +463,7 @@ class Seen:
         return 0.5 * (float(np.abs(apart).sum()) + aside)
 
     def _chance(self, n_rows: int, n_gone: int, n_present: int) -> float:
-        """Return a bound on the chance of these counts, corrected for all tests of the column."""
+        """Return a bound on the p-value of these counts, corrected for all tests of the column."""
         values, ranks = [np.ones(0), *self._of_missing(n_rows, n_gone)], [np.ones(0)]
         if self.margin.single and self.margin.present:
             values += [*self._of_values(n_present), *self._of_strangers(n_present)]
@@ -479,14 +474,14 @@ class Seen:
         return len(bounds) * min(bounds, default=1.0)
 
     def _of_missing(self, n_rows: int, n_gone: int) -> Iterator[FloatArray]:
-        """Yield the chances of so many rows, and of so few, in which the column is missing."""
+        """Yield the p-values of too many and of too few missing values."""
         gone, fitted = np.array([n_gone]), np.array([self.margin.total - self.margin.present])
         if gone[0] or fitted[0]:
             yield too_many(gone, n_rows, fitted, self.margin.total)
             yield too_many(fitted, self.margin.total, gone, n_rows)
 
     def _of_values(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the same of each value."""
+        """Yield the p-values of too many and of too few rows of each value."""
         sums, n = np.cumsum(self.margin.parts), self.margin.present
         # fitted rows in the cells up to each: at least, and at most
         low, high = _up(sums * n), np.where(sums == PARTS, n, _up((sums + 1) * n) - 1)
@@ -497,13 +492,13 @@ class Seen:
         yield too_many(least, self.margin.present, self.counts, n_present)
 
     def _of_strangers(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the same of each value that `fit` has not seen; there are never too few."""
+        """Yield the p-values of too many rows of each unseen value; there are never too few."""
         none = np.zeros_like(self.strangers)
         yield too_many(self.strangers, n_present, none, self.margin.present)
         yield np.ones(len(none))
 
     def _of_ranks(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the chances of so many, and of so few, new rows before ranks of the fitted ones."""
+        """Yield the p-values of too many and of too few new rows up to ranks of the fitted ones."""
         n, sums = self.margin.present, np.cumsum(self.margin.parts)
         strays = self.moved if self.margin.levels else 0
         seen = np.append(0, np.cumsum(self.counts))

@@ -78,7 +78,7 @@ def _bare_series(column: nw.Series[Any]) -> nw.Series[Any]:
 
 
 def _one_code_each(column: nw.Series[Any]) -> nw.Series[Any]:
-    """Return a dictionary of Arrow in which no value has two codes."""
+    """Return an Arrow dictionary in which each value has one code."""
     dictionaries = [chunk.dictionary for chunk in column.to_native().chunks]
     if all(len(each.unique()) == len(each) for each in dictionaries):
         return column

@@ -175,7 +175,7 @@ def beside(
 
 
 def label_ranks(table: Any, rows: Array) -> list[Array]:
-    """Return the ranks of some rows' labels, for each level of an index that is in another order.
+    """Return the ranks of some rows' index labels, for each level that is not sorted.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def label_ranks(table: Any, rows: Array) -> list[Array]:
     Returns
     -------
     list of ndarray of int
-        From 0, the same for equal labels; labels that have no order have none.
+        From 0, the same for equal labels. Levels whose labels cannot be compared are left out.
     """
     index = table.frame.index if isinstance(table, _PandasTable) else pd.RangeIndex(0)
     levels = [index.get_level_values(k) for k in range(index.nlevels)]
@@ -279,9 +279,9 @@ def first_values(table: Any, name: Name) -> Values:
 
 
 def id_values(table: Any, name: Name) -> Values:
-    """Return a column of any type, of which only what is equal counts.
+    """Return a column of ids of any type; only which values are equal matters.
 
-    Dates and durations are in one unit, whatever occurs; what else is not read is its text.
+    Dates and durations are in nanoseconds. Values of types that are not read become their repr.
 
     >>> column = pd.Series([(1, 2), "a", (1, 2), None], dtype=object)
     >>> id_values(frame_table(pd.DataFrame({"id": column})), "id").data.tolist()
