@@ -66,6 +66,7 @@ TESTS = {
     "_noise.shapes": "samplers sampling",
     "_noise.table_sampler": "samplers sampling",
     "_noise.integer_rows": "integer_rows",
+    "_tables.digests": "same_values",
     "_tables.frame": "same_values frames",
     "_tables.values": "same_values missing_and_unknown",
     "_tables.times": "times same_values",
