@@ -15,7 +15,6 @@ from sklearn_puffer import (
     PufferfishSGDClassifier,
     PufferfishSGDRegressor,
     audit,
-    plan,
 )
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.closed_forms import gaussian_users
@@ -88,7 +87,6 @@ ALIGNED = {
         TABLE["label"],
         lambda x: audit(fitted(), TABLE, task=(LogisticRegression(), x)),
     ),
-    ("plan", "groups"): (IDS, lambda x: plan(TABLE, "secret", groups=x)),
     ("PufferfishSGDClassifier.fit", "y"): (
         TABLE["label"],
         lambda x: PufferfishSGDClassifier().fit(ROWS, x),
