@@ -81,7 +81,7 @@ def test_bounds_from_panels_hold_the_loss_in_order_however_points_are_put_togeth
                 assert 0.0 <= lower <= exact <= upper
                 if size == 1 and blur < 1e-13 and np.isfinite(exact):
                     order = getattr(notion, "alpha", 2.0) - 1.0
-                    assert upper - lower <= 1e-11 * (1.0 + upper) / min(order, 1.0)
+                    assert upper - lower <= 1e-11 * (1.0 + float(exact)) / min(order, 1.0)
 
 
 def test_leaving_out_events_costs_no_more_than_the_best_event_of_all_allows():

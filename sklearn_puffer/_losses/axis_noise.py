@@ -27,7 +27,7 @@ def steepness(noise: Noise, distance: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class AxisNoise:
-    """What is known of one axis' noise on each interval, for each atom.
+    """Bounds on one axis' noise on each interval, for each atom.
 
     Attributes
     ----------

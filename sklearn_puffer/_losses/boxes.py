@@ -80,12 +80,12 @@ def first_edges(atoms: FloatArray, last: float, noise: Noise, notion: Notion) ->
 
 
 def _some(places: FloatArray, most: int) -> FloatArray:
-    """Return every k-th place, so that they are at most so many."""
+    """Return every k-th index, k being the least for which there are at most so many."""
     return places[:: -(-places.size // max(most, 1)) or 1]
 
 
 def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray:
-    """Return distances beyond the outermost atoms to cut at: up to where little is left to know."""
+    """Return distances beyond the outermost atoms to cut at, out to a negligible tail."""
     scale = float(noise.axis_scales(1)[0])
     if has_kink(noise):
         return np.zeros(0)
@@ -524,7 +524,7 @@ def coarse_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Floa
 
 
 def _even_edges(p: Discrete, q: Discrete, axis: int, noise: Noise, parts: int) -> FloatArray:
-    """Return cuts of one axis, evenly from a little before its atoms to a little behind them."""
+    """Return evenly spaced cuts of one axis, from a little before its atoms to a little behind."""
     atoms = np.concatenate([prior.rows[prior.counts > 0, axis] for prior in (p, q)])
     beyond = 2.5 * float(noise.axis_scales(1)[0])
     if parts == 2:

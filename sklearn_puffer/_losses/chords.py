@@ -1,4 +1,4 @@
-r"""What is known between points where two smooth densities are known, by chords and tangents.
+r"""Bounds on two smooth densities between points where both are known, by chords and tangents.
 
 Wherever (log h)'' >= -C, log h + C y^2 / 2 is convex, so it lies below its chord and above its
 tangents. Both densities of a pair use the same C, which cancels in the log ratio:
@@ -44,7 +44,7 @@ class PointDensities(NamedTuple):
 
     @classmethod
     def empty(cls, count: int) -> PointDensities:
-        """Return fields to be filled."""
+        """Return uninitialised fields."""
         return cls(*(np.empty((2, count)) for _ in cls._fields))
 
     def taken(self, chosen: NDArray[np.generic]) -> PointDensities:
@@ -99,7 +99,7 @@ class SmoothPair(LinePair, ABC):
         return None
 
     def look(self, low: FloatArray, high: FloatArray) -> View:
-        """Return what is known of finite panels."""
+        """Return bounds on finite panels."""
         a, b, curve = self.ends(low, high)
         error = a.error + b.error + 4.0 * UNIT * (np.abs(a.value) + np.abs(b.value))
         width = high - low
@@ -118,7 +118,7 @@ class SmoothPair(LinePair, ABC):
             np.maximum(seen_low + rounding, self.least),
             np.minimum(seen_high - rounding, self.most),
         )
-        # what cutting cannot take away: the other end may lie where values are huge
+        # rounding, which no cutting reduces: the other end may lie where values are huge
         blur = 2.0 * np.minimum(a.error.sum(axis=0), b.error.sum(axis=0))
         base = self.base(low), self.base(high)
         with np.errstate(under="ignore"):
@@ -153,7 +153,7 @@ class SmoothPair(LinePair, ABC):
 def _sag(
     a: PointDensities, b: PointDensities, width: FloatArray, bend: FloatArray, error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return by how much chords exceed tangents at most, and where."""
+    """Return the largest distance between chords and tangents, and where it is."""
     chord = b.value - a.value
     fall, rise = width * a.slope, width * b.slope
     slack = error + width * np.maximum(a.slope_error, b.slope_error)

@@ -167,7 +167,7 @@ def _cut(groups: Sequence[Panels], epsilon: float) -> _Cut:
 
 
 def _sketch(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
-    """Return some losses in ascending order and the p masses around them, roughly."""
+    """Return a coarse histogram of the loss under p: losses in ascending order, and masses."""
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = np.log(panels.p_high) - np.log(panels.q_high)
     losses, masses = _finite(np.clip(losses, panels.log_low, panels.log_high), panels, epsilon)
@@ -244,13 +244,13 @@ def _upper(groups: Sequence[Panels], epsilon: float, cut: _Cut) -> float:
 
 
 def _lost(parts: Sequence[FloatArray]) -> float:
-    """Return what products that underflow can amount to: each is one term of the convolution."""
+    """Return a bound on the sum of products that underflow, each one term of the convolution."""
     totals = np.prod([max(float(part.sum()), 1.0) for part in parts])
     return float(_TINY * sum(part.size for part in parts) ** 2 * totals)
 
 
 def _terms(groups: Sequence[Panels], size: int) -> float:
-    """Return how many additions there are on the longest way from a panel to the result."""
+    """Return the number of additions on the longest path from a panel to the result."""
     return float(size + sum(panels.p_high.size for panels in groups) + 100)
 
 

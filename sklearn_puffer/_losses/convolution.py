@@ -134,7 +134,7 @@ Numbers = TypeVar("Numbers", FloatArray, Wide)
 
 
 class Axis:
-    """The sorted distinct atoms of one axis, and what depends on them but not on the noise scale.
+    """The sorted distinct atoms of one axis, and quantities that do not depend on the noise scale.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Axis:
 
     @cached_property
     def _rests(self) -> list[FloatArray]:
-        """What rounding took from the gaps."""
+        """Rounding errors of the gaps."""
         return [in_blocks(_rests(atoms)[None], length)[:, 0] for atoms, length in self._levels]
 
     @property
@@ -193,7 +193,7 @@ class Axis:
         return np.exp(self.distances / -theta)
 
     def convolved(self, masses: FloatArray, theta: float) -> FloatArray:
-        """Return the sums of masses of shape (n, lanes), turned round to shape (lanes, n)."""
+        """Return the sums, of shape (lanes, n), for masses of shape (n, lanes)."""
         decays = [np.exp(gap / -theta) for gap in self._gaps]
         return self._scan(decays, masses)
 
@@ -229,7 +229,7 @@ def _rests(atoms: FloatArray) -> FloatArray:
 
 
 class MixingAxis:
-    r"""An unordered axis: what is released is kept, or drawn anew from the shares q.
+    r"""An unordered axis: a value is kept, or drawn anew from the shares q.
 
     .. math:: h(y) = (1 - \rho) m(y) + \rho q_y \sum_x m(x), \qquad \rho = 1 - e^{-\theta}
 
@@ -262,7 +262,7 @@ class MixingAxis:
         return drawn
 
     def convolved(self, masses: FloatArray, theta: float) -> FloatArray:
-        """Return what is released of masses of shape (n, lanes), turned round: (lanes, n)."""
+        """Return the released masses, of shape (lanes, n), for masses of shape (n, lanes)."""
         released: FloatArray = masses.T * np.exp(-theta)
         released += np.outer(masses.sum(axis=0), -np.expm1(-theta) * self._shares)
         return released
@@ -393,7 +393,7 @@ def _passes(axes: Sequence[Axis | MixingAxis]) -> list[list[int]]:
 
 
 def _turned(masses: NDArray[Any], n_axes: int) -> NDArray[Any]:
-    """Return masses (n_priors, cells) with priors last, as the passes want them in memory."""
+    """Return masses (n_priors, cells) transposed, contiguous where there are several axes."""
     return masses.T if n_axes == 1 else np.ascontiguousarray(masses.T)
 
 
@@ -413,7 +413,7 @@ def _block_lengths(n_atoms: int, lanes: int) -> list[int]:
 
 
 def add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
-    """Add to ``sums``, at each point, what arrives there from the points left of it.
+    """Add to ``sums``, at each point, the decayed masses of the points left of it.
 
     Both have shape (block, lanes, blocks), and ``decays[0]`` has shape (block, blocks).
     """
@@ -436,7 +436,7 @@ def add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> 
 
 
 def add_from_right(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
-    """Add to ``sums``, at each point, what arrives there from the points right of it."""
+    """Add to ``sums``, at each point, the decayed masses of the points right of it."""
     decay, length = decays[0], masses.shape[0]
     arriving = _zeros_like(masses[0])
     if len(decays) > 1:

@@ -131,7 +131,7 @@ class DiscretePair(SmoothPair):
         return -lowest + 1e-9 * np.abs(lowest)
 
     def tail(self, edge: float, side: int) -> View:
-        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
+        """Return bounds on y >= edge (side 1) or y <= edge (side -1), as one panel."""
         low, high = self._kernel.beyond(self, edge, side)
         low, high = max(low, self.least), min(high, self.most)
         # cheap bounds on the masses: those of the noise around the nearest and the farthest atom
@@ -167,7 +167,7 @@ class DiscretePair(SmoothPair):
         return sums
 
     def _window(self, low: float, high: float) -> slice:
-        """Return the atoms that matter between two points; the others' terms are below e^-760."""
+        """Return the atoms whose terms may exceed e^-760 between two points."""
         reach, atoms = self._kernel.window, self.atoms
         start = np.searchsorted(atoms, min(low, float(atoms[-1])) - reach)
         stop = np.searchsorted(atoms, max(high, float(atoms[0])) + reach, side="right")
@@ -255,13 +255,13 @@ class _GaussianKernel:
     is_gaussian = True
 
     def base(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
-        """Return the log of the factor left out."""
+        """Return the log of the common factor."""
         t = np.maximum(np.maximum(atoms[0] - y, y - atoms[-1]), 0.0) / self.scale
         return np.asarray(-0.5 * t * t)
 
     @property
     def window(self) -> float:
-        """Atoms farther off than this give no more than e^-760."""
+        """Distance beyond which an atom adds at most e^-760."""
         return 39.0 * self.scale
 
     def masses(self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray) -> Ends:
@@ -313,7 +313,7 @@ class _GaussianKernel:
         return np.asarray(np.maximum(c - atoms[0], atoms[-1] - c) / self.scale)
 
     def base_slope(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
-        """Return the slope of the factor left out."""
+        """Return the slope of the log of the common factor."""
         return np.asarray((np.clip(y, atoms[0], atoms[-1]) - y) / self.scale / self.scale)
 
     def growth(

@@ -1,6 +1,6 @@
 r"""Losses from panels of released values, as proven intervals.
 
-The space of released values is cut into panels. Of each panel we hold bounds on its mass under p
+The space of released values is cut into panels. Each panel has bounds on its mass under p
 and under q, and on the log ratio f = log h_p / h_q within it. For a convex function phi, the sum
 
 .. math:: D = \int \phi(h_p / h_q) \, dQ
@@ -177,7 +177,7 @@ def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArra
     if straddling.any():
         high = np.where(straddling, np.fmin(high, _straddling(panels, keep_high)), high)
     low = np.where(panels.log_high <= epsilon, 0.0, low)
-    return np.minimum(low, high), high  # rounding, which is counted in the sum, may turn them
+    return np.minimum(low, high), high  # they may cross by rounding, which the sum allows for
 
 
 def kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
@@ -236,7 +236,7 @@ def renyi_terms(panels: Panels, alpha: float) -> tuple[FloatArray, FloatArray]:
     low = np.where(panels.p_low > 0.0, np.fmax(processed, floor), -np.inf)
     # asked this way, a mass that could not be computed (NaN) counts as infinite, and not as none
     high = np.where(panels.p_high <= 0.0, -np.inf, np.fmin(roof, chord))
-    return np.minimum(low, high), high  # rounding, which is counted in the sum, may turn them
+    return np.minimum(low, high), high  # they may cross by rounding, which the sum allows for
 
 
 def _chord(panels: Panels, alpha: float) -> FloatArray:
@@ -284,7 +284,7 @@ def given_an_event(
 
 
 def _log_margin(value: float, order: float) -> float:
-    """Return what roundings move log(sum)/order by, at most."""
+    """Return a bound on the rounding error of log(sum)/order."""
     # each exponent is (alpha - 1) f + log p, or alpha log p - (alpha - 1) log q, off by a few u of
     # its parts; logs of masses are at most 750
     size = abs(value) if np.isfinite(value) else 0.0

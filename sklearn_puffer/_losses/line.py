@@ -58,11 +58,11 @@ _MOST_PANELS = 2**18
 
 
 class View(NamedTuple):
-    """What is known of each panel; arrays of shape (m,).
+    """Bounds on each panel; arrays of shape (m,).
 
     ``log_low`` and ``log_high`` bound f within it. ``seen_high`` is a lower bound on sup f and
-    ``seen_low`` an upper bound on inf f there. ``rounding`` is how much of all this is rounding,
-    which no cutting takes away. ``p_least``, ``p_most``, ``q_least``, ``q_most`` bound the masses.
+    ``seen_low`` an upper bound on inf f there. ``rounding`` is the part of their width that no
+    cutting reduces. ``p_least``, ``p_most``, ``q_least``, ``q_most`` bound the masses.
     """
 
     log_low: FloatArray
@@ -89,7 +89,7 @@ class View(NamedTuple):
         return View(*(np.concatenate(fields) for fields in zip(self, *others, strict=True)))
 
 
-_NOTHING = (-inf, inf, inf, -inf, 0.0, 0.0, 1.0, 0.0, 1.0)  # what is true of any panel
+_NOTHING = (-inf, inf, inf, -inf, 0.0, 0.0, 1.0, 0.0, 1.0)  # trivial bounds
 
 
 def certain(view: View) -> View:
@@ -126,10 +126,10 @@ class LinePair(Protocol):
         """Return sorted finite points to cut at first, at least one."""
 
     def look(self, low: FloatArray, high: FloatArray) -> View:
-        """Return what is known of finite panels, which no anchor lies strictly within."""
+        """Return bounds on finite panels, which no anchor lies strictly within."""
 
     def tail(self, edge: float, side: int) -> View:
-        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
+        """Return bounds on y >= edge (side 1) or y <= edge (side -1), as one panel."""
 
     def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
         """Return bounds p_low, p_high, q_low, q_high on masses; ends may be infinite."""
@@ -411,7 +411,7 @@ def _straddles(view: View, epsilon: float) -> BoolArray:
 
 
 def _unsettled(view: View, epsilon: float, tolerance: float, least: float) -> FloatArray:
-    """Return what each panel of unsettled sign adds at most; 0 where cutting it is not worth it."""
+    """Return the most that each panel of unsettled sign adds; 0 where cutting it does not pay."""
     at_most = np.where(_straddles(view, epsilon), view.p_most * kept(epsilon, view.log_high), 0.0)
     at_least = float((view.p_least * kept(epsilon, view.log_low)).sum())
     allowed = max(tolerance * at_least, least)
@@ -485,7 +485,7 @@ class _Terms(NamedTuple):
         return renyi_of_terms(*self.renyi, divergence.alpha)
 
     def gaps(self) -> FloatArray:
-        """Return what each panel adds to the width."""
+        """Return how much each panel adds to the width of the interval."""
         divergence = self.notion.divergence
         if self.renyi is None or not isinstance(divergence, PowerMean):
             return gaps(self.panels, self.notion)

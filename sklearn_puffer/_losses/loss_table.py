@@ -224,7 +224,7 @@ class LossTable:
         return not self._on_grids(noise) and any(isinstance(line, rough) for line in lines)
 
     def without_noise(self) -> FloatArray:
-        """Return what the losses tend to without any noise.
+        """Return the limits of the losses as the noise vanishes.
 
         Returns
         -------
@@ -237,7 +237,7 @@ class LossTable:
         return np.array(limits).reshape(-1, 2)
 
     def pair_without_noise(self, k: int, budget: float | None = None) -> FloatArray:
-        """Return what the losses of one pair tend to without any noise.
+        """Return the limits of the losses of one pair as the noise vanishes.
 
         Parameters
         ----------
@@ -443,7 +443,7 @@ def _check_spans(layout: Layout) -> None:
 
 
 def _is_rough(ends: Ends, budget: float) -> bool:
-    """Return whether ends tell little but the side of the budget."""
+    """Return whether ends are so far apart that only their side of the budget is known."""
     spare = 1e-5 * max(budget, float(ends[1].max()))
     return bool((ends[1] > ends[0] + spare).any())  # two infinite ends are as near as can be
 
@@ -488,7 +488,7 @@ def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> 
 
 
 def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | None]:
-    """Return what the atoms of each unordered axis are drawn anew from.
+    """Return for each unordered axis the shares that its atoms are drawn from.
 
     Other values of its alphabet have the ratios of the distributions of all other axes together,
     which are means of ratios at these atoms: no supremum lies there.

@@ -134,7 +134,7 @@ class MixtureDistribution(ABC):
         return PointDensities(*fields[:4]), PointDensities(*fields[4:]), curve
 
     def change(self, middles: FloatArray, reach: FloatArray, at: PointDensities) -> FloatArray:
-        """Return how far h(m + z) / h(m) e^(-l z) is from 1 at most, for |z| up to a reach."""
+        """Return a bound on |h(m + z) / h(m) e^(-l z) - 1| for |z| up to a reach."""
         value, slope, error, slope_error = at
         total = np.full_like(value, -2.0)
         for side in (-1.0, 1.0):
@@ -215,7 +215,7 @@ class MixtureDistribution(ABC):
         with np.errstate(invalid="ignore"):
             moved = ((often - chances) * apart).sum(axis=0) * np.exp(blur)
             of_parts = (often * errors).sum(axis=0) * np.exp(blur)
-        # a mean lies within the range of what it is of, however little is known of the chances
+        # a mean lies within the range of its terms, whatever the weights
         moved = np.fmin(moved, apart.max(axis=0)) + np.fmin(of_parts, errors.max(axis=0))
         return PointDensities(value, slope, blur + rounding(value), moved * (1.0 + SLACK))
 
@@ -263,7 +263,7 @@ class LogConcaveDistribution(MixtureDistribution):
             grown = np.where(reach > 1e-4, grown, 1.0 + np.square(reach))
         tangent = width * np.exp(middle + middle_error) * grown
         slack = SLACK + ARGUMENT * np.abs(middle)
-        # what underflows is no bound once it is multiplied: tails are good there
+        # a value that underflows is no bound; tails are sharp there
         usable = finite & (reach < 700.0) & (middle > _LOWEST_LOG)
         return (
             np.where(finite, chord * (1.0 - SLACK - 8.0 * ARGUMENT * np.abs(last)), 0.0),
@@ -313,7 +313,7 @@ class DistributionPair(SmoothPair):
         return growth_of(changes, at, reach, alpha)
 
     def tail(self, edge: float, side: int) -> View:
-        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
+        """Return bounds on y >= edge (side 1) or y <= edge (side -1), as one panel."""
         p, q = self._both
         low, high = p.beyond(q, edge, side)
         ends = np.array([low]), np.array([high])

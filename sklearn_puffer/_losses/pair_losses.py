@@ -84,7 +84,7 @@ _LONGEST_SCALE = 1e280
 
 
 class PairLoss(Protocol):
-    """The loss between two different priors, both ways."""
+    """The loss between two priors, both ways."""
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p.
@@ -362,7 +362,7 @@ def _centred(atoms: FloatArray) -> FloatArray:
 
 
 class Layer(NamedTuple):
-    """Its mass under both distributions, and what tells these apart within it."""
+    """A layer's mass under both distributions, and the loss within it."""
 
     p: float
     q: float
@@ -521,7 +521,7 @@ class CategoryLayers(_DiscreteRows):
         return without_mixings(noise).with_scale(scale)
 
     def _mixed(self, noise: Noise) -> FloatArray | None:
-        """Return what is released of the masses, shape (2, cells, atoms), if floats hold it."""
+        """Return the released masses, shape (2, cells, atoms), if floats hold them."""
         scales, masses = noise.axis_scales(self._n_axes), self._masses
         for k, shares in self._shares.items():
             total = masses.sum(axis=k + 1, keepdims=True)
@@ -578,10 +578,10 @@ _LEAST_SHARE = 1e-250  # below it, logs are longer than `_losses.pair_losses` al
 
 
 class SameDistributions:
-    """Equal distributions, which no noise tells apart: the line, seen as one point."""
+    """Equal distributions: all released values are one panel."""
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
-        """Return that nothing is lost."""
+        """Return zero losses."""
         return np.zeros(2), np.zeros(2)
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
@@ -590,7 +590,7 @@ class SameDistributions:
         return Panels(one, one, one, one, zero, zero)
 
     def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
-        """Return that nothing is lost."""
+        """Return zero losses."""
         return np.zeros(2)
 
 
@@ -654,7 +654,7 @@ class KeptColumns(_DiscreteRows):
         return least >= _LEAST_SHARE
 
     def _of_layers(self, noise: Noise, notion: Notion) -> Ends:
-        """Return the ends of the loss; what only one prior has is lost whatever the noise."""
+        """Return the ends of the loss; values of one prior alone are told whatever the noise."""
         lower, upper = np.zeros(2), np.zeros(2)
         if self._layers:
             lower, upper = of_layers(self._layers, noise, notion, _ERROR)
@@ -666,7 +666,7 @@ class KeptColumns(_DiscreteRows):
 
 
 def _alone(way: int, mass: float) -> Panels:
-    """Return what only p (0) or only q (1) has, as a panel."""
+    """Return the mass that only p (0) or only q (1) has, as a panel."""
     if mass == 0.0:
         return Panels(*np.zeros((6, 0)))
     ends = np.zeros((2, 2))

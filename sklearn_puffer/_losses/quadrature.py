@@ -55,6 +55,8 @@ _FEW_PANELS = 2**8  # as many as share an error that is allowed
 # Tails that hardly fall, as with an exponent near 1, matter up to 1e100 and farther: after so many
 # steps of one size relative to the last, each next one is so much larger. Panels are cut anyway.
 _CALM, _HASTE = 48, 1.25
+# A tail that matters after a few steps does so for many: it is looked at after several at a time.
+_NEAR, _STRIDE = 2, 5
 _FARTHEST = 1e140  # of the unit: squares of distances stay finite
 _LOOSER = log(1e8)  # a tail from there on may add so much more to the error
 
@@ -169,7 +171,7 @@ class _Accuracy(NamedTuple):
 
     @classmethod
     def within(cls, error: float) -> _Accuracy:
-        """Return what makes the logarithm of the integral about right to within ``error``."""
+        """Return the accuracy that gives the log of the integral to about ``error``."""
         share = log(min(error, 1.0) / _FEW_PANELS)
         return cls(*(max(share, finest) for finest in cls()))
 
@@ -228,8 +230,8 @@ def _reach(
 ) -> tuple[FloatArray, BoolArray, _Sum]:
     """Return the ends of panels, which of them are missing, shape (2, m), and the tails' share.
 
-    Panels reach so far out that the tails hardly matter. Where they matter at every distance that
-    is looked at, the direction is given up: no panel is missing then.
+    Panels reach out to negligible tails. A direction whose tails are negligible nowhere is given
+    up: no panel of it is missing.
     """
     points, peaks = pair.anchors(), pair.peaks
     left = _tail(pair, points[points <= peaks[0]][::-1].tolist(), -1, alpha, slight)
@@ -245,7 +247,7 @@ def _reach(
 class _Tail(NamedTuple):
     """Where a tail starts and log bounds on its integral, both ways; edges that were looked at.
 
-    Where it matters from everywhere, it starts at NaN, and its bounds are infinite.
+    Where no edge will do, it starts at NaN, and its upper bound is infinite.
     """
 
     edges: list[float]
@@ -262,21 +264,22 @@ class _Tail(NamedTuple):
 def _tail(
     pair: AnalyticPair, outer: list[float], side: int, alpha: float, slight: FloatArray
 ) -> _Tail:
-    """Look for the starts of a tail that hardly matters, at anchors and then farther out.
+    """Find the nearest edge beyond which the tail is negligible, at anchors and then farther out.
 
-    At the farthest edge, what is known of it need not be as close.
+    At the farthest edge a wider bound on the tail is accepted.
     """
     tail = _Tail([], np.full(2, nan), np.full(2, -inf), np.full(2, inf))
-    for edge in _outwards(outer, side, pair.unit):
+    for steps, edge in enumerate(_outwards(outer, side, pair.unit), 1 - len(outer)):
         tail.edges.append(edge)
-        low, high = np.full(2, -inf), np.array(pair.tail_power(edge, side, alpha))
+        if steps > _NEAR and steps % _STRIDE:
+            continue
+        last, low, high = edge, np.full(2, -inf), np.array(pair.tail_power(edge, side, alpha))
         if not (high <= slight).all() and edge not in outer[:-1]:
             low, high = _tail_terms(pair, edge, side, alpha, high)
-        found = np.isnan(tail.starts) & _hardly_matters(low, high, slight)
-        tail.take(found, edge, low, high)
+        tail.take(np.isnan(tail.starts) & _is_negligible(low, high, slight), edge, low, high)
         if not np.isnan(tail.starts).any():
             return tail
-    tail.take(np.isnan(tail.starts) & _hardly_matters(low, high, slight + _LOOSER), edge, low, high)
+    tail.take(np.isnan(tail.starts) & _is_negligible(low, high, slight + _LOOSER), last, low, high)
     return tail
 
 
@@ -293,8 +296,8 @@ def _outwards(points: list[float], side: int, unit: float) -> Iterator[float]:
         growth *= _HASTE if steps > _CALM else 1.0
 
 
-def _hardly_matters(low: FloatArray, high: FloatArray, slight: FloatArray) -> BoolArray:
-    """Return whether tails between these log bounds are known closely beside the whole."""
+def _is_negligible(low: FloatArray, high: FloatArray, slight: FloatArray) -> BoolArray:
+    """Return whether these log bounds on a tail are close, relative to the whole integral."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         unknown = high + np.log(-np.expm1(np.minimum(low - high, 0.0)))
     return (high <= slight) | (unknown <= slight)
@@ -396,5 +399,5 @@ def _log_rule(logs: FloatArray) -> FloatArray:
 
 
 def _rounding(logs: FloatArray) -> FloatArray:
-    """Return what a sum of numbers with these logs is off by, at most."""
+    """Return a bound on the rounding error of the log of a sum."""
     return 64.0 * UNIT + 8.0 * UNIT * np.abs(np.where(np.isfinite(logs), logs, 0.0))
