@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -213,7 +212,7 @@ class Relaxed:
         if not (notion.is_pure and without_mixings(noise).is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
-                f"{_name(noise)} noise and {notion!r}; use strategy='exact'.",
+                f"{type(noise).__name__} noise and {notion!r}; use strategy='exact'.",
                 len(pairs),
             )
         if _are_mixtures(pairs):
@@ -594,7 +593,3 @@ class _Planes:
 
 def _are_mixtures(pairs: Sequence[PriorPair]) -> bool:
     return isinstance(pairs[0].p, GaussianMixture)
-
-
-def _name(noise: Any) -> str:
-    return type(noise).__name__

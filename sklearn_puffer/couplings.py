@@ -4,9 +4,8 @@ Use this module to follow a paper, to check a figure by hand, or to state what i
 adversary whose prior is close to the one that a release was made for; `fit` does all of this
 inside.
 
-A coupling moves the rows that follow one distribution so that they follow another; how far it has
-to move them says how much noise is enough. All priors here are `Discrete`, and over one column
-where values have to be moved.
+A coupling is a joint distribution of two priors; how far its values lie apart says how much noise
+is enough. All priors here are `Discrete`, and over one column where distances between values count.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import log_sum, quotient_rounded_up
-from sklearn_puffer._strategies import monotone, w_infinity
+from sklearn_puffer._strategies import monotone
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean, Supremum
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -39,7 +38,7 @@ _OUTWARDS = 1.0 + 1e-12  # more than what sums of logs and powers are off by
 
 
 class Plan(NamedTuple):
-    """Which mass of one prior goes where under another one.
+    """A transport plan between two priors.
 
     Parameters
     ----------
@@ -102,6 +101,42 @@ def optimal_plan(p: Discrete, q: Discrete) -> Plan:
     total = int(sum(masses.tolist()))
     probability = np.array([mass / total for mass in masses.tolist()])
     return Plan(p.rows[sources, 0], q.rows[targets, 0], probability)
+
+
+def w_infinity(p: Discrete, q: Discrete) -> float:
+    r"""Return W_inf of two priors over one column.
+
+    .. math:: W_\infty = \max_u |F^{-1}(u) - G^{-1}(u)|, \quad u \text{ over the merged breakpoints}
+
+    Parameters
+    ----------
+    p, q : Discrete
+        Over one column.
+
+    Returns
+    -------
+    float
+        In the unit of the column.
+
+    Raises
+    ------
+    ValueError
+        If the priors are over several columns.
+
+    Notes
+    -----
+    This is 001, Lemma 3, which as printed holds on unit grids only. Where the two differ by
+    cumulative probabilities within rounding of each other, the integers still tell them apart.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.couplings import w_infinity
+    >>> from sklearn_puffer.priors import Discrete
+    >>> w_infinity(Discrete([0, 10], [0.5, 0.5]), Discrete([0, 1], [0.6, 0.4]))
+    10.0
+    """
+    _check_one_column(p, q)
+    return float(np.abs(monotone([PriorPair(p, q)]).shifts).max())
 
 
 def w_p(p: Discrete, q: Discrete, order: float) -> float:
@@ -306,7 +341,7 @@ def close_adversary(
     alpha: float = math.inf,
     noise: Noise | None = None,
 ) -> float:
-    r"""Return what a release may tell an adversary whose prior is close to the fitted one.
+    r"""Return a bound on the loss under a prior that is close to the fitted one.
 
     .. math:: \varepsilon' = \left(1 + \frac{1}{r(\alpha - 1)}\right)
               \varepsilon\left(q(\alpha - \tfrac1p)\right)
@@ -405,12 +440,10 @@ def _order_of(notion: Notion) -> float:
 
 
 def _sorted_masses(prior: Discrete, total: int) -> tuple[list[float], list[int]]:
-    """Return the values in order, and the mass of each in parts of a common total."""
-    order = np.argsort(prior.rows[:, 0], kind="stable")
-    counts = [int(count) * (total // prior.total) for count in prior.counts[order]]
-    kept = [k for k, count in enumerate(counts) if count]
-    values = prior.rows[order, 0].tolist()
-    return [values[k] for k in kept], [counts[k] for k in kept]
+    """Return the values that have mass, in order, and the mass of each in parts of a total."""
+    kept = prior.counts > 0
+    counts = [count * (total // prior.total) for count in prior.counts[kept].tolist()]
+    return prior.rows[kept, 0].tolist(), counts
 
 
 def _check_one_column(p: Discrete, q: Discrete) -> None:

@@ -1,12 +1,12 @@
-r"""How much mass a set of cells may hold when the masses of nested groups of cells are bounded.
+r"""The most and the least mass of a set of cells, given bounds on nested groups of cells.
 
 The groups form a binary tree over the cells. A distribution p is allowed when its mass is one and
 every node A of the tree has :math:`l_A \le p(A) \le u_A`. Masses are integers in units of 2^-60, so
 that nothing here is rounded: the envelopes are exact, and zero is zero.
 
-Distances along a column are whole numbers. Within a block of neighbouring values those from a
-released one, up to a constant, are those from a ``view``: there are few of them, and each block is
-ordered once for each.
+Distances along a column are whole numbers. Within a block of neighbouring values, the distances
+from a released value are, up to a constant, those from one of a few values: the block's *views*.
+Each block is sorted once for each view.
 """
 
 from __future__ import annotations

@@ -30,4 +30,4 @@ from sklearn_puffer._strategies.coupling_bounds import (
 from sklearn_puffer._strategies.dependent_rows import dependent_rows
 from sklearn_puffer._strategies.derived_bounds import FromPure, RoundedPlanes
 from sklearn_puffer._strategies.row_bounds import JointRows, MovedRows, joint_computable
-from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
+from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone

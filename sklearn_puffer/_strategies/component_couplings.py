@@ -2,9 +2,9 @@
 
 A coupling w couples the components; within a coupled pair the monotone map moves one Gaussian onto
 the other, so that in one column X - X' = dmu + dsd Z with Z standard normal. Any w with the right
-marginals gives a coupling of the mixtures, and so a valid bound on the privacy loss: a better
-one buys less noise and never costs privacy. What no coupling may do is miss a marginal, so masses
-here are integers over a common total, exactly; weights are read as in `priors.rational_counts`.
+marginals gives a coupling of the mixtures, and so a valid bound on the privacy loss. Its marginals
+must be exact: masses are integers over a common total, and weights are read as in
+`priors.rational_counts`.
 """
 
 from __future__ import annotations

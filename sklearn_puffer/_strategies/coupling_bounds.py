@@ -1,4 +1,4 @@
-r"""Bounds that are read off a coupling of discrete priors: how far mass moves, and what that loses.
+r"""Bounds from a coupling of discrete priors: the loss of its moves, summarised.
 
 Let pi be a coupling of p and q with masses w at moves from x to x', and K the noise. Then
 
@@ -136,7 +136,7 @@ Summary = Callable[[Moves, FloatArray, Notion], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class MoveBound:
-    """What the losses of the moves of a coupling amount to, for each pair.
+    """The bound of each pair: a summary of the losses of its moves.
 
     The summary is `largest`, `average` or `without_far_moves`: it takes the moves and an upper
     bound on the loss of each.
@@ -195,7 +195,7 @@ def largest(moves: Moves, losses: FloatArray, notion: Notion) -> FloatArray:
 
 
 def average(moves: Moves, losses: FloatArray, notion: Notion) -> FloatArray:
-    """Return what the losses of each pair amount to in the mean of the notion."""
+    """Return the notion's average of the losses of each pair, at most the largest."""
     mean = notion.average(losses, moves.weights, moves.starts)
     return np.minimum(mean, largest(moves, losses, notion))
 
@@ -339,35 +339,20 @@ class EntryGroups:
     def of(cls, coupled: Couplings, costs: FloatArray, atoms: Array) -> EntryGroups:
         """Group the entries by ``atoms``, without groups that never are a pair's worst.
 
-        Those are the groups whose largest cost does not exceed the smallest of another group.
+        Those are the groups whose largest cost does not exceed the smallest cost of another group.
         """
-        masses, in_line = coupled.masses, coupled.in_line
+        masses = coupled.masses
         if not is_sorted(atoms):
             order = np.argsort(atoms, kind="stable")
             costs, masses, atoms = costs[order], masses[order], atoms[order]
         starts = first_of_each(atoms)
-        groups = cls(costs, masses, starts, _owners(coupled, starts))
-        tops, least = groups.range_in_line(coupled.shifts[:, 0]) if in_line else groups.range()
+        owners = np.searchsorted(coupled.starts, starts, side="right") - 1
+        groups = cls(costs, masses, starts, owners)
+        least = np.minimum.reduceat(costs, starts)
         nearest = groups.leaders(least)
-        kept = tops > groups.per_group(least[nearest])
+        kept = groups.tops > groups.per_group(least[nearest])
         kept[nearest] = True
         return groups.select(kept)
-
-    def range(self) -> tuple[FloatArray, FloatArray]:
-        """Return the largest and the smallest cost of each group."""
-        return self.tops, np.minimum.reduceat(self.costs, self.starts)
-
-    def range_in_line(self, shifts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the same for sorted moves along a line, where the smallest may be 0 instead.
-
-        |x - x'| is convex in either end: it is largest at the first or the last entry of a group,
-        and smallest there too unless its sign changes in between.
-        """
-        last = np.append(self.starts[1:], len(self.costs)) - 1
-        first_cost, last_cost = self.costs[self.starts], self.costs[last]
-        turns = (shifts[self.starts] > 0.0) != (shifts[last] > 0.0)
-        least = np.where(turns, 0.0, np.minimum(first_cost, last_cost))
-        return np.maximum(first_cost, last_cost), least
 
     def worst(self, values: FloatArray) -> FloatArray:
         """Return the largest of some values of the groups for each pair."""
@@ -506,9 +491,3 @@ def entry_groups(coupled: Couplings, costs: FloatArray, sides: Sequence[bool]) -
 
 def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(np.min(of_conditions, axis=0))
-
-
-def _owners(coupled: Couplings, starts: Array) -> Array:
-    if len(coupled.starts) == 1:
-        return np.zeros(len(starts), dtype=int)
-    return np.searchsorted(coupled.starts, starts, side="right") - 1

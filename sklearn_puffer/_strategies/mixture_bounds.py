@@ -1,13 +1,13 @@
 """Strategies on Gaussian mixtures: bounds read off couplings of their components.
 
 Within a coupled pair X - X' = m + s Z with Z standard normal, m the difference of the means and s
-that of the standard deviations, so all of X - X' is a mixture of such Gaussians, with weights w.
-What bounds the loss is what `_strategies.coupling_bounds` says of moves: a maximum, a mean, or a
-probability and the loss of what remains. As noise is even and shifts enter by their size, all
-bounds hold in both directions.
+that of the standard deviations, so X - X' is a mixture of such Gaussians, with weights w. The
+bounds are those of `_strategies.coupling_bounds`: a maximum over moves, a mean, or the probability
+of the moves left out and the loss of the others. Noise is even and shifts enter by their size, so
+all bounds hold in both directions.
 
-Which notions and noises a strategy takes is checked in `bounds`, but for what depends on the
-priors: a maximum over moves exists only where no component has to stretch.
+`bounds` checks which notions and noises a strategy takes. What depends on the priors is checked
+here: a maximum over moves exists only where no component has to stretch.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _joined(couplings: Sequence[ComponentCoupling], name: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _OfCouplings:
-    """What bounds on the stretched moves of one column start from: a coupling for each pair."""
+    """A bound on the stretched moves of one column, from a coupling for each pair."""
 
     couplings: Sequence[ComponentCoupling]
     noise: Noise
@@ -162,12 +162,6 @@ class TailChance(_OfCouplings):
             low, high = (middle, high) if loss(middle) <= epsilon else (low, middle)
         return low
 
-    @cached_property
-    def guess(self) -> float:
-        allowed = np.array([self.notion.delta])
-        needed = max(float(_quantiles(coupling, allowed)[0]) for coupling in self.couplings)
-        return max(needed / self.reach, _TINY) if 0.0 < needed < np.inf else 1.0
-
     def losses(self, factor: float) -> FloatArray:
         # a max-divergence is that of the shift in units of the scale
         beyond = np.array([min(self.reach * factor, 1e300) * (1.0 - 4.0 * ULP)])
@@ -175,7 +169,7 @@ class TailChance(_OfCouplings):
 
 
 class NearMoves(_OfCouplings):
-    """What moves of at most some size z lose, once others of probability delta are left out.
+    """The loss of moves of size at most z, where larger moves have probability at most delta.
 
     Under Renyi z is the smallest such size. Under (epsilon, delta) it is the best of some, and what
     is left out counts: Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1.
@@ -207,7 +201,7 @@ class NearMoves(_OfCouplings):
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What a printed formula says: the budget is kept from a factor of its own on."""
+    """A printed scale as a bound: the budget is kept from that factor on."""
 
     factors: FloatArray
     budget: float

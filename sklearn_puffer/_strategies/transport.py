@@ -1,11 +1,10 @@
 """Couplings of two priors from integer counts, and what is read off them.
 
-A coupling says how to move the rows that follow P(X | s_i) so that they follow P(X | s_j). Every
-coupling gives a valid bound on the privacy loss, so a better one buys less noise and never costs
-privacy. What no coupling may do is miss a marginal: all masses here are integers over the least
-common multiple of the two totals, exactly.
+A coupling is a joint distribution of X ~ P(X | s_i) and X' ~ P(X | s_j). Every coupling gives a
+valid bound on the privacy loss; a better one needs less noise. Its marginals must be exact: all
+masses are integers over the least common multiple of the two totals.
 
-The bottleneck flow, whose largest cost is the smallest possible, is of integers of any size.
+A bottleneck flow minimises the largest cost, over integers of any size.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from sklearn_puffer._base import Array, FloatArray, Integers
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.priors import PriorPair
 
 #: Largest number of cells (atoms of p times atoms of q) of a pair whose bottleneck is searched for.
 BOTTLENECK_CELLS = 2**22
@@ -58,11 +57,6 @@ class Couplings:
     shifts: FloatArray
     starts: Array
 
-    @cached_property
-    def in_line(self) -> bool:
-        """Whether moves are along one axis, and entries sorted by source and by target at once."""
-        return self.shifts.shape[1] == 1 and is_sorted(self.sources) and is_sorted(self.targets)
-
     def of_pair(self, index: int) -> tuple[Array, Array, Array]:
         """Return one pair's sources and targets, as positions in its own priors, and masses."""
         stop = [*self.starts[index + 1 : index + 2], len(self.masses)][0]
@@ -92,51 +86,12 @@ def monotone(pairs: Sequence[PriorPair]) -> Couplings:
     distance. In several columns atoms are sorted by the first column, then the second, and so on.
     A pair of m and n atoms has at most m + n - 1 entries.
 
+    >>> from sklearn_puffer.priors import Discrete
     >>> p, q = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75])
     >>> [column.tolist() for column in monotone([PriorPair(p, q)]).of_pair(0)]
     [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
     """
     return _coupled(pairs, _north_west)
-
-
-def w_infinity(p: Discrete, q: Discrete) -> float:
-    r"""Return W_inf of two priors over one column.
-
-    .. math:: W_\infty = \max_u |F^{-1}(u) - G^{-1}(u)|, \quad u \text{ over the merged breakpoints}
-
-    Parameters
-    ----------
-    p, q : Discrete
-        Over one column.
-
-    Returns
-    -------
-    float
-        In the unit of the column.
-
-    Raises
-    ------
-    ValueError
-        If the priors are over several columns.
-
-    Notes
-    -----
-    This is 001, Lemma 3, which as printed holds on unit grids only. Where the two differ by
-    cumulative probabilities within rounding of each other, the integers still tell them apart.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.couplings import w_infinity
-    >>> from sklearn_puffer.priors import Discrete
-    >>> w_infinity(Discrete([0, 10], [0.5, 0.5]), Discrete([0, 1], [0.6, 0.4]))
-    10.0
-    """
-    if p.n_axes != 1 or q.n_axes != 1:
-        raise ValueError(
-            f"p and q must be over one column, got {p.n_axes} and {q.n_axes}; "
-            "use the wasserstein strategy for rows."
-        )
-    return float(np.abs(monotone([PriorPair(p, q)]).shifts).max())
 
 
 def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
@@ -162,7 +117,7 @@ def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
 
 
 def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
-    """Return couplings of all pairs that are worth trying, the best for the largest shift first.
+    """Return the couplings that are tried, the one with the smallest largest shift first.
 
     One column of numbers, or a single atom on one side of every pair: the monotone coupling, which
     is the best and in the second case the only one. Elsewhere: a bottleneck coupling for the
