@@ -88,7 +88,7 @@ BAD = {
     "each row has an entry": ([0, 1, 1], [0], [WHOLE]),
     "starts must end": ([0, 1, 3], [0, 1], [WHOLE, WHOLE]),
     "targets and 1 shares": ([0, 1, 2], [0, 1], [WHOLE]),
-    "got 0 to 2": ([0, 1, 2], [0, 2], [WHOLE, WHOLE]),
+    "targets must lie from 0 to 1, got 0 to 2": ([0, 1, 2], [0, 2], [WHOLE, WHOLE]),
     "got -1 to 0": ([0, 1, 2], [0, -1], [WHOLE, WHOLE]),
     "ascend within each row": ([0, 2, 3], [1, 0, 0], [1, WHOLE - 1, WHOLE]),
     "add up equal ones": ([0, 2, 3], [1, 1, 0], [1, WHOLE - 1, WHOLE]),
