@@ -275,6 +275,14 @@ def test_values_of_a_class_add_up():
     assert query.theta_ == pytest.approx(5 * 2 / 0.5, rel=1e-8)
 
 
+def test_a_value_of_nought_is_as_good_as_absent():
+    users = [gaussian(1.0, 2.0, values=[value]) for value in (0.0, 3.0)]
+    certificate = PufferfishSum(epsilon=0.5, secrets="value-absence").fit(users).certificate_
+    assert certificate.holds
+    assert [pair.lower for pair in certificate.pairs] == pytest.approx([0.0, 0.0, 0.5, 0.5])
+    assert max(pair.upper for pair in certificate.pairs[:2]) < 1e-6
+
+
 def test_values_must_be_declared():
     with pytest.raises(ValueError, match="for a user with a Gaussian distribution"):
         PufferfishSum(0.5, secrets="value").fit([gaussian(0.0, 1.0)])
