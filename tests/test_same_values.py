@@ -387,3 +387,48 @@ def test_an_infinite_category_is_refused_in_a_file_by_name(use):
     table = pd.DataFrame(BESIDE | {"x": pd.Categorical([0.5, np.inf, 0.5] * (N // 3))})
     with pytest.raises(ValueError, match=r"column 'x' has the value inf .* convert the column"):
         fitted(use, table).to_json()
+
+
+# ------------------------------------------------------------------------------------ arrays
+
+
+MATRIX = np.column_stack([PLACES, BESIDE["y"]]).astype(float)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def mapped(array, path):
+    np.save(path, array)
+    return np.load(path, mmap_mode="r")
+
+
+ARRAYS = {
+    "read-only": lambda path: read_only(MATRIX),
+    "mapped": lambda path: mapped(MATRIX, path),
+    "by columns": lambda path: np.asfortranarray(MATRIX),
+    "with strides": lambda path: np.repeat(MATRIX, 2, axis=0)[::2],
+    "of the other byte order": lambda path: MATRIX.astype(">f8"),
+    "of bytes": lambda path: MATRIX.astype(np.uint8),
+    "of objects": lambda path: MATRIX.astype(int).astype(object),
+    "lists": lambda path: MATRIX.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+@pytest.mark.parametrize("use", ["noise", "typical rows", "a swap"])
+def test_a_keyed_release_of_an_array_is_that_of_its_numbers(use, form, tmp_path):
+    columns = {"ids": None} if use == "a swap" else {}
+    secrets = {"sensitive_features": BESIDE["ill"]}
+    beside = secrets if use == "a swap" else {}
+    first, other = (
+        clone(USES[use])
+        .set_params(**columns)
+        .fit(X, **secrets)
+        .transform(X, row_id=BESIDE["client"], key=KEY, **beside)
+        for X in (MATRIX, ARRAYS[form](tmp_path / "rows.npy"))
+    )
+    assert other.tolist() == first.tolist()

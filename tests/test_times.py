@@ -19,6 +19,7 @@ from sklearn_puffer import (
     audit,
     plan,
 )
+from sklearn_puffer._tables import in_whole_days
 from sklearn_puffer.cli import main
 
 N_ROWS = 400
@@ -320,3 +321,11 @@ def test_not_a_time_among_strings_is_a_missing_value():
     assert set(fitted.transform(table)["x"].dropna()) <= {"cook", "nurse"}
     with pytest.raises(ValueError, match="'x' has 58 missing"):
         noiser(missing="error").fit(table)
+
+
+def test_periods_stay_periods_beside_dates_that_become_days():
+    months = pd.Series(pd.period_range("2020-01", periods=2, freq="M"))
+    frame = pd.DataFrame({"month": months, "since": pd.to_datetime(["1970-01-02", None])})
+    days = in_whole_days(frame)
+    assert days["month"].equals(months)
+    assert days["since"].equals(pd.Series([1, None], dtype="Int64"))
