@@ -107,7 +107,7 @@ class CheckedEntropy(NotCopied):
 
 @lru_cache(maxsize=1024)
 def _most_repeats(trials: int) -> float:
-    """Return what a binomial of chance 1/256 exceeds with a chance below 2^-64 (Bernstein)."""
+    """Return what a binomial count of chance 1/256 exceeds with probability < 2^-64 (Bernstein)."""
     mean = trials / 256.0
     third = _SURPRISE / 3.0
     return mean + third + math.sqrt(third * third + 2.0 * _SURPRISE * mean)
@@ -124,7 +124,7 @@ _BITS = 64
 
 
 class Choices(NotCopied):
-    """Choices that are uniform to the last bit, from a source of fair bits."""
+    """Exactly uniform choices, from a source of fair bits."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = CheckedEntropy(entropy)

@@ -1,6 +1,6 @@
-"""Rows of a matrix of whole numbers with one sum, and exact draws from them.
+"""Channels as rows of whole numbers that sum to 2^62, and exact draws from them.
 
-So are channels of cells: the distribution of the released cell given the true one.
+A row is the distribution of the released cell given the true one.
 """
 
 from __future__ import annotations

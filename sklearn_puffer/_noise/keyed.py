@@ -1,7 +1,7 @@
 r"""Keyed noise: a row's bits are a function of the key, the context, its id and its values.
 
-Here are the keys, where they come from, and which function makes bits of them; and pseudonyms, by
-which a ledger recognises persons, rows and noise, and which tell nobody anything without the key.
+Here are keys, their sources and their pseudorandom functions; and pseudonyms, by which a ledger
+recognises persons, rows and noise, and which are random numbers to whoever lacks the key.
 
 The functions are pseudorandom, over many rows at once. A row is an id of 128 bits and a number of
 64 bits for each column. Its *tag*, of 128 bits, is a function of all of them. Its words are a
@@ -135,7 +135,7 @@ class ShippedKey:
 
 
 def _check_value(key: bytes) -> bytes:
-    """Return what tells keys apart, from which none can be computed; its use is bound to it."""
+    """Return a fingerprint that tells keys apart, and from which no key can be computed."""
     root = hashlib.blake2b(key, digest_size=64, person=_CHECKED).digest()
     return hashlib.blake2b(b"check", digest_size=16, key=root).digest()
 
@@ -484,7 +484,7 @@ def prf_of(key: bytes, context: str) -> Prf:
 
 
 def _aes(key: bytes) -> Callable[[Words], Words]:
-    """Return what encrypts blocks of 128 bits by AES, each a row of two words and by itself."""
+    """Return AES as a function of blocks of 128 bits, rows of two words, each by itself (ECB)."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     # what chains blocks is done by the caller, for all rows at once

@@ -4,8 +4,8 @@ In an unordered column the value stays, or is drawn anew from fixed shares:
 
 .. math:: K_\rho = (1 - \rho) I + \rho 1 q', \qquad \rho = 1 - e^{-\theta}
 
-:math:`K_\rho K_\sigma = K_{1 - (1 - \rho)(1 - \sigma)}`, so a larger theta is a smaller one and
-something independent besides, and no loss grows with it; q is stationary, and keeps its shares.
+:math:`K_\rho K_\sigma = K_{1 - (1 - \rho)(1 - \sigma)}`, so the kernel of a larger theta is that of
+a smaller one followed by another kernel, and no loss grows with theta. q is stationary.
 
 In rows of numbers and categories the numbers get noise and the categories a kernel. The axes are
 independent given the row, so losses of shifts add up over them. Along an unordered axis the loss
@@ -37,7 +37,7 @@ _LEAST_ODDS = 1e-300  # more than all odds that underflow
 
 @dataclass(frozen=True)
 class Mixing:
-    """What an unordered column is drawn anew from.
+    """The distribution from which values of an unordered column are redrawn.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def _odds(theta: float) -> float:
 
 
 def kept_numerator(theta: float) -> int:
-    """Return 1 - rho in units of 2^-62, rounded down: less is kept, and so less is told.
+    """Return 1 - rho in units of 2^-62, rounded down: to keep less never loses privacy.
 
     >>> kept_numerator(0.0) == WHOLE, kept_numerator(50.0)
     (True, 0)

@@ -9,10 +9,10 @@ vertices of the grid, around which the order of the cells is the same at any fac
           K_k(x, a) = K_k(a, a) e^{-\kappa_k(a) [x \ne a]}, \quad
           \kappa_k(a) = \log\Bigl(1 + \frac{1 - \rho_k}{\rho_k q_k(a)}\Bigr)
 
-so that a category is as far from all others, as a distance is, by what keeping it tells. The
-envelopes are again those of filling, the nearest cells first; only which cells are nearest now
-depends on the factor, so they are ordered anew for each. And vertices still suffice: for fixed
-distributions and categories the argument of the numbers holds, and categories are points.
+so kappa is the distance from a released category to every other one. Filling gives the envelopes
+again, the nearest cells first. Which cells are nearest depends on the factor, so they are sorted
+anew for each. Vertices still suffice: for fixed distributions and categories the argument for
+numbers holds, and categories are points.
 
 *Layers.* For each combination a of released categories what is released of the number has the
 density
