@@ -535,6 +535,27 @@ def test_both_directions_are_bounded_where_one_loses_nearly_everything(noise):
     assert noise is None or np.isfinite(high[1])
 
 
+def test_tails_whose_mass_no_float_holds_do_not_widen_a_renyi_loss():
+    """1.8, where 366 was said: the ratio at infinity is e^484, beyond masses of 1e-306."""
+    p = GaussianMixture([0.387, 0.613], [41.65, -53.41], [5.369, 106.187])
+    q = GaussianMixture([0.932, 0.068], [4.291, -8.9], [99.22, 2.516])
+    pair = DistributionPair(*(distribution_of(each, Laplace(1.2057)) for each in (p, q)), 1 << 8)
+    low, high = pair.closed_form(RenyiPufferfish(1.0, 5.0))
+    assert 1.79 < low[0] <= high[0] < 1.81
+    assert (high <= low * (1.0 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("theta", [0.01, 0.3, 5.0])
+def test_the_log_mass_of_a_tail_is_never_below_eighty_digits(theta):
+    prior = PRIORS["five"]
+    distribution = distribution_of(prior, Laplace(theta))
+    for edge in (9.0, 9.5, 11.0, 30.0, 400.0):
+        for side, far in ((1, edge), (-1, -edge)):
+            ends = (far, mp.inf) if side == 1 else (-mp.inf, far)
+            exact = mp.log(oracle.mass(prior, Laplace(theta), *ends))
+            assert exact <= distribution._log_tail_mass(far, side)
+
+
 @pytest.mark.slow
 def test_a_direction_with_too_many_panels_is_bounded_by_other_means(monkeypatch):
     p, q = PRIORS["two"], PRIORS["five"]

@@ -480,6 +480,22 @@ class _LaplaceDistribution(LogConcaveDistribution):
         error = 8.0 * SPECIAL + 32.0 * ARGUMENT * (1.0 + t * np.minimum(t, a))
         return core + 0.5 * side, error
 
+    def _log_tail_mass(self, edge: float, side: int) -> float:
+        """Return an upper bound on the log of the mass of a tail, which floats may not hold.
+
+        With t and a as above a part has at most (e^(-t^2/2) + e^s)/2 beyond t >= 0, where s is
+        -t^2/2 up to a, and a^2/2 - a t from there on.
+        """
+        known = super()._log_tail_mass(edge, side)
+        t, a = side * (edge - self.centres) / self.deviations, self._a
+        if (t < 0.0).any():
+            return known
+        normal = -0.5 * np.square(t) * (1.0 - 4.0 * ARGUMENT)
+        noise = a * (0.5 * a - t) + 8.0 * ARGUMENT * a * (a + t)
+        logs = np.logaddexp(normal, np.where(t <= a, normal, noise)) - log(2.0)
+        total = float(log_sum((logs + self._log_weights)[:, 0]))
+        return min(total + float(rounding(np.array(total))), known)
+
     def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
         r"""Return bounds on log h / h_other over a tail.
 

@@ -99,9 +99,12 @@ class MixtureDistribution(ABC):
         highest = self.beyond(other, edge, side)[1]
         if highest == inf:
             return inf
-        mass = float(self.masses(*tail_panel(edge, side))[1][0])
-        power = (alpha - 1.0) * highest + log(mass)
+        power = (alpha - 1.0) * highest + self._log_tail_mass(edge, side)
         return power + SLACK * (1.0 + abs(power)) if np.isfinite(power) else power
+
+    def _log_tail_mass(self, edge: float, side: int) -> float:
+        """Return an upper bound on the log of the mass of a tail."""
+        return log(float(self.masses(*tail_panel(edge, side))[1][0]))
 
     @abstractmethod
     def _values(self, z: FloatArray) -> LogDensities:
