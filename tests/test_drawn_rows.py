@@ -75,6 +75,14 @@ def test_every_bin_has_as_many_rows_of_the_whole_table_as_asked_for(seed, min_si
         assert len(sizes) <= MOST_BINS + 1
 
 
+def test_a_column_that_is_missing_as_a_whole_has_one_bin():
+    table = table_of().assign(age=np.nan)
+    codes = np.zeros(len(table), dtype=int)
+    bins, drawn = learnt(table, codes)
+    assert len(bins["age"].values) == 1
+    assert released(table, drawn, codes)["age"].isna().all()
+
+
 def test_the_median_of_a_bin_is_released_in_the_type_of_the_column():
     X = table_of()
     codes = np.arange(len(X)) % 3

@@ -141,6 +141,13 @@ def test_a_prototype_that_nobody_becomes_loses_nothing():
     assert found[..., 0].max() < 1e-14
 
 
+def test_a_chance_of_less_than_a_part_of_two_to_the_62_is_told_too():
+    rows = IntegerRows([0, 2, 3], [0, 1, 0], [WHOLE - 1, 1, WHOLE])
+    boxes = MassBoxes.as_counted(np.array([[30, 10], [10, 30]]))
+    losses = prototype_losses(rows, boxes, [(0, 1)])
+    np.testing.assert_allclose(losses[0, :, 1], [np.log(3), -np.log(3)])
+
+
 def test_the_transposed_channel_is_another_one():
     boxes = MassBoxes.as_counted(np.array([[30, 2], [10, 30], [1, 9]]))
     rows = rows_of([[8, 1, 1], [4, 4, 1], [1, 1, 1]])

@@ -428,6 +428,9 @@ def test_what_insiders_learn_grows_with_the_distance_of_secrets_as_the_certifica
     apart = np.abs(told[:, None] - told[None]).max(axis=2)
     assert (apart <= 1.0 * steps + 1e-6).all()
     assert apart.max() > 1.2
+    far = (apart / np.maximum(steps, 1)).max()  # of a unit of distance
+    assert far <= swap.certificate_.facts.insider_loss + 1e-6 <= 1.0 + 2e-6
+    assert far > swap.certificate_.facts.insider_loss - 1e-6
     said = "about the holder by at most e^1, to the power of their distance."
     assert said in str(swap.certificate_)
 
@@ -508,8 +511,11 @@ def test_a_person_in_several_homes_is_refused_as_each_home_is_exchanged_by_itsel
     twice.loc[twice["home"] == 7, "person"] = 3
     with pytest.raises(ValueError, match="1 more group"):
         swapped_homes(twice, ids="person")
-    with pytest.raises(ValueError, match="1 more group"):
-        swap.transform(twice)
+    saved = PufferfishRelease.from_json(swap.to_json())
+    for release in (swap, saved):
+        with pytest.raises(ValueError, match="1 more group"):
+            release.transform(twice)
+    assert saved.transform(HOMES.assign(person=HOMES["home"])).shape == (len(HOMES), 4)
 
 
 def test_whole_homes_are_exchanged_among_homes_of_equal_size_and_known_members():
@@ -664,6 +670,17 @@ def test_utility_is_near_to_what_releases_change():
     found = np.mean(changes, axis=0)
     np.testing.assert_allclose(fitted.utility_["change"], found, rtol=0.25)
     assert (fitted.utility_["change"] < fitted.utility_["constant"]).all()
+
+
+@pytest.mark.slow
+def test_utility_of_many_rows_is_that_of_rows_as_near_as_those_that_are_matched():
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(6000, 4))).add_prefix("x")
+    columns = list(table)
+    table = table.assign(client=range(6000), ill=np.resize([True, False], 6000))
+    swap = PufferfishSwap(epsilon=0.5, sensitive="ill", ids="client", insiders=None).fit(table)
+    found = (swap.transform(table)[columns] - table[columns]).abs().mean().sum()
+    # among 500 rows the nearest one is farther away: 1.17 times
+    np.testing.assert_allclose(swap.utility_["change"].sum(), found, rtol=0.06)
 
 
 def test_the_nearest_are_matched_and_units_weigh_columns():

@@ -623,6 +623,25 @@ def test_a_cut_has_the_sizes_that_are_solved_for_and_sees_nothing_but_values(see
         assert sorted(there) == sorted(group)
 
 
+@given(st.integers(0, 1000))
+def test_groups_are_as_far_apart_as_their_rows_are_one_by_one(seed):
+    rng = np.random.default_rng(seed)
+    numbers, codes = rng.integers(-3, 4, (6, 2)).astype(float), rng.integers(0, 2, (2, 6))
+    rows, units = rng.permutation(6).reshape(3, 2), rng.integers(1, 4, 2)
+    rows[1:, 1] = np.where(rng.random() < 0.5, -1, rows[1:, 1])  # groups of one row
+    groups = Points(numbers, list(codes), [*units]).together(rows)
+    far = groups.between(np.arange(3), np.arange(3))
+    for first, second in itertools.product(range(1, 3), repeat=2):
+        wanted = 0.0
+        for a, b in zip(rows[first], rows[second], strict=True):
+            if a >= 0:
+                wanted += np.abs(numbers[a] - numbers[b]).sum()
+                wanted += units @ (codes[:, a] != codes[:, b])
+        assert far[first, second] == wanted
+        both = np.array([[first], [second]])
+        assert groups.apart(*both) == wanted
+
+
 def test_flows_of_all_pieces_together_are_those_of_the_stratum_in_whole_numbers():
     people, budget = np.array([45, 23]), Budget(1.0, 0.0, 2.0)
     solved = []

@@ -103,7 +103,7 @@ def _number_bins(values: Values, sample: Sample, min_size: int) -> Bins:
     n_bins = int(of_atom[-1]) + 1 if len(of_atom) else 0
     groups = np.empty(len(values), dtype=np.intp)
     groups[there] = of_atom[back.ravel()]
-    apart = sample.counts[gone].sum() >= min_size or not n_bins
+    apart = sample.counts[gone].sum() >= min_size  # as of a column that is missing as a whole
     # too few that lack a number are counted where the median is
     below = np.cumsum(weights)
     rest = n_bins if apart else int(of_atom[np.searchsorted(below, below[-1] / 2)])

@@ -373,7 +373,7 @@ class PufferfishSwap(TableRelease):
         guarantee, columns, budget = parameters
         if isinstance(table, LazyTable):
             refuse_parts(columns.grouped, "X is lazy, and each of its parts is read where it is")
-        hidden, public, ids, strata = _roles_of(self, columns, rows)
+        hidden, public, named, ids, strata = _roles_of(self, columns, rows)
         rule, secret = _secret_of(self, columns, rows)
         pairs = secret_pairs_of(guarantee.pairs, [secret])
         faults, asked = Faults(), columns.grouped
@@ -397,12 +397,13 @@ class PufferfishSwap(TableRelease):
             measure=Units.learnt(moving, check_units(self.weights, public), table),
             budget=budget,
             matching=self.matching,
+            people=() if group is None else tuple(named),
         )
         if isinstance(table, LazyTable):
             on_engine = EngineRows(mechanism, None, table.native)
             figures, told = on_engine.figures(), on_engine.told()
         else:
-            found = mechanism.whole(table, rows.secrets, self.ids)
+            found = mechanism.whole(table, rows.secrets)
             figures, told = mechanism.told(found, mechanism.solved(found)), []
         about = len({*table.names, *rule.names}), told, grouped
         certificate, shown = certified(mechanism, *about, *figures)
@@ -457,20 +458,20 @@ def _secret_of(swap: PufferfishSwap, asked: Columns, given: FitRows) -> tuple[Se
 
 
 def _roles_of(swap: PufferfishSwap, columns: Columns, given: FitRows) -> list[list[Name]]:
-    """Return the sensitive columns, those that are exchanged, the ids, and those of strata."""
+    """Return the sensitive, exchanged, and named id columns, all ids, and those of strata."""
     names = given.table.names
     hidden = resolve(given.sensitive, names, "sensitive") if given.secrets is None else []
     asked = {"ids": swap.ids, "known": columns.known, "public": columns.public}
-    ids, known, public = (
+    named, known, public = (
         [] if each is None else resolve(each, names, argument) for argument, each in asked.items()
     )
-    ids = [*dict.fromkeys([*ids, *columns.grouping(given.table, hidden)])]
+    ids = [*dict.fromkeys([*named, *columns.grouping(given.table, hidden)])]
     for argument, those in (("public", public), ("sensitive", hidden)):
         refuse_twice({argument: those, "ids": ids, "known": known})
     staying = {*hidden, *ids, *known}
     moving = public or public_columns(None, names, [*staying])
     strata = [*known, *columns.passed(names, {*staying, *moving})]
-    return [hidden, [name for name in names if name in moving], ids, strata]
+    return [hidden, [name for name in names if name in moving], named, ids, strata]
 
 
 def _moving(table: Any, name: Name, named: bool) -> Values:

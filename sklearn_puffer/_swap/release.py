@@ -23,7 +23,7 @@ from sklearn_puffer._certificates import (
     changes_of,
     measured_utility,
 )
-from sklearn_puffer._codes import NO_SECRETS, Coarse, Column, SecretRule, resolve
+from sklearn_puffer._codes import NO_SECRETS, Coarse, Column, SecretRule
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._numerics import combinations_of
@@ -141,7 +141,9 @@ class RowExchange(Mechanism):
         By which the budget of each is multiplied; empty where it is one for all.
     measure : Units
     budget : Budget
-    matching : {"nearest", "random"}
+    matching : {"nearest", "parts", "random"}
+    people : tuple of names
+        Where groups are exchanged, the ids by which a person in several of them is found.
     """
 
     columns: list[Column]
@@ -155,6 +157,7 @@ class RowExchange(Mechanism):
     measure: Units
     budget: Budget
     matching: str
+    people: tuple[Name, ...] = ()
 
     kind: ClassVar[str] = "exchange"
     by_row: ClassVar[bool] = False
@@ -199,24 +202,20 @@ class RowExchange(Mechanism):
         points = self.measure.points(columns)
         return SwapRows(columns, secret, seen, strata, marks, group, points)
 
-    def whole(self, table: Table, beside: Mapping[Name, Values] | None, named: Any) -> SwapRows:
-        """Return the rows of a whole table, of whose people none may be exchanged row by row.
-
-        Rows of one person are in one group, that is; ``named`` is what the steward calls the ids
-        of people, or None.
-        """
+    def whole(self, table: Table, beside: Mapping[Name, Values] | None) -> SwapRows:
+        """Return the rows of a whole table, where all rows of a person are exchanged together."""
         rows = self.read(table, beside)
         self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
-        if named is None or rows.group is None:
+        if not self.people:
             return rows
-        ids = resolve(named, table.names, "ids")
-        marks = row_digests({name: id_values(table, name) for name in ids})
+        marks = row_digests({name: id_values(table, name) for name in self.people})
         n_people, n_places = len(np.unique(marks)), len(np.unique([marks, rows.group], axis=1).T)
         if n_people < n_places:
             raise ValueError(
-                f"ids ({listed(ids)}) stand in {n_places - n_people} more group(s) than one each, "
-                "and the groups of one person tell more together; put these in one group, or, if "
-                f"ids are numbers within a group, name {self.group!r} in ids= as well."
+                f"ids ({listed(self.people)}) stand in {n_places - n_people} more group(s) than "
+                "one each, and the groups of one person tell more together; put these in one "
+                f"group, or, if ids are numbers within a group, name {self.group!r} in ids= as "
+                "well."
             )
         return rows
 
@@ -323,8 +322,7 @@ class RowExchange(Mechanism):
         OverspentError
             If ``draw.by`` has released some of these people before.
         """
-        # of a saved swap it is not known which of its ids are those of people
-        rows = self.whole(table, draw.secrets, getattr(draw.by, "ids", None))
+        rows = self.whole(table, draw.secrets)
         if (rows.codes == rows.codes[0]).all():
             raise ValueError(NO_SECRETS)
         lots = Lots(rows, draw.keyed, draw.entropy)
@@ -443,6 +441,7 @@ class RowExchange(Mechanism):
         """Return the fields of a release artifact."""
         told = {name: getattr(self, name) for name in _PLAIN} | vars(self.secret)
         told |= vars(self.measure) | {"budget": tuple(self.budget)} | vars(self.coarse)
+        told |= {"people": self.people} if self.people else {}  # files of before have none
         columns = [written_column(column) for column in self.columns]
         return {"columns": columns, "exchange": plain_tree(told)}
 
@@ -478,16 +477,21 @@ def _changes(rows: SwapRows, solved: Solved) -> bool:
 def _utilities(
     mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]
 ) -> list[ColumnUtility]:
-    """Return what survives of each column, estimated from matched samples of the rows."""
+    """Return what survives of each column, estimated from matched samples of the rows.
+
+    Near rows are matched among as many as are exchanged: the fewer there are, the farther apart.
+    """
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
     n_rows, points = len(rows.codes), rows.points if mechanism.matching == "nearest" else None
     for each in (each for each in solved if each.moves):
-        people, samples = each.exchange.flows / ROW, each.samples
+        people, samples, at_most = each.exchange.flows / ROW, each.samples, PART
+        if points is not None:
+            samples, at_most = [[rows.some(g, len(g)) for g in each.groups]], n_rows
         np.fill_diagonal(people, each.exchange.others / ROW)
         met = []
         for sample, (a, b) in product(samples, np.argwhere(people > 0.0).tolist()):
             at_once = people[a, b] / (1 + (a == b))  # within a secret, by halves
-            most = min(max(round(at_once), 1), PART)
+            most = min(max(round(at_once), 1), at_most)
             met.append((people[a, b], *meeting(sample, a, b, most, points)))
         if rows.group is not None:  # whose rows change members where they stay, too
             stay = np.diag(each.exchange.flows - np.diag(each.exchange.others)) / ROW
