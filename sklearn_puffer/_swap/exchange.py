@@ -47,9 +47,6 @@ from sklearn_puffer._noise import Choices
 PART = 500
 """Leavers and places that are matched at once; more are cut into parts of rows that are near."""
 
-SAMPLED = 4
-"""Parts, of more, that are matched to find what a match changes."""
-
 ROW = 1 << 32
 """Mean flows are whole numbers of this part of a row."""
 
@@ -140,18 +137,16 @@ def _dealt(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
-def matched(
-    who: Array, what: Array, points: Points | None, *, some: bool = False
-) -> tuple[Array, Array]:
+def matched(who: Array, what: Array, points: Points | None, few: int = 0) -> tuple[Array, Array]:
     """Return people, and the places that they receive; both come in random order.
 
     At the least distance in the sum, in parts of `PART` rows that are near; or as they come. With
-    ``some`` of a few of the parts only.
+    ``few`` of about so many of the parts only.
     """
     if points is None:
         return who, what
     n_parts = 1 << (max(len(who) - 1, 0) // PART).bit_length()
-    parts = cut([who, what], points, n_parts)[:: n_parts // SAMPLED | 1 if some else 1]
+    parts = cut([who, what], points, n_parts)[:: n_parts // few | 1 if few else 1]
     at = [linear_sum_assignment(points.between(*part)) for part in parts]
     both = zip(parts, at, strict=True)
     found = [(people[rows], places[columns]) for (people, places), (rows, columns) in both]
@@ -623,4 +618,4 @@ def meeting(
     half = len(sample[a]) // 2
     some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
     size = min(most, len(some), len(others))
-    return matched(some[:size], others[:size], points, some=True)
+    return matched(some[:size], others[:size], points, few=4)

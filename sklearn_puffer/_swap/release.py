@@ -213,9 +213,8 @@ class RowExchange(Mechanism):
         if n_people < n_places:
             raise ValueError(
                 f"ids ({listed(self.people)}) stand in {n_places - n_people} more group(s) than "
-                "one each, and the groups of one person tell more together; put these in one "
-                f"group, or, if ids are numbers within a group, name {self.group!r} in ids= as "
-                "well."
+                "one each, and groups of one person tell more together; put these in one group, "
+                f"or, if ids are numbers within a group, name {self.group!r} in ids= as well."
             )
         return rows
 
@@ -484,15 +483,14 @@ def _utilities(
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
     n_rows, points = len(rows.codes), rows.points if mechanism.matching == "nearest" else None
     for each in (each for each in solved if each.moves):
-        people, samples, at_most = each.exchange.flows / ROW, each.samples, PART
+        people, samples = each.exchange.flows / ROW, each.samples
         if points is not None:
-            samples, at_most = [[rows.some(g, len(g)) for g in each.groups]], n_rows
+            samples = [[rows.some(group, len(group)) for group in each.groups]]
         np.fill_diagonal(people, each.exchange.others / ROW)
         met = []
         for sample, (a, b) in product(samples, np.argwhere(people > 0.0).tolist()):
             at_once = people[a, b] / (1 + (a == b))  # within a secret, by halves
-            most = min(max(round(at_once), 1), at_most)
-            met.append((people[a, b], *meeting(sample, a, b, most, points)))
+            met.append((people[a, b], *meeting(sample, a, b, max(round(at_once), 1), points)))
         if rows.group is not None:  # whose rows change members where they stay, too
             stay = np.diag(each.exchange.flows - np.diag(each.exchange.others)) / ROW
             stays = product(samples, enumerate(stay))
