@@ -137,21 +137,20 @@ def _dealt(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
-def matched(who: Array, what: Array, points: Points | None, few: int = 0) -> tuple[Array, Array]:
+def matched(who: Array, what: Array, points: Points | None) -> tuple[Array, Array]:
     """Return people, and the places that they receive; both come in random order.
 
-    At the least distance in the sum, in parts of `PART` rows that are near; or as they come. With
-    ``few`` of about so many of the parts only.
+    At the least distance in the sum, in parts of `PART` rows that are near; or as they come.
     """
     if points is None:
         return who, what
     n_parts = 1 << (max(len(who) - 1, 0) // PART).bit_length()
-    parts = cut([who, what], points, n_parts)[:: n_parts // few | 1 if few else 1]
+    parts = cut([who, what], points, n_parts)
     at = [linear_sum_assignment(points.between(*part)) for part in parts]
     both = zip(parts, at, strict=True)
-    found = [(people[rows], places[columns]) for (people, places), (rows, columns) in both]
-    people, places = map(np.concatenate, zip(*found, strict=True))
-    return people, places
+    found = [(some[rows], others[columns]) for (some, others), (rows, columns) in both]
+    some, others = map(np.concatenate, zip(*found, strict=True))
+    return some, others
 
 
 def cut(groups: Sequence[Array], points: Points, n_pieces: int) -> list[list[Array]]:
@@ -618,4 +617,4 @@ def meeting(
     half = len(sample[a]) // 2
     some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
     size = min(most, len(some), len(others))
-    return matched(some[:size], others[:size], points, few=4)
+    return matched(some[:size], others[:size], points)

@@ -476,21 +476,17 @@ def _changes(rows: SwapRows, solved: Solved) -> bool:
 def _utilities(
     mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]
 ) -> list[ColumnUtility]:
-    """Return what survives of each column, estimated from matched samples of the rows.
-
-    Near rows are matched among as many as are exchanged: the fewer there are, the farther apart.
-    """
+    """Return what survives of each column, estimated from matched samples of the rows."""
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
     n_rows, points = len(rows.codes), rows.points if mechanism.matching == "nearest" else None
     for each in (each for each in solved if each.moves):
         people, samples = each.exchange.flows / ROW, each.samples
-        if points is not None:
-            samples = [[rows.some(group, len(group)) for group in each.groups]]
         np.fill_diagonal(people, each.exchange.others / ROW)
         met = []
         for sample, (a, b) in product(samples, np.argwhere(people > 0.0).tolist()):
             at_once = people[a, b] / (1 + (a == b))  # within a secret, by halves
-            met.append((people[a, b], *meeting(sample, a, b, max(round(at_once), 1), points)))
+            most = min(max(round(at_once), 1), PART)
+            met.append((people[a, b], *meeting(sample, a, b, most, points)))
         if rows.group is not None:  # whose rows change members where they stay, too
             stay = np.diag(each.exchange.flows - np.diag(each.exchange.others)) / ROW
             stays = product(samples, enumerate(stay))
