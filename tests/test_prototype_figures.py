@@ -1,11 +1,13 @@
 """What the certificate states beside the proof, against simulations of its own."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prototype_oracle import counted, dense, odds, rows_of
 
+from sklearn_puffer import PufferfishMicroaggregator
 from sklearn_puffer._microaggregator.certificate import (
     fitted_flows,
     further_odds,
@@ -90,6 +92,19 @@ def test_tables_of_very_many_rows_are_drawn_without_holding_these():
     assert table_loss(channel, many.sizes, [many]) == pytest.approx(one_row, abs=1e-4)
     fewer = counted(np.array([[300, 100], [100, 300]]) * 5000)  # a little more than at once
     assert table_loss(channel, fewer.sizes, [fewer]) == pytest.approx(one_row, abs=0.01)
+
+
+def test_readers_of_a_whole_file_who_join_a_label_are_simulated_too():
+    rng = np.random.default_rng(0)
+    sick, few = rng.random(400) < 0.5, rng.random(400) < 0.2
+    X = pd.DataFrame({"x": np.where(few, 2.5, 0.3) * sick + rng.normal(size=400)})
+    X = X.assign(y=rng.normal(size=400), sick=sick, label=np.where(few, "few", "many"))
+    rows = PufferfishMicroaggregator(
+        epsilon=3.0, sensitive="sick", joined="label", min_size=20, n_prototypes=6
+    ).fit(X)
+    facts = rows.certificate_.prototypes
+    assert facts.table > facts.counted > 2.0
+    assert "with 'label' or without" in rows.certificate_.details()
 
 
 def test_people_beyond_the_budget_within_a_label_are_counted():

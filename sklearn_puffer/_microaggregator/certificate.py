@@ -225,9 +225,9 @@ class PrototypeCertificate(Certificate):
             f"column changes by {facts.grouping + facts.moving:.3g} standard deviations on "
             f"average, {facts.moving:.3g} of it by the channel.",
             f"As counted, odds shift by at most {times(facts.counted)}.{_joint(facts)}",
-            "Whole file: who holds the list of all fitted people and reads the rows of all of "
-            f"them moved odds up to {times(facts.table)} in simulated releases, which proves "
-            "nothing.",
+            f"Whole file: who holds the list of all fitted people{_with_labels(facts)} and reads "
+            f"the rows of all of them moved odds up to {times(facts.table)} in simulated "
+            "releases, which proves nothing.",
             _further(facts),
             *([] if facts.strata is None else [_about_strata(facts.strata)]),
         ]
@@ -267,6 +267,11 @@ def _about_strata(strata: StrataFacts) -> str:
         f"secret, {strata.alone:.1%} alone in theirs, {strata.below_ten:.1%} in strata below 10; "
         f"{strata.constant:.1%} are released as hardly more than a constant."
     )
+
+
+def _with_labels(facts: PrototypeFacts) -> str:
+    """Return that readers of the whole file were simulated who join labels, too."""
+    return f", with {listed(list(facts.joined))} or without," if facts.joined else ""
 
 
 def _joint(facts: PrototypeFacts) -> str:

@@ -299,10 +299,11 @@ class LearntRows:
         losses = [*(each for of_column in self._losses for each in of_column), *self._of_labels]
         most = max(MOST_TABLES // len(best.parts), 1)
         tables = [
-            table_loss(part.channel, part.groups[0].sizes, there, most)
+            table_loss(part.channel, known[0].sizes, there, most)
             for part in best.parts
             if part.channel is not None
-            if (there := [g for g in (g.occurring() for g in part.groups) if len(g.pairs)])
+            for known in (part.groups, *([label] for label in part.joined))
+            if (there := [g for g in (g.occurring() for g in known) if len(g.pairs)])
         ]
         joint = max((each.joint for each in losses), default=0.0)
         return PrototypeFacts(
