@@ -210,6 +210,7 @@ class FittedNoise:
 
         Examples
         --------
+        >>> from sklearn_puffer.calibration import exact
         >>> from sklearn_puffer.noise import Laplace
         >>> from sklearn_puffer.notions import Pufferfish
         >>> cars = Column("cars", "float", np.array([0.0, 1.0]), np.ones(2, dtype=bool))
