@@ -274,6 +274,7 @@ def test_a_detour_over_a_third_prior_never_loses_less(p, q, r, theta):
     assert ends(p, q, theta)[0][0] <= ends(p, r, theta)[1][0] + ends(r, q, theta)[1][0]
 
 
+@pytest.mark.slow
 @given(discrete(), discrete(), SCALES, st.fractions(0, 1, max_denominator=9))
 def test_mixing_the_first_prior_with_the_second_never_loses_more(p, q, theta, share):
     a, b = share.numerator, share.denominator

@@ -115,6 +115,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kinds", "sizes", "factor"), CASES)
 def test_the_worst_loss_is_that_of_linear_programs_at_every_released_row(kinds, sizes, factor):
     sets, mixings, thetas = instance(sum(sizes), kinds, sizes)

@@ -69,6 +69,7 @@ def test_the_true_loss_exceeds_the_budget_in_at_most_five_of_a_hundred_datasets(
     assert plugged_in >= 0.3  # counts taken for the distribution itself
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_cells", [2, 5, 16])
 def test_sets_hold_the_true_distributions_as_often_as_they_say(n_cells):
     rng = np.random.default_rng(n_cells)

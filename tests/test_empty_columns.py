@@ -51,6 +51,7 @@ def test_plans_take_them():
     assert found.estimator(0).certificate_.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [x for x in COLUMNS if x not in EMPTY])
 def test_classifiers_are_priors_of_tables_that_have_them(kind):
     rows = table(kind).drop(columns="x")

@@ -233,6 +233,7 @@ def test_swapping_the_priors_swaps_the_directions(p, q, combination, scale):
     assert np.all(two[0][::-1] <= one[1])
 
 
+@pytest.mark.slow
 @few
 @given(discrete(), discrete(), COMBINATIONS, SCALES, st.integers(-30, 30), st.integers(-9, 9))
 def test_units_and_origin_of_a_column_do_not_matter(p, q, combination, scale, power, origin):
@@ -305,6 +306,7 @@ def test_extreme_scales_give_their_limits(noise, notion, relative):
         assert np.all(upper <= 1e-5)
 
 
+@pytest.mark.slow
 @noises
 @notions
 def test_disjoint_supports_at_a_tiny_scale_lose_all(noise, notion):
@@ -320,6 +322,7 @@ def test_disjoint_supports_at_a_tiny_scale_lose_all(noise, notion):
     assert np.all(lower <= upper)
 
 
+@pytest.mark.slow
 @noises
 @notions
 def test_masses_below_the_range_of_floats_break_nothing(noise, notion):

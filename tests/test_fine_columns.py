@@ -93,6 +93,7 @@ def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch, 
         table.values("x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [9, 10, 21, 22, 23, 60])
 @pytest.mark.parametrize("looked_at", [4, 1 << 16])
 def test_rows_beyond_the_first_ones_are_counted_with_them(lazy, monkeypatch, n_rows, looked_at):

@@ -227,6 +227,7 @@ def bare_losses(frame, epsilon, alpha):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "notion", "above"),
     pairs_first(
@@ -256,6 +257,7 @@ def test_nothing_is_added_only_where_the_values_themselves_keep_the_guarantee(no
         assert noiser.transform(frame)["x"].tolist() == frame["x"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-12, 1e-40, 1e-299])
 def test_a_tiny_delta_is_held_to_the_last_digit(delta):
     for epsilon in (0.5, 50.0, 700.0):

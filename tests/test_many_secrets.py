@@ -172,6 +172,7 @@ def test_a_certificate_of_many_pairs_is_read_with_few_calls():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_paired", "at_once"), [(40, False), (2, True)])
 def test_the_set_around_many_pairs_is_looked_through_when_it_is_asked_for(
     monkeypatch, n_paired, at_once

@@ -85,6 +85,7 @@ def test_the_expansion_under_cauchy_noise_holds_the_truth(noise):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
 def test_a_mixture_under_cauchy_noise_has_the_density_of_its_integral(noise):
     distribution, points = distribution_of(PRIORS["two"], noise), np.array([3.0, 300.0])
@@ -175,6 +176,7 @@ def test_panels_bound_the_density_within_them(prior, noise):
         assert_chords(ends, low, high, share, np.array(exact, dtype=float))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
 def test_panels_of_two_distributions_hold_their_ratio(prior, noise):
     cuts = distribution_of(prior, noise).anchors()
@@ -197,6 +199,7 @@ def test_panels_bound_the_density_under_cauchy_noise(noise):
         assert_chords(ends, low, high, share, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [*CLOSED.values(), *HEAVY.values()], ids=[*CLOSED, *HEAVY])
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=list(PRIORS))
 def test_no_density_moves_farther_in_the_complex_plane_than_is_said(prior, noise):
@@ -260,6 +263,7 @@ def test_masses_of_wide_panels_hold_the_truth_where_the_density_in_the_middle_un
     assert least[0] <= oracle.mass(prior, noise, low, high) <= most[0]
 
 
+@pytest.mark.slow
 def test_a_renyi_loss_that_lies_where_one_density_is_hardly_a_float_is_the_one_of_the_oracle():
     narrow, noise = GaussianMixture([1.0], [0.0], [0.43]), Laplace(0.5)
     wide = GaussianMixture([0.3, 0.7], [0.0, 0.0], [15.0, 0.5])
@@ -514,7 +518,15 @@ def closed_renyi(first, second, apart, alpha):
 
 
 @pytest.mark.parametrize("alpha", [1.01, 1.5, 100.0])
-@pytest.mark.parametrize("noise", [None, Gaussian(1e-8), Laplace(1e-8), Laplace(1e-5)], ids=repr)
+@pytest.mark.parametrize(
+    "noise",
+    [
+        None,
+        Gaussian(1e-8),
+        *(pytest.param(Laplace(scale), marks=pytest.mark.slow) for scale in (1e-8, 1e-5)),
+    ],
+    ids=repr,
+)
 def test_a_direction_that_loses_little_is_known_beside_one_that_loses_everything(noise, alpha):
     narrow, wide = (GaussianMixture([1.0], [m], [d]) for m, d in ((0.7, 0.2), (0.0, 1.0)))
     exact = closed_renyi(0.04, 1.0, 0.7, alpha)
@@ -586,6 +598,7 @@ def test_rows_have_no_distribution_on_a_line():
         distribution_of(rows, Laplace(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [Cauchy(0.3), Laplace(0.3)])
 def test_a_renyi_loss_near_a_budget_is_the_one_without_and_on_its_side_far_from_it(noise):
     p = GaussianMixture([0.1, 0.6, 0.3], [20.0, 28.7, 44.6], [0.3, 2.6, 4.2])

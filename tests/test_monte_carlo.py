@@ -105,6 +105,7 @@ class Releases:
 releases = cache(Releases)
 
 
+@pytest.mark.slow
 @product
 @pytest.mark.parametrize("way", [1, -1])
 def test_the_best_set_catches_no_more_than_the_accounted_delta(noise, kind, way):

@@ -171,6 +171,7 @@ def is_quick(pair, strategy, noise, notion):
     return (pair, strategy) != ("mixtures", "exact") or (noise, notion) == (NOISES[0], NOTIONS[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "strategy", "noise", "notion"),
     pairs_first(product(PAIRS, STRATEGIES, NOISES, NOTIONS), is_quick),

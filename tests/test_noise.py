@@ -424,6 +424,7 @@ def test_losses_never_fall_with_the_shift_nor_rise_with_the_scale(noise, u, more
         assert loss(noise.scaled(more * (1.0 + ROUNDING)), u) <= loss(noise, u) * slack
 
 
+@pytest.mark.slow
 @given(noises, sizes, st.floats(1.001, 64.0), st.floats(1.0, 4.0))
 def test_renyi_divergences_rise_with_the_order_to_the_max_divergence(noise, u, alpha, more):
     low, high = (noise.renyi_divergence([u], order) for order in (alpha, alpha * more))

@@ -179,6 +179,7 @@ def test_an_atom_far_away_needs_more_than_lemma_3_as_printed_gives():
 # --------------------------------------------------------- Figures 5 and 9: classes of users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reading", removed_classes())
 def test_figure_5_is_eq_13_which_is_exact(reading):
     found = removed_classes()[reading]

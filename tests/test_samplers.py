@@ -481,6 +481,7 @@ def test_coarse_steps_are_rounded_in_32_bits_as_in_64(k, nearest):
     assert taken == {False, True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", ["laplace", None, 2.0, 4.0])
 @pytest.mark.parametrize(
     ("scale", "step", "nearest", "short"),

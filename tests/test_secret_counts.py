@@ -53,6 +53,7 @@ def missed(chances, error):
     return distribution[mean < low].sum(), distribution[mean > high].sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [0.3, 0.05, 0.002])
 def test_bounds_hold_for_trials_of_unequal_chances(error):
     rng = np.random.default_rng(0)

@@ -556,6 +556,7 @@ def _turning_budget(users):
     return max(float(np.abs(first - second).max()) for first, second in logs)
 
 
+@pytest.mark.slow
 def test_the_scale_at_a_turning_point_is_the_smallest():
     users = _nearly_alike(3, 45)
     pairs = user_pairs(users, "distribution")

@@ -174,7 +174,7 @@ def as_codes(table):
         {"output": "noisy"},
         pytest.param({"noise": "gaussian", "alpha": 4.0}, marks=pytest.mark.slow),
         pytest.param({"noise": GeneralizedCauchy(1.0, k=6.0)}, marks=pytest.mark.slow),
-        {"epsilon": 3.0, "releases": 3},
+        pytest.param({"epsilon": 3.0, "releases": 3}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -89,6 +89,7 @@ SLOW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prior", "noise", "strategy", "weaker"), [*QUICK, *SLOW])
 def test_noise_rises_with_what_is_promised_and_is_never_above_that_of_the_pure_guarantee(
     prior, noise, strategy, weaker

@@ -63,6 +63,7 @@ def test_optimal_proportions_are_found_again():
     pd.testing.assert_series_equal(first, fitted(shuffled, weights="optimal").theta_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"noise": "gaussian", "delta": 1e-3}, {"noise": "cauchy"}, {"alpha": 3.0}], ids=str
 )
