@@ -239,6 +239,12 @@ def test_digests_are_those_of_every_version():
     ]
 
 
+def test_nan_beside_a_missing_value_has_the_digest_of_one():
+    numbers, gone = np.array([1.0, np.nan, 1.0]), np.array([False, False, True])
+    held = Values("float", numbers, gone)
+    assert row_digests({"x": held}).tolist() == digests([1.0, np.nan, np.nan], np.float64)
+
+
 def test_digests_know_labels_by_their_letters_and_columns_by_their_names():
     words = ["", "é", "e\u0301", "a", None]
     first = row_digests({"w": labels(words[:4], [0, 1, 2, 3, -1])})

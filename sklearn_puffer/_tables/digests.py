@@ -52,7 +52,9 @@ def _hashes(values: Values) -> Array:
         hashes: Array = np.concatenate([*levels, _GONE])[values.filled(-1)]
         return hashes
     hashes = _of_numbers(np.asarray(values.data))
-    missing = np.isnan(values.data) if values.missing is None else values.missing
+    missing = np.isnan(values.data)  # even beside a mask: a nullable column may hold NaN as well
+    if values.missing is not None:
+        missing = missing | values.missing
     return np.where(missing, _GONE, hashes)
 
 
