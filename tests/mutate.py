@@ -35,7 +35,7 @@ TESTS = {
     "_losses.gaussian_mixtures": "ends_in_order mixture_distributions",
     "_losses.loss_table": "accounting exact_losses calibration",
     "_losses.discrete_distributions": LOSSES,
-    "_losses.convolution": f"known_values {LOSSES}",
+    "_losses.convolution": f"known_values accounting {LOSSES}",
     "_losses.boxes": "boxes coarse_losses",
     "_losses.pair_losses": "category_kernel known_values",
     "_losses.swap_odds": "swap_flows",
