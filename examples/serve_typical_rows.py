@@ -48,7 +48,7 @@ rows.fit(clients(3000, seed=0))
 print(rows.certificate_)
 (folder / "rows.json").write_text(rows.to_json(), encoding="utf-8")
 joblib.dump(rows, folder / "rows.joblib")  # the whole estimator, for the steward alone
-(folder / "clients.key").write_bytes(secrets.token_bytes(32))
+(folder / "clients.key").write_text(secrets.token_hex(32), encoding="utf-8")
 print(f"\nrows.json: {(folder / 'rows.json').stat().st_size / 1024:.0f} kB")
 
 # %%

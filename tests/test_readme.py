@@ -243,6 +243,12 @@ def test_each_block_of_a_page_runs_by_itself_or_says_that_it_goes_on(page, tmp_p
             exec(compile(block, page.name, "exec"), names)
 
 
+def test_files_of_keys_are_written_as_text_since_one_of_128_of_bytes_ends_in_a_line_end():
+    files = [*PAGES, *(ROOT / "examples").rglob("*.py")]
+    written = re.compile(r"write_bytes\(.*(token_bytes|urandom)")
+    assert [file for file in files if written.search(file.read_text(encoding="utf-8"))] == []
+
+
 def links(text):
     """Return the (file, anchor) of every link to something in the checkout."""
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)

@@ -56,7 +56,8 @@ _CHECKED = b"sklearn_puffer/k"
 _HALF = np.uint64(32)
 _EITHER = (
     "give at least 16 random bytes, as secrets.token_bytes(32) makes them, the pathlib.Path of a "
-    "file that holds them, or 'env:NAME' for an environment variable"
+    "file that holds a text of them, as secrets.token_hex(32) makes it, or 'env:NAME' for an "
+    "environment variable"
 )
 
 

@@ -200,11 +200,11 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             strings, UUIDs, bytes, dates or times, each the same id in every type that holds it. It
             is not released unless it is passed or public.
         key : bytes, Path or "env:NAME", default=None
-            At least 16 random bytes (``secrets.token_bytes(32)``), a file that holds them, or the
-            environment variable; kept nowhere. None draws one that is forgotten after the call.
-            The plan of a lazy table holds it, but for a variable, of which it holds the name.
-            Bits are those of AES, from the extra ``keyed``; of a key that begins with
-            ``b"blake2b:"`` those of blake2b, which needs no extra.
+            At least 16 random bytes (``secrets.token_bytes(32)``), or the file or environment
+            variable that holds a text of them (``secrets.token_hex(32)``); kept nowhere. None
+            draws one that is forgotten after the call. The plan of a lazy table holds it, but for a
+            variable, of which it holds the name. Bits are those of AES, from the extra ``keyed``;
+            of a key that begins with ``b"blake2b:"`` those of blake2b, which needs no extra.
         dataset : str, default=""
             Name of the table: other names have independent noise.
         release : int, default=0
