@@ -435,6 +435,17 @@ def test_no_value_is_drawn_that_stands_for_fewer_people_than_a_typical_row():
     check_pays(np.random.default_rng(8))
 
 
+def test_what_a_drawn_column_may_lose_besides_holds_for_readers_who_join_a_label():
+    ill, label = np.repeat([True, False], 300), np.tile(np.arange(10) == 0, 60)
+    table = pd.DataFrame({"ill": ill, "label": label, "pay": np.where(label & ill, 1, 0)})
+    about = {"sensitive": "ill", "values": "drawn", "joined": "label"}
+    release = fitted(table, n_prototypes=1, min_size=30, **about)
+    n, share = 600, 0.05  # of all of them, who are drawn from one cell, 30 are paid
+    of_ill, of_healthy = ((share * (n - 1) + own) / n for own in (1.0, 0.0))
+    told = np.log(of_ill / of_healthy)  # by the pay, of those who have the label
+    assert told <= release.certificate_.facts.drawn < 1.05 * told
+
+
 def test_the_certificate_bounds_one_drawn_column_and_all_of_them(tmp_path):
     table = unique_pays(np.random.default_rng(11), 600)
     parameters = {"sensitive": "ill", "public": ["place", "pay"], "values": "drawn"}

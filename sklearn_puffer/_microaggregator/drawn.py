@@ -272,7 +272,8 @@ def fitted_row_loss(
     stays = (sizes * np.diag(channel))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         own = sizes[:, None] / counts - 1.0
-        told = np.where(stays > 0.0, stays / (channel.T @ counts), 0.0)
+        released = channel.T @ counts  # of each secret: where nobody is, nobody loses
+        told = np.where((stays > 0.0) & (released > 0.0), stays / released, 0.0)
     rows = sizes[:, None]
     worst = (rows + n_columns * np.minimum(own, told)) / (rows - n_columns)
     return float(np.log(worst.max()))

@@ -349,10 +349,16 @@ class LearntRows:
         if best.candidate.drawn is None:
             return None
         sizes = np.rint(best.shares * self.read.total).astype(np.int64)
-        return max(
-            fitted_row_loss(group.counts, sizes, part.matrix(best.shares), n_columns)
+        people = [
+            (part.matrix(best.shares), group.occurring().counts)
             for k, part in enumerate(best.parts)
-            for group in (each.occurring() for each in best.candidate.counts(k))
+            for of in (best.candidate.counts(k), *best.candidate.labelled(k, 0))
+            for group in of
+        ]
+        return max(
+            fitted_row_loss(counts, sizes, channel, n_columns)
+            for channel, counts in people
+            if counts.any()
         )
 
     def _beyond(self) -> float | None:
