@@ -80,6 +80,8 @@ def optimal_plan(p: Discrete, q: Discrete) -> Plan:
 
     Raises
     ------
+    TypeError
+        If a prior is not `Discrete`.
     ValueError
         If a prior is over several columns.
 
@@ -120,6 +122,8 @@ def w_infinity(p: Discrete, q: Discrete) -> float:
 
     Raises
     ------
+    TypeError
+        If a prior is not `Discrete`.
     ValueError
         If the priors are over several columns.
 
@@ -158,6 +162,8 @@ def w_p(p: Discrete, q: Discrete, order: float) -> float:
 
     Raises
     ------
+    TypeError
+        If a prior is not `Discrete`.
     ValueError
         If the order is below 1, or a prior is over several columns.
 
@@ -204,6 +210,8 @@ def near(p: Discrete, q: Discrete, distance: float) -> float:
 
     Raises
     ------
+    TypeError
+        If a prior is not `Discrete`.
     ValueError
         If the distance is negative or no number, or a prior is over several columns.
 
@@ -307,6 +315,8 @@ def shift_reduction(
 
     Raises
     ------
+    TypeError
+        If a prior is not `Discrete`.
     ValueError
         If the notion has a delta, or a prior is over several columns.
 
@@ -447,6 +457,9 @@ def _sorted_masses(prior: Discrete, total: int) -> tuple[list[float], list[int]]
 
 
 def _check_one_column(p: Discrete, q: Discrete) -> None:
+    for prior in (p, q):
+        if not isinstance(prior, Discrete):
+            raise TypeError(f"p and q must be Discrete priors, got {prior!r}; round its values.")
     if p.n_axes != 1 or q.n_axes != 1:
         raise ValueError(
             f"p and q must be over one column, got {p.n_axes} and {q.n_axes}; the strategies of "

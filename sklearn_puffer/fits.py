@@ -414,7 +414,8 @@ class ClassifierFit:
     def __post_init__(self) -> None:
         _check_classifier(self.estimator)
         object.__setattr__(self, "cv", _checked_cv(self.cv))
-        object.__setattr__(self, "smoothing", check_delta(self.smoothing, "smoothing"))
+        remedy = "choose 0 for the probabilities as they are, or a small share such as 0.01"
+        object.__setattr__(self, "smoothing", check_delta(self.smoothing, "smoothing", remedy))
         if self.is_prefit and not hasattr(self.estimator, "classes_"):
             raise NotFittedError(
                 f'cv="prefit" needs a fitted classifier, and {self.name} has no classes_; call its '

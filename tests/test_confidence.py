@@ -515,6 +515,8 @@ def test_what_cannot_be_computed_is_said_and_refused():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
         rows_needed(20, level=2.0)
+    with pytest.raises(ValueError, match="n_sets must be at least 1, got 0"):
+        rows_needed(20, n_sets=0)
     with pytest.raises(ValueError, match="alphabets must be given for rows of 2 columns"):
         set_around(Discrete.from_counts([[0, 1]], [3]), 0.01)
     with pytest.raises(ValueError, match=r"5\.0 is in none"):

@@ -24,7 +24,7 @@ from sklearn_puffer.couplings import (
 )
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.priors import Discrete, GaussianMixture
 
 close = pytest.approx
 
@@ -181,3 +181,10 @@ def test_what_has_no_answer_is_refused_in_one_sentence(call, message):
     one, two = Discrete([0, 1], [0.5, 0.5]), Discrete([[0, 1], [1, 0]], [0.5, 0.5])
     with pytest.raises(ValueError, match=message):
         call(one, two)
+
+
+def test_mixtures_have_no_plan():
+    one, mixture = Discrete([0, 1], [0.5, 0.5]), GaussianMixture([1.0], [0.0], [1.0])
+    for distance in (optimal_plan, w_infinity, lambda p, q: w_p(p, q, 2.0)):
+        with pytest.raises(TypeError, match="p and q must be Discrete priors, got GaussianMixture"):
+            distance(one, mixture)

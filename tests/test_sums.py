@@ -655,11 +655,20 @@ def test_epsilon_must_be_positive(epsilon):
 
 def test_gaussian_users_are_refused_with_the_way_out():
     users = [User(LAWS["plain"]), User(GaussianMixture([1.0], [0.0], [1.0]))]
-    with pytest.raises(TypeError, match=r"users\[1\] has .* round the reports"):
+    with pytest.raises(TypeError, match=r"users\[1\] must hold Discrete .* round the reports"):
         SumLosses(users, user_pairs(users[:1], "value"))
     gaussian = user_pairs([users[1]], "distribution-absence")
-    with pytest.raises(TypeError, match=r"pairs\[0\] has"):
+    with pytest.raises(TypeError, match=r"pairs\[0\] must hold Discrete"):
         SumLosses(users[:1], gaussian)
+
+
+def test_pairs_over_several_columns_are_refused():
+    users = [User(LAWS["plain"])]
+    rows = Discrete([[0, 0], [1, 1]], [0.5, 0.5])
+    pairs = [UserPair(0, "a", "b", rows, Discrete([[0, 0]], [1.0]))]
+    for scale in (sum_scale, worst_case_scale):
+        with pytest.raises(ValueError, match=r"pairs\[0\] must be over one column"):
+            scale(users, pairs, 1.0)
 
 
 def test_pairs_must_be_about_the_users_given():

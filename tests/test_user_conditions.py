@@ -391,6 +391,8 @@ def test_bad_input_gets_a_sentence():
     gaussian = GaussianMixture([1.0], [0.0], [1.0])
     with pytest.raises(TypeError, match="gaussian_users"):
         condition("theorem_4", [PriorPair(gaussian, gaussian)], 1.0)
+    with pytest.raises(TypeError, match="must hold UserPair or PriorPair objects"):
+        condition("theorem_4", [(D3, D3)], 1.0)
     rows = Discrete([[0, 1]], [1.0])
     with pytest.raises(ValueError, match="one column"):
         condition("theorem_4", [PriorPair(rows, rows)], 1.0)

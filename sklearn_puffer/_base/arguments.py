@@ -127,7 +127,11 @@ def _real(value: Any, wanted: str, way_out: str = "") -> float:
     return as_float(value)
 
 
-def check_delta(value: Any, name: str) -> float:
+def check_delta(
+    value: Any,
+    name: str,
+    remedy: str = "choose 0 for a pure guarantee, or a small probability such as 1e-5",
+) -> float:
     """Return ``value`` as a probability in [0, 1).
 
     >>> check_delta(0, "delta")
@@ -135,10 +139,7 @@ def check_delta(value: Any, name: str) -> float:
     """
     number = _real(value, f"{name} must be a number in [0, 1)")
     if not 0.0 <= number < 1.0:
-        raise ValueError(
-            f"{name} must lie in [0, 1), got {quoted(value)}; choose 0 for a pure guarantee, or a "
-            "small probability such as 1e-5."
-        )
+        raise ValueError(f"{name} must lie in [0, 1), got {quoted(value)}; {remedy}.")
     return number
 
 

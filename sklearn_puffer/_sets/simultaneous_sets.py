@@ -222,8 +222,8 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
     Raises
     ------
     TypeError, ValueError
-        If ``n_cells`` is no integer of at least 2, ``level`` lies outside (0, 1), or ``epsilon`` is
-        not positive.
+        If ``n_cells`` is no integer of at least 2, ``n_sets`` none of at least 1, ``level`` lies
+        outside (0, 1), or ``epsilon`` is not positive.
 
     Notes
     -----
@@ -238,8 +238,8 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
     """
     epsilon = check_positive(epsilon, "epsilon")
     cells = check_count(n_cells, "n_cells", minimum=2)
-    tree = Tree.over((cells,))
-    error = _errors(tree, error_share(level, [cells] * n_sets))[tree.n_inner :].min()
+    tree, sharing = Tree.over((cells,)), check_count(n_sets, "n_sets")
+    error = _errors(tree, error_share(level, [cells] * sharing))[tree.n_inner :].min()
 
     def spread(count: int) -> float:
         low, high = gammaincinv(count, error / 2.0), gammainccinv(count + 1, error / 2.0)

@@ -34,7 +34,15 @@ from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_positive
 from sklearn_puffer._numerics import LARGEST, ULP, UNIT, smallest_for_all, smallest_within
 from sklearn_puffer._sums.convolution import Numbers, lattice_masses, sum_of, suprema
 from sklearn_puffer._sums.reports import step_of
-from sklearn_puffer._sums.users import User, UserPair, check_users, prior_pair, reach_of, with_mass
+from sklearn_puffer._sums.users import (
+    User,
+    UserPair,
+    check_discrete,
+    check_users,
+    prior_pair,
+    reach_of,
+    with_mass,
+)
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace
@@ -90,8 +98,9 @@ class SumLosses:
     TypeError
         If a user is no `User`, a pair no `UserPair`, or a distribution is not discrete.
     ValueError
-        If there is no user or no pair, a pair names a user that is not there, or (on first use)
-        values have no common step, or those of one user are more than `MAX_STEPS` steps apart.
+        If there is no user or no pair, a pair names a user that is not there or is over several
+        columns, or (on first use) values have no common step, or those of one user are more than
+        2^23 steps apart.
 
     Examples
     --------
@@ -359,15 +368,11 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
                 f"pairs[{k}] is about users[{pair.user}], and there are {len(users)} users; "
                 "pass the users that the pairs were made from."
             )
-    priors = [(f"users[{k}]", user.law) for k, user in enumerate(users)]
-    priors += [(f"pairs[{k}]", p) for k, pair in enumerate(checked) for p in prior_pair(pair)]
-    for where, prior in priors:
-        if not isinstance(prior, Discrete):
-            raise TypeError(
-                f"the exact loss of a sum needs Discrete distributions, and {where} has "
-                f"{prior!r}; round the reports to a step, or use the closed forms for "
-                "Gaussian users."
-            )
+    for k, user in enumerate(users):
+        check_discrete(user.law, f"users[{k}]")
+    for k, pair in enumerate(checked):
+        for prior in prior_pair(pair):
+            check_discrete(prior, f"pairs[{k}]")
     return checked
 
 

@@ -13,7 +13,13 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, check_choice, check_positive
 from sklearn_puffer._numerics import ULP, rounded_up
 from sklearn_puffer._strategies import monotone
-from sklearn_puffer._sums.users import UserPair, check_chance, prior_pair, with_mass
+from sklearn_puffer._sums.users import (
+    UserPair,
+    check_chance,
+    check_discrete,
+    prior_pair,
+    with_mass,
+)
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
@@ -88,9 +94,11 @@ def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) 
 
     Raises
     ------
+    TypeError
+        If a pair is no pair of discrete distributions, or epsilon is no number.
     ValueError
-        If ``secrets`` is none of the four, the pairs are not of that set, or epsilon is not
-        positive.
+        If ``secrets`` is none of the four, there is no pair, the pairs are not of that set or over
+        several columns, or epsilon is not positive.
 
     Examples
     --------
@@ -202,17 +210,17 @@ def _chance(distribution: Discrete) -> Fraction:
 
 
 def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
+    strange = [pair for pair in pairs if not isinstance(pair, TwoDistributions)]
+    if strange:
+        raise TypeError(
+            f"pairs must hold UserPair or PriorPair objects, got {strange[0]!r}; take those of "
+            "users.user_pairs."
+        )
     checked = list(map(prior_pair, pairs))
     if not checked:
         raise ValueError("pairs must hold at least one pair of distributions, got none.")
     for prior in (prior for pair in checked for prior in pair):
-        if not isinstance(prior, Discrete):
-            raise TypeError(
-                f"pairs must hold Discrete distributions, got {prior!r}; Gaussian users are for "
-                "closed_forms.gaussian_users."
-            )
-        if prior.n_axes != 1:
-            raise ValueError(f"pairs must be over one column, got {prior.n_axes}; sum each apart.")
+        check_discrete(prior, "pairs")
     return checked
 
 

@@ -275,6 +275,19 @@ def prior_pair(pair: UserPair | PriorPair) -> PriorPair:
     return PriorPair(pair.p, pair.q)
 
 
+def check_discrete(distribution: Any, holder: str) -> None:
+    """Refuse a distribution that is not discrete, or is over several columns."""
+    if not isinstance(distribution, Discrete):
+        raise TypeError(
+            f"{holder} must hold Discrete distributions, got {distribution!r}; round the reports "
+            "to a step, or use closed_forms.gaussian_users for Gaussian users."
+        )
+    if distribution.n_axes != 1:
+        raise ValueError(
+            f"{holder} must be over one column, got {distribution!r}; sum each column apart."
+        )
+
+
 def reach_of(pair: UserPair) -> float:
     """Return the range of the values that have mass under either secret."""
     if pair.shift is not None:
