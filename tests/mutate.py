@@ -62,28 +62,28 @@ TESTS = {
     "_noiser.against": "against robustness",
     "_noiser.release": "lookup estimator keyed",
     "_noiser.utility": "utility release_displays",
-    "_ledgers.ledger": "ledger ledger_faults",
-    "_release.keyed_rows": "keyed person_ledger",
+    "_ledgers.ledger": "ledger ledger_faults person_ledger",
+    "_release.keyed_rows": "person_ledger keyed ledger_faults lazy_release",
     "_sums.losses": "sums paper_001",
     "_sums.gaussian": "queries_gaussian closed_forms",
     "_descent.guarantee": "sgd",
     "_ledgers.persons": "person_ledger ledger_faults",
     "_ledgers.person_ledger": "person_ledger ledger_faults",
-    "_ledgers.store": "ledger_faults ledger",
+    "_ledgers.store": "ledger ledger_faults person_ledger",
     "_noise.keyed": "keyed person_ledger",
     "_noise.sampler": "sampling",
     "_noise.shapes": "samplers sampling",
     "_noise.table_sampler": "samplers sampling",
     "_noise.integer_rows": "integer_rows",
-    "_tables.digests": "same_values",
-    "_tables.frame": "same_values frames",
-    "_tables.values": "same_values missing_and_unknown",
-    "_tables.times": "times same_values",
-    "_codes.columns": "missing_and_unknown lookup drift",
-    "_codes.selection": "binning missing_and_unknown secret_bins",
-    "_codes.secrets": "secret_bins swap_estimator",
-    "_engines.lazy": "engines same_values",
-    "_release.drift": "drift",
+    "_tables.digests": "same_values times",
+    "_tables.frame": "frames missing_and_unknown empty_columns row_order narrow_arrays same_values",
+    "_tables.values": "frames missing_and_unknown empty_columns huge_input same_values engines",
+    "_tables.times": "times same_values secret_bins binning",
+    "_codes.columns": "lookup missing_and_unknown drift binning frames times",
+    "_codes.selection": "binning missing_and_unknown secret_bins bad_input frames huge_input",
+    "_codes.secrets": "secret_bins secret_counts swap_estimator same_values",
+    "_engines.lazy": "engines same_values drift lazy_release",
+    "_release.drift": "drift groups missing_and_unknown frames",
     "_review.exact_tests": "audit audit_readers",
     "_review.measured": "plan audit",
     "_review.findings": "audit report",
@@ -149,14 +149,21 @@ def _mutants(path):
 
 
 def _idle(tree):
-    """Return where stands what has no effect: annotations, decorators, and ``strict=True``."""
+    """Return where stands what has no effect: annotations, ``strict=True``, and stubs.
+
+    Stubs are methods with a docstring alone, of protocols and abstract classes.
+    """
     idle = []
     for node in ast.walk(tree):
-        idle += [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        idle += getattr(node, "decorator_list", [])
+        parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        parts += getattr(node, "decorator_list", [])
         if isinstance(node, ast.keyword) and node.arg == "strict":
-            idle.append(node.value)
-    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in idle if n]
+            parts.append(node.value)
+        idle += [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in parts if n]
+        if isinstance(node, ast.FunctionDef) and len(node.body) == 1 and ast.get_docstring(node):
+            first = min(n.lineno for n in [node, *node.decorator_list])
+            idle.append(((first, 0), (node.end_lineno, node.end_col_offset)))
+    return idle
 
 
 def _drawn(places, draw, size):

@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 from all_pairs import all_pairs
 from claims import altered
+from scipy.stats import hypergeom
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._codes import Column, learn_column
@@ -155,6 +156,77 @@ def test_edges_that_are_fitted_values_make_no_more_alarms(n_bins):
         if n_bins == 2 and verdict(column, fitted, new):
             alarms += math.comb(first + d - 1, d) * math.comb(n - first + m - d, m - d)
     assert 100 * alarms <= math.comb(n + m, m)
+
+
+def fisher(d, m, c, n):
+    """Return the exact chance of d of the c + d picked rows or more among the m new ones."""
+    d, c = np.broadcast_arrays(d, c)
+    return np.where(d > 0, hypergeom.sf(d - 1, n + m, m, c + d), 1.0)
+
+
+def plain_p(fitted, new, n_rows, n_fitted, ordered, single):
+    """Return the p-value of a column as the head of the module has it, value by value.
+
+    Of 1000 present rows of `fit`, so that thousandths are exact.
+    """
+    n, m, values, ranks = len(fitted), len(new), [], []
+    gone, lacking = n_rows - m, n_fitted - n
+    if gone or lacking:
+        values += [fisher(gone, n_rows, lacking, n_fitted), fisher(lacking, n_fitted, gone, n_rows)]
+    alphabet = np.unique(fitted)
+    nearest, is_new = np.minimum(new, alphabet[-1]), new > alphabet[-1]
+    if single:
+        often, found = (np.bincount(each, minlength=len(alphabet)) for each in (fitted, nearest))
+        values += [*fisher(found - is_new.sum(), m, often, n), *fisher(often, n, found, m)]
+        strangers = np.unique(new[is_new], return_counts=True)[1]
+        values += [*fisher(strangers, m, 0, n), *np.ones(len(strangers))]
+    if ordered:
+        fitted = np.sort(fitted)
+        many, few = np.arange(1, 1000, 20), np.arange(20, 1000, 20)
+        before = (nearest < fitted[many - 1, None]).sum(axis=1)
+        up_to = (nearest <= fitted[few - 1, None]).sum(axis=1)
+        ranks += [*fisher(before, m, many - 1, n), *fisher(few, n, up_to, m)]
+    families = [chances for chances in (values, ranks) if chances]
+    return len(families) * min(len(chances) * min(chances) for chances in families)
+
+
+@pytest.mark.parametrize("kind", ["integer", "boolean", "category", "binned"])
+def test_the_figures_of_a_column_are_those_of_each_value_and_each_rank(kind):
+    top, compared, how = 2 if kind == "boolean" else 9, 0, {}
+    if kind == "binned":
+        how = {"n_bins": 5}
+    to_values = {
+        "integer": lambda codes: Values("integer", codes),
+        "boolean": lambda codes: Values("boolean", codes > 0),
+        "category": lambda codes: Values("category", codes, levels=tuple("abcdefghi")),
+        "binned": lambda codes: Values("float", codes / 2.0),
+    }[kind]
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        size, lacking = int(rng.integers(100, 300)), 40 * (seed % 3)
+        old = np.append(np.arange(top), rng.integers(0, top, 1000 - top))
+        new = rng.integers(0, top + 2 * (seed % 2 and kind == "integer"), size)
+        new = np.minimum(new, rng.integers(0, top, size)) if seed % 4 == 2 else new
+        gone = rng.random(size) < 0.1 * (seed % 5 == 1)
+        column = column_of(to_values(old), **how)
+        atoms, counts = column.raw or np.unique(old.astype(float), return_counts=True)
+        margin = Margin.of(column, atoms, counts, 1000 + lacking)
+        [found] = drift_of(margin, column, replace(to_values(new), missing=gone)).columns
+        if kind == "binned":
+            old, new = (np.searchsorted(column.edges, each / 2.0) for each in (old, new))
+        new, ordered = new[~gone], kind in ("integer", "binned")
+        p = plain_p(old, new, size, 1000 + lacking, ordered, single=kind != "binned")
+        if p < 0.05:  # beyond, a geometric series is coarse
+            assert p * (1 - 1e-9) <= found.p <= 1.1 * p
+            compared += 1
+        assert found.drifted == (found.p <= 0.01)
+        assert (found.missing, found.outside) == (gone.mean(), (new >= top).sum() / size)
+        tops = np.minimum(old, old.max()), np.minimum(new, old.max())
+        shares = [np.bincount(each, minlength=top) / len(each) for each in tops]
+        apart = shares[0] - shares[1]
+        far = np.abs(apart.cumsum()).max() if ordered else 0.5 * np.abs(apart).sum()
+        assert found.distance == pytest.approx(far, abs=1e-12)
+    assert compared > 3
 
 
 LAWS = {
@@ -532,6 +604,12 @@ def test_the_check_refuses_no_value_and_counts_the_strange_ones(noiser):
     assert table["outside"].round(6).to_dict() == {"age": 0.25, "pay": 0.5, "job": 0.25, "vip": 0.0}
     assert table["missing"].round(6).to_dict() == {"age": 0.25, "pay": 0.0, "job": 0.0, "vip": 0.0}
     assert table["drifted"].to_dict() == {"age": True, "pay": True, "job": True, "vip": False}
+
+
+def test_a_column_without_a_value_among_the_new_rows_is_missing_in_all_and_at_no_distance(noiser):
+    new = people(100).astype({"age": float}).assign(age=np.nan)
+    age = noiser.certificate_.check(new).columns[0]
+    assert (age.outside, age.missing, age.distance, age.drifted) == (0.0, 1.0, 0.0, True)
 
 
 def test_a_value_never_seen_is_found_even_where_there_is_one_value_alone():
