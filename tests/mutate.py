@@ -86,7 +86,7 @@ TESTS = {
     "_release.drift": "drift groups missing_and_unknown frames",
     "_review.exact_tests": "audit audit_readers",
     "_review.measured": "plan audit",
-    "_review.findings": "audit report",
+    "_review.findings": "audit_words audit report",
 }
 
 

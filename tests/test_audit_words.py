@@ -1,0 +1,220 @@
+"""What an audit says of attacks that are given: their figures, and which of its sentences apply."""
+
+import math
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from sklearn_puffer._review.exact_tests import Attack
+from sklearn_puffer._review.findings import Audit, Survived, reidentified
+
+
+def attack(view="a reader", p_all=1.0, **other):
+    figures = {
+        "attacker": "trees",
+        "sensitive": "sex",
+        "secret": "F",
+        "against": "M",
+        "n": 300,
+        "n_against": 500,
+        "certified": 0.9,
+        "share": 0.25,
+        "p": p_all / 4,
+        "auc": 0.612,
+        "auc_low": 0.55,
+        "auc_high": 0.67,
+        "auc_allowed": 0.731,
+        "log_odds": math.log(2),
+        "low": math.log(1.5),
+        "high": math.log(3),
+        "allowed": 1.0,
+    }
+    return Attack(view, **figures | {"findable": math.log(4)} | other, p_all=p_all)
+
+
+NOTHING = Audit(
+    attacks=(
+        attack(),
+        attack("one inside", 0.4, allowed=1.2, auc=0.8, log_odds=1.5, low=0.1, high=math.inf),
+    ),
+    control=(attack("raw", 0.001, auc=0.9),),
+    promise="a promise",
+    n_rows=900,
+    n_given=1000,
+    n_train=300,
+    n_choose=200,
+    n_test=400,
+    survived=(
+        Survived("different rows", "all", 1500.0, 80.0),
+        Survived("R2 on true rows", "pay", math.nan, 0.512345),
+    ),
+    others=(
+        attack("everybody", math.nan, allowed=math.nan, auc_allowed=math.nan, log_odds=math.inf),
+    ),
+    knows=(("a reader", "its row"), ("everybody", "all rows")),
+    fitted=True,
+    notes=("A note.",),
+    name="people",
+)
+FOUND = replace(
+    NOTHING,
+    attacks=(
+        attack(p_all=0.002, log_odds=2.0, low=1.2, high=3.0),
+        attack(p_all=0.004, secret="M", against="F"),
+        attack(p_all=0.05, n=301),
+        attack(p_all=0.051, n=302),
+    ),
+    name="",
+    drifted=True,
+    fitted=False,
+    n_given=900,
+    n_choose=300,
+    untested=("a pair",),
+    others=(),
+)
+BLIND = replace(NOTHING, attacks=NOTHING.attacks[:1], control=(attack("raw", 0.5),), survived=())
+DEAF = replace(NOTHING, attacks=(attack(findable=math.inf, share=0.0),), notes=())
+
+
+def figures(lines):
+    """Return the numbers of each line that has some."""
+    found = (re.findall(r"\d[\d.,]*\d%?|\d%?", line) for line in lines)
+    return [" ".join(each) for each in found if each]
+
+
+LIMIT, POWER = "2.72", "4.00 2.72"
+LINES = {
+    "nothing": (
+        NOTHING,
+        ["4.49 1.10 3.33 2.72", "900 1,000 80 1,500 300 200 400 2 5%", f"{POWER} 80%"],
+    ),
+    "found": (FOUND, ["7.39 3.32 21 2.72", "900 80 1,500 300 300 400 4 5%", f"{POWER} 80%"]),
+    "blind": (BLIND, ["2.00 1.50 3.01 2.72", "900 1,000 300 200 400 1 5%"]),
+    "deaf": (DEAF, ["2.00 2.72", "900 1,000 80 1,500 300 200 400 1 5%"]),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_the_first_lines_have_the_figures_of_the_surest_attack_and_of_the_rows(case):
+    audit, expected = LINES[case]
+    assert figures(audit._page().lines) == expected
+
+
+def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():
+    one = replace(FOUND, attacks=FOUND.attacks[:1])
+    heads = [audit._page().headline for audit in (NOTHING, FOUND, one, BLIND, DEAF)]
+    assert figures(heads) == [POWER, "3"]
+    assert ["MORE THAN" in head for head in heads] == [False, True, True, False, False]
+    assert ["COULD NOT" in head for head in heads] == [False, False, False, True, True]
+    assert ["people" in head for head in heads] == [True, False, False, True, True]
+    assert [head in repr(audit) for head, audit in zip(heads, [NOTHING, FOUND], strict=False)]
+
+
+def test_sentences_are_said_where_they_apply_alone():
+    page = {name: "\n".join(audit._page().lines) for name, (audit, _) in LINES.items()}
+    applies = {
+        "No finding is no proof": ["nothing", "blind", "deaf"],
+        "very rows of fit": ["nothing", "blind", "deaf"],
+        "do not look like those of fit": ["found"],
+        "A note.": ["nothing", "found", "blind"],
+        "the same, by models of other rows": ["found"],
+        "within chance": ["nothing"],
+        "further apart": ["nothing"],
+        "attackers are too weak": ["blind"],
+        "audit more rows": ["blind", "deaf"],
+    }
+    for sentence, cases in applies.items():
+        assert [name for name in LINES if sentence in page[name]] == cases
+
+
+def test_a_finding_that_no_attack_could_make_again_says_nothing_of_power():
+    sure = replace(FOUND, control=())
+    assert "Power" not in str(sure)
+    assert "Power" in str(FOUND)
+
+
+BODY = ["trees", "F", "M", "300 + 500", "0.612 (0.55 to 0.67)", "0.731"]
+SHIFT = ["2.00 times", "1.50 to 3.01 times", "2.72 times", "4.00 times"]
+
+
+def test_tables_have_a_row_for_each_attack_the_smallest_p_first_and_for_each_reader():
+    of = {section.title: section for section in NOTHING._page().sections}
+    assert len(of) == 4
+    readers, attacks, control, useful = (section.cells[1:] for section in of.values())
+    beyond = ["4.49 times, within chance", "1.10 or more", "3.33 times", "4.00 times", "0.4"]
+    assert readers == [
+        ["a reader", "its row", *SHIFT, "1"],
+        ["one inside", "", *beyond],
+        ["everybody", "all rows", "without limit", SHIFT[1], "not covered", SHIFT[3], "-"],
+    ]
+    area = "0.800 (0.55 to 0.67), within chance"
+    assert attacks == [
+        ["one inside", *BODY[:4], area, "0.731", *beyond],
+        ["a reader", *BODY, *SHIFT, "1"],
+    ]
+    assert control == [["raw", *BODY[:4], "0.900 (0.55 to 0.67)", "0.731", *SHIFT, "0.001"]]
+    rows = [["different rows", "all", "1500", "80"], ["R2 on true rows", "pay", "", "0.5123"]]
+    assert useful == rows
+    titles = [section.title.split(":")[0] for section in FOUND._page().sections]
+    assert (titles[0], titles[-1], len(titles)) == ("Findings", "Not tested", 6)
+    assert len(BLIND._page().sections) == 3
+    assert "no row" in str(DEAF)
+    many = replace(NOTHING, attacks=(attack(n=299),) * 14)
+    section = many._page().sections[1]
+    assert len(section.cells) == 13
+    assert figures([section.note])[0].endswith("12 14")
+
+
+def test_the_picture_shows_the_surest_finding_else_the_best_attack():
+    shown = {name: audit._picture() for name, (audit, _) in LINES.items()}
+    areas = {name: [bar.share for bar in bars.rows] for name, bars in shown.items()}
+    assert areas["nothing"] == [0.5, 0.8, 0.9]
+    assert areas["found"] == areas["deaf"] == [0.5, 0.612, 0.9]
+    assert areas["blind"] == [0.5, 0.612, 0.612]
+    assert {bars.limit for bars in shown.values()} == {0.731}
+    assert ["within chance" in bars.title for bars in shown.values()] == [True] + [False] * 3
+    other = replace(NOTHING, control=(attack("raw", secret="M", against="F"),))
+    assert len(other._picture().rows) == 2
+    known = replace(NOTHING, attacks=(attack(auc_allowed=math.nan),))
+    assert known._picture().limit is None
+
+
+def test_findings_are_the_attacks_at_the_level_the_surest_first():
+    assert [each.attack.p_all for each in FOUND.findings] == [0.002, 0.004, 0.05]
+    assert {each.n_tests for each in FOUND.findings} == {4}
+    assert figures(map(str, FOUND.findings))[0] == "7.39 3.32 21 2.72 0.002 4"
+    assert (NOTHING.caught, BLIND.caught) == (True, False)
+
+
+def test_a_record_has_every_figure_and_none_where_a_number_means_nothing():
+    record = NOTHING.to_dict()
+    everybody = record["readers"][-1]
+    assert (everybody["reader"], everybody["knows"]) == ("everybody", "all rows")
+    assert (everybody["log_odds"], everybody["allowed"]) == ("infinity", None)
+    assert record["attacks"][0]["low"] == math.log(1.5)
+    assert record["utility"][1] == {"what": "R2 on true rows", "column": "pay"} | {
+        "before": None,
+        "after": 0.512345,
+    }
+    assert record["caught_without_noise"] is record["rows_of_fit"] is True
+    assert (
+        replace(NOTHING, others=(attack(log_odds=-math.inf),)).to_dict()["others"][0]["log_odds"]
+        == "-infinity"
+    )
+    assert [*NOTHING.readers["findable"]] == [math.log(4)] * 3
+
+
+def test_rows_point_to_one_person_as_often_as_they_are_unique_and_nearest_to_their_own():
+    """Of numbers, where everything can be counted: ranks of 0, 1, 2, 3 are thirds apart."""
+    before = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
+    after = pd.DataFrame({"x": [0.0, 0.0, 3.0, 3.0]})
+    found = {each.what: (each.before, each.after) for each in reidentified(before, after, [0, 1])}
+    assert found["different rows"] == (4.0, 2.0)
+    assert found["unique rows"] == (1.0, 0.0)
+    assert found["fewest equal rows (k)"] == (1.0, 2.0)
+    assert found["nearest to its own of 2"] == (1.0, 0.5)
+    closest = found["distance to the closest record"]
+    assert closest[0] > 0.1
+    assert closest[1] == 0.0
